@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device backend gives the step: streams, events, arenas, copies and
+// collectives. No torch header may be included here or below runtime/cpu.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace fcdp {
+
+/// The streams of a rank. Work on one stream runs in issue order.
+enum class StreamId : uint8_t { Compute, Inter, Intra, D2H, H2D };
+inline constexpr size_t kNumStreams = 5;
+
+/// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
+/// `Local` joins the ranks of one node.
+enum class Axis : uint8_t { Node, Local };
+
+enum class DType : uint8_t { F16, BF16, F32, F64, I8, I16, I32, I64, U8, Bool };
+/// Bytes of one element.
+size_t byteSize(DType type);
+/// `f32`, `bf16`, ... as the manifest spells it.
+const char *name(DType type);
+
+/// A gather or reduction of one bucket over one axis of P ranks.
+struct Collective {
+  Axis axis;
+  StreamId stream;
+  const std::byte *in;
+  std::byte *out;
+  /// reduce-scatter only: receives P chunks, as large as `in`.
+  std::byte *scratch;
+  /// Bytes of `in`. A gather writes P times as much to `out`; a reduction
+  /// sends chunk r (bytes / P) to axis rank r.
+  size_t bytes;
+  /// reduce-scatter only: types of `in` and of `out`. Sums are made in f32 in
+  /// axis order and rounded once.
+  DType inType, outType;
+  /// Which op of the manifest this is, for messages: "all-gather of bucket
+  /// 'blocks.0' over nodes (model.py:12)". Must outlive the backend.
+  const char *what;
+};
+
+/// Bytes this rank has handed to the transport or copied since it started.
+struct ByteCounters {
+  uint64_t interSent = 0;
+  uint64_t intraSent = 0;
+  uint64_t controlSent = 0;
+  uint64_t h2d = 0;
+  uint64_t d2h = 0;
+};
+
+/// One rank's device. All functions but `failure` and `counters` are called by
+/// one thread, the issuer; work on the compute stream runs on that thread (the
+/// CPU backend) or is enqueued by it (CUDA). Functions throw std::runtime_error
+/// only for misuse; failures of queued work are kept and reported by `failed`.
+class Backend {
+public:
+  virtual ~Backend() = default;
+
+  virtual std::byte *deviceBase() = 0;
+  virtual std::byte *hostBase() = 0;
+
+  virtual void copy(StreamId stream, void *dst, const void *src,
+                    size_t bytes) = 0;
+  virtual void allGather(const Collective &collective) = 0;
+  virtual void reduceScatter(const Collective &collective) = 0;
+
+  /// Events are numbered 0..numEvents-1 and may be recorded again.
+  virtual void record(uint32_t event, StreamId stream) = 0;
+  /// Holds `stream` back until the work that `event` marked is done. On the
+  /// compute stream of the CPU backend this blocks the caller.
+  virtual void wait(uint32_t event, StreamId stream) = 0;
+
+  /// Blocks until all queued work is done or has failed.
+  virtual void synchronize() = 0;
+
+  /// True once any queued work has failed; cheap, callable from any thread.
+  virtual bool failed() const = 0;
+  /// The first failure: operation, bucket, own rank, peer, library's text.
+  virtual std::string failure() const = 0;
+  virtual ByteCounters counters() const = 0;
+};
+
+} // namespace fcdp

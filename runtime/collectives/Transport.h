@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What collectives are built on: point-to-point transfers within a group.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// A failed transfer. The text names the operation, the own and the peer's
+/// world rank, and what the library said.
+class TransportError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Send {
+  uint32_t peer; ///< rank within the group
+  const std::byte *data;
+  size_t bytes;
+};
+
+struct Recv {
+  uint32_t peer; ///< rank within the group
+  std::byte *data;
+  size_t bytes;
+};
+
+/// One group of ranks. Threads may exchange at the same time on different
+/// channels; within a channel, one at a time and in the same order on all
+/// ranks. `abort` and `bytesSent` may be called from any thread.
+class Transport {
+public:
+  /// `worldRanks[r]` is the world rank of the group's rank r.
+  Transport(std::vector<uint32_t> worldRanks, uint32_t rank)
+      : worldRanks(std::move(worldRanks)), ownRank(rank) {}
+  virtual ~Transport() = default;
+  Transport(const Transport &) = delete;
+  Transport &operator=(const Transport &) = delete;
+
+  uint32_t rank() const { return ownRank; }
+  uint32_t size() const { return worldRanks.size(); }
+  uint32_t worldRank(uint32_t peer) const { return worldRanks[peer]; }
+
+  /// Posts all receives, then all sends, and waits for all of them. Transfers
+  /// of no bytes are left out, on both sides. `what` names the operation in
+  /// errors. Throws TransportError; the group is of no use afterwards.
+  void exchange(std::span<const Send> sends, std::span<const Recv> recvs,
+                const char *what, uint32_t channel = 0);
+
+  /// Ends running exchanges with an error and fails later ones.
+  virtual void abort() noexcept = 0;
+
+  /// Bytes handed to `exchange` since the start.
+  uint64_t bytesSent() const { return sent.load(std::memory_order_relaxed); }
+
+protected:
+  virtual void doExchange(std::span<const Send> sends,
+                          std::span<const Recv> recvs, const char *what,
+                          uint32_t channel) = 0;
+
+  /// "<what>: rank 1: receiving 64 bytes from rank 3: <text>".
+  [[noreturn]] void fail(const char *what, const char *doing, size_t bytes,
+                         uint32_t peer, const std::string &text) const;
+
+private:
+  const std::vector<uint32_t> worldRanks;
+  const uint32_t ownRank;
+  std::atomic<uint64_t> sent{0};
+};
+
+/// A group of one rank: there is nobody to exchange with. Thread-safe.
+class SingleTransport final : public Transport {
+public:
+  explicit SingleTransport(uint32_t worldRank) : Transport({worldRank}, 0) {}
+  void abort() noexcept override {}
+
+protected:
+  void doExchange(std::span<const Send>, std::span<const Recv>, const char *,
+                  uint32_t) override {}
+};
+
+} // namespace fcdp

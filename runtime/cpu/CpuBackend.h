@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU backend: streams are host threads, device memory is an arena.
+#pragma once
+
+#include "core/Backend.h"
+#include "cpu/HostSegment.h"
+
+#include <memory>
+
+namespace fcdp {
+
+class Transport;
+
+struct CpuBackendOptions {
+  uint64_t deviceBytes = 0;
+  uint32_t numEvents = 0;
+  HostSegment host;
+  /// One transport per axis; they must outlive the backend.
+  Transport *node = nullptr;
+  Transport *local = nullptr;
+  /// Only read for ByteCounters::controlSent; may be null.
+  Transport *control = nullptr;
+  /// Commands a stream holds before the issuer is held back.
+  uint32_t queueCapacity = 1024;
+};
+
+/// Throws std::runtime_error if the device memory cannot be had. The backend
+/// follows the thread-safety rules of `Backend`. Its destructor aborts what is
+/// still running in the transports, then joins the streams.
+std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options);
+
+} // namespace fcdp

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How example inputs become one call of the model that ends in a scalar loss."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from fcdp.errors import ExportError
+
+LossFn = Callable[[Any, Any], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """The inputs of a step by name, in order.
+
+    With `loss_fn`, the last value is its target and does not reach `forward`.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    by_keyword: bool
+    loss_fn: LossFn | None
+
+    def leaves(self) -> list[Any]:
+        """The values in the order of the archive's user inputs."""
+        return pytree.tree_leaves(self.values)
+
+
+def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> Call:
+    """Names the example inputs; raises ExportError if they do not fit `forward`.
+
+    A tuple is passed by position and takes the names of `forward`'s arguments; a dict is passed by keyword. With
+    `loss_fn`, the last one is the target: named by its key, or by `loss_fn`'s second argument.
+    """
+    by_keyword = isinstance(example_inputs, Mapping)
+    if by_keyword:
+        names, values = tuple(example_inputs.keys()), tuple(example_inputs.values())
+    else:
+        values = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+        names = ()
+    if loss_fn is not None and len(values) < 2:
+        raise ExportError(
+            "expected at least two example inputs with loss_fn (forward's inputs, then the target), "
+            f"got {len(values)}"
+        )
+    if not by_keyword:
+        names = _positional_names(model, values, loss_fn)
+    call = Call(names, values, by_keyword, loss_fn)
+    _check_leaves(call)
+    return call
+
+
+def _positional_names(model: nn.Module, values: tuple[Any, ...], loss_fn: LossFn | None) -> tuple[str, ...]:
+    args = values if loss_fn is None else values[:-1]
+    signature = inspect.signature(model.forward)
+    try:
+        bound = signature.bind(*args)
+    except TypeError as error:
+        raise ExportError(
+            f"the {len(args)} example inputs do not fit {type(model).__name__}.forward{signature}: {error}; "
+            "give a tuple in the order of its arguments, or a dict by name"
+        ) from error
+    names: list[str] = []
+    for name, value in bound.arguments.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}_{i}" for i in range(len(value))]
+        else:
+            names.append(name)
+    if loss_fn is not None:
+        names.append(_target_name(loss_fn, names))
+    return tuple(names)
+
+
+def _target_name(loss_fn: LossFn, taken: list[str]) -> str:
+    """The name of `loss_fn`'s second argument, "target" if it has none."""
+    function = loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    name = parameters[1] if len(parameters) > 1 else "target"
+    return f"{name}_1" if name in taken else name
+
+
+def _check_leaves(call: Call) -> None:
+    if not any(isinstance(leaf, torch.Tensor) for leaf in call.leaves()):
+        raise ExportError("expected at least one tensor among the example inputs, got none")
+    for name, value in zip(call.names, call.values):
+        for leaf in pytree.tree_leaves(value):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                raise ExportError(
+                    f"example input '{name}' requires a gradient; only parameters can: detach it, "
+                    "or make it an nn.Parameter of the model"
+                )
+
+
+@contextlib.contextmanager
+def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
+    """Makes `model(*call.values)` return the loss as a 0-d tensor; takes it back on exit.
+
+    The forward is replaced on the model itself, because a wrapping module would put a prefix on every parameter's name.
+    """
+    forward = model.forward
+    own = vars(model).get("forward")
+
+    def step(*values: Any) -> torch.Tensor:
+        count = len(values) if call.loss_fn is None else len(values) - 1
+        if call.by_keyword:
+            output = forward(**dict(zip(call.names[:count], values)))
+        else:
+            output = forward(*values[:count])
+        loss = _loss_of(output) if call.loss_fn is None else call.loss_fn(output, values[-1])
+        return _as_scalar(loss)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in call.names])
+    model.forward = step
+    try:
+        yield
+    finally:
+        if own is None:
+            del model.forward
+        else:
+            model.forward = own
+
+
+def _loss_of(output: Any) -> Any:
+    if isinstance(output, torch.Tensor):
+        return output
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if loss is None:
+        raise ExportError(
+            "expected forward to return the loss (a scalar tensor) or an output with a 'loss', got "
+            f"{type(output).__name__}; pass the labels that make the model compute it, or give loss_fn"
+        )
+    return loss
+
+
+def _as_scalar(loss: Any) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor):
+        raise ExportError(f"expected the loss to be a tensor, got {type(loss).__name__}")
+    if loss.numel() != 1:
+        raise ExportError(
+            f"expected a scalar loss, got shape {list(loss.shape)}; reduce it (for example .mean()), or give loss_fn"
+        )
+    if not loss.is_floating_point():
+        raise ExportError(f"expected a floating-point loss, got {loss.dtype}")
+    return loss.reshape(()) if loss.dim() else loss

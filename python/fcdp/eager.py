@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of plain PyTorch that leaves the model as it was."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch._guards import detect_fake_mode
+from torch.utils import _pytree as pytree
+
+from fcdp.call import Call, loss_forward
+from fcdp.errors import ExportError
+
+# The eager step and the archive's draw the same dropout masks from it.
+CHECK_SEED = 0
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The loss (0-d) and the gradient of every trained parameter; None where the loss does not reach it."""
+
+    loss: torch.Tensor
+    gradients: dict[str, torch.Tensor | None]
+
+
+def fake_mode_of(model: nn.Module) -> Any:
+    """The FakeTensorMode the model was built under, None for real weights."""
+    return detect_fake_mode([*model.parameters(), *model.buffers()])
+
+
+def eager_step(model: nn.Module, call: Call) -> StepResult:
+    """Loss and gradients of one step; buffers and `.grad` stay as they were. Raises ExportError without a gradient."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
+    mode = fake_mode_of(model)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(loss_forward(model, call))
+        stack.enter_context(unchanged_buffers(model))
+        stack.enter_context(check_seed())
+        stack.enter_context(torch.enable_grad())
+        values = call.values
+        if mode is not None:
+            values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
+            stack.enter_context(mode)
+        loss = model(*values)
+        if not loss.requires_grad:
+            raise ExportError(
+                "expected a loss that depends on the parameters, got one without a gradient; "
+                "look for torch.no_grad() or .detach() between parameters and loss"
+            )
+        gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+    return StepResult(loss.detach(), dict(zip(trained, gradients)))
+
+
+@contextlib.contextmanager
+def check_seed() -> Iterator[None]:
+    """Starts the random generators at CHECK_SEED, and puts them back on exit."""
+    with torch.random.fork_rng():
+        torch.manual_seed(CHECK_SEED)
+        yield
+
+
+@contextlib.contextmanager
+def unchanged_buffers(model: nn.Module) -> Iterator[None]:
+    """Puts every buffer back on exit: its value, and the tensor itself where forward assigned another."""
+    saved = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, value in saved:
+                buffer.copy_(value)
+                module._buffers[name] = buffer

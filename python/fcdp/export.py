@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fcdp.export: a model and its example inputs become a training-step archive."""
+
+import contextlib
+import json
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from fcdp.call import Call, LossFn, loss_forward, make_call
+from fcdp.check import check_archive
+from fcdp.eager import StepResult, eager_step, fake_mode_of
+from fcdp.errors import ExportError
+from fcdp.joint import joint_program, label_coverage
+from fcdp.ties import choose_roots, separated
+from fcdp.units import units
+from fcdp.version import __version__
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written. `nodes` and `labelled` count operations; `gradient_error` is the check's largest relative error,
+    None if the check did not run."""
+
+    path: Path
+    inputs: tuple[str, ...]
+    units: list[str]
+    ties: dict[str, str]
+    unreached: list[str]
+    nodes: int
+    labelled: int
+    gradient_error: float | None
+
+
+def export(
+    model: nn.Module,
+    example_inputs: Any,
+    path: str | os.PathLike[str],
+    loss_fn: LossFn | None = None,
+    check: bool = True,
+) -> Exported:
+    """Writes the joint forward, loss and backward of one micro-batch on one rank as a .pt2 archive.
+
+    example_inputs: a tuple of positional inputs, or a dict of keyword inputs, with the shapes every micro-batch will have.
+    The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input is the
+    target: the model is called with the others, and the loss is loss_fn(output, target).
+
+    The model is in training or evaluation mode as you left it, and is given back unchanged. Frozen parameters
+    (requires_grad=False) stay frozen; parameters the loss does not reach are recorded and exported as frozen.
+
+    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. Skipped
+    for models built under FakeTensorMode, which have no weights; their archives have the full graph and empty weights.
+
+    Raises ExportError, and then leaves nothing new at `path`.
+    """
+    path = Path(path)
+    if path.suffix != ".pt2":
+        raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
+    call = make_call(model, example_inputs, loss_fn)
+    check = check and fake_mode_of(model) is None
+    eager = eager_step(model, call) if check else None
+    with separated(model) as groups, contextlib.ExitStack() as undo:
+        unreached = _freeze_unreached(model, call, undo)
+        names = {name for name, _ in model.named_parameters()}
+        ties = choose_roots(groups, names - set(unreached))
+        joint = _trace(model, call)
+        _check_mutated_buffers(model, joint)
+    # A tied parameter counts as reached if any of its names is.
+    unreached = [name for name in unreached if name not in ties]
+    metadata = {
+        "fcdp": FORMAT,
+        "ties": ties,
+        "units": units(model),
+        "unreached": unreached,
+        "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
+    error = _write(path, joint, metadata, call, eager)
+    labelled, nodes = label_coverage(joint)
+    return Exported(path, call.names, metadata["units"], ties, unreached, nodes, labelled, error)
+
+
+def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:
+    """Freezes the parameters without a gradient, until `undo` runs; returns their names.
+
+    A joint export refuses a trained parameter that gets no gradient.
+    """
+    parameters = dict(model.named_parameters())
+    unreached = [name for name, gradient in eager_step(model, call).gradients.items() if gradient is None]
+    for name in unreached:
+        undo.callback(parameters[name].requires_grad_, True)
+        parameters[name].requires_grad_(False)
+    return unreached
+
+
+def _trace(model: nn.Module, call: Call) -> ExportedProgram:
+    try:
+        with loss_forward(model, call), torch.enable_grad():
+            forward = torch.export.export(model, call.values, strict=False)
+        return joint_program(forward)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"torch.export could not trace the training step: {error}{_hint(str(error))}") from error
+
+
+def _hint(message: str) -> str:
+    """What usually helps against a known message of torch.export, "" for others."""
+    hints = {
+        "len(gradients_to_parameters)": "two parameters have the very same gradient (as in x + a + b): merge them",
+        "marked as the loss, but it does not require gradients": (
+            "reentrant checkpointing hides the backward: use use_reentrant=False"
+        ),
+        "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
+    }
+    return next((f"\nhint: {hint}" for part, hint in hints.items() if part in message), "")
+
+
+def _check_mutated_buffers(model: nn.Module, joint: ExportedProgram) -> None:
+    """Raises ExportError if the step changes a buffer that has several names: the copies would drift apart."""
+    names: dict[int, list[str]] = {}
+    for name, buffer in model.named_buffers(remove_duplicate=False):
+        names.setdefault(id(buffer), []).append(name)
+    mutated = set(joint.graph_signature.buffers_to_mutate.values())
+    for group in names.values():
+        if len(group) > 1 and mutated.intersection(group):
+            raise ExportError(f"the step changes a buffer with several names, {group}; give each module its own")
+
+
+def _write(
+    path: Path, joint: ExportedProgram, metadata: dict[str, Any], call: Call, eager: StepResult | None
+) -> float | None:
+    """Writes and checks the archive in a folder beside `path`, then moves it there; returns the check's error.
+
+    The archive's root folder takes the file's name, so the file has its final name from the start.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fcdp-export-") as folder:
+        written = Path(folder) / path.name
+        torch.export.save(joint, written, extra_files={"fcdp.json": json.dumps(metadata, indent=1)})
+        error = None if eager is None else check_archive(written, call, eager, metadata["ties"])
+        os.replace(written, path)
+    return error

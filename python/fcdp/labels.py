@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each node of the joint graph comes from: module, pass and line of the user's code."""
+
+import functools
+import os
+import re
+import sys
+from typing import Any
+
+import torch
+
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
+_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, __file__))
+
+
+def label(meta: dict[str, Any]) -> dict[str, Any]:
+    """The label of a node from the metadata that autograd's tracing left on it.
+
+    module: the innermost module path, "" for the root. backward: it belongs to the backward pass. grad_acc: it adds up
+    gradients of one value. source: "file.py:line" in the forward, also for backward nodes; "" where unknown.
+    """
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
+    path = next(reversed(stack.values()))[0] if stack else ""
+    return {
+        # A module's second call in one forward is recorded as path@1.
+        "module": re.sub(r"@\d+", "", path),
+        "backward": meta.get("partitioner_tag") == "is_backward",
+        "grad_acc": bool(meta.get("is_gradient_acc")),
+        "source": source_line(meta.get("stack_trace") or ""),
+    }
+
+
+@functools.lru_cache(maxsize=None)
+def source_line(stack_trace: str) -> str:
+    """The innermost frame outside PyTorch and this package, "" if there is none."""
+    for file, line in reversed(_FRAME.findall(stack_trace)):
+        if not os.path.abspath(file).startswith(_NOT_THE_USERS):
+            return f"{_shorten(file)}:{line}"
+    return ""
+
+
+def _shorten(file: str) -> str:
+    """The path as it would be imported: relative to the longest entry of sys.path that holds it."""
+    file = os.path.abspath(file)
+    roots = {os.path.join(os.path.abspath(entry), "") for entry in sys.path}
+    inside = [root for root in roots if file.startswith(root)]
+    return file[len(max(inside, key=len)) :] if inside else file

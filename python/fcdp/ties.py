@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tied parameters: one tensor under several names.
+
+A joint export wants one gradient per name, so every later name gets a copy for its duration. Whoever runs the archive
+keeps one parameter and sums the gradients of its names.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from fcdp.errors import ExportError
+
+
+@contextlib.contextmanager
+def separated(model: nn.Module) -> Iterator[list[list[str]]]:
+    """Gives each name of a tied parameter a tensor of its own; ties them again on exit.
+
+    Yields the groups of tied names, each in the model's order. Raises ExportError for parameters that share memory
+    without being the same parameter.
+    """
+    with contextlib.ExitStack() as undo:
+        _copy_shared_modules(model, set(), undo)
+        groups: dict[int, list[str]] = {}
+        for prefix, module in model.named_modules():
+            for leaf, parameter in module._parameters.items():
+                if parameter is None:
+                    continue
+                names = groups.setdefault(id(parameter), [])
+                if names:
+                    undo.callback(module._parameters.__setitem__, leaf, parameter)
+                    module._parameters[leaf] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
+                names.append(f"{prefix}.{leaf}" if prefix else leaf)
+        _check_overlap(model)
+        yield [names for names in groups.values() if len(names) > 1]
+
+
+def _copy_shared_modules(module: nn.Module, seen: set[int], undo: contextlib.ExitStack) -> None:
+    """Puts a shallow copy in each later place of a module that stands in several."""
+    for name, child in list(module._modules.items()):
+        if child is None:
+            continue
+        if id(child) in seen:
+            undo.callback(module._modules.__setitem__, name, child)
+            child = _shallow_copy(child)
+            module._modules[name] = child
+        seen.add(id(child))
+        _copy_shared_modules(child, seen, undo)
+
+
+def _shallow_copy(module: nn.Module) -> nn.Module:
+    twin = copy.copy(module)
+    for table in ("_parameters", "_buffers", "_modules"):
+        twin.__dict__[table] = dict(module.__dict__[table])
+    return twin
+
+
+def choose_roots(groups: list[list[str]], reached: set[str]) -> dict[str, str]:
+    """{copy: root} for every tied name but the root, which is the group's first name that the loss reaches.
+
+    The root then always carries a gradient if the parameter has one.
+    """
+    ties = {}
+    for names in groups:
+        root = next((name for name in names if name in reached), names[0])
+        ties.update({name: root for name in names if name != root})
+    return ties
+
+
+def _check_overlap(model: nn.Module) -> None:
+    """Raises ExportError if a parameter's bytes overlap those of another tensor of the model."""
+    spans = []
+    for names, is_parameter in ((model.named_parameters(), True), (model.named_buffers(), False)):
+        spans += [(*_span(tensor), name, is_parameter) for name, tensor in names if _has_bytes(tensor)]
+    end, owner, owner_is_parameter = 0, "", False
+    for start, stop, name, is_parameter in sorted(spans):
+        if start < end and (is_parameter or owner_is_parameter):
+            raise ExportError(
+                f"'{owner}' and '{name}' share memory without being the same nn.Parameter; assign the one parameter "
+                "to both names to tie them, or .clone() one of them"
+            )
+        if stop > end:
+            end, owner, owner_is_parameter = stop, name, is_parameter
+
+
+def _has_bytes(tensor: torch.Tensor) -> bool:
+    return not isinstance(tensor, FakeTensor) and tensor.device.type != "meta" and tensor.numel() > 0
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte and one past the last byte of a strided tensor, as addresses."""
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()

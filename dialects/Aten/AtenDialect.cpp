@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialects/Aten/Aten.h"
+
+#include "dialects/Aten/OpTable.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fcdp::aten;
+
+#include "dialects/Aten/AtenDialect.cpp.inc"
+#include "dialects/Aten/AtenEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Aten/AtenAttrs.cpp.inc"
+
+void AtenDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Aten/AtenAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Aten/AtenOps.cpp.inc"
+      >();
+}
+
+static bool isLiteral(Attribute attr) {
+  if (auto list = dyn_cast<ArrayAttr>(attr))
+    return llvm::all_of(list, [](Attribute element) {
+      return isa<IntegerAttr, FloatAttr, BoolAttr, StringAttr>(element);
+    });
+  return isa<IntegerAttr, FloatAttr, BoolAttr, StringAttr, UnitAttr, TypeAttr,
+             DeviceAttr, LayoutAttr, MemoryFormatAttr>(attr);
+}
+
+Attribute CallOp::getArgument(StringRef name) {
+  for (auto [argName, arg] :
+       llvm::zip(getArgNames().getAsRange<StringAttr>(), getArgs()))
+    if (argName == name)
+      return arg;
+  return {};
+}
+
+LogicalResult CallOp::verify() {
+  SmallVector<StringRef> parts;
+  getCallee().split(parts, '.');
+  if (parts.size() != 3 || llvm::any_of(parts, [](StringRef part) { // C1
+        return part.empty();
+      }))
+    return emitOpError("expected a callee 'NAMESPACE.OP.OVERLOAD', got '")
+           << getCallee() << "'";
+  if (getArgNames().size() != getArgs().size())
+    return emitOpError("expected as many argument names as arguments, got ")
+           << getArgNames().size() << " and " << getArgs().size();
+
+  llvm::StringSet<> seen;
+  for (StringAttr name : getArgNames().getAsRange<StringAttr>())
+    if (!seen.insert(name.getValue()).second) // C2
+      return emitOpError("argument '") << name.getValue() << "' is given twice";
+
+  int64_t next = 0;
+  auto use = [&](int64_t index) -> LogicalResult { // C3
+    if (index != next++)
+      return emitOpError("expected arguments to use operand ")
+             << next - 1 << " next, got operand " << index;
+    return success();
+  };
+  for (Attribute arg : getArgs()) {
+    if (auto operand = dyn_cast<OperandAttr>(arg)) {
+      if (failed(use(operand.getIndex())))
+        return failure();
+    } else if (auto list = dyn_cast<OperandListAttr>(arg)) {
+      for (int64_t index : list.getIndices())
+        if (index != -1 && failed(use(index)))
+          return failure();
+    } else if (!isLiteral(arg)) { // C4
+      return emitOpError("unsupported argument '") << arg << "'";
+    }
+  }
+  if (next != static_cast<int64_t>(getOperands().size()))
+    return emitOpError("expected arguments to use all ")
+           << getOperands().size() << " operands, got " << next;
+
+  if (std::optional<ArrayRef<int64_t>> undefined = getUndefined()) { // C5
+    int64_t previous = -1;
+    int64_t returns = getNumResults() + undefined->size();
+    for (int64_t position : *undefined) {
+      if (position <= previous || position >= returns)
+        return emitOpError("expected undefined returns in ascending order, "
+                           "each below ")
+               << returns << ", got " << position;
+      previous = position;
+    }
+  }
+  return success();
+}
+
+void CallOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (!lookupOp(getCallee()).random)
+    return;
+  effects.emplace_back(MemoryEffects::Read::get(), RandomState::get());
+  effects.emplace_back(MemoryEffects::Write::get(), RandomState::get());
+}

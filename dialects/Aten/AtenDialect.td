@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_ATEN_DIALECT
+#define FCDP_ATEN_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/AttrTypeBase.td"
+
+def Aten_Dialect : Dialect {
+  let name = "aten";
+  let cppNamespace = "::fcdp::aten";
+  let summary = "the imported computation: calls of ATen operators";
+  let description = [{
+    One generic operation, `aten.call`, holds any functional ATen operator with
+    its arguments by name. What the compiler knows of an operator (whether its
+    result aliases its operand, whether it draws random numbers) stands in one
+    table, `OpTable`; an operator that is not in the table may alias every
+    operand and touches the random state.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Aten_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Aten_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def Aten_Layout : I32EnumAttr<"Layout", "the layout of a tensor", [
+  I32EnumAttrCase<"strided", 0>]> {
+  let cppNamespace = "::fcdp::aten";
+  let genSpecializedAttr = 0;
+}
+def Aten_MemoryFormat : I32EnumAttr<"MemoryFormat", "the order of a tensor's dimensions in memory", [
+  I32EnumAttrCase<"contiguous", 0>, I32EnumAttrCase<"preserve", 1>,
+  I32EnumAttrCase<"channels_last", 2>, I32EnumAttrCase<"channels_last_3d", 3>]> {
+  let cppNamespace = "::fcdp::aten";
+  let genSpecializedAttr = 0;
+}
+def Aten_LayoutAttr : EnumAttr<Aten_Dialect, Aten_Layout, "layout"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+def Aten_MemoryFormatAttr : EnumAttr<Aten_Dialect, Aten_MemoryFormat, "memory_format"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+def Aten_DeviceAttr : Aten_Attr<"Device", "device"> {
+  let summary = "a device argument, as `#aten.device<\"cpu\">`";
+  let parameters = (ins StringRefParameter<"`cpu`, or `cuda:0`">:$name);
+  let assemblyFormat = "`<` $name `>`";
+}
+def Aten_OperandAttr : Aten_Attr<"Operand", "operand"> {
+  let summary = "stands for the operand of that index in the list of arguments";
+  let parameters = (ins "unsigned":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+def Aten_OperandListAttr : Aten_Attr<"OperandList", "operands"> {
+  let summary = "a list of tensors: operand indices, -1 for an absent one";
+  let parameters = (ins OptionalArrayRefParameter<"int64_t">:$indices);
+  let assemblyFormat = "`<` `[` (`]`) : ($indices^ `]`)? `>`";
+}
+
+#endif // FCDP_ATEN_DIALECT

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_ATEN_OPS
+#define FCDP_ATEN_OPS
+
+include "dialects/Aten/AtenDialect.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Aten_CallOp : Op<Aten_Dialect, "call",
+    [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "call an ATen operator";
+  let description = [{
+    Calls the functional ATen operator `callee`, spelled `NAMESPACE.OP.OVERLOAD`
+    as PyTorch prints it, with arguments by the names of its schema. Arguments
+    equal to their default may be left out. An argument is an operand, a list
+    of operands (`none` for an absent tensor) or a literal: an integer, a
+    float, `true` or `false`, a string, a list of these, `none`, a data type
+    (`f32`), `#aten.device`, `#aten.layout` or `#aten.memory_format`.
+
+    Results stand in the order of the schema's returns, with tensor lists
+    flattened. `undefined` gives the flattened positions of returns that are
+    undefined tensors (a convolution's bias gradient, say); they have no result.
+
+    Example:
+    ```mlir
+    %0 = aten.call "aten.addmm.default"(self = %bias, mat1 = %x, mat2 = %w, beta = 1)
+        : (tensor<8xf32>, tensor<4x2xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+    %1 = aten.call "aten.cat.default"(tensors = [%0, %0], dim = -1)
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+    ```
+
+    Constraints:
+    - (C1) `callee` has the form `NAMESPACE.OP.OVERLOAD`.
+    - (C2) Argument names are unique.
+    - (C3) Arguments use all operands, in order, each once.
+    - (C4) A literal is of one of the kinds above.
+    - (C5) `undefined` is strictly ascending, and within the number of returns.
+  }];
+  let arguments = (ins StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
+                       StrArrayAttr:$argNames, ArrayAttr:$args,
+                       OptionalAttr<DenseI64ArrayAttr>:$undefined);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $callee `` custom<CallArguments>($operands, $argNames, $args)
+    attr-dict `:` functional-type($operands, $results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The literal or operand given for the argument `name`, or null.
+    ::mlir::Attribute getArgument(::llvm::StringRef name);
+  }];
+}
+
+#endif // FCDP_ATEN_OPS

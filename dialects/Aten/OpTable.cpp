@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one table of what the compiler knows of ATen operators. The runtime
+// compares "fresh" claims with libtorch's own alias annotations at load.
+
+#include "dialects/Aten/OpTable.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace fcdp::aten;
+
+// Operators are named without their overload: all overloads of a name agree.
+static const llvm::StringSet<> &views() {
+  // _unsafe_view has no alias annotation in libtorch and is a view all the
+  // same.
+  static const llvm::StringSet<> names{
+      "aten._reshape_alias", "aten._unsafe_view", "aten.alias",
+      "aten.as_strided",     "aten.chunk",        "aten.detach",
+      "aten.diagonal",       "aten.expand",       "aten.expand_as",
+      "aten.narrow",         "aten.permute",      "aten.select",
+      "aten.slice",          "aten.split",        "aten.split_with_sizes",
+      "aten.squeeze",        "aten.swapaxes",     "aten.t",
+      "aten.transpose",      "aten.unbind",       "aten.unfold",
+      "aten.unsqueeze",      "aten.view",         "aten.view_as"};
+  return names;
+}
+
+static const llvm::StringSet<> &fresh() {
+  static const llvm::StringSet<> names{
+      "aten._adaptive_avg_pool2d",
+      "aten._adaptive_avg_pool2d_backward",
+      "aten._log_softmax",
+      "aten._log_softmax_backward_data",
+      "aten._native_batch_norm_legit_functional",
+      "aten._scaled_dot_product_flash_attention_for_cpu",
+      "aten._scaled_dot_product_flash_attention_for_cpu_backward",
+      "aten._softmax",
+      "aten._softmax_backward_data",
+      "aten._to_copy",
+      "aten.abs",
+      "aten.add",
+      "aten.addmm",
+      "aten.all",
+      "aten.amax",
+      "aten.amin",
+      "aten.any",
+      "aten.arange",
+      "aten.argmax",
+      "aten.avg_pool2d",
+      "aten.avg_pool2d_backward",
+      "aten.baddbmm",
+      "aten.bitwise_and",
+      "aten.bitwise_not",
+      "aten.bitwise_or",
+      "aten.bmm",
+      "aten.cat",
+      "aten.ceil",
+      "aten.clamp",
+      "aten.clamp_min",
+      "aten.clone",
+      "aten.constant_pad_nd",
+      "aten.convolution",
+      "aten.convolution_backward",
+      "aten.copy",
+      "aten.cos",
+      "aten.cumsum",
+      "aten.div",
+      "aten.elu",
+      "aten.elu_backward",
+      "aten.embedding",
+      "aten.embedding_dense_backward",
+      "aten.empty",
+      "aten.empty_like",
+      "aten.eq",
+      "aten.erf",
+      "aten.exp",
+      "aten.eye",
+      "aten.fill",
+      "aten.flip",
+      "aten.floor",
+      "aten.floor_divide",
+      "aten.full",
+      "aten.full_like",
+      "aten.gather",
+      "aten.ge",
+      "aten.gelu",
+      "aten.gelu_backward",
+      "aten.gt",
+      "aten.hardtanh",
+      "aten.index",
+      "aten.index_add",
+      "aten.index_put",
+      "aten.index_select",
+      "aten.isnan",
+      "aten.le",
+      "aten.leaky_relu",
+      "aten.leaky_relu_backward",
+      "aten.linalg_vector_norm",
+      "aten.log",
+      "aten.log1p",
+      "aten.logical_and",
+      "aten.logical_not",
+      "aten.logical_or",
+      "aten.lt",
+      "aten.masked_fill",
+      "aten.max_pool2d_with_indices",
+      "aten.max_pool2d_with_indices_backward",
+      "aten.maximum",
+      "aten.mean",
+      "aten.minimum",
+      "aten.mm",
+      "aten.mse_loss",
+      "aten.mse_loss_backward",
+      "aten.mul",
+      "aten.native_batch_norm_backward",
+      "aten.native_group_norm",
+      "aten.native_group_norm_backward",
+      "aten.native_layer_norm",
+      "aten.native_layer_norm_backward",
+      "aten.ne",
+      "aten.neg",
+      "aten.new_empty",
+      "aten.new_empty_strided",
+      "aten.new_full",
+      "aten.new_ones",
+      "aten.new_zeros",
+      "aten.nll_loss_backward",
+      "aten.nll_loss_forward",
+      "aten.ones",
+      "aten.ones_like",
+      "aten.pow",
+      "aten.reciprocal",
+      "aten.relu",
+      "aten.remainder",
+      "aten.repeat",
+      "aten.round",
+      "aten.rsqrt",
+      "aten.rsub",
+      "aten.scalar_tensor",
+      "aten.scatter",
+      "aten.scatter_add",
+      "aten.select_backward",
+      "aten.sigmoid",
+      "aten.sigmoid_backward",
+      "aten.sign",
+      "aten.silu",
+      "aten.silu_backward",
+      "aten.sin",
+      "aten.slice_backward",
+      "aten.slice_scatter",
+      "aten.softplus",
+      "aten.softplus_backward",
+      "aten.sort",
+      "aten.sqrt",
+      "aten.stack",
+      "aten.std",
+      "aten.sub",
+      "aten.sum",
+      "aten.tan",
+      "aten.tanh",
+      "aten.tanh_backward",
+      "aten.threshold_backward",
+      "aten.topk",
+      "aten.tril",
+      "aten.triu",
+      "aten.var",
+      "aten.var_mean",
+      "aten.where",
+      "aten.zeros",
+      "aten.zeros_like"};
+  return names;
+}
+
+OpInfo fcdp::aten::lookupOp(llvm::StringRef callee) {
+  llvm::StringRef name = callee.rsplit('.').first;
+  if (views().contains(name))
+    return {Aliasing::View, /*random=*/false};
+  if (fresh().contains(name))
+    return {Aliasing::Fresh, /*random=*/false};
+  // Random, but their results are new memory.
+  if (name == "aten.native_dropout" || name == "aten.bernoulli" ||
+      name == "aten.rand" || name == "aten.randn")
+    return {Aliasing::Fresh, /*random=*/true};
+  if (name == "aten.native_dropout_backward")
+    return {Aliasing::Fresh, /*random=*/false};
+  return {};
+}

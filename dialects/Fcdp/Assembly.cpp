@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the operations' syntax that TableGen cannot say.
+
+#include "dialects/Fcdp/Fcdp.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// `[node, local]`
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
+  SmallVector<Attribute> values;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef name;
+    if (parser.parseKeyword(&name))
+      return failure();
+    std::optional<Axis> axis = symbolizeAxis(name);
+    if (!axis)
+      return parser.emitError(loc, "expected 'node' or 'local', got '")
+             << name << "'";
+    values.push_back(AxisAttr::get(parser.getContext(), *axis));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  axes = parser.getBuilder().getArrayAttr(values);
+  return success();
+}
+
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+  printer << '[';
+  llvm::interleaveComma(
+      axes.getAsRange<AxisAttr>(), printer,
+      [&](AxisAttr axis) { printer << stringifyAxis(axis.getValue()); });
+  printer << ']';
+}
+
+/// `[@fc.weight at 0, @fc.bias at 32]`
+static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {
+  SmallVector<Attribute> values;
+  auto parseOne = [&]() -> ParseResult {
+    FlatSymbolRefAttr parameter;
+    int64_t offset;
+    if (parser.parseAttribute(parameter) || parser.parseKeyword("at") ||
+        parser.parseInteger(offset))
+      return failure();
+    values.push_back(MemberAttr::get(parser.getContext(), parameter, offset));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  members = parser.getBuilder().getArrayAttr(values);
+  return success();
+}
+
+static void printMembers(OpAsmPrinter &printer, Operation *,
+                         ArrayAttr members) {
+  printer << '[';
+  llvm::interleaveComma(
+      members.getAsRange<MemberAttr>(), printer, [&](MemberAttr member) {
+        printer << member.getParameter() << " at " << member.getOffset();
+      });
+  printer << ']';
+}
+
+/// `(%g as @fc.weight)`
+static ParseResult
+parsePackedValues(OpAsmParser &parser,
+                  SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
+                  ArrayAttr &parameters) {
+  SmallVector<Attribute> names;
+  auto parseOne = [&]() -> ParseResult {
+    FlatSymbolRefAttr name;
+    if (parser.parseOperand(values.emplace_back()) ||
+        parser.parseKeyword("as") || parser.parseAttribute(name))
+      return failure();
+    names.push_back(name);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOne))
+    return failure();
+  parameters = parser.getBuilder().getArrayAttr(names);
+  return success();
+}
+
+static void printPackedValues(OpAsmPrinter &printer, Operation *,
+                              OperandRange values, ArrayAttr parameters) {
+  printer << '(';
+  llvm::interleaveComma(llvm::zip(values, parameters), printer, [&](auto pair) {
+    printer << std::get<0>(pair) << " as " << std::get<1>(pair);
+  });
+  printer << ')';
+}
+
+#define GET_OP_CLASSES
+#include "dialects/Fcdp/FcdpOps.cpp.inc"

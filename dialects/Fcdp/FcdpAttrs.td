@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_FCDP_ATTRS
+#define FCDP_FCDP_ATTRS
+
+include "dialects/Fcdp/FcdpDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Fcdp_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::fcdp";
+  let genSpecializedAttr = 0;
+}
+class Fcdp_EnumAttr<EnumInfo info, string name>
+    : EnumAttr<Fcdp_Dialect, info, name> {
+  let assemblyFormat = "`<` $value `>`";
+}
+/// The same, printed bare inside an operation: `on inter`.
+class Fcdp_BareEnumAttr<EnumInfo info, string name>
+    : EnumAttr<Fcdp_Dialect, info, name> {
+  let assemblyFormat = "`` $value";
+}
+
+def Fcdp_Phase : Fcdp_Enum<"Phase", "a phase of the compilation", [
+  I32EnumAttrCase<"imported", 0>, I32EnumAttrCase<"sharded", 1>,
+  I32EnumAttrCase<"scheduled", 2>, I32EnumAttrCase<"planned", 3>]>;
+def Fcdp_PhaseAttr : Fcdp_EnumAttr<Fcdp_Phase, "phase">;
+
+def Fcdp_Role : Fcdp_Enum<"Role", "a member of the step's family of functions", [
+  I32EnumAttrCase<"init", 0>, I32EnumAttrCase<"only_microbatch", 1>,
+  I32EnumAttrCase<"first_microbatch", 2>, I32EnumAttrCase<"next_microbatch", 3>,
+  I32EnumAttrCase<"last_microbatch", 4>, I32EnumAttrCase<"update", 5>]>;
+def Fcdp_RoleAttr : Fcdp_EnumAttr<Fcdp_Role, "role">;
+
+def Fcdp_Axis : Fcdp_Enum<"Axis", "an axis of the mesh: `node` joins equal local "
+    "ranks of all nodes, `local` the ranks of one node", [
+  I32EnumAttrCase<"node", 0>, I32EnumAttrCase<"local", 1>]>;
+def Fcdp_AxisAttr : Fcdp_BareEnumAttr<Fcdp_Axis, "axis">;
+def Fcdp_AxesAttr : TypedArrayAttrBase<Fcdp_AxisAttr, "mesh axes, outermost first">;
+
+def Fcdp_Stream : Fcdp_Enum<"Stream", "a stream of a rank", [
+  I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"inter", 1>,
+  I32EnumAttrCase<"intra", 2>, I32EnumAttrCase<"d2h", 3>,
+  I32EnumAttrCase<"h2d", 4>]>;
+def Fcdp_StreamAttr : Fcdp_BareEnumAttr<Fcdp_Stream, "stream">;
+
+def Fcdp_Residency : Fcdp_Enum<"Residency", "where the gathered copy of a bucket "
+    "lives between two uses", [
+  I32EnumAttrCase<"full", 0>, I32EnumAttrCase<"node", 1>,
+  I32EnumAttrCase<"host", 2>, I32EnumAttrCase<"drop", 3>]>;
+def Fcdp_ResidencyAttr : Fcdp_BareEnumAttr<Fcdp_Residency, "residency">;
+
+def Fcdp_Accumulate : Fcdp_Enum<"Accumulate", "what happens to the value that a "
+    "gradient accumulator holds", [
+  I32EnumAttrCase<"overwrite", 0>, I32EnumAttrCase<"add", 1>]>;
+def Fcdp_AccumulateAttr : Fcdp_BareEnumAttr<Fcdp_Accumulate, "accumulate_mode">;
+
+def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or the host memory "
+    "that a node's ranks share", [
+  I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;
+def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
+
+def Fcdp_StateRole : Fcdp_Enum<"StateRole", "what a state of a bucket holds", [
+  I32EnumAttrCase<"shard", 0>, I32EnumAttrCase<"grad", 1>,
+  I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
+  I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>]>;
+def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
+
+class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {
+  let mnemonic = attrMnemonic;
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
+  let summary = "a parameter's place in a bucket: `#fcdp.member<@w, 64>`";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$parameter,
+                        "int64_t":$offset);
+  let description = "`offset` is the first element of the parameter in the flat bucket.";
+  let assemblyFormat = "`<` $parameter `,` $offset `>`";
+}
+
+def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
+  let summary = "the place of a value or a state in an arena";
+  let description = [{
+    On rank (n, l) the buffer starts `offset + n * node_stride + l *
+    local_stride` bytes after the start of the arena. `bytes` is its size.
+  }];
+  let parameters = (ins EnumParameter<Fcdp_Arena>:$arena, "int64_t":$offset,
+                        "int64_t":$bytes,
+                        DefaultValuedParameter<"int64_t", "0">:$node_stride,
+                        DefaultValuedParameter<"int64_t", "0">:$local_stride);
+}
+
+def Fcdp_AdamWAttr : Fcdp_Attr<"AdamW", "adamw"> {
+  let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
+                        "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
+                        "::mlir::FloatAttr":$weight_decay);
+}
+def Fcdp_SGDAttr : Fcdp_Attr<"SGD", "sgd"> {
+  let summary = "stochastic gradient descent, as torch.optim.SGD";
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$momentum,
+                        "::mlir::FloatAttr":$dampening,
+                        "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);
+}
+def Fcdp_OptimizerAttr : AnyAttrOf<[Fcdp_AdamWAttr, Fcdp_SGDAttr], "an optimizer">;
+
+#endif // FCDP_FCDP_ATTRS

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_FCDP_BASE
+#define FCDP_FCDP_BASE
+
+include "dialects/Fcdp/FcdpAttrs.td"
+include "dialects/Fcdp/FcdpTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Fcdp_Trait<string name> : NativeOpTrait<name> {
+  let cppNamespace = "::fcdp";
+}
+/// In which phases an operation may appear; the verifier passes of the phases
+/// ask for these traits.
+def InImported : Fcdp_Trait<"InImported">;
+def InSharded : Fcdp_Trait<"InSharded">;
+def InScheduled : Fcdp_Trait<"InScheduled">;
+def InPlanned : Fcdp_Trait<"InPlanned">;
+defvar FromSharded = [InSharded, InScheduled, InPlanned];
+defvar FromScheduled = [InScheduled, InPlanned];
+defvar Always = [InImported, InSharded, InScheduled, InPlanned];
+
+/// Device memory for gathered values. Gathers allocate from it, so that CSE
+/// keeps two equal gathers apart: merging them would keep a parameter alive
+/// from forward to backward.
+def Pool : Resource<"::fcdp::Pool">;
+/// Everything that outlives a function: shards, optimizer state, buffers.
+def State : Resource<"::fcdp::State">;
+/// The node's host cache.
+def HostCache : Resource<"::fcdp::HostCache">;
+/// The order of issue.
+def Order : Resource<"::fcdp::Order">;
+
+class Fcdp_Op<string mnemonic, list<Trait> traits>
+    : Op<Fcdp_Dialect, mnemonic, traits>;
+class Fcdp_SymbolOp<string mnemonic, list<Trait> traits>
+    : Fcdp_Op<mnemonic, !listconcat([Symbol, HasParent<"::mlir::ModuleOp">], traits)>;
+/// An operation that refers to symbols and checks them.
+class Fcdp_UserOp<string mnemonic, list<Trait> traits>
+    : Fcdp_Op<mnemonic, !listconcat(
+        [DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+
+#endif // FCDP_FCDP_BASE

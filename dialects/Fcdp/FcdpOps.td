@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_FCDP_OPS
+#define FCDP_FCDP_OPS
+
+include "dialects/Fcdp/FcdpSymbols.td"
+
+//===----------------------------------------------------------------------===//
+// Imported: a function's reads and results go through symbols.
+//===----------------------------------------------------------------------===//
+
+class Fcdp_ReadOp<string what, list<Trait> traits>
+    : Fcdp_UserOp<"read_" # what, !listconcat([MemoryEffects<[MemRead<State>]>], traits)> {
+  let summary = "the value of " # !if(!eq(what, "input"), "an ", "a ") # what;
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+def Fcdp_ReadParameterOp : Fcdp_ReadOp<"parameter", [InImported]> {
+  let description = [{
+    Example:
+    ```mlir
+    %w = fcdp.read_parameter @fc.weight : tensor<3x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a parameter of the result's type.
+  }];
+}
+def Fcdp_ReadBufferOp : Fcdp_ReadOp<"buffer", Always> {
+  let description = [{
+    Example:
+    ```mlir
+    %m = fcdp.read_buffer @bn.running_mean : tensor<8xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a buffer of the result's type.
+  }];
+}
+def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", Always> {
+  let description = [{
+    Example:
+    ```mlir
+    %ids = fcdp.read_input @ids : tensor<4x128xi64>
+    ```
+
+    Constraints:
+    - (C1) `source` is an input of the result's type.
+  }];
+}
+
+def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWrite<State>]>]> {
+  let summary = "gives this rank's gradient of a parameter";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.gradient %g of @fc.weight : tensor<3x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `parameter` is a trainable parameter of the gradient's shape.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$parameter);
+  let assemblyFormat = "$value `of` $parameter attr-dict `:` type($value)";
+}
+
+def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat([MemoryEffects<[MemWrite<State>]>], Always)> {
+  let summary = "gives this rank's loss of the micro-batch";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.loss %l : tensor<f32>
+    ```
+
+    Constraints:
+    - (C1) The loss has one element of a floating-point type.
+  }];
+  let arguments = (ins AnyRankedTensor:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
+    [MemoryEffects<[MemWrite<State>]>], Always)> {
+  let summary = "gives a buffer its next value";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.write_buffer %m to @bn.running_mean : tensor<8xf32>
+    ```
+
+    Constraints:
+    - (C1) `target` is a mutable buffer of the value's type.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
+  let assemblyFormat = "$value `to` $target attr-dict `:` type($value)";
+}
+
+//===----------------------------------------------------------------------===//
+// Sharded: collectives, host-cache copies, optimizer.
+//===----------------------------------------------------------------------===//
+
+def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
+    [MemoryEffects<[MemRead<State>]>], FromSharded)> {
+  let summary = "this rank's shard of a parameter or bucket";
+  let description = [{
+    Example:
+    ```mlir
+    %s = fcdp.read_shard @fc.weight : !fcdp.shard<tensor<3x4xf32>>
+    %b = fcdp.read_shard @bucket.fc : tensor<16xf32>
+    ```
+
+    Constraints:
+    - (C1) Of a parameter, the result is a shard of its type; of a bucket, it is
+      flat, of the bucket's storage type and elements / world size elements.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs Fcdp_AnyShard:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
+  let summary = "a shard in another type";
+  let description = [{
+    Rounds to nearest even. Casting before a gather gives what casting after it
+    would give, and gathers fewer bytes.
+
+    Example:
+    ```mlir
+    %h = fcdp.cast_shard %s : tensor<16xf32> to tensor<16xbf16>
+    ```
+
+    Constraints:
+    - (C1) Input and result differ in their element type only.
+  }];
+  let arguments = (ins Fcdp_AnyShard:$input, OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Fcdp_AnyShard:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
+  let summary = "gather the shards of a parameter or bucket over mesh axes";
+  let description = [{
+    The result holds the inputs of the ranks along `axes`, in order. Over both
+    axes it is the whole; over `node` alone a node slice; over `local` the whole
+    from node slices. `range` counts the live ranges of the gathered copy of a
+    unit within a function.
+
+    Example:
+    ```mlir
+    %slice = fcdp.all_gather %s of @bucket.fc over @world[node] range 0 : tensor<16xf32> to tensor<32xf32>
+    %whole = fcdp.all_gather %slice of @bucket.fc over @world[local] range 0 : tensor<32xf32> to tensor<64xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a parameter or bucket, `mesh` a mesh, `axes` are not empty and distinct.
+    - (C2) A shard becomes its whole tensor, over both axes.
+    - (C3) A flat input becomes a flat result of the same element type and as many times
+      its elements as there are ranks along the axes.
+    - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+  }];
+  let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
+                       FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$range,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<AnyRankedTensor, "", [MemAlloc<Pool>]>:$result);
+  let assemblyFormat = [{
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) `range` $range (`on` $stream^)?
+    attr-dict `:` type($input) `to` type($result)
+  }];
+}
+
+def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
+  let summary = "sum over mesh axes and keep this rank's part";
+  let description = [{
+    Sums in f32, in the order of the ranks, and rounds once to the result's type.
+
+    Example:
+    ```mlir
+    %g = fcdp.reduce_scatter %b of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>
+    ```
+
+    Constraints:
+    - (C1) `source` is a parameter or bucket, `mesh` a mesh, `axes` are not empty and distinct.
+    - (C2) A whole tensor becomes a shard of it, over both axes.
+    - (C3) A flat input becomes a flat result with its elements divided by the number
+      of ranks along the axes, in the same type or f32.
+    - (C4) `stream` is given from the scheduled phase on, `buffer` and `scratch` (as large as
+      the input) in the planned phase.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$source,
+                       FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer,
+                       OptionalAttr<Fcdp_BufferAttr>:$scratch);
+  let results = (outs Res<Fcdp_AnyShard, "", [MemAlloc<Pool>]>:$result);
+  let assemblyFormat = [{
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`on` $stream^)?
+    attr-dict `:` type($input) `to` type($result)
+  }];
+}
+
+def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat([Pure], FromSharded)> {
+  let summary = "a parameter inside its gathered bucket";
+  let description = [{
+    A view: the result is the bucket's memory.
+
+    Example:
+    ```mlir
+    %w = fcdp.view_member %whole @fc.weight of @bucket.fc : tensor<64xf32> to tensor<3x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `parameter` is a member of `bucket`, the input is the whole bucket in its wire type.
+    - (C2) The result has the parameter's shape and the wire type.
+  }];
+  let arguments = (ins Fcdp_Flat:$whole, FlatSymbolRefAttr:$parameter,
+                       FlatSymbolRefAttr:$bucket);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $whole $parameter `of` $bucket attr-dict `:` type($whole) `to` type($result)
+  }];
+}
+
+def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
+  let summary = "copy gradients to their places in a bucket";
+  let description = [{
+    The rest of the result, padding and members without a gradient, is zero.
+
+    Example:
+    ```mlir
+    %b = fcdp.pack @bucket.fc(%g0 as @fc.weight, %g1 as @fc.bias)
+        : (tensor<3x4xf32>, tensor<3xf32>) -> tensor<64xf32>
+    ```
+
+    Constraints:
+    - (C1) Parameters are distinct members of `bucket`, and values have their shapes.
+    - (C2) The result is the whole bucket; values have its element type.
+    - (C3) `buffer` is given in the planned phase.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Variadic<AnyRankedTensor>:$values,
+                       TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$parameters,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let assemblyFormat = [{
+    $bucket `` custom<PackedValues>($values, $parameters)
+    attr-dict `:` functional-type($values, $result)
+  }];
+}
+
+def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
+    [MemoryEffects<[MemWrite<State>]>], FromSharded)> {
+  let summary = "add a reduced gradient shard to its accumulator";
+  let description = [{
+    `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`.
+
+    Example:
+    ```mlir
+    fcdp.accumulate %g into @bucket.fc add : tensor<16xf32>
+    ```
+
+    Constraints:
+    - (C1) `target` is a trainable parameter or bucket.
+    - (C2) Over a bucket the value is f32 and has the elements of a shard.
+  }];
+  let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
+                       Fcdp_AccumulateAttr:$mode);
+  let assemblyFormat = "$value `into` $target $mode attr-dict `:` type($value)";
+}
+
+def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
+    [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
+  let summary = "run the optimizer on this rank's shard";
+  let description = [{
+    Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
+    for a mean) and updates shard and optimizer state.
+
+    Example:
+    ```mlir
+    fcdp.shard_update @bucket.fc scale 2.5e-01
+        with #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>
+    ```
+
+    Constraints:
+    - (C1) `target` is a trainable parameter or bucket.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$target, F64Attr:$scale,
+                       Fcdp_OptimizerAttr:$optimizer);
+  let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
+}
+
+def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
+    [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
+  let summary = "keep this rank's slice of a gathered bucket in host memory";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.cache_store %slice to @bucket.fc.cache : tensor<32xf32>
+    ```
+
+    Constraints:
+    - (C1) `target` is a state of role `cache` with the value's type.
+    - (C2) `stream` is given from the scheduled phase on.
+  }];
+  let arguments = (ins Fcdp_Flat:$value, FlatSymbolRefAttr:$target,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let assemblyFormat = "$value `to` $target (`on` $stream^)? attr-dict `:` type($value)";
+}
+
+def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
+  let summary = "this rank's slice of a bucket, from host memory";
+  let description = [{
+    Example:
+    ```mlir
+    %slice = fcdp.cache_load @bucket.fc.cache : tensor<32xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a state of role `cache` with the result's type.
+    - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>]>:$source,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let assemblyFormat = "$source (`on` $stream^)? attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Scheduled: order between streams.
+//===----------------------------------------------------------------------===//
+
+def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
+    [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
+  let summary = "mark the work issued so far on a stream";
+  let description = [{
+    Example:
+    ```mlir
+    %t = fcdp.record on inter
+    ```
+
+    Constraints:
+    - (C1) `event` is given in the planned phase.
+  }];
+  let arguments = (ins Fcdp_StreamAttr:$stream,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$event);
+  let results = (outs Fcdp_TokenType:$token);
+  let assemblyFormat = "`on` $stream (`event` $event^)? attr-dict";
+}
+
+def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
+    [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
+  let summary = "hold a stream back until a token's work is done";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.wait %t on compute
+    ```
+
+    Constraints:
+    - (C1) The stream is not the one that the token was recorded on: its order already holds.
+  }];
+  let arguments = (ins Fcdp_TokenType:$token, Fcdp_StreamAttr:$stream);
+  let assemblyFormat = "$token `on` $stream attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
+    [MemoryEffects<[MemWrite<Order>, MemFree<Pool>]>], FromScheduled)> {
+  let summary = "the memory of a value may be used again from here on";
+  let description = [{
+    All uses of the value, on every stream, are done for whatever the compute
+    stream, or a stream that has waited for it, does next.
+
+    Example:
+    ```mlir
+    fcdp.release %whole : tensor<64xf32>
+    ```
+
+    Constraints:
+    - (C1) The value is the result of a gather, a load, a cast, a pack or a reduction.
+    - (C2) The value has no later use and is released once.
+  }];
+  let arguments = (ins Fcdp_Flat:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+#endif // FCDP_FCDP_OPS

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a module declares: mesh, parameters, buffers, inputs, buckets, states.
+#ifndef FCDP_FCDP_SYMBOLS
+#define FCDP_FCDP_SYMBOLS
+
+include "dialects/Fcdp/FcdpBase.td"
+
+def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
+  let summary = "the ranks of a job, as nodes and local ranks";
+  let description = [{
+    Rank (node n, local l) is world rank `n * local + l`.
+
+    Example:
+    ```mlir
+    fcdp.mesh @world(node = 2, local = 4)
+    ```
+
+    Constraints:
+    - (C1) Both sizes are positive.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$node,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$local);
+  let assemblyFormat = [{
+    $sym_name `(` `node` `=` $node `,` `local` `=` $local `)` attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Ranks of the job.
+    int64_t getWorldSize() { return getNode() * getLocal(); }
+    /// Ranks along `axis`.
+    int64_t getSize(Axis axis) {
+      return axis == Axis::node ? getNode() : getLocal();
+    }
+  }];
+}
+
+def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
+  let summary = "a parameter of the model";
+  let description = [{
+    Declares a parameter; its value stays in the archive. `names` are its
+    names in PyTorch, the first being the one it is saved under; tied weights
+    have several. `unit` is the module that it is gathered with. Order in the
+    module is PyTorch's parameter order.
+
+    Example:
+    ```mlir
+    fcdp.parameter @wte.weight : tensor<65x384xf32> unit "wte" trainable
+        names ["wte.weight", "lm_head.weight"]
+    ```
+
+    Constraints:
+    - (C1) The type is a static tensor of floats.
+    - (C2) `names` is not empty.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
+                       StrAttr:$unit, UnitAttr:$trainable, StrArrayAttr:$names);
+  let assemblyFormat = [{
+    $sym_name `:` $type `unit` $unit (`trainable` $trainable^)? `names` $names attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() {
+      return ::mlir::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
+  let summary = "a tensor that is no parameter: running statistics, constants";
+  let description = [{
+    Every rank has a copy of its own. A `persistent` buffer is part of the
+    model's state and is loaded by `name`; any other is a constant that travels
+    in the object. A `mutable` one is changed by the step.
+
+    Example:
+    ```mlir
+    fcdp.buffer @bn.running_mean : tensor<8xf32> name "bn.running_mean" persistent mutable
+    ```
+
+    Constraints:
+    - (C1) The type is a static tensor.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
+                       StrAttr:$name, UnitAttr:$persistent, UnitAttr:$mutableBuffer);
+  let assemblyFormat = [{
+    $sym_name `:` $type `name` $name (`persistent` $persistent^)?
+    (`mutable` $mutableBuffer^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
+  let summary = "an input of the step: one micro-batch of one rank";
+  let description = [{
+    `limit` bounds an integer input that indexes a table (token ids): its values
+    are in [0, limit), or equal to `ignore`.
+
+    Example:
+    ```mlir
+    fcdp.input @labels : tensor<4x128xi64> name "labels" limit 65 ignore -100
+    ```
+
+    Constraints:
+    - (C1) The type is a static tensor.
+    - (C2) `limit` is positive and given for integers only; `ignore` needs `limit`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
+                       StrAttr:$name, OptionalAttr<I64Attr>:$limit,
+                       OptionalAttr<I64Attr>:$ignore);
+  let assemblyFormat = [{
+    $sym_name `:` $type `name` $name (`limit` $limit^)? (`ignore` $ignore^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
+  let summary = "parameters that are stored, gathered and reduced together";
+  let description = [{
+    A flat buffer of `elements` elements cut in G equal shards; rank (node n,
+    local l) owns shard `l * N + n`, so that the gather between nodes yields one
+    contiguous slice of the bucket and the gather within a node puts the slices
+    in order. `storage` is the type of the shard, `wire` that of the gather.
+    Members stand at multiples of 64 bytes (of the wire type), in PyTorch's
+    parameter order. The rest is padding and zero.
+
+    `residency` says where the gathered copy lives between two uses; a given one
+    wins over a computed one.
+
+    Example:
+    ```mlir
+    fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
+        residency host members [@fc.weight at 0, @fc.bias at 32]
+    ```
+
+    Constraints:
+    - (C1) Members are parameters of the module with the bucket's trainability and storage type.
+    - (C2) Members do not overlap, stand in ascending order and end within `elements`.
+    - (C3) Members start at multiples of 64 bytes in the wire type.
+    - (C4) `elements` is a multiple of the world size.
+    - (C5) `wire` is not wider than `storage`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
+                       TypeAttr:$wire, UnitAttr:$trainable,
+                       OptionalAttr<Fcdp_ResidencyAttr>:$residency,
+                       TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
+  let assemblyFormat = [{
+    $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
+    (`trainable` $trainable^)? (`residency` $residency^)? `members` custom<Members>($members) attr-dict
+  }];
+}
+
+def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
+  let summary = "memory of a bucket that outlives a function";
+  let description = [{
+    A rank's part of a bucket's shard, gradient accumulator, optimizer state or
+    host cache. After planning it has a `buffer`.
+
+    Example:
+    ```mlir
+    fcdp.state @bucket.fc.shard shard of @bucket.fc in device : tensor<16xf32>
+    ```
+
+    Constraints:
+    - (C1) The bucket exists, and has one state of each role.
+    - (C2) The type is flat; `cache` is in `host` memory, all others in `device` memory.
+    - (C3) `cache` holds one node slice (elements / local ranks) in the wire type; all others
+      one shard, `grad` in f32 and the rest in the storage type.
+    - (C4) `buffer`, where given, is in the same arena and has the size of the type.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,
+                       FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,
+                       TypeAttrOf<Fcdp_Flat>:$type, OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let assemblyFormat = [{
+    $sym_name $role `of` $bucket `in` $arena `:` $type (`at` $buffer^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() {
+      return ::mlir::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+#endif // FCDP_FCDP_SYMBOLS

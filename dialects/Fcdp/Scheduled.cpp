@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verifiers of the operations that order streams.
+
+#include "dialects/Fcdp/Fcdp.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+LogicalResult WaitOp::verify() {
+  auto record = getToken().getDefiningOp<RecordOp>();
+  if (record && record.getStream() == getStream()) // C1
+    return emitOpError("waits on '") << stringifyStream(getStream())
+                                     << "' for a token of the same stream";
+  return success();
+}
+
+LogicalResult ReleaseOp::verify() {
+  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+                       ReduceScatterOp>(getValue().getDefiningOp())) // C1
+    return emitOpError("expected the result of a gather, a load, a cast, a "
+                       "pack or a reduction");
+  for (Operation *user : getValue().getUsers()) // C2
+    if (user != *this && user->getBlock() == (*this)->getBlock() &&
+        !user->isBeforeInBlock(*this)) {
+      InFlightDiagnostic diag = emitOpError("the value is used later");
+      diag.attachNote(user->getLoc()) << "used here";
+      return diag;
+    }
+  return success();
+}

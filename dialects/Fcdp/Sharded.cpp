@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verifiers of collectives, host-cache copies and the optimizer.
+
+#include "dialects/Fcdp/Fcdp.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static RankedTensorType withElements(RankedTensorType type, int64_t elements,
+                                     Type elementType) {
+  return RankedTensorType::get({elements}, elementType);
+}
+
+/// C1 of the collectives; gives the number of ranks along the axes.
+template <typename OpTy>
+static FailureOr<int64_t> verifyGroup(OpTy op, SymbolTableCollection &symbols) {
+  Operation *source = symbols.lookupNearestSymbolFrom(op, op.getSourceAttr());
+  if (!isa_and_present<ParameterOp, BucketOp>(source))
+    return op.emitOpError("expected a parameter or bucket, got ")
+           << op.getSourceAttr();
+  auto mesh = symbols.lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
+  if (!mesh)
+    return op.emitOpError("expected a mesh, got ") << op.getMeshAttr();
+  SmallVector<Axis> seen;
+  int64_t ranks = 1;
+  for (AxisAttr axis : op.getAxes().template getAsRange<AxisAttr>()) {
+    if (llvm::is_contained(seen, axis.getValue()))
+      return op.emitOpError("axis '")
+             << stringifyAxis(axis.getValue()) << "' is given twice";
+    seen.push_back(axis.getValue());
+    ranks *= mesh.getSize(axis.getValue());
+  }
+  if (seen.empty())
+    return op.emitOpError("expected at least one axis");
+  return ranks;
+}
+
+/// C2 of the collectives: a `shard` and its `whole`, over both axes.
+template <typename OpTy>
+static LogicalResult verifyWhole(OpTy op, ShardType shard, Type whole) {
+  if (op.getAxes().size() != 2)
+    return op.emitOpError("expected both axes for a shard without layout");
+  if (shard.getWhole() != whole)
+    return op.emitOpError("expected the whole tensor ")
+           << shard.getWhole() << ", got " << whole;
+  return success();
+}
+
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
+  if (failed(ranks))
+    return failure();
+  if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
+    return verifyWhole(*this, shard, getResult().getType());
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto expected = withElements(input, input.getNumElements() * *ranks,
+                               input.getElementType());
+  if (getResult().getType() != expected) // C3
+    return emitOpError("expected result type ")
+           << expected << ", got " << getResult().getType();
+  return success();
+}
+
+LogicalResult
+ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
+  if (failed(ranks))
+    return failure();
+  if (auto shard = dyn_cast<ShardType>(getResult().getType())) // C2
+    return verifyWhole(*this, shard, getInput().getType());
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (input.getRank() != 1 ||
+      input.getNumElements() != result.getNumElements() * *ranks) // C3
+    return emitOpError("expected ") << *ranks << " times the elements of "
+                                    << result << ", got " << input;
+  if (result.getElementType() != input.getElementType() &&
+      !result.getElementType().isF32()) // C3
+    return emitOpError("expected elements of ")
+           << input.getElementType() << " or f32, got "
+           << result.getElementType();
+  if (getScratch() && getScratch()->getBytes() < byteSize(input)) // C4
+    return emitOpError("expected a scratch buffer of ")
+           << byteSize(input) << " bytes, got " << *getScratch();
+  return success();
+}
+
+LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *source = symbols.lookupNearestSymbolFrom(*this, getSourceAttr());
+  Type expected;
+  if (auto parameter = dyn_cast_if_present<ParameterOp>(source)) {
+    expected = ShardType::get(getContext(), parameter.getTensorType());
+  } else if (auto bucket = dyn_cast_if_present<BucketOp>(source)) {
+    MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
+    if (!mesh)
+      return emitOpError("expected a mesh in the module");
+    int64_t elements = bucket.getElements() / mesh.getWorldSize();
+    expected = RankedTensorType::get({elements}, bucket.getStorage());
+  } else {
+    return emitOpError("expected a parameter or bucket, got ")
+           << getSourceAttr();
+  }
+  if (getResult().getType() != expected)
+    return emitOpError("expected result type ")
+           << expected << ", got " << getResult().getType();
+  return success();
+}
+
+LogicalResult CastShardOp::verify() {
+  auto whole = [](Type type) {
+    if (auto shard = dyn_cast<ShardType>(type))
+      return shard.getWhole();
+    return cast<RankedTensorType>(type);
+  };
+  Type input = getInput().getType(), result = getResult().getType();
+  if (isa<ShardType>(input) != isa<ShardType>(result) ||
+      whole(input).getShape() != whole(result).getShape())
+    return emitOpError("expected a result that differs from ")
+           << input << " in its element type only, got " << result;
+  return success();
+}
+
+static MemberAttr findMember(BucketOp bucket, FlatSymbolRefAttr parameter) {
+  for (MemberAttr member : bucket.getMembers().getAsRange<MemberAttr>())
+    if (member.getParameter() == parameter)
+      return member;
+  return {};
+}
+
+LogicalResult ViewMemberOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto bucket =
+      symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
+  auto parameter =
+      symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
+  if (!bucket || !parameter || !findMember(bucket, getParameterAttr())) // C1
+    return emitOpError("expected a parameter and its bucket, got ")
+           << getParameterAttr() << " of " << getBucketAttr();
+  auto whole = RankedTensorType::get(
+      {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());
+  if (getWhole().getType() != whole) // C1
+    return emitOpError("expected the whole bucket ")
+           << whole << ", got " << getWhole().getType();
+  auto expected = parameter.getTensorType().clone(bucket.getWire());
+  if (getResult().getType() != expected) // C2
+    return emitOpError("expected result type ")
+           << expected << ", got " << getResult().getType();
+  return success();
+}
+
+LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto bucket =
+      symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
+  if (!bucket)
+    return emitOpError("expected a bucket, got ") << getBucketAttr();
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (result.getNumElements() !=
+      static_cast<int64_t>(bucket.getElements())) // C2
+    return emitOpError("expected the whole bucket of ")
+           << bucket.getElements() << " elements, got " << result;
+  SmallPtrSet<Attribute, 8> seen;
+  for (auto [value, attr] : llvm::zip_equal(getValues(), getParameters())) {
+    auto name = cast<FlatSymbolRefAttr>(attr);
+    auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, name);
+    if (!parameter || !findMember(bucket, name) ||
+        !seen.insert(name).second) // C1
+      return emitOpError("expected distinct members of ")
+             << getBucketAttr() << ", got " << name;
+    auto expected = parameter.getTensorType().clone(result.getElementType());
+    if (value.getType() != expected) // C1, C2
+      return emitOpError("expected type ")
+             << expected << " for " << name << ", got " << value.getType();
+  }
+  return success();
+}
+
+/// C1 of accumulate and shard_update; gives the bucket, or null for a
+/// parameter.
+template <typename OpTy>
+static FailureOr<BucketOp> verifyTarget(OpTy op,
+                                        SymbolTableCollection &symbols) {
+  Operation *target = symbols.lookupNearestSymbolFrom(op, op.getTargetAttr());
+  if (auto parameter = dyn_cast_if_present<ParameterOp>(target))
+    if (parameter.getTrainable())
+      return BucketOp();
+  if (auto bucket = dyn_cast_if_present<BucketOp>(target))
+    if (bucket.getTrainable())
+      return bucket;
+  return op.emitOpError("expected a trainable parameter or bucket, got ")
+         << op.getTargetAttr();
+}
+
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = verifyTarget(*this, symbols);
+  if (failed(bucket))
+    return failure();
+  if (!*bucket)
+    return success();
+  MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
+  if (!mesh)
+    return emitOpError("expected a mesh in the module");
+  int64_t elements = bucket->getElements() / mesh.getWorldSize();
+  auto expected =
+      RankedTensorType::get({elements}, Float32Type::get(getContext()));
+  if (getValue().getType() != expected) // C2
+    return emitOpError("expected type ")
+           << expected << ", got " << getValue().getType();
+  return success();
+}
+
+LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return failure(failed(verifyTarget(*this, symbols)));
+}
+
+/// C1 of the cache operations.
+static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
+                                 Type type, SymbolTableCollection &symbols) {
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
+  if (!state || state.getRole() != StateRole::cache)
+    return op->emitOpError("expected a state of role 'cache', got ") << name;
+  if (state.getType() != type)
+    return op->emitOpError("expected type ")
+           << state.getType() << ", got " << type;
+  return success();
+}
+
+LogicalResult CacheStoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyCache(*this, getTargetAttr(), getValue().getType(), symbols);
+}
+LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyCache(*this, getSourceAttr(), getResult().getType(), symbols);
+}

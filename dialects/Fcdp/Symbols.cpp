@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verifiers of what a module declares.
+
+#include "dialects/Fcdp/Fcdp.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+template <typename OpTy>
+static LogicalResult verifyStatic(OpTy op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  if (!type.hasStaticShape())
+    return op.emitOpError("expected a static shape, got ") << type;
+  if (!isa<ComplexType>(type.getElementType()) &&
+      !type.getElementType().isIntOrFloat())
+    return op.emitOpError("expected elements of a number type, got ") << type;
+  return success();
+}
+
+LogicalResult ParameterOp::verify() {
+  if (failed(verifyStatic(*this)))
+    return failure();
+  if (!isa<FloatType>(getTensorType().getElementType())) // C1
+    return emitOpError("expected elements of a floating-point type, got ")
+           << getType();
+  if (getNames().empty()) // C2
+    return emitOpError("expected at least one name");
+  return success();
+}
+
+LogicalResult BufferOp::verify() { return verifyStatic(*this); }
+
+LogicalResult InputOp::verify() {
+  if (failed(verifyStatic(*this)))
+    return failure();
+  auto type = cast<RankedTensorType>(getType());
+  if (getLimit() &&
+      (*getLimit() <= 0 || !type.getElementType().isInteger())) // C2
+    return emitOpError("expected a positive limit on an integer input, got ")
+           << *getLimit() << " on " << type;
+  if (getIgnore() && !getLimit())
+    return emitOpError("'ignore' needs 'limit'");
+  return success();
+}
+
+/// C1 of fcdp.bucket for one member.
+static LogicalResult verifyMember(BucketOp bucket, MemberAttr member,
+                                  SymbolTableCollection &symbols,
+                                  ParameterOp &parameter) {
+  parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(
+      bucket, member.getParameter());
+  if (!parameter)
+    return bucket.emitOpError("member ")
+           << member.getParameter() << " is not a parameter";
+  if (parameter.getTrainable() != bucket.getTrainable())
+    return bucket.emitOpError("member ")
+           << member.getParameter() << " differs in trainability";
+  Type type = parameter.getTensorType().getElementType();
+  if (type != bucket.getStorage())
+    return bucket.emitOpError("member ")
+           << member.getParameter() << " has type " << type
+           << ", expected the storage type " << bucket.getStorage();
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire()))
+    return emitOpError("expected floating-point types, got ")
+           << getStorage() << " and " << getWire();
+  int64_t storageBytes = elementBytes(getStorage());
+  int64_t wireBytes = elementBytes(getWire());
+  if (wireBytes > storageBytes) // C5
+    return emitOpError("expected a wire type no wider than ")
+           << getStorage() << ", got " << getWire();
+  MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
+  if (!mesh)
+    return emitOpError("expected a mesh in the module");
+  if (getElements() % mesh.getWorldSize() != 0) // C4
+    return emitOpError("expected elements to be a multiple of ")
+           << mesh.getWorldSize() << " ranks, got " << getElements();
+
+  int64_t end = 0;
+  for (MemberAttr member : getMembers().getAsRange<MemberAttr>()) {
+    ParameterOp parameter;
+    if (failed(verifyMember(*this, member, symbols, parameter)))
+      return failure();
+    if (member.getOffset() < end) // C2
+      return emitOpError("member ")
+             << member.getParameter() << " starts at " << member.getOffset()
+             << ", before the end of the one before, " << end;
+    if (member.getOffset() * wireBytes % kMemberAlignment != 0) // C3
+      return emitOpError("member ")
+             << member.getParameter() << " starts at element "
+             << member.getOffset() << ", not at a multiple of "
+             << kMemberAlignment << " bytes";
+    end = member.getOffset() + parameter.getTensorType().getNumElements();
+  }
+  if (end > static_cast<int64_t>(getElements())) // C2
+    return emitOpError("expected at least ")
+           << end << " elements, got " << getElements();
+  return success();
+}
+
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto bucket =
+      symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
+  if (!bucket) // C1
+    return emitOpError("expected a bucket, got ") << getBucketAttr();
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  MeshOp mesh = getMesh(module);
+  if (!mesh)
+    return emitOpError("expected a mesh in the module");
+  bool isCache = getRole() == StateRole::cache;
+  if (getArena() != (isCache ? Arena::host : Arena::device)) // C2
+    return emitOpError("expected to be in ")
+           << (isCache ? "host" : "device") << " memory";
+  int64_t elements =
+      bucket.getElements() / (isCache ? mesh.getLocal() : mesh.getWorldSize());
+  Type element = isCache                        ? bucket.getWire()
+                 : getRole() == StateRole::grad ? Float32Type::get(getContext())
+                                                : bucket.getStorage();
+  auto expected = RankedTensorType::get({elements}, element);
+  if (getType() != expected) // C3
+    return emitOpError("expected type ") << expected << ", got " << getType();
+  if (BufferAttr buffer = getBufferAttr()) // C4
+    if (buffer.getArena() != getArena() ||
+        buffer.getBytes() != byteSize(expected))
+      return emitOpError("expected a buffer of ")
+             << byteSize(expected) << " bytes in its arena, got " << buffer;
+  return success();
+}

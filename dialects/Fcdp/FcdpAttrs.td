@@ -17,9 +17,7 @@ class Fcdp_EnumAttr<EnumInfo info, string name>
 }
 /// The same, printed bare inside an operation: `on inter`.
 class Fcdp_BareEnumAttr<EnumInfo info, string name>
-    : EnumAttr<Fcdp_Dialect, info, name> {
-  let assemblyFormat = "`` $value";
-}
+    : EnumAttr<Fcdp_Dialect, info, name>;
 
 def Fcdp_Phase : Fcdp_Enum<"Phase", "a phase of the compilation", [
   I32EnumAttrCase<"imported", 0>, I32EnumAttrCase<"sharded", 1>,

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+
+import lit.formats
+from lit.llvm import llvm_config
+from lit.llvm.subst import FindTool, ToolSubst
+
+config.name = "fcdp"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.fcdp_obj_root, "test", "lit")
+
+# A variable that is not global ends at the next CHECK-LABEL.
+config.environment["FILECHECK_OPTS"] = "-enable-var-scope"
+
+for directory in (config.llvm_tools_dir, config.fcdp_tools_dir):
+    llvm_config.with_environment("PATH", directory, append_path=True)
+
+# Exports, and the checks of generated documents, run in the project's own
+# environment where there is one.
+venv_python = os.path.join(config.fcdp_src_root, ".venv", "bin", "python")
+has_venv = os.path.exists(venv_python)
+config.substitutions.append(("%python", venv_python if has_venv else "python3"))
+config.substitutions.append(("%fcdp_src_root", config.fcdp_src_root))
+config.substitutions.append(("%fcdp_obj_root", config.fcdp_obj_root))
+
+# `--param verify-roundtrip=1` runs the suite with every module written as text
+# and as bytecode and read again.
+fcdp_opt = "fcdp-opt"
+if lit_config.params.get("verify-roundtrip", "0") not in ("", "0"):
+    config.available_features.add("verify-roundtrip")
+    fcdp_opt_arguments = ["--verify-roundtrip"]
+else:
+    fcdp_opt_arguments = []
+
+llvm_config.add_tool_substitutions(
+    [
+        ToolSubst("fcdp-opt", FindTool("fcdp-opt"), extra_args=fcdp_opt_arguments, unresolved="fatal"),
+        ToolSubst("FileCheck", FindTool("FileCheck"), unresolved="fatal"),
+        ToolSubst("not", FindTool("not"), unresolved="fatal"),
+    ],
+    [config.fcdp_tools_dir, config.llvm_tools_dir],
+)
+
+# A tool that this build does not have: its tests say REQUIRES and its name.
+for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-run", "fcdp-sim"):
+    if os.path.exists(os.path.join(config.fcdp_tools_dir, tool)):
+        config.available_features.add(tool)
+
+if has_venv and subprocess.run([venv_python, "-c", "import torch"], capture_output=True).returncode == 0:
+    config.available_features.add("torch")
+# Network namespaces, for tests on a shaped network.
+if shutil.which("ip") and subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0:
+    config.available_features.add("netns")

@@ -3,7 +3,7 @@
 
 from fcdp.data import NpyRows, TokenWindows, batches, batches_from_npy, open_input
 from fcdp.errors import ExportError
-from fcdp.export import Exported, export
+from fcdp.exporter import Exported, export
 from fcdp.reference import reference
 from fcdp.version import __version__
 

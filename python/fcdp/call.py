@@ -18,19 +18,37 @@ LossFn = Callable[[Any, Any], torch.Tensor]
 
 @dataclass(frozen=True)
 class Call:
-    """The inputs of a step by name, in order.
+    """The example inputs of a step by name, in order; with `loss_fn`, the last is its target and does not reach `forward`.
 
-    With `loss_fn`, the last value is its target and does not reach `forward`.
+    Those that hold tensors are the step's inputs; others (flags, numbers, None) are fixed in it.
     """
 
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
+    given: dict[str, Any]
     by_keyword: bool
     loss_fn: LossFn | None
 
-    def leaves(self) -> list[Any]:
-        """The values in the order of the archive's user inputs."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.given.items() if _tensors(value))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return tuple(self.given[name] for name in self.names)
+
+    def leaves(self) -> list[torch.Tensor]:
+        """The tensors in the order of the archive's user inputs."""
         return pytree.tree_leaves(self.values)
+
+    def loss(self, forward: Callable[..., Any], values: tuple[Any, ...]) -> torch.Tensor:
+        """The 0-d loss of `forward` on `values`, which stand for those of the example. Raises ExportError without one."""
+        given = {**self.given, **dict(zip(self.names, values))}
+        target = None if self.loss_fn is None else given.pop(next(reversed(given)))
+        output = forward(**given) if self.by_keyword else forward(*given.values())
+        return _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> Call:
@@ -40,21 +58,19 @@ def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> 
     `loss_fn`, the last one is the target: named by its key, or by `loss_fn`'s second argument.
     """
     by_keyword = isinstance(example_inputs, Mapping)
-    if by_keyword:
-        names, values = tuple(example_inputs.keys()), tuple(example_inputs.values())
-    else:
-        values = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-        names = ()
-    if loss_fn is not None and len(values) < 2:
+    if not by_keyword and not isinstance(example_inputs, (tuple, list)):
+        example_inputs = (example_inputs,)
+    if loss_fn is not None and len(example_inputs) < 2:
         raise ExportError(
             "expected at least two example inputs with loss_fn (forward's inputs, then the target), "
-            f"got {len(values)}"
+            f"got {len(example_inputs)}"
         )
-    if not by_keyword:
-        names = _positional_names(model, values, loss_fn)
-    call = Call(names, values, by_keyword, loss_fn)
-    _check_leaves(call)
-    return call
+    if by_keyword:
+        given = dict(example_inputs)
+    else:
+        given = dict(zip(_positional_names(model, tuple(example_inputs), loss_fn), example_inputs))
+    _check_given(given)
+    return Call(given, by_keyword, loss_fn)
 
 
 def _positional_names(model: nn.Module, values: tuple[Any, ...], loss_fn: LossFn | None) -> tuple[str, ...]:
@@ -89,16 +105,18 @@ def _target_name(loss_fn: LossFn, taken: list[str]) -> str:
     return f"{name}_1" if name in taken else name
 
 
-def _check_leaves(call: Call) -> None:
-    if not any(isinstance(leaf, torch.Tensor) for leaf in call.leaves()):
+def _check_given(given: dict[str, Any]) -> None:
+    if not any(_tensors(value) for value in given.values()):
         raise ExportError("expected at least one tensor among the example inputs, got none")
-    for name, value in zip(call.names, call.values):
-        for leaf in pytree.tree_leaves(value):
-            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                raise ExportError(
-                    f"example input '{name}' requires a gradient; only parameters can: detach it, "
-                    "or make it an nn.Parameter of the model"
-                )
+    for name, value in given.items():
+        tensors = _tensors(value)
+        if tensors and len(tensors) != len(pytree.tree_leaves(value)):
+            raise ExportError(f"expected only tensors in example input '{name}', got other values beside them")
+        if any(tensor.requires_grad for tensor in tensors):
+            raise ExportError(
+                f"example input '{name}' requires a gradient; only parameters can: detach it, "
+                "or make it an nn.Parameter of the model"
+            )
 
 
 @contextlib.contextmanager
@@ -111,13 +129,7 @@ def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
     own = vars(model).get("forward")
 
     def step(*values: Any) -> torch.Tensor:
-        count = len(values) if call.loss_fn is None else len(values) - 1
-        if call.by_keyword:
-            output = forward(**dict(zip(call.names[:count], values)))
-        else:
-            output = forward(*values[:count])
-        loss = _loss_of(output) if call.loss_fn is None else call.loss_fn(output, values[-1])
-        return _as_scalar(loss)
+        return call.loss(forward, values)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in call.names])

@@ -20,6 +20,9 @@ from torch.fx import traceback as fx_traceback
 
 from fcdp.labels import label
 
+# Metadata that the label replaces: half of the archive's JSON, with paths and ids of this process in it.
+_IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
+
 
 def joint_program(forward: ExportedProgram) -> ExportedProgram:
     """The program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter."""
@@ -35,9 +38,8 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
     graph_module, signature = _copy_graph_module_and_signature(joint)
     _remove_detach_pass(graph_module, signature)
     for node in graph_module.graph.nodes:
-        # The label says the same in a tenth of the bytes.
-        node.meta.pop("stack_trace", None)
-        node.meta.pop("nn_module_stack", None)
+        for key in _IN_THE_LABEL:
+            node.meta.pop(key, None)
     return joint._update(graph_module, signature)
 
 

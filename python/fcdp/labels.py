@@ -40,8 +40,8 @@ def source_line(stack_trace: str) -> str:
 
 
 def _shorten(file: str) -> str:
-    """The path as it would be imported: relative to the longest entry of sys.path that holds it."""
+    """The path relative to the closest folder that holds it: the working directory or an entry of sys.path."""
     file = os.path.abspath(file)
-    roots = {os.path.join(os.path.abspath(entry), "") for entry in sys.path}
+    roots = {os.path.join(os.path.abspath(entry), "") for entry in [os.getcwd(), *sys.path]}
     inside = [root for root in roots if file.startswith(root)]
     return file[len(max(inside, key=len)) :] if inside else file

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,6 @@ def export(
         names = {name for name, _ in model.named_parameters()}
         ties = choose_roots(groups, names - set(unreached))
         joint = _trace(model, call)
-        _check_mutated_buffers(model, joint)
     # A tied parameter counts as reached if any of its names is.
     unreached = [name for name in unreached if name not in ties]
     metadata = {
@@ -85,7 +85,7 @@ def export(
     }
     error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
-    return Exported(path, call.names, metadata["units"], ties, unreached, nodes, labelled, error)
+    return Exported(path, tuple(joint.graph_signature.user_inputs), metadata["units"], ties, unreached, nodes, labelled, error)
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:
@@ -103,9 +103,10 @@ def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) 
 
 def _trace(model: nn.Module, call: Call) -> ExportedProgram:
     try:
-        with loss_forward(model, call), torch.enable_grad():
-            forward = torch.export.export(model, call.values, strict=False)
-        return joint_program(forward)
+        with loss_forward(model, call), torch.enable_grad(), warnings.catch_warnings():
+            # torch.export warns of its own use of LeafSpec.
+            warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
+            return joint_program(torch.export.export(model, call.values, strict=False))
     except ExportError:
         raise
     except Exception as error:
@@ -119,20 +120,12 @@ def _hint(message: str) -> str:
         "marked as the loss, but it does not require gradients": (
             "reentrant checkpointing hides the backward: use use_reentrant=False"
         ),
+        "share storage but are not differentiable views": (
+            "the step changes a buffer that has several names: give each module its own"
+        ),
         "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
     }
     return next((f"\nhint: {hint}" for part, hint in hints.items() if part in message), "")
-
-
-def _check_mutated_buffers(model: nn.Module, joint: ExportedProgram) -> None:
-    """Raises ExportError if the step changes a buffer that has several names: the copies would drift apart."""
-    names: dict[int, list[str]] = {}
-    for name, buffer in model.named_buffers(remove_duplicate=False):
-        names.setdefault(id(buffer), []).append(name)
-    mutated = set(joint.graph_signature.buffers_to_mutate.values())
-    for group in names.values():
-        if len(group) > 1 and mutated.intersection(group):
-            raise ExportError(f"the step changes a buffer with several names, {group}; give each module its own")
 
 
 def _write(

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models of the end-to-end tests, each with a recipe for its inputs. All are made from a seed."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+VOCABULARY = 96
+BATCH = 2
+TIME = 16
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`make()` builds the model, `inputs(rng)` one micro-batch as numpy arrays by input name."""
+
+    make: Callable[[], nn.Module]
+    inputs: Callable[[np.random.Generator], dict[str, np.ndarray]]
+
+
+def build(name: str, seed: int = 0) -> nn.Module:
+    """The model `name` with its initial weights, in training mode."""
+    torch.manual_seed(seed)
+    return MODELS[name].make().train()
+
+
+# --- inputs ---
+
+
+def token_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    tokens = rng.integers(0, VOCABULARY, (BATCH, TIME + 1))
+    return {"ids": tokens[:, :-1], "labels": tokens[:, 1:]}
+
+
+def hf_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Hugging Face models shift the labels themselves."""
+    tokens = rng.integers(0, VOCABULARY, (BATCH, TIME))
+    return {"input_ids": tokens, "labels": tokens}
+
+
+def vector_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {
+        "x": rng.standard_normal((4, 8), dtype=np.float32),
+        "y": rng.standard_normal((4, 3), dtype=np.float32),
+    }
+
+
+def image_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {
+        "image": rng.standard_normal((4, 3, 8, 8), dtype=np.float32),
+        "label": rng.integers(0, 10, (4,)),
+    }
+
+
+# --- hand-written models ---
+
+
+def gpt(tied_head: bool = False) -> nn.Module:
+    example = _gpt_example()
+    config = example.GPTConfig(VOCABULARY, context=TIME, layers=2, heads=4, width=64, tied_head=tied_head)
+    return example.GPT(config)
+
+
+def _gpt_example() -> Any:
+    """examples/gpt/model.py, which is not a package."""
+    if "gpt_example" not in sys.modules:
+        path = Path(__file__).resolve().parents[3] / "examples" / "gpt" / "model.py"
+        spec = importlib.util.spec_from_file_location("gpt_example", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["gpt_example"] = module
+        spec.loader.exec_module(module)
+    return sys.modules["gpt_example"]
+
+
+class Autocast(nn.Module):
+    """float32 parameters, bfloat16 matrix products."""
+
+    def __init__(self, body: nn.Module):
+        super().__init__()
+        self.body = body
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.body(ids, labels)
+
+
+class TinyParams(nn.Module):
+    """Parameters with fewer elements than ranks: a scalar scale, a bias of 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.shift = nn.Parameter(torch.zeros(1))
+        self.fc = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.fc(x * self.scale) + self.shift, y)
+
+
+class MlpDropout(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.25), nn.Linear(32, 3), nn.Dropout(0.1))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.layers(x), y)
+
+
+class ConvNetBn(nn.Module):
+    """Batch norm changes three buffers a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.conv2 = nn.Conv2d(8, 16, 3, stride=2, padding=1)
+        self.bn2 = nn.BatchNorm2d(16)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(image))), 2)
+        x = F.relu(self.bn2(self.conv2(x))).mean((2, 3))
+        return F.cross_entropy(self.head(x), label)
+
+
+class UnusedParam(nn.Module):
+    """One layer that the loss never reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(8, 16)
+        self.spare = nn.Linear(16, 16)
+        self.fc2 = nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.fc2(torch.tanh(self.fc1(x))), y)
+
+
+# --- models of other libraries, imported where used because they are slow to import ---
+
+
+def hf_gpt2() -> nn.Module:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=VOCABULARY,
+        n_positions=TIME,
+        n_embd=64,
+        n_layer=2,
+        n_head=4,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def hf_llama() -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=TIME,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+    )
+    return LlamaForCausalLM(config)
+
+
+def peft_lora() -> nn.Module:
+    """Frozen base; lora_B starts at zero, so lora_A's first gradient is exactly zero."""
+    from peft import LoraConfig, get_peft_model
+
+    lora = LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    return get_peft_model(hf_llama(), lora)
+
+
+MODELS = {
+    "gpt": Entry(gpt, token_inputs),
+    "gpt_tied": Entry(lambda: gpt(tied_head=True), token_inputs),
+    "gpt_bf16": Entry(lambda: gpt().to(torch.bfloat16), token_inputs),
+    "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
+    "tiny_params": Entry(TinyParams, vector_inputs),
+    "mlp_dropout": Entry(MlpDropout, vector_inputs),
+    "convnet_bn": Entry(ConvNetBn, image_inputs),
+    "unused_param": Entry(UnusedParam, vector_inputs),
+    "hf_gpt2": Entry(hf_gpt2, hf_inputs),
+    "hf_llama": Entry(hf_llama, hf_inputs),
+    "peft_lora": Entry(peft_lora, hf_inputs),
+}

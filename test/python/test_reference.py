@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import BatchNorm, Regression, Tiny
+
+import fcdp
+from fcdp.optimizers import optimizer_factory
+
+
+def token_batches(steps, count):
+    return [[tuple(torch.randint(12, (2, 6)) for _ in range(2)) for _ in range(count)] for _ in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("text", "make"),
+    [
+        # The attention's key bias has a gradient of rounding noise, which a small eps would blow up to full steps.
+        (
+            "adamw,lr=1e-2,beta2=0.9,eps=1e-3",
+            lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.9, 0.9), eps=1e-3),
+        ),
+        ("sgd,lr=0.1,momentum=0.9,nesterov=true", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)),
+    ],
+)
+def test_reference_is_the_hand_written_loop(text, make):
+    batches = token_batches(steps=3, count=4)
+    torch.manual_seed(5)
+    model = Tiny(tied=True)
+    losses = fcdp.reference(model, batches, text, 3, world=2)
+
+    torch.manual_seed(5)
+    plain = Tiny(tied=True)
+    optimizer = make(plain.parameters())
+    for step, expected in enumerate(losses):
+        optimizer.zero_grad()
+        loss = sum(plain(*batch) for batch in batches[step]) / 4
+        loss.backward()
+        optimizer.step()
+        assert loss.item() == pytest.approx(expected, rel=1e-6)
+    for trained, wanted in zip(model.parameters(), plain.parameters()):
+        torch.testing.assert_close(trained, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_every_batch_counts():
+    batches = token_batches(steps=1, count=4)
+    losses = []
+    for count in (3, 4):
+        torch.manual_seed(5)
+        losses += fcdp.reference(Tiny(), [batches[0][:count]], "sgd,lr=0.1", 1)
+    assert losses[0] != losses[1]
+
+
+def test_ranks_have_their_own_buffers_and_generators():
+    x = [(torch.randn(5, 4),) for _ in range(4)]
+    torch.manual_seed(5)
+    model = BatchNorm()
+    mean = fcdp.reference(model, [x[:2], x[2:]], "sgd,lr=0", 2, world=2, seed=7)
+
+    alone = []
+    for rank in range(2):
+        torch.manual_seed(5)
+        single = BatchNorm()
+        alone.append(fcdp.reference(single, [[x[rank]], [x[2 + rank]]], "sgd,lr=0", 2, seed=7 + rank))
+        if rank == 0:
+            torch.testing.assert_close(model.norm.running_mean, single.norm.running_mean, rtol=0, atol=0)
+    assert mean == pytest.approx([(a + b) / 2 for a, b in zip(*alone)])
+
+
+def test_parameters_without_a_gradient_stay():
+    model = Regression()
+    spare = model.spare.weight.clone()
+    batch = (torch.randn(5, 4), torch.randn(5, 3))
+    fcdp.reference(model, [[batch]], "adamw,weight_decay=0.5", 1, loss_fn=F.mse_loss)
+    assert torch.equal(model.spare.weight, spare)
+
+
+@pytest.mark.parametrize("text", ["lion,lr=1", "sgd,beta1=0.9", "sgd,lr"])
+def test_unknown_optimizers(text):
+    with pytest.raises(ValueError):
+        optimizer_factory(text)

@@ -50,7 +50,7 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
         if not loss.requires_grad:
             raise ExportError(
                 "expected a loss that depends on the parameters, got one without a gradient; "
-                "look for torch.no_grad() or .detach() between parameters and loss"
+                "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
             )
         gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     return StepResult(loss.detach(), dict(zip(trained, gradients)))

@@ -73,19 +73,21 @@ def export(
         unreached = _freeze_unreached(model, call, undo)
         names = {name for name, _ in model.named_parameters()}
         ties = choose_roots(groups, names - set(unreached))
+        # A tied parameter counts as reached if any of its names is.
+        unreached = [name for name in unreached if name not in ties]
+        metadata = {
+            "fcdp": FORMAT,
+            "ties": ties,
+            "units": units(model),
+            "unreached": unreached,
+            "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        }
         joint = _trace(model, call)
-    # A tied parameter counts as reached if any of its names is.
-    unreached = [name for name in unreached if name not in ties]
-    metadata = {
-        "fcdp": FORMAT,
-        "ties": ties,
-        "units": units(model),
-        "unreached": unreached,
-        "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
-    }
-    error = _write(path, joint, metadata, call, eager)
+        # Written while they are frozen: the archive says of each weight whether it requires a gradient.
+        error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
-    return Exported(path, tuple(joint.graph_signature.user_inputs), metadata["units"], ties, unreached, nodes, labelled, error)
+    inputs = tuple(joint.graph_signature.user_inputs)
+    return Exported(path, inputs, metadata["units"], ties, unreached, nodes, labelled, error)
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:
@@ -117,9 +119,6 @@ def _hint(message: str) -> str:
     """What usually helps against a known message of torch.export, "" for others."""
     hints = {
         "len(gradients_to_parameters)": "two parameters have the very same gradient (as in x + a + b): merge them",
-        "marked as the loss, but it does not require gradients": (
-            "reentrant checkpointing hides the backward: use use_reentrant=False"
-        ),
         "share storage but are not differentiable views": (
             "the step changes a buffer that has several names: give each module its own"
         ),

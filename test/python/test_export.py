@@ -126,6 +126,9 @@ def test_unreached_parameters_are_frozen_in_the_archive(tmp_path):
     exported = fcdp.export(model, regression_inputs(), path, loss_fn=F.mse_loss)
     assert exported.unreached == archive.metadata(path)["unreached"] == ["spare.weight", "spare.bias"]
     assert archive.gradients(path) == ["fc.weight", "fc.bias"]
+    weights = archive.read(path, "data/weights/model_weights_config.json")["config"]
+    trained = [name for name, weight in weights.items() if weight["tensor_meta"]["requires_grad"]]
+    assert trained == ["fc.weight", "fc.bias"]
     assert all(p.requires_grad for p in model.parameters())
 
 

@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -15,6 +16,8 @@ int main(int argc, char **argv) {
                   fcdp::aten::AtenDialect>();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
+  fcdp::registerFcdpPasses();
+  fcdp::registerFcdpPipeline();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "fcdp step optimizer\n", registry));
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace fcdp {
+
+/// Buffers with lifetimes, to be placed in one arena. Knows no IR.
+struct PackingProblem {
+  struct Buffer {
+    int64_t bytes;
+    /// Lives in [begin, end), in positions of the program.
+    int64_t begin, end;
+  };
+  llvm::SmallVector<Buffer> buffers;
+  /// Every offset is a multiple of it, in bytes.
+  int64_t alignment = 256;
+
+  /// Fails on negative sizes, empty lifetimes or a bad alignment.
+  llvm::Error check() const;
+};
+
+struct PackingSolution {
+  /// Offset in bytes of each buffer.
+  llvm::SmallVector<int64_t> offsets;
+  /// Bytes of the arena.
+  int64_t peak = 0;
+
+  /// Fails if two buffers overlap in time and place, or one is misaligned.
+  llvm::Error verify(const PackingProblem &problem) const;
+};
+
+/// Places buffers largest first, each at the lowest offset that is free for its
+/// whole lifetime. Quadratic in the number of buffers.
+PackingSolution packArena(const PackingProblem &problem);
+
+/// The least memory that any packing needs: the greatest sum of live bytes.
+int64_t lowerBound(const PackingProblem &problem);
+
+} // namespace fcdp

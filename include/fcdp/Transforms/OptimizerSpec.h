@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mlir/IR/Attributes.h"
+#include "llvm/Support/Error.h"
+
+namespace fcdp {
+
+/// Parses `adamw` or `sgd`, followed by `,name=value` with PyTorch's names:
+/// adamw has lr, beta1, beta2, eps and weight_decay, sgd has lr, momentum,
+/// dampening, weight_decay and nesterov (0 or 1). What is left out has
+/// PyTorch's default. Gives an AdamWAttr or SGDAttr; the error names the bad
+/// part and what is accepted.
+llvm::Expected<mlir::Attribute> parseOptimizer(llvm::StringRef spec,
+                                               mlir::MLIRContext *context);
+
+} // namespace fcdp

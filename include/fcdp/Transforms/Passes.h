@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/Fcdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace fcdp {
+
+#define GEN_PASS_DECL
+#include "fcdp/Transforms/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "fcdp/Transforms/Passes.h.inc"
+
+/// What `--fcdp-pipeline` and fcdp-compile are asked for.
+struct PipelineOptions {
+  int64_t nodes = 1;
+  /// Ranks of a node.
+  int64_t ranksPerNode = 1;
+  /// Micro-batches per optimizer step.
+  int64_t microBatches = 1;
+  /// `zero3` or `fcdp`.
+  std::string strategy = "fcdp";
+  /// See parseOptimizer.
+  std::string optimizer = "adamw";
+  /// Where the module is written after each phase; nowhere if empty.
+  std::string dumpDir;
+};
+
+/// Appends the passes that take a module from phase `from` to phase `planned`.
+void buildFcdpPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
+                       Phase from = Phase::imported);
+
+/// Registers `--fcdp-pipeline`.
+void registerFcdpPipeline();
+
+} // namespace fcdp

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_TRANSFORMS_PASSES
+#define FCDP_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+class FcdpPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::fcdp::FcdpDialect", "::fcdp::aten::AtenDialect",
+                           "::mlir::func::FuncDialect"];
+}
+
+def ShardPass : FcdpPass<"fcdp-shard"> {
+  let summary = "cut parameters over a mesh and make the step a family of functions";
+  let description = [{
+    Requires a module in phase `imported`. Every parameter is cut over all ranks
+    of a mesh of `nodes` x `ranks-per-node`. A parameter is gathered once per
+    live range of its unit: a live range is a longest run of uses, in program
+    order, that no use of another unit interrupts. So a block is gathered once
+    in the forward and once in the backward pass, an output layer, whose two
+    uses touch, once, and an embedding that only the forward pass reads once.
+    Views of parameters are cloned to each use first, for a view that lives
+    from forward to backward would keep the gathered copy alive.
+
+    Gradients are reduced where they are made and summed into accumulators.
+    `@step` becomes `@only_microbatch`, or, for more than one micro-batch,
+    `@first_microbatch`, `@next_microbatch` and `@last_microbatch`, with `@init`
+    before and `@update` after them.
+
+    The layout of shards is left open; `--fcdp-bucket` fixes it. An operator
+    that the compiler does not know may alias its operands; its results are not
+    cloned. Errs on the side of gathering again.
+  }];
+  let options = [
+    Option<"nodes", "nodes", "int64_t", "1", "nodes of the mesh">,
+    Option<"ranksPerNode", "ranks-per-node", "int64_t", "1", "local ranks of a node">,
+    Option<"microBatches", "micro-batches", "int64_t", "1",
+           "micro-batches per optimizer step: gradients accumulate over them">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
+           "optimizer with PyTorch's names and defaults, e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9">
+  ];
+}
+
+def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
+  let summary = "gather in the narrow type that is used";
+  let description = [{
+    Requires gathers of single parameters (after `--fcdp-shard`). Where every use
+    of a parameter, in every function, reads it through a cast to one narrower
+    floating-point type, the shard is cast before the gather: the wire carries
+    half the bytes, and the result is the same bit for bit. A parameter that is
+    also read in its own type is left alone.
+  }];
+}
+
+def BucketPass : FcdpPass<"fcdp-bucket"> {
+  let summary = "fix the storage layout: one flat bucket per unit, type and trainability";
+  let description = [{
+    Requires gathers of single parameters. Parameters of one unit, storage type,
+    wire type, gradient type and trainability form a bucket, in PyTorch's
+    parameter order; parameters that no function reads form buckets that are
+    never gathered. Members start at multiples of 64 bytes; a bucket is padded to
+    equal shards of a multiple of 64 bytes. The layout is final: later passes
+    only move whole buckets.
+
+    Gathers of one live range become one gather, at the first of them, and
+    parameters become views of its result. Gradients are packed into a bucket
+    and reduced together, when the last of them is there; the reduced sum is
+    accumulated when the next bucket is packed, so that a reduction overlaps
+    with the backward pass of the unit before.
+  }];
+}
+
+def DecidePass : FcdpPass<"fcdp-decide"> {
+  let summary = "write each bucket's residency where none is given";
+  let description = [{
+    Requires buckets. `zero3` drops every gathered copy, `fcdp` keeps the node
+    slice in host memory. A residency that a bucket already has wins.
+  }];
+  let options = [
+    Option<"strategy", "strategy", "std::string", "\"fcdp\"",
+           "preset: `zero3` (drop) or `fcdp` (host)">
+  ];
+}
+
+def TwoLevelPass : FcdpPass<"fcdp-two-level"> {
+  let summary = "split collectives into a step between nodes and a step within nodes";
+  let description = [{
+    Requires buckets. A gather over both axes becomes a gather between nodes,
+    which yields this rank's slice, and one within the node; a reduction runs
+    the same way back. Each byte crosses the network once per node. Steps over an
+    axis of one rank vanish; of a reduction the last step stays, since it
+    converts to f32.
+  }];
+}
+
+def CachePass : FcdpPass<"fcdp-cache"> {
+  let summary = "serve later gathers of a bucket from its residency";
+  let description = [{
+    Requires two-level gathers and buckets with a `residency`.
+
+    - `drop`: every live range gathers over the network again.
+    - `host`: the first gather between nodes stores this rank's slice in the
+      node's host memory, later live ranges and later micro-batches load it.
+      A frozen bucket is gathered and stored in `@init`, once per job.
+    - `node`: the slice stays on the device within a micro-batch.
+    - `full`: the gathered copy stays on the device within a micro-batch.
+
+    With a single node there is nothing to save and `host` acts like `drop`.
+  }];
+}
+
+def SchedulePass : FcdpPass<"fcdp-schedule"> {
+  let summary = "put operations on streams and order the streams";
+  let description = [{
+    Requires phase `sharded`; gives phase `scheduled`. With `order=program`
+    operations are issued in program order. Collectives run on `inter` and
+    `intra`, host copies on `d2h` and `h2d`, the rest on `compute`. A wait is
+    placed before each use of a value from another stream; work on another stream
+    first waits for the compute stream as of its issue, so that it may use any
+    memory released before. At the end of a function all streams are joined.
+  }];
+  let options = [
+    Option<"order", "order", "std::string", "\"program\"",
+           "order of issue: `program` keeps the program's order">
+  ];
+}
+
+def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
+  let summary = "give every buffer its place in an arena";
+  let description = [{
+    Requires phase `scheduled`; gives phase `planned`. States get places that hold
+    for the whole job; values of a function share the memory after them by
+    lifetime, largest first. The input of a gather is placed inside its result
+    when nothing else needs it, and a reduction writes straight into the gradient
+    accumulator that it starts. Records get event numbers.
+  }];
+}
+
+class VerifyPass<string phase> : FcdpPass<"fcdp-verify-" # phase> {
+  let summary = "check that a module is in phase " # phase;
+  let description = "Refuses operations of other phases, and what phase `" # phase #
+                    "` requires beyond the operations' own constraints.";
+}
+def VerifyImportedPass : VerifyPass<"imported"> {
+  let description = [{
+    There is one function, `@step`; it gives one loss, and one gradient for each
+    trainable parameter.
+  }];
+}
+def VerifyShardedPass : VerifyPass<"sharded"> {
+  let description = [{
+    There is a mesh and a family of functions; every trainable parameter is
+    reduced once per micro-batch and updated once.
+  }];
+}
+def VerifyScheduledPass : VerifyPass<"scheduled"> {
+  let description = [{
+    Collectives run over one axis of flat tensors; they and host copies name their
+    stream; every buffer is released once.
+  }];
+}
+def VerifyPlannedPass : VerifyPass<"planned"> {
+  let description = [{
+    Every buffer and state has a place and every record an event; buffers that
+    live at the same time do not overlap, except for a gather's input inside its
+    result.
+  }];
+}
+
+#endif // FCDP_TRANSFORMS_PASSES

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_BUCKETPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// How the functions use a parameter.
+struct Usage {
+  /// Null: no function gathers it.
+  Type wire;
+  /// Null: it has no gradient.
+  Type gradient;
+};
+
+/// What the members of a bucket have in common.
+struct Key {
+  StringAttr unit;
+  Type storage, wire, gradient;
+  bool trainable, gathered;
+  auto tie() const {
+    return std::make_tuple(unit.getAsOpaquePointer(),
+                           storage.getAsOpaquePointer(),
+                           wire.getAsOpaquePointer(),
+                           gradient.getAsOpaquePointer(), trainable, gathered);
+  }
+};
+
+class BucketPass : public fcdp::impl::BucketPassBase<BucketPass> {
+public:
+  void runOnOperation() override;
+
+private:
+  llvm::DenseMap<StringAttr, Usage> collectUsage();
+  void makeBuckets(SymbolTable &table);
+  BucketOp makeBucket(SymbolTable &table, const Key &key,
+                      ArrayRef<ParameterOp> members);
+  void makeStates(SymbolTable &table, BucketOp bucket);
+  void mergeGathers(func::FuncOp function);
+  void mergeReductions(func::FuncOp function);
+  void mergeUpdates(func::FuncOp function);
+  BucketOp bucketOf(FlatSymbolRefAttr parameter) {
+    return buckets.lookup(parameter.getAttr());
+  }
+
+  MeshOp mesh;
+  /// Null for an optimizer-free module.
+  Attribute optimizer;
+  /// By the parameter's symbol name.
+  llvm::DenseMap<StringAttr, BucketOp> buckets;
+};
+} // namespace
+
+llvm::DenseMap<StringAttr, Usage> BucketPass::collectUsage() {
+  llvm::DenseMap<StringAttr, Usage> usage;
+  getOperation()->walk([&](Operation *op) {
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      usage[gather.getSourceAttr().getAttr()].wire =
+          cast<RankedTensorType>(gather.getResult().getType()).getElementType();
+    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+      usage[reduce.getSourceAttr().getAttr()].gradient =
+          cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
+    else if (auto update = dyn_cast<ShardUpdateOp>(op))
+      optimizer = update.getOptimizer();
+  });
+  return usage;
+}
+
+static std::string bucketName(const Key &key) {
+  std::string name =
+      "bucket." + (key.unit.empty() ? "root" : key.unit.getValue().str());
+  llvm::raw_string_ostream os(name);
+  if (!key.gathered)
+    os << ".unused";
+  else if (!key.trainable)
+    os << ".frozen";
+  if (key.wire != key.storage)
+    os << '.' << key.wire;
+  return name;
+}
+
+BucketOp BucketPass::makeBucket(SymbolTable &table, const Key &key,
+                                ArrayRef<ParameterOp> members) {
+  // Members start at multiples of 64 bytes in the wire type, so also in the
+  // wider storage type.
+  int64_t alignment = kMemberAlignment / elementBytes(key.wire);
+  SmallVector<Attribute> places;
+  int64_t end = 0;
+  for (ParameterOp member : members) {
+    end = llvm::alignTo(end, alignment);
+    places.push_back(MemberAttr::get(
+        &getContext(), FlatSymbolRefAttr::get(member.getSymNameAttr()), end));
+    end += member.getTensorType().getNumElements();
+  }
+  OpBuilder builder(&getContext());
+  auto bucket = BucketOp::create(
+      builder, ParameterOp(members.front()).getLoc(), bucketName(key), key.unit,
+      llvm::alignTo(end, alignment * mesh.getWorldSize()), key.storage,
+      key.wire, key.trainable, ResidencyAttr(), builder.getArrayAttr(places));
+  table.insert(bucket);
+  for (ParameterOp member : members)
+    buckets[member.getSymNameAttr()] = bucket;
+  return bucket;
+}
+
+/// The states that outlive a function, but for the host cache.
+void BucketPass::makeStates(SymbolTable &table, BucketOp bucket) {
+  OpBuilder builder(&getContext());
+  int64_t elements = bucket.getElements() / mesh.getWorldSize();
+  auto make = [&](StateRole role, Type type) {
+    auto state = StateOp::create(
+        builder, bucket.getLoc(),
+        (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
+        bucket.getSymName(), Arena::device,
+        RankedTensorType::get({elements}, type), BufferAttr());
+    table.insert(state);
+  };
+  make(StateRole::shard, bucket.getStorage());
+  if (!bucket.getTrainable())
+    return;
+  make(StateRole::grad, builder.getF32Type());
+  if (isa_and_present<AdamWAttr>(optimizer)) {
+    make(StateRole::exp_avg, bucket.getStorage());
+    make(StateRole::exp_avg_sq, bucket.getStorage());
+  } else if (auto sgd = dyn_cast_if_present<SGDAttr>(optimizer)) {
+    if (sgd.getMomentum().getValueAsDouble() != 0)
+      make(StateRole::momentum_buffer, bucket.getStorage());
+  }
+}
+
+void BucketPass::makeBuckets(SymbolTable &table) {
+  llvm::DenseMap<StringAttr, Usage> usage = collectUsage();
+  std::map<decltype(Key().tie()), size_t> indices;
+  SmallVector<std::pair<Key, SmallVector<ParameterOp>>> groups;
+  for (auto parameter : getOperation().getOps<ParameterOp>()) {
+    Usage use = usage.lookup(parameter.getSymNameAttr());
+    Type storage = parameter.getTensorType().getElementType();
+    Key key{parameter.getUnitAttr(),       storage,
+            use.wire ? use.wire : storage, use.gradient,
+            parameter.getTrainable(),      !!use.wire};
+    auto [it, inserted] = indices.try_emplace(key.tie(), groups.size());
+    if (inserted)
+      groups.push_back({key, {}});
+    groups[it->second].second.push_back(parameter);
+  }
+  for (auto &[key, members] : groups)
+    makeStates(table, makeBucket(table, key, members));
+}
+
+/// Gathers of one bucket and live range become one, in front of the first.
+void BucketPass::mergeGathers(func::FuncOp function) {
+  llvm::DenseMap<std::pair<Operation *, int64_t>, Value> wholes;
+  for (AllGatherOp gather :
+       llvm::make_early_inc_range(function.getOps<AllGatherOp>())) {
+    BucketOp bucket = bucketOf(gather.getSourceAttr());
+    Value &whole = wholes[{bucket, gather.getRange()}];
+    OpBuilder builder(gather);
+    auto elements = static_cast<int64_t>(bucket.getElements());
+    if (!whole) {
+      int64_t shardElements = elements / mesh.getWorldSize();
+      Value shard = ReadShardOp::create(
+          builder, gather.getLoc(),
+          RankedTensorType::get({shardElements}, bucket.getStorage()),
+          bucket.getSymName());
+      if (bucket.getWire() != bucket.getStorage())
+        shard = CastShardOp::create(
+            builder, gather.getLoc(),
+            RankedTensorType::get({shardElements}, bucket.getWire()), shard,
+            BufferAttr());
+      whole = AllGatherOp::create(
+          builder, gather.getLoc(),
+          RankedTensorType::get({elements}, bucket.getWire()), shard,
+          FlatSymbolRefAttr::get(bucket.getSymNameAttr()), gather.getMeshAttr(),
+          gather.getAxes(), gather.getRangeAttr(), StreamAttr(), BufferAttr());
+    }
+    auto view = ViewMemberOp::create(builder, gather.getLoc(),
+                                     gather.getResult().getType(), whole,
+                                     gather.getSource(), bucket.getSymName());
+    Operation *input = gather.getInput().getDefiningOp();
+    gather.replaceAllUsesWith(view.getResult());
+    gather.erase();
+    // The shard's read, and a cast between it and the gather.
+    while (input && input->use_empty()) {
+      Operation *next = input->getNumOperands() == 1
+                            ? input->getOperand(0).getDefiningOp()
+                            : nullptr;
+      input->erase();
+      input = next;
+    }
+  }
+}
+
+/// Gradients of a bucket are packed behind the last of them and reduced
+/// together. The sum before is accumulated when the next pack begins, so that
+/// one reduction overlaps with compute and no more are in flight.
+void BucketPass::mergeReductions(func::FuncOp function) {
+  llvm::MapVector<Operation *, SmallVector<ReduceScatterOp>> groups;
+  for (auto reduce : function.getOps<ReduceScatterOp>())
+    groups[bucketOf(reduce.getSourceAttr())].push_back(reduce);
+  auto ready = groups.takeVector();
+  llvm::sort(ready, [](const auto &a, const auto &b) {
+    return a.second.back()->isBeforeInBlock(b.second.back());
+  });
+
+  Value pending;
+  FlatSymbolRefAttr pendingBucket;
+  Accumulate mode = Accumulate::overwrite;
+  auto accumulate = [&](OpBuilder &builder) {
+    if (pending)
+      AccumulateOp::create(builder, pending.getLoc(), pending,
+                           pendingBucket.getValue(), mode);
+  };
+  for (auto &[op, reductions] : ready) {
+    auto bucket = cast<BucketOp>(op);
+    SmallVector<Value> values;
+    SmallVector<Attribute> names;
+    for (ReduceScatterOp reduce : reductions) {
+      values.push_back(reduce.getInput());
+      names.push_back(reduce.getSourceAttr());
+      auto user = cast<AccumulateOp>(*reduce->user_begin());
+      mode = user.getMode();
+      user.erase();
+    }
+    ReduceScatterOp last = reductions.back();
+    OpBuilder builder(last);
+    accumulate(builder);
+    auto elements = static_cast<int64_t>(bucket.getElements());
+    auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
+    Type gradient =
+        cast<RankedTensorType>(values[0].getType()).getElementType();
+    auto packed = PackOp::create(
+        builder, last.getLoc(), RankedTensorType::get({elements}, gradient),
+        name, values, builder.getArrayAttr(names), BufferAttr());
+    pending = ReduceScatterOp::create(
+        builder, last.getLoc(),
+        RankedTensorType::get({elements / mesh.getWorldSize()},
+                              builder.getF32Type()),
+        packed, name, last.getMeshAttr(), last.getAxes(), StreamAttr(),
+        BufferAttr(), BufferAttr());
+    pendingBucket = name;
+    for (ReduceScatterOp reduce : reductions)
+      reduce.erase();
+  }
+  OpBuilder builder(function.front().getTerminator());
+  accumulate(builder);
+}
+
+void BucketPass::mergeUpdates(func::FuncOp function) {
+  llvm::DenseSet<Operation *> done;
+  for (ShardUpdateOp update :
+       llvm::make_early_inc_range(function.getOps<ShardUpdateOp>())) {
+    BucketOp bucket = bucketOf(update.getTargetAttr());
+    if (done.insert(bucket).second)
+      update.setTargetAttr(FlatSymbolRefAttr::get(bucket.getSymNameAttr()));
+    else
+      update.erase();
+  }
+}
+
+void BucketPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  mesh = getMesh(module);
+  if (!mesh || getPhase(module) != Phase::sharded) {
+    module.emitError("expected a module in phase 'sharded' with a mesh");
+    return signalPassFailure();
+  }
+  buckets.clear();
+  optimizer = {};
+  if (!module.getOps<BucketOp>().empty())
+    return; // the layout is final
+  SymbolTable table(module);
+  makeBuckets(table);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    mergeGathers(function);
+    mergeReductions(function);
+    mergeUpdates(function);
+  }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_DECIDEPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
+public:
+  using DecidePassBase::DecidePassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void DecidePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto residency = llvm::StringSwitch<std::optional<Residency>>(strategy)
+                       .Case("zero3", Residency::drop)
+                       .Case("fcdp", Residency::host)
+                       .Default(std::nullopt);
+  if (!residency) {
+    module.emitError("unknown strategy '")
+        << strategy << "'; expected 'zero3' or 'fcdp'";
+    return signalPassFailure();
+  }
+  for (auto bucket : module.getOps<BucketOp>())
+    if (!bucket.getResidency())
+      bucket.setResidency(*residency);
+  module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_NARROWGATHERSPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class NarrowGathersPass
+    : public fcdp::impl::NarrowGathersPassBase<NarrowGathersPass> {
+public:
+  void runOnOperation() override;
+};
+
+/// The type that a gathered parameter is read in, as far as seen.
+struct ReadType {
+  /// Null: not read yet.
+  Type type;
+  bool agrees = true;
+  SmallVector<AllGatherOp> gathers;
+};
+} // namespace
+
+/// The type that `op` casts to if it does nothing else, or null.
+static FloatType getCastType(Operation *op) {
+  auto call = dyn_cast<aten::CallOp>(op);
+  if (!call || call.getCallee() != "aten._to_copy.default" ||
+      call->getNumOperands() != 1 || call->getNumResults() != 1)
+    return {};
+  auto result = cast<RankedTensorType>(call.getResult(0).getType());
+  return dyn_cast<FloatType>(result.getElementType());
+}
+
+/// Merges the types in which `value`, a gathered parameter or a view of it, is
+/// read into `read`.
+static void collectReadTypes(Value value, ReadType &read) {
+  auto own = cast<RankedTensorType>(value.getType()).getElementType();
+  for (Operation *user : value.getUsers()) {
+    if (isView(user)) {
+      for (Value result : user->getResults())
+        collectReadTypes(result, read);
+      continue;
+    }
+    Type type = getCastType(user);
+    if (!type)
+      type = own;
+    read.agrees &= !read.type || read.type == type;
+    read.type = type;
+  }
+}
+
+/// Gives `value` and the views on it the element type `type`, and drops the
+/// casts to it.
+static void retype(Value value, Type type) {
+  auto old = cast<RankedTensorType>(value.getType());
+  value.setType(old.clone(type));
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    if (isView(user)) {
+      for (Value result : user->getResults())
+        retype(result, type);
+      continue;
+    }
+    user->getResult(0).replaceAllUsesWith(value);
+    user->erase();
+  }
+}
+
+static void narrow(AllGatherOp gather, Type type) {
+  OpBuilder builder(gather);
+  auto shard = cast<ShardType>(gather.getInput().getType());
+  auto narrowed =
+      ShardType::get(builder.getContext(),
+                     cast<RankedTensorType>(shard.getWhole().clone(type)));
+  auto cast = CastShardOp::create(builder, gather.getLoc(), narrowed,
+                                  gather.getInput(), BufferAttr());
+  gather.getInputMutable().assign(cast);
+  retype(gather.getResult(), type);
+}
+
+void NarrowGathersPass::runOnOperation() {
+  // A parameter has one wire type, so all its gathers must agree.
+  llvm::MapVector<StringAttr, ReadType> reads;
+  getOperation()->walk([&](AllGatherOp gather) {
+    if (!isa<ShardType>(gather.getInput().getType()))
+      return;
+    ReadType &read = reads[gather.getSourceAttr().getAttr()];
+    read.gathers.push_back(gather);
+    collectReadTypes(gather.getResult(), read);
+  });
+  for (auto &[name, read] : reads) {
+    auto shard = cast<ShardType>(read.gathers.front().getInput().getType());
+    Type storage = shard.getWhole().getElementType();
+    if (!read.agrees || !read.type ||
+        elementBytes(read.type) >= elementBytes(storage))
+      continue;
+    for (AllGatherOp gather : read.gathers)
+      narrow(gather, read.type);
+  }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiler in one place: which pass follows which, and why.
+
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// Writes the module to `DIR/N-PHASE.mlir`.
+class DumpPass : public PassWrapper<DumpPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DumpPass)
+  DumpPass(StringRef directory, Phase phase)
+      : directory(directory), phase(phase) {}
+
+  StringRef getArgument() const final { return "fcdp-dump"; }
+
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    SmallString<128> path(directory);
+    llvm::sys::path::append(path, Twine(static_cast<unsigned>(phase)) + "-" +
+                                      stringifyPhase(phase) + ".mlir");
+    std::error_code error = llvm::sys::fs::create_directories(directory);
+    if (!error) {
+      llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_Text);
+      if (!error) {
+        getOperation().print(file.os(), OpPrintingFlags().enableDebugInfo());
+        file.keep();
+        return;
+      }
+    }
+    getOperation().emitError("cannot write '")
+        << path << "': " << error.message();
+    signalPassFailure();
+  }
+
+private:
+  std::string directory;
+  Phase phase;
+};
+
+struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
+  Option<std::string> strategy{*this, "strategy", llvm::cl::init("fcdp"),
+                               llvm::cl::desc("zero3 or fcdp")};
+  Option<int64_t> nodes{*this, "nodes", llvm::cl::init(1),
+                        llvm::cl::desc("nodes of the mesh")};
+  Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::init(1),
+                               llvm::cl::desc("local ranks of a node")};
+  Option<int64_t> microBatches{
+      *this, "micro-batches", llvm::cl::init(1),
+      llvm::cl::desc("micro-batches per optimizer step")};
+  Option<std::string> optimizer{
+      *this, "optimizer", llvm::cl::init("adamw"),
+      llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
+  Option<std::string> dumpDir{
+      *this, "dump-dir", llvm::cl::init(""),
+      llvm::cl::desc("write the module after each phase into this folder")};
+};
+} // namespace
+
+static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
+                     Phase phase, const PipelineOptions &options) {
+  pm.addPass(std::move(verifier));
+  if (!options.dumpDir.empty())
+    pm.addPass(std::make_unique<DumpPass>(options.dumpDir, phase));
+}
+
+//===----------------------------------------------------------------------===//
+// imported -> sharded
+//===----------------------------------------------------------------------===//
+
+static void buildSharding(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
+                              options.microBatches, options.optimizer}));
+  // Before bucketing, which fixes the type on the wire.
+  pm.addPass(createNarrowGathersPass());
+  pm.addPass(createBucketPass());
+  pm.addPass(createDecidePass({options.strategy}));
+  // The slice that a gather between nodes yields is what is cached.
+  pm.addPass(createTwoLevelPass());
+  pm.addPass(createCachePass());
+  endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
+}
+
+//===----------------------------------------------------------------------===//
+// sharded -> scheduled -> planned
+//===----------------------------------------------------------------------===//
+
+static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createSchedulePass());
+  endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
+}
+
+static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createPlanMemoryPass());
+  endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
+}
+
+void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
+                             Phase from) {
+  switch (from) {
+  case Phase::imported:
+    endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
+    buildSharding(pm, options);
+    [[fallthrough]];
+  case Phase::sharded:
+    buildScheduling(pm, options);
+    [[fallthrough]];
+  case Phase::scheduled:
+    buildPlanning(pm, options);
+    break;
+  case Phase::planned:
+    endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
+  }
+}
+
+void fcdp::registerFcdpPipeline() {
+  PassPipelineRegistration<PipelineCLOptions>(
+      "fcdp-pipeline", "take an imported step to a planned one",
+      [](OpPassManager &pm, const PipelineCLOptions &cl) {
+        PipelineOptions options;
+        options.nodes = cl.nodes;
+        options.ranksPerNode = cl.ranksPerNode;
+        options.microBatches = cl.microBatches;
+        options.strategy = cl.strategy;
+        options.optimizer = cl.optimizer;
+        options.dumpDir = cl.dumpDir;
+        buildFcdpPipeline(pm, options);
+      });
+}

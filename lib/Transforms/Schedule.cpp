@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <array>
+
+namespace fcdp {
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+constexpr size_t kNumStreams = 5;
+/// For each stream, how many of its operations are known to be done.
+using Clock = std::array<int64_t, kNumStreams>;
+
+size_t indexOf(Stream stream) { return static_cast<size_t>(stream); }
+
+void merge(Clock &clock, const Clock &other) {
+  for (size_t i = 0; i < kNumStreams; ++i)
+    clock[i] = std::max(clock[i], other[i]);
+}
+
+/// Whether `value` lives in memory that the plan gives and takes back.
+bool isPlanned(Value value) {
+  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+                         ReduceScatterOp>(value.getDefiningOp());
+}
+
+/// Walks one function in program order and inserts records, waits and
+/// releases.
+class ProgramOrder {
+public:
+  explicit ProgramOrder(func::FuncOp function)
+      : block(function.front()), builder(function.getContext()) {}
+
+  void run();
+
+private:
+  /// An operation on another stream than compute.
+  struct Async {
+    Operation *op;
+    Stream stream;
+    /// What is done once it is done.
+    Clock done;
+    /// Null until someone waits for it.
+    Value token;
+  };
+
+  void issue(Operation *op, Stream stream);
+  /// Makes `stream`, before `op`, wait for the asynchronous producers that
+  /// `op` reads.
+  void waitForInputs(Operation *op, Stream stream);
+  void wait(Stream stream, Async &async);
+  void waitForCompute(Stream stream);
+  /// Notes that `op` is done with the buffers that it uses.
+  void finishUses(Operation *op);
+  /// Joins compute with the asynchronous users of `value` and releases it.
+  void release(Value value);
+  bool isCovered(const Async &async) const {
+    size_t stream = indexOf(async.stream);
+    return clocks[0][stream] >= async.done[stream];
+  }
+
+  Block &block;
+  OpBuilder builder;
+  /// What each stream has waited for, compute first.
+  std::array<Clock, kNumStreams> clocks{};
+  llvm::DenseMap<Operation *, Async> asyncs;
+  /// In order of issue.
+  SmallVector<Operation *> asyncOrder;
+  /// Buffers still in use: their users that have not been issued yet.
+  llvm::DenseMap<Value, llvm::SmallPtrSet<Operation *, 4>> waiting;
+  llvm::DenseMap<Operation *, SmallVector<Value>> buffersOf;
+  /// Issued for the last time, with asynchronous users not known to be done.
+  SmallVector<Value> pending;
+  /// The last store to each cache.
+  llvm::DenseMap<StringAttr, Operation *> stores;
+};
+} // namespace
+
+/// The stream that `op` runs on.
+static Stream chooseStream(Operation *op) {
+  auto ofAxis = [](ArrayAttr axes) {
+    return cast<AxisAttr>(axes[0]).getValue() == Axis::node ? Stream::inter
+                                                            : Stream::intra;
+  };
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return ofAxis(gather.getAxes());
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    return ofAxis(reduce.getAxes());
+  if (isa<CacheStoreOp>(op))
+    return Stream::d2h;
+  if (isa<CacheLoadOp>(op))
+    return Stream::h2d;
+  return Stream::compute;
+}
+
+void ProgramOrder::wait(Stream stream, Async &async) {
+  Clock &clock = clocks[indexOf(stream)];
+  if (stream == async.stream ||
+      clock[indexOf(async.stream)] >= async.done[indexOf(async.stream)])
+    return;
+  if (!async.token) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(async.op);
+    async.token = RecordOp::create(builder, async.op->getLoc(),
+                                   TokenType::get(builder.getContext()),
+                                   async.stream, IntegerAttr());
+  }
+  WaitOp::create(builder, async.op->getLoc(), async.token, stream);
+  merge(clock, async.done);
+  // A wait counts as work: what compute releases after it depends on it.
+  if (stream == Stream::compute)
+    ++clock[0];
+}
+
+void ProgramOrder::waitForCompute(Stream stream) {
+  Clock &clock = clocks[indexOf(stream)];
+  if (clock[0] >= clocks[0][0])
+    return;
+  auto token = RecordOp::create(builder, builder.getInsertionPoint()->getLoc(),
+                                TokenType::get(builder.getContext()),
+                                Stream::compute, IntegerAttr());
+  WaitOp::create(builder, token.getLoc(), token, stream);
+  merge(clock, clocks[0]);
+}
+
+void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
+  for (Value operand : op->getOperands())
+    if (auto it = asyncs.find(operand.getDefiningOp()); it != asyncs.end())
+      wait(stream, it->second);
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
+      wait(stream, asyncs.find(store)->second);
+}
+
+void ProgramOrder::issue(Operation *op, Stream stream) {
+  builder.setInsertionPoint(op);
+  waitForInputs(op, stream);
+  if (stream == Stream::compute) {
+    if (!isView(op))
+      ++clocks[0][0];
+    return;
+  }
+  waitForCompute(stream);
+  op->setAttr("stream", StreamAttr::get(op->getContext(), stream));
+  Clock &clock = clocks[indexOf(stream)];
+  ++clock[indexOf(stream)];
+  asyncs[op] = {op, stream, clock, Value()};
+  asyncOrder.push_back(op);
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    stores[store.getTargetAttr().getAttr()] = op;
+}
+
+void ProgramOrder::release(Value value) {
+  // A gather's input may be placed inside its result, so it must be free too.
+  if (auto gather = value.getDefiningOp<AllGatherOp>())
+    if (auto *input = llvm::find(pending, gather.getInput());
+        input != pending.end()) {
+      pending.erase(input);
+      release(gather.getInput());
+    }
+  for (Operation *user : collectMemoryUsers(value))
+    if (auto it = asyncs.find(user);
+        it != asyncs.end() && !isCovered(it->second))
+      wait(Stream::compute, it->second);
+  ReleaseOp::create(builder, value.getLoc(), value);
+}
+
+void ProgramOrder::finishUses(Operation *op) {
+  builder.setInsertionPointAfter(op);
+  SmallVector<Value> finished;
+  for (Value value : buffersOf.lookup(op)) {
+    auto &users = waiting[value];
+    users.erase(op);
+    if (users.empty())
+      finished.push_back(value);
+  }
+  bool isCompute = !asyncs.count(op);
+  for (Value value : finished) {
+    // The last user is a stream's: do not make compute wait for it here,
+    // unless nothing else will.
+    if (isCompute || isa<CacheStoreOp>(op))
+      release(value);
+    else
+      pending.push_back(value);
+  }
+  // Waits that compute has made by now may cover more.
+  llvm::erase_if(pending, [&](Value value) {
+    for (Operation *user : collectMemoryUsers(value))
+      if (auto it = asyncs.find(user);
+          it != asyncs.end() && !isCovered(it->second))
+        return false;
+    ReleaseOp::create(builder, value.getLoc(), value);
+    return true;
+  });
+}
+
+void ProgramOrder::run() {
+  SmallVector<Operation *> program;
+  for (Operation &op : block) {
+    program.push_back(&op);
+    for (Value result : op.getResults())
+      if (isPlanned(result))
+        for (Operation *user : collectMemoryUsers(result))
+          if (waiting[result].insert(user).second)
+            buffersOf[user].push_back(result);
+  }
+  for (Operation *op : ArrayRef(program).drop_back()) {
+    issue(op, chooseStream(op));
+    finishUses(op);
+  }
+  builder.setInsertionPoint(block.getTerminator());
+  for (Operation *op : llvm::reverse(asyncOrder))
+    if (Async &async = asyncs.find(op)->second; !isCovered(async))
+      wait(Stream::compute, async);
+  for (Value value : pending)
+    ReleaseOp::create(builder, value.getLoc(), value);
+}
+
+namespace {
+class SchedulePass : public fcdp::impl::SchedulePassBase<SchedulePass> {
+public:
+  using SchedulePassBase::SchedulePassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void SchedulePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (getPhase(module) != Phase::sharded) {
+    module.emitError("expected a module in phase 'sharded'");
+    return signalPassFailure();
+  }
+  if (order != "program") {
+    module.emitError("unknown order '") << order << "'; expected 'program'";
+    return signalPassFailure();
+  }
+  for (auto function : module.getOps<func::FuncOp>())
+    ProgramOrder(function).run();
+  setPhase(module, Phase::scheduled);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verifier passes of the four phases.
+
+#include "fcdp/Transforms/Passes.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_VERIFYIMPORTEDPASS
+#define GEN_PASS_DEF_VERIFYSHARDEDPASS
+#define GEN_PASS_DEF_VERIFYSCHEDULEDPASS
+#define GEN_PASS_DEF_VERIFYPLANNEDPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Checks the module's phase and that each operation may appear in it.
+template <template <typename> class InPhase>
+static LogicalResult verifyOps(ModuleOp module, Phase phase) {
+  if (getPhase(module) != phase)
+    return module.emitError("expected '")
+           << kPhaseAttr << "' to be '" << stringifyPhase(phase) << "'";
+  WalkResult result = module.walk([&](Operation *op) {
+    bool legal =
+        isa<ModuleOp, func::FuncOp, func::ReturnOp, aten::CallOp>(op) ||
+        op->hasTrait<InPhase>();
+    if (legal)
+      return WalkResult::advance();
+    op->emitOpError("may not appear in phase '")
+        << stringifyPhase(phase) << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Imported
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyImported(ModuleOp module) {
+  if (failed(verifyOps<InImported>(module, Phase::imported)))
+    return failure();
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  if (functions.size() != 1 || functions[0].getSymName() != "step" ||
+      !functions[0].getBody().hasOneBlock())
+    return module.emitError("expected one function, @step, of one block");
+  size_t losses = llvm::range_size(functions[0].getOps<LossOp>());
+  if (losses != 1)
+    return functions[0].emitError("expected one loss, got ") << losses;
+  llvm::DenseMap<StringAttr, int> gradients;
+  for (auto gradient : functions[0].getOps<GradientOp>())
+    ++gradients[gradient.getParameterAttr().getAttr()];
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (int count = gradients.lookup(parameter.getSymNameAttr());
+        count != parameter.getTrainable())
+      return parameter.emitOpError("expected ")
+             << (parameter.getTrainable() ? "one gradient" : "no gradient")
+             << ", got " << count;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sharded
+//===----------------------------------------------------------------------===//
+
+static bool isMicrobatch(func::FuncOp function) {
+  auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+  return role && role.getValue() != Role::init &&
+         role.getValue() != Role::update;
+}
+
+/// Checks that the roles of the functions form a family.
+static LogicalResult verifyFamily(ModuleOp module) {
+  unsigned roles = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+    if (!role || function.getSymName() != stringifyRole(role.getValue()))
+      return function.emitError("expected a role that is the function's name");
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("expected one block");
+    roles |= 1u << static_cast<unsigned>(role.getValue());
+  }
+  auto bit = [](Role role) { return 1u << static_cast<unsigned>(role); };
+  unsigned ends = bit(Role::init) | bit(Role::update);
+  unsigned several = bit(Role::first_microbatch) | bit(Role::next_microbatch) |
+                     bit(Role::last_microbatch);
+  if (roles != (ends | bit(Role::only_microbatch)) && roles != (ends | several))
+    return module.emitError(
+        "expected @init, @update and either @only_microbatch or "
+        "@first_microbatch, @next_microbatch and @last_microbatch");
+  return success();
+}
+
+/// Checks that `function` has one `OpTy` for each target that is trained.
+template <typename OpTy>
+static LogicalResult verifyOnePerTarget(func::FuncOp function,
+                                        ArrayRef<StringAttr> targets,
+                                        StringRef what) {
+  llvm::DenseMap<StringAttr, int> counts;
+  for (auto op : function.getOps<OpTy>())
+    ++counts[op.getTargetAttr().getAttr()];
+  for (StringAttr target : targets)
+    if (int count = counts.lookup(target); count != 1)
+      return function.emitError("expected one ")
+             << what << " of @" << target.getValue() << ", got " << count;
+  return success();
+}
+
+/// Once there are buckets they are trained, before that the parameters.
+static SmallVector<StringAttr> findTrained(ModuleOp module) {
+  SmallVector<StringAttr> names;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      names.push_back(bucket.getSymNameAttr());
+  if (module.getOps<BucketOp>().empty())
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (parameter.getTrainable())
+        names.push_back(parameter.getSymNameAttr());
+  return names;
+}
+
+/// What holds from the sharded phase on.
+static LogicalResult verifySteps(ModuleOp module) {
+  if (!getMesh(module))
+    return module.emitError("expected a mesh");
+  if (failed(verifyFamily(module)))
+    return failure();
+  SmallVector<StringAttr> trained = findTrained(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (isMicrobatch(function) &&
+        failed(verifyOnePerTarget<AccumulateOp>(function, trained, "gradient")))
+      return failure();
+    if (function.getSymName() == stringifyRole(Role::update) &&
+        failed(verifyOnePerTarget<ShardUpdateOp>(function, trained, "update")))
+      return failure();
+  }
+  return success();
+}
+
+static LogicalResult verifySharded(ModuleOp module) {
+  if (failed(verifyOps<InSharded>(module, Phase::sharded)))
+    return failure();
+  return verifySteps(module);
+}
+
+//===----------------------------------------------------------------------===//
+// Scheduled
+//===----------------------------------------------------------------------===//
+
+static bool isBuffered(Operation *op) {
+  return isa<AllGatherOp, CacheLoadOp, CastShardOp, PackOp, ReduceScatterOp>(
+      op);
+}
+
+template <typename OpTy>
+static LogicalResult verifyOneAxis(OpTy op) {
+  if (op.getAxes().size() == 1 &&
+      isa<RankedTensorType>(op.getInput().getType()) &&
+      isa<RankedTensorType>(op.getResult().getType()))
+    return success();
+  return op.emitOpError("expected one axis and flat tensors; run "
+                        "--fcdp-bucket and --fcdp-two-level first");
+}
+
+static LogicalResult verifyStreams(Operation *op) {
+  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
+    return success();
+  if (!op->hasAttr("stream"))
+    return op->emitOpError("expected a stream");
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return verifyOneAxis(gather);
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    return verifyOneAxis(reduce);
+  return success();
+}
+
+/// What holds from the scheduled phase on.
+static LogicalResult verifyOrder(ModuleOp module) {
+  WalkResult result = module.walk([&](Operation *op) {
+    if (failed(verifyStreams(op)))
+      return WalkResult::interrupt();
+    if (!isBuffered(op))
+      return WalkResult::advance();
+    auto releases = llvm::count_if(
+        op->getUsers(), [](Operation *user) { return isa<ReleaseOp>(user); });
+    if (releases == 1)
+      return WalkResult::advance();
+    op->emitOpError("expected one release of its result, got ") << releases;
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static LogicalResult verifyScheduled(ModuleOp module) {
+  if (failed(verifyOps<InScheduled>(module, Phase::scheduled)) ||
+      failed(verifySteps(module)))
+    return failure();
+  return verifyOrder(module);
+}
+
+//===----------------------------------------------------------------------===//
+// Planned
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A buffer that is live, at its place on rank (0, 0) widened by the strides.
+struct LiveBuffer {
+  Operation *op;
+  int64_t begin, end;
+};
+} // namespace
+
+/// The bytes that `buffer` may take on any rank of `mesh`.
+static std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh) {
+  int64_t end = buffer.getOffset() + buffer.getBytes() +
+                (mesh.getNode() - 1) * buffer.getNodeStride() +
+                (mesh.getLocal() - 1) * buffer.getLocalStride();
+  return {buffer.getOffset(), end};
+}
+
+/// Whether `input` feeds the gather `op`, or the gather that feeds it, ...
+static bool isInputOf(Operation *input, Operation *op) {
+  while (auto gather = dyn_cast_if_present<AllGatherOp>(op)) {
+    op = gather.getInput().getDefiningOp();
+    if (op == input)
+      return true;
+  }
+  return false;
+}
+
+/// Refuses `live` buffers that `buffer` of `op` overlaps.
+static LogicalResult verifyApart(ArrayRef<LiveBuffer> live, Operation *op,
+                                 std::pair<int64_t, int64_t> extent) {
+  for (const LiveBuffer &other : live) {
+    if (other.end <= extent.first || extent.second <= other.begin ||
+        isInputOf(other.op, op))
+      continue;
+    InFlightDiagnostic diag = op->emitOpError("its buffer at ")
+                              << extent.first << " overlaps one that is live";
+    diag.attachNote(other.op->getLoc()) << "this one, at " << other.begin;
+    return diag;
+  }
+  return success();
+}
+
+static LogicalResult verifyBuffers(func::FuncOp function, MeshOp mesh,
+                                   int64_t stateEnd) {
+  SmallVector<LiveBuffer> live;
+  for (Operation &op : function.front()) {
+    if (auto record = dyn_cast<RecordOp>(op); record && !record.getEvent())
+      return op.emitOpError("expected an event");
+    if (auto release = dyn_cast<ReleaseOp>(op)) {
+      Operation *released = release.getValue().getDefiningOp();
+      llvm::erase_if(live, [&](const LiveBuffer &buffer) {
+        return buffer.op == released;
+      });
+      continue;
+    }
+    if (!isBuffered(&op))
+      continue;
+    auto buffer = op.getAttrOfType<BufferAttr>("buffer");
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    if (!buffer || buffer.getBytes() != byteSize(type))
+      return op.emitOpError("expected a buffer of ")
+             << byteSize(type) << " bytes";
+    auto reduce = dyn_cast<ReduceScatterOp>(op);
+    if (reduce && !reduce.getScratch())
+      return op.emitOpError("expected a scratch buffer");
+    auto extent = getExtent(buffer, mesh);
+    if (failed(verifyApart(live, &op, extent)))
+      return failure();
+    if (reduce &&
+        failed(verifyApart(live, &op, getExtent(*reduce.getScratch(), mesh))))
+      return failure();
+    if (extent.first >= stateEnd) // else it is an accumulator
+      live.push_back({&op, extent.first, extent.second});
+  }
+  return success();
+}
+
+static LogicalResult verifyPlanned(ModuleOp module) {
+  if (failed(verifyOps<InPlanned>(module, Phase::planned)) ||
+      failed(verifySteps(module)) || failed(verifyOrder(module)))
+    return failure();
+  MeshOp mesh = getMesh(module);
+  int64_t stateEnd = 0;
+  for (auto state : module.getOps<StateOp>()) {
+    if (!state.getBuffer())
+      return state.emitOpError("expected a buffer");
+    if (state.getArena() == Arena::device)
+      stateEnd = std::max(stateEnd, getExtent(*state.getBuffer(), mesh).second);
+  }
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(verifyBuffers(function, mesh, stateEnd)))
+      return failure();
+  return success();
+}
+
+namespace {
+#define FCDP_VERIFY_PASS(PHASE)                                                \
+  class Verify##PHASE##Pass                                                    \
+      : public fcdp::impl::Verify##PHASE##PassBase<Verify##PHASE##Pass> {      \
+    void runOnOperation() override {                                           \
+      if (failed(verify##PHASE(getOperation())))                               \
+        signalPassFailure();                                                   \
+    }                                                                          \
+  };
+FCDP_VERIFY_PASS(Imported)
+FCDP_VERIFY_PASS(Sharded)
+FCDP_VERIFY_PASS(Scheduled)
+FCDP_VERIFY_PASS(Planned)
+#undef FCDP_VERIFY_PASS
+} // namespace

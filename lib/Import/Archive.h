@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The zip side of a .pt2 archive.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+struct zip;
+
+namespace fcdp::pt2 {
+
+/// An error whose text is `message`.
+llvm::Error makeError(const llvm::Twine &message);
+
+/// A .pt2 archive whose format and byte order have been checked. Names of
+/// entries are relative to its root folder.
+class Archive {
+public:
+  static llvm::Expected<Archive> openFile(llvm::StringRef path);
+  /// `bytes` must outlive the archive.
+  static llvm::Expected<Archive> openBuffer(llvm::MemoryBufferRef bytes);
+
+  bool contains(llvm::StringRef name) const;
+  /// The whole content of an entry.
+  llvm::Expected<std::string> read(llvm::StringRef name) const;
+  /// Names that start with `prefix`.
+  std::vector<std::string> list(llvm::StringRef prefix) const;
+  /// The one model: `models/NAME.json`.
+  llvm::Expected<std::string> findModel() const;
+
+private:
+  struct Close {
+    void operator()(::zip *archive) const;
+  };
+
+  Archive(::zip *handle, uint64_t bytes) : handle(handle), bytes(bytes) {}
+  static llvm::Expected<Archive> check(Archive archive);
+
+  std::unique_ptr<::zip, Close> handle;
+  /// Of the whole archive: no stored entry is larger.
+  uint64_t bytes;
+  /// Ends in '/', or is empty.
+  std::string root;
+};
+
+} // namespace fcdp::pt2

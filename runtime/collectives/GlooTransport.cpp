@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/GlooTransport.h"
+#include "collectives/TcpStore.h"
+
+#include <ATen/ops/from_blob.h>
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace fcdp {
+namespace {
+
+using Group = c10d::ProcessGroupGloo;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+std::chrono::milliseconds toMilliseconds(double seconds) {
+  return std::chrono::milliseconds(int64_t(seconds * 1000));
+}
+
+/// Thread-safe as `Transport` says.
+class GlooTransport final : public Transport {
+public:
+  GlooTransport(const GlooDevice &device, const GlooGroupOptions &options);
+  void abort() noexcept override;
+
+protected:
+  void doExchange(std::span<const Send> sends, std::span<const Recv> recvs,
+                  const char *what, uint32_t channel) override;
+
+private:
+  /// A posted transfer, and what to say if it fails.
+  struct Pending {
+    Work work;
+    const char *doing;
+    size_t bytes;
+    uint32_t peer;
+  };
+  struct Exchange;
+
+  template <typename Post>
+  void post(Exchange &exchange, const char *doing, size_t bytes, uint32_t peer,
+            const std::byte *data, Post send);
+
+  const std::chrono::milliseconds timeout;
+  c10::intrusive_ptr<Group> group;
+
+  std::mutex mutex; ///< posting, and what follows
+  bool aborted = false;
+  std::vector<Exchange *> running;
+};
+
+/// The transfers of one call. Whatever ends the call, no transfer outlives it:
+/// its memory may be used for something else right after.
+struct GlooTransport::Exchange {
+  Exchange(GlooTransport &transport, const char *what, size_t count)
+      : transport(transport), what(what) {
+    pending.reserve(count);
+    std::lock_guard<std::mutex> lock(transport.mutex);
+    transport.running.push_back(this);
+  }
+  ~Exchange() {
+    std::lock_guard<std::mutex> lock(transport.mutex);
+    std::erase(transport.running, this);
+  }
+
+  GlooTransport &transport;
+  const char *what;
+  std::vector<Pending> pending;
+};
+
+GlooTransport::GlooTransport(const GlooDevice &device,
+                             const GlooGroupOptions &options)
+    : Transport(options.worldRanks, options.rank),
+      timeout(toMilliseconds(options.collectiveSeconds)) {
+  auto gloo = Group::Options::create(toMilliseconds(options.joinSeconds));
+  gloo->devices = {device};
+  gloo->threads = 1; // point-to-point transfers use the device's thread
+  auto store =
+      c10::make_intrusive<c10d::PrefixStore>(options.name, options.store);
+  try {
+    group = c10::make_intrusive<Group>(store, int(options.rank),
+                                       int(options.worldRanks.size()), gloo);
+    group->setTimeout(timeout);
+  } catch (const std::exception &error) {
+    std::string ranks;
+    for (uint32_t rank : options.worldRanks)
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    throw TransportError("rank " + std::to_string(worldRank(rank())) +
+                         " cannot connect group '" + options.name +
+                         "' of ranks " + ranks + ": " + textOf(error));
+  }
+}
+
+template <typename Post>
+void GlooTransport::post(Exchange &exchange, const char *doing, size_t bytes,
+                         uint32_t peer, const std::byte *data, Post send) {
+  if (bytes == 0)
+    return;
+  try {
+    std::vector<at::Tensor> tensor{
+        at::from_blob(const_cast<std::byte *>(data), {int64_t(bytes)},
+                      at::TensorOptions().dtype(at::kByte))};
+    // The group counts what it posts without a lock of its own.
+    std::lock_guard<std::mutex> lock(mutex);
+    if (aborted)
+      throw std::runtime_error("aborted after another failure");
+    exchange.pending.push_back({send(tensor), doing, bytes, peer});
+  } catch (const std::exception &error) {
+    fail(exchange.what, doing, bytes, peer, textOf(error));
+  }
+}
+
+void GlooTransport::doExchange(std::span<const Send> sends,
+                               std::span<const Recv> recvs, const char *what,
+                               uint32_t channel) {
+  Exchange exchange(*this, what, sends.size() + recvs.size());
+  const int tag = int(channel);
+  // Receives first: posted after the sends, they would leave one direction of
+  // the link idle (measured: 0.66 s instead of 0.33 s for 8 MB each way).
+  for (const Recv &recv : recvs)
+    post(exchange, "receiving", recv.bytes, recv.peer, recv.data,
+         [&](std::vector<at::Tensor> &tensor) {
+           return group->recv(tensor, int(recv.peer), tag);
+         });
+  for (const Send &send : sends)
+    post(exchange, "sending", send.bytes, send.peer, send.data,
+         [&](std::vector<at::Tensor> &tensor) {
+           return group->send(tensor, int(send.peer), tag);
+         });
+  for (Pending &transfer : exchange.pending) {
+    std::string text;
+    try {
+      if (transfer.work->wait(timeout))
+        continue;
+      text = "aborted after another failure"; // Gloo's only case of `false`
+    } catch (const std::exception &error) {
+      text = textOf(error);
+    }
+    fail(what, transfer.doing, transfer.bytes, transfer.peer, text);
+  }
+}
+
+void GlooTransport::abort() noexcept {
+  std::lock_guard<std::mutex> lock(mutex);
+  aborted = true;
+  for (Exchange *exchange : running)
+    for (Pending &transfer : exchange->pending)
+      try {
+        transfer.work->abort();
+      } catch (const std::exception &) {
+        // It has ended by itself.
+      }
+}
+
+} // namespace
+
+GlooDevice makeGlooDevice(const std::string &interface,
+                          const std::string &address) {
+  try {
+    return interface.empty() ? Group::createDeviceForHostname(address)
+                             : Group::createDeviceForInterface(interface);
+  } catch (const std::exception &error) {
+    throw std::runtime_error((interface.empty()
+                                  ? "cannot listen on address " + address
+                                  : "cannot listen on interface " + interface) +
+                             ": " + textOf(error));
+  }
+}
+
+std::unique_ptr<Transport> makeGlooTransport(const GlooDevice &device,
+                                             const GlooGroupOptions &options) {
+  if (options.worldRanks.size() == 1)
+    return std::make_unique<SingleTransport>(options.worldRanks[0]);
+  return std::make_unique<GlooTransport>(device, options);
+}
+
+} // namespace fcdp

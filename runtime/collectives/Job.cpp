@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/Job.h"
+#include "collectives/Collectives.h"
+#include "collectives/FailureMonitor.h"
+#include "collectives/GlooTransport.h"
+#include "collectives/LocalAddress.h"
+#include "collectives/Rendezvous.h"
+#include "collectives/TcpStore.h"
+
+#include <random>
+
+namespace fcdp {
+namespace {
+
+/// The monitor's own operations must end well within the time in which the
+/// death of a rank has to be found.
+constexpr double monitorOperationSeconds = 4;
+/// Above the heartbeat limit: how late a monitor may come to its verdict, in
+/// heartbeats (its own beat, its poll, and the time the store's holder waits).
+constexpr double verdictBeats = 5;
+
+std::string randomName() {
+  std::random_device source;
+  char text[17];
+  std::snprintf(text, sizeof(text), "%08x%08x", unsigned(source()),
+                unsigned(source()));
+  return text;
+}
+
+class GlooJob final : public Job {
+public:
+  explicit GlooJob(const JobOptions &options);
+
+  const Mesh &mesh() const override { return options.mesh; }
+  const Place &place() const override { return options.place; }
+  uint16_t storePort() const override { return store->port(); }
+  std::string segmentName() const override {
+    return jobName + "-" + std::to_string(options.place.node);
+  }
+
+  Transport &transport(Axis axis) override {
+    return axis == Axis::Node ? *nodeGroup : *localGroup;
+  }
+  Transport &control() override { return *controlGroup; }
+  std::vector<double> gather(std::span<const double> values,
+                             const char *what) override {
+    return gatherValues(*controlGroup, values, what);
+  }
+  void barrier(const char *what) override {
+    fcdp::barrier(*controlGroup, what);
+  }
+
+  void set(const std::string &key, const std::string &value) override {
+    store->set("user/" + key, value);
+  }
+  std::string get(const std::string &key, double seconds) override {
+    return store->get("user/" + key, seconds);
+  }
+
+  void publishFailure(const std::string &message) override {
+    monitor->publishFailure(message);
+  }
+  std::string explainFailure(const std::string &message) override;
+  void finish() override { monitor->finish(); }
+
+private:
+  TcpStoreOptions storeOptions() const;
+  std::vector<JoinRecord> joinOthers(const std::string &address);
+  void startMonitor(const std::vector<JoinRecord> &records);
+  void connectGroups();
+  std::unique_ptr<Transport> connect(const char *name,
+                                     std::vector<uint32_t> worldRanks);
+
+  const JobOptions options;
+  std::string jobName;
+  GlooDevice device;
+  // In the order of making; unmade the other way round, so that the monitor
+  // watches until the groups have gone, and the store's server goes last.
+  std::unique_ptr<TcpStore> store;
+  std::unique_ptr<TcpStore> monitorStore;
+  std::unique_ptr<FailureMonitor> monitor;
+  std::unique_ptr<Transport> nodeGroup, localGroup, controlGroup;
+};
+
+GlooJob::GlooJob(const JobOptions &givenOptions) : options(givenOptions) {
+  std::string address = localAddressToward(options.host);
+  store = std::make_unique<TcpStore>(storeOptions());
+  if (options.servesStore && options.onStorePort)
+    options.onStorePort(store->port());
+  device = makeGlooDevice(options.interface, address);
+  std::vector<JoinRecord> records = joinOthers(address);
+  startMonitor(records);
+  try {
+    if (rank() == 0)
+      store->set("job-name", randomName());
+    jobName = store->get("job-name", options.joinSeconds);
+    connectGroups();
+  } catch (const std::exception &error) {
+    throw std::runtime_error(explainFailure(error.what()));
+  }
+}
+
+TcpStoreOptions GlooJob::storeOptions() const {
+  TcpStoreOptions tcp;
+  tcp.host = options.host;
+  tcp.port = options.port;
+  tcp.serves = options.servesStore;
+  tcp.connectSeconds = options.joinSeconds;
+  tcp.operationSeconds = options.joinSeconds;
+  tcp.prefix = "fcdp/" + std::to_string(options.restartCount);
+  return tcp;
+}
+
+std::vector<JoinRecord> GlooJob::joinOthers(const std::string &address) {
+  JoinRecord own;
+  own.launcherRank = options.launcherRank;
+  own.launcherSize = options.launcherSize;
+  own.mesh = options.mesh;
+  own.place = options.place;
+  own.abi = options.abi;
+  own.planHash = options.planHash;
+  own.hostName = hostName();
+  // With an interface given, the user answers for the address.
+  own.address = options.interface.empty() ? address : options.interface;
+  own.servesStore = options.servesStore;
+  publishAlive(*store, rank());
+  return meet(*store, own, options.joinSeconds);
+}
+
+void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
+  std::string where = options.host + ":" + std::to_string(store->port());
+  FailureMonitorOptions watch;
+  watch.mesh = options.mesh;
+  watch.rank = rank();
+  watch.heartbeatSeconds = options.heartbeatSeconds;
+  watch.limitSeconds = options.heartbeatLimitSeconds;
+  watch.holdsStore = options.servesStore;
+  watch.storeOwner = "the launcher's store at " + where;
+  for (uint32_t rank = 0; rank < records.size(); ++rank)
+    if (records[rank].servesStore)
+      watch.storeOwner = describeRank(options.mesh, rank) +
+                         ", which holds the store at " + where + ",";
+  watch.onFailure = options.onFailure;
+
+  TcpStoreOptions own = storeOptions();
+  own.serves = false;
+  own.port = store->port();
+  own.operationSeconds = monitorOperationSeconds;
+  monitorStore = std::make_unique<TcpStore>(own);
+  monitor = std::make_unique<FailureMonitor>(*monitorStore, std::move(watch));
+}
+
+std::unique_ptr<Transport> GlooJob::connect(const char *name,
+                                            std::vector<uint32_t> worldRanks) {
+  GlooGroupOptions group;
+  for (uint32_t i = 0; i < worldRanks.size(); ++i)
+    if (worldRanks[i] == rank())
+      group.rank = i;
+  // The first rank tells the groups of one kind apart.
+  group.name = std::string(name) + "-" + std::to_string(worldRanks[0]);
+  group.worldRanks = std::move(worldRanks);
+  group.store = store->handle();
+  group.joinSeconds = options.joinSeconds;
+  group.collectiveSeconds = options.collectiveSeconds;
+  return makeGlooTransport(device, group);
+}
+
+void GlooJob::connectGroups() {
+  std::vector<uint32_t> sameLocal, sameNode, everybody;
+  const Mesh &mesh = options.mesh;
+  for (uint32_t node = 0; node < mesh.nodes; ++node)
+    sameLocal.push_back(worldRank(mesh, {node, options.place.local}));
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    sameNode.push_back(worldRank(mesh, {options.place.node, local}));
+  for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+    everybody.push_back(rank);
+  nodeGroup = connect("node", std::move(sameLocal));
+  localGroup = connect("local", std::move(sameNode));
+  controlGroup = connect("control", std::move(everybody));
+}
+
+std::string GlooJob::explainFailure(const std::string &message) {
+  double seconds = monitor->limit() + verdictBeats * monitor->heartbeat();
+  if (auto cause = monitor->findCause(seconds))
+    return *cause + " (seen by rank " + std::to_string(rank()) +
+           " as: " + message + ")";
+  monitor->publishFailure(message);
+  return message;
+}
+
+} // namespace
+
+std::unique_ptr<Job> joinJob(const JobOptions &options) {
+  return std::make_unique<GlooJob>(options);
+}
+
+} // namespace fcdp

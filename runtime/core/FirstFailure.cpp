@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/FirstFailure.h"
+
+namespace fcdp {
+
+bool FirstFailure::set(std::string message) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (flag.load(std::memory_order_relaxed))
+    return false;
+  text = std::move(message);
+  flag.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+std::string FirstFailure::message() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return text;
+}
+
+} // namespace fcdp

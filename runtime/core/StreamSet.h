@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/StreamWorker.h"
+
+#include <array>
+#include <vector>
+
+namespace fcdp {
+
+/// The streams and events of a rank. The compute stream is the issuer's own
+/// thread: its work runs at once. All functions but `failed` and `failure` are
+/// called by one thread, the issuer.
+class StreamSet {
+public:
+  /// `run` carries out the commands; it must outlive the set.
+  StreamSet(CommandExecutor &run, uint32_t numEvents, uint32_t queueCapacity);
+  /// Runs or skips what is queued. Call `fail` first to skip it.
+  ~StreamSet();
+
+  void issue(StreamId stream, const Command &command);
+  void record(uint32_t event, StreamId stream);
+  void wait(uint32_t event, StreamId stream);
+  /// Blocks until all queued work is done or skipped.
+  void synchronize();
+  /// True if all queued work is done or skipped.
+  bool idle() const;
+
+  /// Stores a failure, unless there is one, and ends all waiting.
+  void fail(std::string message);
+  bool failed() const { return firstFailure.failed(); }
+  std::string failure() const { return firstFailure.message(); }
+
+private:
+  /// An event that was never recorded counts as done, as in CUDA.
+  struct Event {
+    StreamWorker *stream = nullptr;
+    uint64_t sequence = 0;
+  };
+
+  /// Puts the waking of all waiters before the executor's own interruption.
+  struct Interrupter : CommandExecutor {
+    Interrupter(StreamSet &set, CommandExecutor &run) : set(set), run(run) {}
+    void execute(StreamId stream, const Command &command) override {
+      run.execute(stream, command);
+    }
+    void interrupt() noexcept override;
+
+    StreamSet &set;
+    CommandExecutor &run;
+  };
+
+  Event &eventAt(uint32_t event);
+  StreamWorker *workerOf(StreamId stream);
+
+  Interrupter interrupter;
+  FirstFailure firstFailure;
+  std::vector<Event> events;
+  /// One per stream but compute, which has no thread. All are constructed
+  /// before the first command, so that a failing one can wake the others.
+  std::array<std::unique_ptr<StreamWorker>, kNumStreams> workers;
+};
+
+} // namespace fcdp

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands of a stream and the ring that carries them to its thread.
+#pragma once
+
+#include "core/Backend.h"
+
+#include <atomic>
+#include <memory>
+#include <type_traits>
+
+namespace fcdp {
+
+class StreamWorker;
+
+struct CopyCommand {
+  void *dst;
+  const void *src;
+  size_t bytes;
+};
+
+/// Holds the stream back until `stream` has finished its first `sequence`
+/// commands. The number is that of the moment of issue: recording the event
+/// again later does not move it.
+struct WaitCommand {
+  StreamWorker *stream;
+  uint64_t sequence;
+};
+
+struct Command {
+  enum class Kind : uint8_t { Copy, AllGather, ReduceScatter, Wait };
+
+  Kind kind;
+  union {
+    CopyCommand copy;
+    Collective collective;
+    WaitCommand wait;
+  };
+};
+static_assert(std::is_trivially_copyable_v<Command>);
+
+/// A bounded ring of commands from one producer to one consumer. Thread-safe
+/// for one thread that pushes and one that pops; never blocks or allocates.
+class WorkQueue {
+public:
+  /// `capacity` is rounded up to a power of two.
+  explicit WorkQueue(uint32_t capacity);
+
+  bool tryPush(const Command &command);
+  bool tryPop(Command &command);
+  bool full() const;
+  bool empty() const;
+
+private:
+  static constexpr size_t cacheLine = 64;
+
+  const uint64_t mask;
+  const std::unique_ptr<Command[]> ring;
+  // Apart, so that the two threads do not take the line from each other.
+  alignas(cacheLine) std::atomic<uint64_t> pushed{0};
+  alignas(cacheLine) std::atomic<uint64_t> popped{0};
+};
+
+} // namespace fcdp

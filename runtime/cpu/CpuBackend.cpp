@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cpu/CpuBackend.h"
+#include "collectives/Collectives.h"
+#include "core/StreamSet.h"
+#include "cpu/Arena.h"
+
+#include <cstring>
+
+namespace fcdp {
+namespace {
+
+/// Thread-safe as `Backend` says.
+class CpuBackend final : public Backend, private CommandExecutor {
+public:
+  explicit CpuBackend(CpuBackendOptions &&options)
+      : device(options.deviceBytes), host(std::move(options.host)),
+        node(*options.node), local(*options.local), control(options.control),
+        streams(*this, options.numEvents, options.queueCapacity) {
+    for (CollectiveScratch &list : scratch)
+      list.reserve(std::max(node.size(), local.size()));
+  }
+  ~CpuBackend() override {
+    if (!streams.idle())
+      streams.fail("the backend was destroyed while work was queued");
+  }
+
+  std::byte *deviceBase() override { return device.base(); }
+  std::byte *hostBase() override { return host.base(); }
+
+  void copy(StreamId stream, void *dst, const void *src,
+            size_t bytes) override {
+    Command command;
+    command.kind = Command::Kind::Copy;
+    command.copy = {dst, src, bytes};
+    streams.issue(stream, command);
+  }
+  void allGather(const Collective &collective) override {
+    issue(Command::Kind::AllGather, collective);
+  }
+  void reduceScatter(const Collective &collective) override {
+    issue(Command::Kind::ReduceScatter, collective);
+  }
+
+  void record(uint32_t event, StreamId stream) override {
+    streams.record(event, stream);
+  }
+  void wait(uint32_t event, StreamId stream) override {
+    streams.wait(event, stream);
+  }
+  void synchronize() override { streams.synchronize(); }
+
+  bool failed() const override { return streams.failed(); }
+  std::string failure() const override { return streams.failure(); }
+  ByteCounters counters() const override;
+
+private:
+  void issue(Command::Kind kind, const Collective &collective) {
+    Command command;
+    command.kind = kind;
+    command.collective = collective;
+    streams.issue(collective.stream, command);
+  }
+  void execute(StreamId stream, const Command &command) override;
+  void interrupt() noexcept override;
+  void runCopy(const CopyCommand &copy);
+
+  bool isHost(const void *address) const {
+    auto *byte = static_cast<const std::byte *>(address);
+    return host.base() && byte >= host.base() &&
+           byte < host.base() + host.size();
+  }
+
+  Arena device;
+  HostSegment host;
+  Transport &node;
+  Transport &local;
+  Transport *const control;
+  std::atomic<uint64_t> h2d{0}, d2h{0};
+  std::array<CollectiveScratch, kNumStreams> scratch;
+  // Last, so that its threads end before what they work on.
+  StreamSet streams;
+};
+
+void CpuBackend::execute(StreamId stream, const Command &command) {
+  if (command.kind == Command::Kind::Copy)
+    return runCopy(command.copy);
+  const Collective &collective = command.collective;
+  Transport &transport = collective.axis == Axis::Node ? node : local;
+  if (command.kind == Command::Kind::AllGather)
+    fcdp::allGather(transport, collective, scratch[size_t(stream)]);
+  else
+    fcdp::reduceScatter(transport, collective, scratch[size_t(stream)]);
+}
+
+void CpuBackend::interrupt() noexcept {
+  // Another stream may wait for a peer that will not come any more.
+  node.abort();
+  local.abort();
+}
+
+void CpuBackend::runCopy(const CopyCommand &copy) {
+  if (copy.bytes == 0 || copy.dst == copy.src)
+    return;
+  // By address, not by stream: the counters tell what crossed the border.
+  bool toHost = isHost(copy.dst), fromHost = isHost(copy.src);
+  if (toHost && !fromHost)
+    d2h.fetch_add(copy.bytes, std::memory_order_relaxed);
+  if (fromHost && !toHost)
+    h2d.fetch_add(copy.bytes, std::memory_order_relaxed);
+  std::memcpy(copy.dst, copy.src, copy.bytes);
+}
+
+ByteCounters CpuBackend::counters() const {
+  ByteCounters counters;
+  counters.interSent = node.bytesSent();
+  counters.intraSent = local.bytesSent();
+  counters.controlSent = control ? control->bytesSent() : 0;
+  counters.h2d = h2d.load(std::memory_order_relaxed);
+  counters.d2h = d2h.load(std::memory_order_relaxed);
+  return counters;
+}
+
+} // namespace
+
+std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options) {
+  if (!options.node || !options.local)
+    throw std::runtime_error("the CPU backend needs a transport per axis");
+  return std::make_unique<CpuBackend>(std::move(options));
+}
+
+} // namespace fcdp

@@ -91,6 +91,7 @@ void InProcessTransport::doExchange(std::span<const Send> sends,
         auto *parcel = &parcels.emplace_back(InProcessGroup::Parcel{&send});
         group.lanes[{rank(), send.peer, channel}].push_back(parcel);
       }
+  group.changed.notify_all();
   try {
     for (const Recv &recv : recvs)
       if (recv.bytes)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times are a twentieth of the real ones.
+
+#include "MemoryStore.h"
+#include "collectives/FailureMonitor.h"
+
+#include <gtest/gtest.h>
+
+using namespace fcdp;
+
+namespace {
+
+constexpr Mesh mesh{2, 2};
+
+/// One rank with its monitor; the last message given to `onFailure`.
+struct Rank {
+  Rank(KeyValueStore &store, uint32_t rank) {
+    publishAlive(store, rank);
+    options.mesh = mesh;
+    options.rank = rank;
+    options.heartbeatSeconds = 0.05;
+    options.limitSeconds = 0.3;
+    options.holdsStore = rank == 0;
+    options.storeOwner =
+        describeRank(mesh, 0) + ", which holds the store at h:1,";
+    options.onFailure = [this](const std::string &message) {
+      std::lock_guard<std::mutex> lock(mutex);
+      messages.push_back(message);
+      changed.notify_all();
+    };
+  }
+  void start(KeyValueStore &store) {
+    monitor = std::make_unique<FailureMonitor>(store, options);
+  }
+  std::string waitForMessage(double seconds = 5) {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                     [&] { return !messages.empty(); });
+    return messages.empty() ? "" : messages[0];
+  }
+
+  FailureMonitorOptions options;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> messages;
+  std::unique_ptr<FailureMonitor> monitor; // last: its thread uses the rest
+};
+
+struct FailureMonitorTest : testing::Test {
+  FailureMonitorTest() {
+    for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+      ranks.push_back(std::make_unique<Rank>(store, rank));
+    for (auto &rank : ranks)
+      rank->start(store);
+  }
+  void kill(uint32_t rank) { ranks[rank]->monitor.reset(); }
+
+  MemoryStore store;
+  std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+} // namespace
+
+TEST_F(FailureMonitorTest, NamesARankWithoutHeartbeat) {
+  kill(2);
+  for (uint32_t rank : {0, 1, 3}) {
+    std::string message = ranks[rank]->waitForMessage();
+    EXPECT_EQ(
+        message.rfind("rank 2 (node 1, local 0) stopped: no heartbeat", 0), 0u)
+        << "rank " << rank << ": " << message;
+    EXPECT_EQ(message.find("rank 0"), std::string::npos) << message;
+  }
+}
+
+TEST_F(FailureMonitorTest, NamesAllOfANodeThatIsGone) {
+  kill(2);
+  kill(3);
+  std::string message = ranks[1]->waitForMessage();
+  EXPECT_NE(message.find("rank 2 (node 1, local 0)"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("rank 3 (node 1, local 1)"), std::string::npos)
+      << message;
+}
+
+TEST_F(FailureMonitorTest, PassesOnWhatAFailedRankSays) {
+  ranks[1]->monitor->publishFailure("input 'ids' is out of range");
+  kill(1);
+  for (uint32_t rank : {0, 2, 3})
+    EXPECT_EQ(ranks[rank]->waitForMessage(),
+              "rank 1 (node 0, local 1) failed: input 'ids' is out of range");
+  EXPECT_EQ(ranks[1]->waitForMessage(0), "");
+}
+
+TEST_F(FailureMonitorTest, AnswersWhoeverAsksInsteadOfCalling) {
+  kill(3);
+  auto cause = ranks[0]->monitor->findCause(5);
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(cause->rfind("rank 3 (node 1, local 1) stopped", 0), 0u) << *cause;
+  EXPECT_EQ(ranks[0]->waitForMessage(0.1), "");
+}
+
+TEST_F(FailureMonitorTest, FindsNoCauseWhereAllAreAlive) {
+  EXPECT_FALSE(ranks[0]->monitor->findCause(0.6));
+}
+
+TEST_F(FailureMonitorTest, NamesTheHolderOfALostStore) {
+  store.lose();
+  EXPECT_EQ(ranks[1]->waitForMessage().rfind(
+                "rank 0 (node 0, local 0), which holds the store at h:1, is "
+                "gone: connection reset",
+                0),
+            0u);
+}
+
+TEST_F(FailureMonitorTest, ARankThatIsDoneIsNotMissed) {
+  ranks[2]->monitor->finish();
+  kill(2);
+  EXPECT_EQ(ranks[0]->waitForMessage(1), "");
+}
+
+TEST_F(FailureMonitorTest, TheHolderStaysUntilAllAreDone) {
+  std::atomic<bool> returned{false};
+  std::thread holder([&] {
+    ranks[0]->monitor->finish();
+    returned = true;
+  });
+  for (uint32_t rank : {1, 2})
+    ranks[rank]->monitor->finish();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(returned);
+  ranks[3]->monitor->finish();
+  holder.join();
+  store.lose(); // as its process ends
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (auto &rank : ranks)
+    EXPECT_EQ(rank->waitForMessage(0), "");
+}
+
+TEST_F(FailureMonitorTest, TheHolderDoesNotWaitForTheDead) {
+  for (uint32_t rank : {1, 2})
+    ranks[rank]->monitor->finish();
+  kill(3);
+  EXPECT_THROW(ranks[0]->monitor->finish(), std::runtime_error);
+}

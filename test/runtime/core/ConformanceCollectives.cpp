@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gathers and reductions: every rank has other data, every element is looked
+// at, and the bytes are those of the closed forms.
+
+#include "Conformance.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace fcdp::conformance {
+namespace {
+
+constexpr Mesh meshes[] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 3},
+                           {4, 1}, {1, 4}, {2, 2}, {3, 2}, {2, 3}};
+
+StreamId streamOf(Axis axis) {
+  return axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+}
+
+uint32_t sizeOf(Axis axis, const Mesh &mesh) {
+  return axis == Axis::Node ? mesh.nodes : mesh.locals;
+}
+
+uint32_t positionOf(Axis axis, const Place &place) {
+  return axis == Axis::Node ? place.node : place.local;
+}
+
+Collective makeGather(Axis axis, const std::byte *in, std::byte *out,
+                      size_t bytes) {
+  Collective collective{};
+  collective.axis = axis;
+  collective.stream = streamOf(axis);
+  collective.in = in;
+  collective.out = out;
+  collective.bytes = bytes;
+  collective.what = "all-gather of bucket 'b' (model.py:1)";
+  return collective;
+}
+
+Collective makeReduction(Axis axis, const std::byte *in, std::byte *out,
+                         std::byte *scratch, size_t bytes, DType type) {
+  Collective collective = makeGather(axis, in, out, bytes);
+  collective.scratch = scratch;
+  collective.inType = collective.outType = type;
+  collective.what = "reduce-scatter of bucket 'b' (model.py:1)";
+  return collective;
+}
+
+/// Values whose sums depend on the order.
+std::vector<float> randomValues(uint32_t seed, size_t count) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = distribution(random) * std::exp2(float(int(random() % 20) - 10));
+  return values;
+}
+
+/// The bits, since -0 == 0 and NaN != NaN would blur the comparison.
+std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
+  std::vector<uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
+} // namespace
+
+TEST_P(Conformance, AnAxisGathersInItsOrder) {
+  for (const Mesh &shape : meshes)
+    for (Axis axis : {Axis::Node, Axis::Local})
+      for (bool inPlace : {false, true})
+        for (size_t count : {size_t(1), size_t(1000)}) {
+          auto world = make(shape);
+          size_t out = 1 << 16;
+          onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+            Place place = placeOf(shape, rank);
+            std::vector<uint32_t> own(count);
+            std::iota(own.begin(), own.end(), rank * 100000);
+            size_t bytes = count * sizeof(uint32_t);
+            size_t in = inPlace ? out + positionOf(axis, place) * bytes : 0;
+            upload(rank, backend, in, own);
+            std::byte *base = backend.deviceBase();
+            backend.allGather(makeGather(axis, base + in, base + out, bytes));
+            auto got = download<uint32_t>(rank, backend, out,
+                                          count * sizeOf(axis, shape));
+            ASSERT_FALSE(backend.failed()) << backend.failure();
+            for (uint32_t peer = 0; peer < sizeOf(axis, shape); ++peer) {
+              Place from = place;
+              (axis == Axis::Node ? from.node : from.local) = peer;
+              for (size_t i = 0; i < count; ++i)
+                ASSERT_EQ(got[peer * count + i],
+                          worldRank(shape, from) * 100000 + i);
+            }
+          });
+        }
+}
+
+// Rank (n, l) owns shard l N + n: then the gather over nodes yields a
+// contiguous slice, and the gather over locals the bucket in order.
+TEST_P(Conformance, TwoLevelGatherYieldsTheBucketInOrder) {
+  for (const Mesh &shape : {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 3}}) {
+    auto world = make(shape);
+    const size_t shard = 96, bytes = shard * sizeof(uint32_t);
+    const uint32_t N = shape.nodes, g = shape.locals;
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      Place place = placeOf(shape, rank);
+      uint32_t owned = place.local * N + place.node;
+      std::vector<uint32_t> own(shard);
+      std::iota(own.begin(), own.end(), owned * shard);
+      // In place: the shard's own position in the bucket.
+      upload(rank, backend, owned * bytes, own);
+      std::byte *bucket = backend.deviceBase();
+      std::byte *slice = bucket + place.local * N * bytes;
+      backend.allGather(
+          makeGather(Axis::Node, bucket + owned * bytes, slice, bytes));
+      backend.record(0, StreamId::Inter);
+      backend.wait(0, StreamId::Intra);
+      backend.allGather(makeGather(Axis::Local, slice, bucket, N * bytes));
+      auto got = download<uint32_t>(rank, backend, 0, shard * N * g);
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(got[i], i);
+      ByteCounters counters = backend.counters();
+      EXPECT_EQ(counters.interSent, (N - 1) * bytes);
+      EXPECT_EQ(counters.intraSent, (g - 1) * N * bytes);
+    });
+  }
+}
+
+TEST_P(Conformance, TwoLevelReductionYieldsTheOwnShard) {
+  for (const Mesh &shape : {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 3}}) {
+    auto world = make(shape);
+    const uint32_t N = shape.nodes, g = shape.locals;
+    const size_t shard = 160, total = shard * N * g;
+    std::vector<std::vector<float>> grads;
+    for (uint32_t rank = 0; rank < shape.size(); ++rank)
+      grads.push_back(randomValues(rank + 1, total));
+    // The canonical order: locals in a node first, then nodes.
+    std::vector<float> expected(total);
+    for (size_t i = 0; i < total; ++i)
+      for (uint32_t n = 0; n < N; ++n) {
+        float ofNode = grads[n * g][i];
+        for (uint32_t l = 1; l < g; ++l)
+          ofNode += grads[n * g + l][i];
+        expected[i] = n == 0 ? ofNode : expected[i] + ofNode;
+      }
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      Place place = placeOf(shape, rank);
+      size_t bytes = total * sizeof(float), sliceBytes = bytes / g;
+      size_t scratch = bytes, slice = 2 * bytes, out = 3 * bytes;
+      upload(rank, backend, 0, grads[rank]);
+      std::byte *base = backend.deviceBase();
+      backend.reduceScatter(makeReduction(Axis::Local, base, base + slice,
+                                          base + scratch, bytes, DType::F32));
+      backend.record(0, StreamId::Intra);
+      backend.wait(0, StreamId::Inter);
+      backend.reduceScatter(makeReduction(Axis::Node, base + slice, base + out,
+                                          base + scratch, sliceBytes,
+                                          DType::F32));
+      auto got = download<float>(rank, backend, out, shard);
+      size_t first = (place.local * N + place.node) * shard;
+      std::vector<float> want(expected.begin() + first,
+                              expected.begin() + first + shard);
+      EXPECT_EQ(bitsOf(got), bitsOf(want)) << "rank " << rank;
+      ByteCounters counters = backend.counters();
+      EXPECT_EQ(counters.intraSent, bytes / g * (g - 1));
+      EXPECT_EQ(counters.interSent, sliceBytes / N * (N - 1));
+    });
+  }
+}
+
+TEST_P(Conformance, AReductionConverts) {
+  for (const Mesh &shape : {Mesh{1, 1}, Mesh{2, 1}, Mesh{3, 1}}) {
+    auto world = make(shape);
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      const size_t chunk = 5, total = chunk * shape.nodes;
+      // bf16 1 + rank, so that sums are exact.
+      float own = 1.0f + rank;
+      uint32_t bits;
+      std::memcpy(&bits, &own, 4);
+      upload(rank, backend, 0,
+             std::vector<uint16_t>(total, uint16_t(bits >> 16)));
+      std::byte *base = backend.deviceBase();
+      Collective reduction = makeReduction(Axis::Node, base, base + 8192,
+                                           base + 4096, total * 2, DType::BF16);
+      reduction.outType = DType::F32;
+      backend.reduceScatter(reduction);
+      float sum = float(shape.nodes * (shape.nodes + 1) / 2);
+      EXPECT_EQ(download<float>(rank, backend, 8192, chunk),
+                std::vector<float>(chunk, sum));
+    });
+  }
+}
+
+TEST_P(Conformance, NoBytesMeansNoTransfer) {
+  auto world = make(Mesh{2, 1});
+  onAllRanks(*world, [&](uint32_t, Backend &backend) {
+    std::byte *base = backend.deviceBase();
+    backend.allGather(makeGather(Axis::Node, base, base, 0));
+    backend.reduceScatter(
+        makeReduction(Axis::Node, base, base, base, 0, DType::F32));
+    backend.synchronize();
+    EXPECT_FALSE(backend.failed()) << backend.failure();
+    EXPECT_EQ(backend.counters().interSent, 0u);
+  });
+}
+
+// Many collectives at once, over both axes and in flight together.
+TEST_P(Conformance, AxesOverlapWithoutMixing) {
+  Mesh shape{2, 2};
+  WorldOptions options;
+  options.mesh = shape;
+  options.queueCapacity = 4;
+  auto world = make(options);
+  const size_t bytes = 256, rounds = 200;
+  onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+    Place place = placeOf(shape, rank);
+    upload(rank, backend, 0, std::vector<uint32_t>(bytes / 4, rank));
+    std::byte *base = backend.deviceBase();
+    for (size_t i = 0; i < rounds; ++i) {
+      backend.allGather(makeGather(Axis::Node, base, base + 4096, bytes));
+      backend.allGather(makeGather(Axis::Local, base, base + 8192, bytes));
+    }
+    auto nodes = download<uint32_t>(rank, backend, 4096, 2 * bytes / 4);
+    auto locals = download<uint32_t>(rank, backend, 8192, 2 * bytes / 4);
+    for (uint32_t peer = 0; peer < 2; ++peer)
+      for (size_t i = 0; i < bytes / 4; ++i) {
+        ASSERT_EQ(nodes[peer * bytes / 4 + i],
+                  worldRank(shape, {peer, place.local}));
+        ASSERT_EQ(locals[peer * bytes / 4 + i],
+                  worldRank(shape, {place.node, peer}));
+      }
+    EXPECT_EQ(backend.counters().interSent, rounds * bytes);
+    EXPECT_EQ(backend.counters().intraSent, rounds * bytes);
+  });
+}
+
+TEST_P(Conformance, ADeadPeerFailsTheSurvivorsAndNobodyHangs) {
+  auto world = make(Mesh{2, 1});
+  world->kill(1);
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  upload(0, backend, 64, std::vector<uint32_t>(16, 5));
+  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.record(0, StreamId::Inter);
+  backend.wait(0, StreamId::D2H);
+  backend.copy(StreamId::D2H, backend.hostBase() + 4096, base + 64, 64);
+  backend.wait(0, StreamId::Compute);
+  backend.synchronize();
+  ASSERT_TRUE(backend.failed());
+  std::string text = backend.failure();
+  for (const char *part : {"all-gather of bucket 'b'", "rank 0", "rank 1"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  // What waited for the failed gather did not run.
+  EXPECT_EQ(backend.hostBase()[4096], std::byte(0));
+}
+
+TEST_P(Conformance, ASilentPeerEndsAtTheTimeOut) {
+  WorldOptions options;
+  options.mesh = {2, 1};
+  options.timeoutSeconds = 0.3;
+  auto world = make(options);
+  world->hang(1);
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.synchronize();
+  EXPECT_TRUE(backend.failed());
+  EXPECT_NE(backend.failure().find("rank 1"), std::string::npos)
+      << backend.failure();
+}
+
+// The other stream's collective would only end at its time-out of 30 s.
+TEST_P(Conformance, AFailureEndsTheOtherStreams) {
+  auto world = make(Mesh{2, 2});
+  world->hang(1); // node 0, local 1: the peer on the local axis
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(makeGather(Axis::Local, base, base + 4096, 64));
+  world->kill(2); // node 1, local 0: the peer on the node axis
+  auto start = std::chrono::steady_clock::now();
+  backend.allGather(makeGather(Axis::Node, base, base + 8192, 64));
+  backend.synchronize();
+  EXPECT_TRUE(backend.failed());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+
+} // namespace fcdp::conformance

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies, streams and events.
+
+#include "Conformance.h"
+
+#include <numeric>
+
+namespace fcdp::conformance {
+
+static std::vector<uint32_t> counting(size_t count, uint32_t first) {
+  std::vector<uint32_t> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST_P(Conformance, CopiesCountWhatCrossesTheBorder) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  upload(0, backend, 0, counting(1000, 7));
+  backend.copy(StreamId::H2D, backend.deviceBase() + 8192, backend.deviceBase(),
+               4000);
+  EXPECT_EQ(download<uint32_t>(0, backend, 8192, 1000), counting(1000, 7));
+  EXPECT_EQ(backend.counters().h2d, 4000u);
+  EXPECT_EQ(backend.counters().d2h, 4000u);
+}
+
+TEST_P(Conformance, NoBytesToCopyIsFine) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  backend.copy(StreamId::D2H, backend.hostBase(), backend.deviceBase(), 0);
+  backend.synchronize();
+  EXPECT_FALSE(backend.failed());
+  EXPECT_EQ(backend.counters().d2h, 0u);
+}
+
+// Each copy moves what the one before it wrote; more of them than a queue
+// holds.
+TEST_P(Conformance, AStreamKeepsItsOrder) {
+  WorldOptions options;
+  options.queueCapacity = 4;
+  auto world = make(options);
+  Backend &backend = world->backend(0);
+  upload(0, backend, 0, counting(16, 1));
+  constexpr size_t steps = 1000;
+  for (size_t i = 0; i < steps; ++i)
+    backend.copy(StreamId::H2D, backend.deviceBase() + (i + 1) * 64,
+                 backend.deviceBase() + i * 64, 64);
+  EXPECT_EQ(download<uint32_t>(0, backend, steps * 64, 16), counting(16, 1));
+}
+
+// The data goes round all streams; an event is recorded again each time.
+TEST_P(Conformance, EventsOrderTheStreams) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  upload(0, backend, 0, counting(2048, 3));
+  const StreamId streams[] = {StreamId::D2H, StreamId::Compute, StreamId::Inter,
+                              StreamId::H2D, StreamId::Intra};
+  size_t at = 0;
+  StreamId last = StreamId::H2D;
+  for (int round = 0; round < 20; ++round)
+    for (StreamId stream : streams) {
+      backend.record(1, last);
+      backend.wait(1, stream);
+      backend.copy(stream, backend.deviceBase() + at + 8192,
+                   backend.deviceBase() + at, 8192);
+      at += 8192;
+      last = stream;
+    }
+  EXPECT_EQ(download<uint32_t>(0, backend, at, 2048), counting(2048, 3));
+}
+
+TEST_P(Conformance, AnEventNeverRecordedIsDone) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  backend.wait(3, StreamId::Compute);
+  backend.wait(3, StreamId::Inter);
+  backend.synchronize();
+  EXPECT_FALSE(backend.failed());
+}
+
+TEST_P(Conformance, RefusesAnEventThatDoesNotExist) {
+  auto world = make(Mesh{1, 1});
+  EXPECT_THROW(world->backend(0).record(8, StreamId::Inter),
+               std::runtime_error);
+  EXPECT_THROW(world->backend(0).wait(8, StreamId::Inter), std::runtime_error);
+}
+
+TEST_P(Conformance, HostMemoryIsSharedByTheNode) {
+  auto world = make(Mesh{2, 2});
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(world->backend(rank).hostBase()[5], std::byte(0));
+  world->backend(0).hostBase()[5] = std::byte(42);
+  EXPECT_EQ(world->backend(1).hostBase()[5], std::byte(42));
+  EXPECT_EQ(world->backend(2).hostBase()[5], std::byte(0));
+}
+
+TEST_P(Conformance, ArenasOfNoBytesAreFine) {
+  WorldOptions options;
+  options.mesh = {1, 2};
+  options.deviceBytes = options.hostBytes = 0;
+  auto world = make(options);
+  world->backend(0).synchronize();
+  EXPECT_FALSE(world->backend(0).failed());
+}
+
+} // namespace fcdp::conformance

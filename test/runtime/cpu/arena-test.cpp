@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cpu/Arena.h"
+
+#include <gtest/gtest.h>
+#include <stdexcept>
+#include <string>
+
+using namespace fcdp;
+
+TEST(Arena, IsAlignedAndZero) {
+  Arena arena(10000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.base()) % 4096, 0u);
+  for (size_t i = 0; i < arena.size(); ++i)
+    ASSERT_EQ(arena.base()[i], std::byte(0));
+}
+
+TEST(Arena, RefusesMoreThanThereIs) {
+  try {
+    Arena arena(uint64_t(1) << 50);
+    FAIL() << "a PiB was had";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find("1125899906842624 bytes"),
+              std::string::npos)
+        << error.what();
+  }
+}

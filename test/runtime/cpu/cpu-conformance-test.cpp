@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The conformance suite on the CPU backend, the ranks being threads.
+
+#include "Conformance.h"
+#include "collectives/InProcessTransport.h"
+#include "cpu/CpuBackend.h"
+
+#include <atomic>
+#include <unistd.h>
+
+using namespace fcdp;
+using namespace fcdp::conformance;
+
+namespace {
+
+std::atomic<int> worlds{0};
+
+class CpuWorld final : public World {
+public:
+  explicit CpuWorld(const WorldOptions &options) : mesh(options.mesh) {
+    for (uint32_t local = 0; local < mesh.locals; ++local) {
+      std::vector<uint32_t> ranks;
+      for (uint32_t node = 0; node < mesh.nodes; ++node)
+        ranks.push_back(worldRank(mesh, {node, local}));
+      nodeGroups.push_back(
+          std::make_unique<InProcessGroup>(ranks, options.timeoutSeconds));
+    }
+    for (uint32_t node = 0; node < mesh.nodes; ++node) {
+      std::vector<uint32_t> ranks;
+      for (uint32_t local = 0; local < mesh.locals; ++local)
+        ranks.push_back(worldRank(mesh, {node, local}));
+      localGroups.push_back(
+          std::make_unique<InProcessGroup>(ranks, options.timeoutSeconds));
+    }
+    std::string name = "conformance-" + std::to_string(getpid()) + "-" +
+                       std::to_string(++worlds);
+    backends.resize(mesh.size());
+    transports.resize(2 * mesh.size());
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+      threads.emplace_back([&, rank] { makeRank(rank, options, name); });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  ~CpuWorld() override { backends.clear(); }
+
+  Backend &backend(uint32_t rank) override { return *backends[rank]; }
+  void kill(uint32_t rank) override {
+    Place place = placeOf(mesh, rank);
+    nodeGroups[place.local]->kill(place.node);
+    localGroups[place.node]->kill(place.local);
+  }
+  void hang(uint32_t rank) override {
+    Place place = placeOf(mesh, rank);
+    nodeGroups[place.local]->hang(place.node);
+    localGroups[place.node]->hang(place.local);
+  }
+
+private:
+  void makeRank(uint32_t rank, const WorldOptions &world,
+                const std::string &name) {
+    Place place = placeOf(mesh, rank);
+    HostSegmentOptions segment;
+    segment.name = name + "-" + std::to_string(place.node);
+    segment.local = place.local;
+    segment.locals = mesh.locals;
+    segment.bytes = world.hostBytes;
+    auto &node = transports[2 * rank], &local = transports[2 * rank + 1];
+    node = nodeGroups[place.local]->join(place.node);
+    local = localGroups[place.node]->join(place.local);
+    CpuBackendOptions options;
+    options.deviceBytes = world.deviceBytes;
+    options.numEvents = world.numEvents;
+    options.host = HostSegment(segment);
+    options.node = node.get();
+    options.local = local.get();
+    options.queueCapacity = world.queueCapacity;
+    backends[rank] = makeCpuBackend(std::move(options));
+  }
+
+  Mesh mesh;
+  std::vector<std::unique_ptr<InProcessGroup>> nodeGroups, localGroups;
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::unique_ptr<Backend>> backends;
+};
+
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Conformance,
+                         testing::Values(Factory{
+                             "InProcess",
+                             [](const WorldOptions &options) {
+                               return std::make_unique<CpuWorld>(options);
+                             }}),
+                         [](const auto &info) { return info.param.name; });

@@ -62,6 +62,9 @@ Expected<Archive> Archive::openBuffer(MemoryBufferRef bytes) {
 }
 
 Expected<Archive> Archive::check(Archive archive) {
+  // libzip takes an empty file for an archive without entries.
+  if (archive.bytes == 0)
+    return openError("", "");
   constexpr StringLiteral kFormat = "archive_format";
   bool found = false;
   for (int64_t i = 0, e = zip_get_num_entries(archive.handle.get(), 0); i < e;

@@ -5,6 +5,7 @@
 #include "Archive.h"
 #include "Types.h"
 #include "dialects/Aten/Aten.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <limits>
 
@@ -239,11 +240,15 @@ Expected<CallArguments> fcdp::pt2::convertArguments(const Node &node,
     if (name.empty())
       return makeError("node '" + node.name +
                        "' has an argument without a name");
+    StringAttr nameAttr = builder.getStringAttr(name);
+    if (is_contained(arguments.names, nameAttr))
+      return makeError("argument '" + name + "' of node '" + node.name + "' (" +
+                       node.target + ") is given twice");
     Expected<Attribute> value = converter.convert(input["arg"]);
     if (!value)
       return makeError("argument '" + name + "' of node '" + node.name + "' (" +
                        node.target + ") " + toString(value.takeError()));
-    arguments.names.push_back(builder.getStringAttr(name));
+    arguments.names.push_back(nameAttr);
     arguments.values.push_back(*value);
   }
   return arguments;

@@ -188,7 +188,8 @@ void Declarer::declareBuffers() {
         isBuffer && spec.persistent, isBuffer && mutated.contains(spec.name));
     input.second.symbol = FlatSymbolRefAttr::get(op.getSymNameAttr());
     if (isBuffer)
-      result.buffers.insert({spec.name, input.second.symbol});
+      result.buffers.insert(
+          {spec.name, {input.second.symbol, input.second.type}});
   }
 }
 

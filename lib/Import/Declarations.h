@@ -33,7 +33,9 @@ struct Declarations {
   /// Graph value of the gradient, by name of the parameter.
   llvm::DenseMap<llvm::StringRef, llvm::StringRef> gradients;
   /// By PyTorch name.
-  llvm::DenseMap<llvm::StringRef, mlir::FlatSymbolRefAttr> buffers;
+  llvm::DenseMap<llvm::StringRef,
+                 std::pair<mlir::FlatSymbolRefAttr, mlir::RankedTensorType>>
+      buffers;
 };
 
 /// Adds fcdp.parameter, fcdp.buffer and fcdp.input at `builder`'s place.

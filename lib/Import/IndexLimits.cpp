@@ -50,10 +50,9 @@ static bool keepsValues(aten::CallOp call) {
   return names.contains(call.getCallee().rsplit('.').first);
 }
 
-/// Casts that keep every value that a table can have an index for.
 static bool isIndexType(Type type) {
   Type element = cast<RankedTensorType>(type).getElementType();
-  return element.isInteger(32) || element.isInteger(64);
+  return element.isInteger() && !element.isInteger(1);
 }
 
 static RankedTensorType getOperandType(aten::CallOp call, StringRef name) {

@@ -272,8 +272,12 @@ Error StepEmitter::emitBuffers() {
         output.value, "the next value of buffer '" + output.target + "'");
     if (!value)
       return value.takeError();
-    WriteBufferOp::create(builder, value->getLoc(), *value,
-                          declarations.buffers.lookup(output.target));
+    const auto &[symbol, type] =
+        declarations.buffers.find(output.target)->second;
+    if (value->getType() != type)
+      return makeError("the next value '" + output.value + "' of buffer '" +
+                       output.target + "' has another type than the buffer");
+    WriteBufferOp::create(builder, value->getLoc(), *value, symbol);
   }
   return Error::success();
 }

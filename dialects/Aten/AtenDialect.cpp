@@ -28,13 +28,23 @@ void AtenDialect::initialize() {
       >();
 }
 
+/// A literal that a list may hold. Numbers print without their type, so they
+/// have the one that a bare number parses to.
+static bool isElement(Attribute attr) {
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return isa<BoolAttr>(attr) || integer.getType().isSignlessInteger(64);
+  if (auto number = dyn_cast<FloatAttr>(attr))
+    return number.getType().isF64();
+  return isa<StringAttr>(attr);
+}
+
 static bool isLiteral(Attribute attr) {
   if (auto list = dyn_cast<ArrayAttr>(attr))
-    return llvm::all_of(list, [](Attribute element) {
-      return isa<IntegerAttr, FloatAttr, BoolAttr, StringAttr>(element);
-    });
-  return isa<IntegerAttr, FloatAttr, BoolAttr, StringAttr, UnitAttr, TypeAttr,
-             DeviceAttr, LayoutAttr, MemoryFormatAttr>(attr);
+    return llvm::all_of(list, isElement);
+  if (auto type = dyn_cast<TypeAttr>(attr))
+    return isa<IntegerType, FloatType, ComplexType>(type.getValue());
+  return isElement(attr) ||
+         isa<UnitAttr, DeviceAttr, LayoutAttr, MemoryFormatAttr>(attr);
 }
 
 Attribute CallOp::getArgument(StringRef name) {
@@ -53,7 +63,7 @@ LogicalResult CallOp::verify() {
       }))
     return emitOpError("expected a callee 'NAMESPACE.OP.OVERLOAD', got '")
            << getCallee() << "'";
-  if (getArgNames().size() != getArgs().size())
+  if (getArgNames().size() != getArgs().size()) // C2
     return emitOpError("expected as many argument names as arguments, got ")
            << getArgNames().size() << " and " << getArgs().size();
 
@@ -74,6 +84,8 @@ LogicalResult CallOp::verify() {
       if (failed(use(operand.getIndex())))
         return failure();
     } else if (auto list = dyn_cast<OperandListAttr>(arg)) {
+      if (list.getIndices().empty()) // C3
+        return emitOpError("expected an operand in a list of operands");
       for (int64_t index : list.getIndices())
         if (index != -1 && failed(use(index)))
           return failure();

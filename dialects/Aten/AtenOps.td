@@ -30,9 +30,11 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
 
     Constraints:
     - (C1) `callee` has the form `NAMESPACE.OP.OVERLOAD`.
-    - (C2) Argument names are unique.
-    - (C3) Arguments use all operands, in order, each once.
-    - (C4) A literal is of one of the kinds above.
+    - (C2) Every argument has a name, and names are unique.
+    - (C3) Arguments use all operands, in order, each once; a list of operands is
+      not empty (`[]` is a list of literals).
+    - (C4) A literal is of one of the kinds above; an integer is an `i64`, a
+      float an `f64`, and a data type is one of integers, floats or complex numbers.
     - (C5) `undefined` is strictly ascending, and within the number of returns.
   }];
   let arguments = (ins StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,

@@ -1,0 +1,313 @@
+// RUN: fcdp-opt %s --split-input-file --verify-diagnostics
+
+// One case for each constraint of aten.call, named for it.
+
+func.func @call_c1_two_parts(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected a callee 'NAMESPACE.OP.OVERLOAD', got 'aten.mm'}}
+  aten.call "aten.mm"(self = %x) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c1_empty_part(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected a callee 'NAMESPACE.OP.OVERLOAD', got 'aten..default'}}
+  aten.call "aten..default"(self = %x) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c1_empty(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected a callee 'NAMESPACE.OP.OVERLOAD', got ''}}
+  aten.call ""(self = %x) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c1_four_parts(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected a callee 'NAMESPACE.OP.OVERLOAD', got 'a.b.c.d'}}
+  aten.call "a.b.c.d"(self = %x) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c2_twice(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op argument 'dim' is given twice}}
+  aten.call "a.b.c"(dim = 1, dim = 2) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c2_no_name(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected as many argument names as arguments, got 0 and 1}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = [], args = [#aten.operand<0>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c2_no_argument(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected as many argument names as arguments, got 2 and 1}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<0>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_order(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use operand 0 next, got operand 1}}
+  "aten.call"(%x, %y) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<1>, #aten.operand<0>]}> : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_again(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use operand 1 next, got operand 0}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<0>, #aten.operand<0>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_unused(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use all 2 operands, got 1}}
+  "aten.call"(%x, %y) <{callee = "a.b.c", argNames = ["self"], args = [#aten.operand<0>]}> : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_too_many(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use all 1 operands, got 2}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["self"], args = [#aten.operands<[0, 1]>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_below(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use operand 0 next, got operand -2}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["self"], args = [#aten.operands<[-2, 0]>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_far(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected arguments to use operand 0 next, got operand 4294967295}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["self"], args = [#aten.operand<4294967295>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_empty_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected an operand in a list of operands}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<0>, #aten.operands<[]>]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_i32(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '1 : i32'}}
+  aten.call "a.b.c"(value = 1 : i32) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_index(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '1 : index'}}
+  aten.call "a.b.c"(value = 1 : index) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_f32(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '1.000000e+00 : f32'}}
+  aten.call "a.b.c"(value = 1.000000e+00 : f32) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_symbol(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '@x'}}
+  aten.call "a.b.c"(value = @x) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_dense(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument 'dense<1> : tensor<i64>'}}
+  aten.call "a.b.c"(value = dense<1> : tensor<i64>) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_dictionary(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '{a = 1 : i64}'}}
+  aten.call "a.b.c"(value = {a = 1 : i64}) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_type(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument 'tensor<4xf32>'}}
+  aten.call "a.b.c"(value = tensor<4xf32>) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_i32_in_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '[1 : i32]'}}
+  aten.call "a.b.c"(value = [1 : i32]) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_dtype_in_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '[f32]'}}
+  aten.call "a.b.c"(value = [f32]) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_nested_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '[[1]]'}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<0>, [[1]]]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c4_none_in_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op unsupported argument '[unit]'}}
+  "aten.call"(%x) <{callee = "a.b.c", argNames = ["a", "b"], args = [#aten.operand<0>, [unit]]}> : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c5_descending(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected undefined returns in ascending order, each below 2, got 0}}
+  aten.call "a.b.c"() {undefined = array<i64: 1, 0>} : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c5_twice(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected undefined returns in ascending order, each below 2, got 1}}
+  aten.call "a.b.c"() {undefined = array<i64: 1, 1>} : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c5_negative(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected undefined returns in ascending order, each below 1, got -1}}
+  aten.call "a.b.c"() {undefined = array<i64: -1>} : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_c5_beyond(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{op expected undefined returns in ascending order, each below 1, got 1}}
+  aten.call "a.b.c"() {undefined = array<i64: 1>} : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_mixed_list(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{a list holds tensors or literals, not both}}
+  aten.call "a.b.c"(value = [%x, 1]) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_fewer_types(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{number of operands and types do not match: got 1 operands and 0 types}}
+  aten.call "a.b.c"(value = %x) : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_wrong_callee(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{Invalid attribute `callee` in property conversion: 1 : i64}}
+  "aten.call"() <{callee = 1 : i64, argNames = [], args = []}> : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_wrong_names(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{attribute 'argNames' failed to satisfy constraint: string array attribute}}
+  "aten.call"() <{callee = "a.b.c", argNames = [1], args = [1]}> : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_no_names(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{requires attribute 'argNames'}}
+  "aten.call"() <{callee = "a.b.c"}> : () -> ()
+  return
+}
+
+// -----
+
+func.func @call_unranked(%z: tensor<*xf32>) {
+  // expected-error@+1 {{operand #0 must be variadic of ranked tensor of any type values, but got 'tensor<*xf32>'}}
+  aten.call "a.b.c"(self = %z) : (tensor<*xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_memref(%z: memref<4xf32>) {
+  // expected-error@+1 {{operand #0 must be variadic of ranked tensor of any type values, but got 'memref<4xf32>'}}
+  aten.call "a.b.c"(self = %z) : (memref<4xf32>) -> ()
+  return
+}
+
+// -----
+
+// expected-error@+2 {{expected ::fcdp::aten::Layout to be one of: strided}}
+// expected-error@+1 {{failed to parse}}
+func.func private @layout() attributes {value = #aten.layout<sparse>}
+
+// -----
+
+// expected-error@+2 {{expected valid keyword or string}}
+// expected-error@+1 {{failed to parse}}
+func.func private @memory_format() attributes {value = #aten.memory_format<7>}
+
+// -----
+
+// expected-error@+2 {{integer value too large}}
+// expected-error@+1 {{failed to parse}}
+func.func private @operand() attributes {value = #aten.operand<4294967296>}
+
+// -----
+
+// expected-error@+2 {{expected string}}
+// expected-error@+1 {{failed to parse}}
+func.func private @device() attributes {value = #aten.device<cpu>}

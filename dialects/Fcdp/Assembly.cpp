@@ -42,13 +42,17 @@ static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
 static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {
   SmallVector<Attribute> values;
   auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
     FlatSymbolRefAttr parameter;
     int64_t offset;
     if (parser.parseAttribute(parameter) || parser.parseKeyword("at") ||
         parser.parseInteger(offset))
       return failure();
-    values.push_back(MemberAttr::get(parser.getContext(), parameter, offset));
-    return success();
+    auto member =
+        MemberAttr::getChecked([&] { return parser.emitError(loc); },
+                               parser.getContext(), parameter, offset);
+    values.push_back(member);
+    return success(member != nullptr);
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
     return failure();

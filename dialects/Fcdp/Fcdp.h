@@ -51,6 +51,19 @@ inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
 
 } // namespace fcdp
 
+namespace fcdp {
+
+/// Whether `type` is static, holds integers, floats or complex numbers, and
+/// its bytes fit in an int64_t; `byteSize` asks for it.
+bool hasByteSize(mlir::RankedTensorType type);
+/// Bytes of `type`'s elements.
+int64_t byteSize(mlir::RankedTensorType type);
+/// Bytes of one element, an integer, a float or a complex number of these;
+/// `i1` takes a byte.
+int64_t elementBytes(mlir::Type type);
+
+} // namespace fcdp
+
 #include "dialects/Fcdp/FcdpDialect.h.inc"
 #include "dialects/Fcdp/FcdpEnums.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -62,17 +75,17 @@ inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
 
 namespace fcdp {
 
-/// Bytes of `type`'s elements. The element type must be an integer or float;
-/// `i1` takes a byte.
-int64_t byteSize(mlir::RankedTensorType type);
-/// Bytes of one element.
-int64_t elementBytes(mlir::Type type);
-
 /// The phase that `module` says it is in, or none.
 std::optional<Phase> getPhase(mlir::ModuleOp module);
 void setPhase(mlir::ModuleOp module, Phase phase);
 
 /// The one mesh of a module from the sharded phase on, or null.
 MeshOp getMesh(mlir::ModuleOp module);
+
+/// Whether `buffer`, where given, is device memory of at least `type`'s bytes;
+/// `what` names it in the error.
+mlir::LogicalResult verifyBuffer(mlir::Operation *op, BufferAttr buffer,
+                                 mlir::RankedTensorType type,
+                                 llvm::StringRef what = "buffer");
 
 } // namespace fcdp

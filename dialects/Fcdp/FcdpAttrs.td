@@ -73,7 +73,13 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
   let summary = "a parameter's place in a bucket: `#fcdp.member<@w, 64>`";
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$parameter,
                         "int64_t":$offset);
-  let description = "`offset` is the first element of the parameter in the flat bucket.";
+  let description = [{
+    `offset` is the first element of the parameter in the flat bucket.
+
+    Constraints:
+    - (C1) `offset` is not negative.
+  }];
+  let genVerifyDecl = 1;
   let assemblyFormat = "`<` $parameter `,` $offset `>`";
 }
 
@@ -82,7 +88,11 @@ def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
   let description = [{
     On rank (n, l) the buffer starts `offset + n * node_stride + l *
     local_stride` bytes after the start of the arena. `bytes` is its size.
+
+    Constraints:
+    - (C1) No number is negative, and the buffer ends before 2^63 bytes.
   }];
+  let genVerifyDecl = 1;
   let parameters = (ins EnumParameter<Fcdp_Arena>:$arena, "int64_t":$offset,
                         "int64_t":$bytes,
                         DefaultValuedParameter<"int64_t", "0">:$node_stride,
@@ -91,12 +101,24 @@ def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
 
 def Fcdp_AdamWAttr : Fcdp_Attr<"AdamW", "adamw"> {
   let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
+  let description = [{
+    Constraints, as torch.optim.AdamW has them:
+    - (C1) All numbers are finite `f64` and not negative.
+    - (C2) `beta1` and `beta2` are below 1.
+  }];
+  let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
                         "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
                         "::mlir::FloatAttr":$weight_decay);
 }
 def Fcdp_SGDAttr : Fcdp_Attr<"SGD", "sgd"> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";
+  let description = [{
+    Constraints, as torch.optim.SGD has them:
+    - (C1) All numbers are finite `f64`; all but `dampening` are not negative.
+    - (C2) `nesterov` needs `momentum` and no `dampening`.
+  }];
+  let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$momentum,
                         "::mlir::FloatAttr":$dampening,
                         "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);

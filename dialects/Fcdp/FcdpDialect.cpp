@@ -5,7 +5,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -32,6 +34,95 @@ void FcdpDialect::initialize() {
       >();
 }
 
+LogicalResult ShardType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                RankedTensorType whole) {
+  if (!isa<FloatType>(whole.getElementType()) || !hasByteSize(whole)) // C1
+    return emitError() << "expected a static tensor of floats, got " << whole;
+  return success();
+}
+
+LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 FlatSymbolRefAttr, int64_t offset) {
+  if (offset < 0) // C1
+    return emitError() << "expected an offset from 0 on, got " << offset;
+  return success();
+}
+
+LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Arena, int64_t offset, int64_t bytes,
+                                 int64_t nodeStride, int64_t localStride) {
+  for (int64_t number : {offset, bytes, nodeStride, localStride})
+    if (number < 0) // C1
+      return emitError() << "expected a number from 0 on, got " << number;
+  if (!llvm::checkedAdd(offset, bytes)) // C1
+    return emitError() << "the buffer's end is out of range";
+  return success();
+}
+
+/// C1 of the optimizers for one number.
+static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
+                                  StringRef name, FloatAttr number,
+                                  bool negative = false) {
+  if (number.getType().isF64() && number.getValue().isFinite() &&
+      (negative || number.getValueAsDouble() >= 0))
+    return success();
+  return emitError() << "expected '" << name << "' to be a finite f64"
+                     << (negative ? "" : " from 0 on") << ", got " << number;
+}
+
+LogicalResult AdamWAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
+                                FloatAttr eps, FloatAttr weightDecay) {
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "beta1", beta1)) ||
+      failed(verifyNumber(emitError, "beta2", beta2)) ||
+      failed(verifyNumber(emitError, "eps", eps)) ||
+      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
+    return failure();
+  for (FloatAttr beta : {beta1, beta2})
+    if (beta.getValueAsDouble() >= 1) // C2
+      return emitError() << "expected a beta below 1, got " << beta;
+  return success();
+}
+
+LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                              FloatAttr lr, FloatAttr momentum,
+                              FloatAttr dampening, FloatAttr weightDecay,
+                              bool nesterov) {
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "momentum", momentum)) ||
+      failed(verifyNumber(emitError, "dampening", dampening,
+                          /*negative=*/true)) ||
+      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
+    return failure();
+  if (nesterov && (momentum.getValueAsDouble() == 0 ||
+                   dampening.getValueAsDouble() != 0)) // C2
+    return emitError() << "'nesterov' needs momentum and no dampening";
+  return success();
+}
+
+/// C1 of fcdp.state: a bucket has one state of each role at most. Checked for
+/// the module at once, because a look around from every state is quadratic.
+static LogicalResult verifyStates(ModuleOp module) {
+  llvm::DenseMap<std::pair<Attribute, Attribute>, StateOp> seen;
+  for (auto state : module.getOps<StateOp>()) {
+    FlatSymbolRefAttr bucket = state.getBucketAttr();
+    StateRoleAttr role = state.getRoleAttr();
+    // The module's attributes are verified before its operations are.
+    if (!bucket || !role)
+      continue;
+    auto [previous, isNew] = seen.try_emplace({bucket, role}, state);
+    if (isNew)
+      continue;
+    InFlightDiagnostic diag = state.emitOpError("expected one state '")
+                              << stringifyStateRole(role.getValue()) << "' of "
+                              << bucket;
+    diag.attachNote(previous->second.getLoc()) << "the other is here";
+    return diag;
+  }
+  return success();
+}
+
 /// Where each of the dialect's own attributes may stand, and as what.
 LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
@@ -42,9 +133,12 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return op->emitError("attribute '") << name << "' must be " << what
                                         << ", got '" << attr.getValue() << "'";
   };
-  if (name == kPhaseAttr)
-    return expect(isa<ModuleOp>(op) && isa<PhaseAttr>(attr.getValue()),
-                  "a phase on a module");
+  if (name == kPhaseAttr) {
+    auto module = dyn_cast<ModuleOp>(op);
+    if (!module || !isa<PhaseAttr>(attr.getValue()))
+      return expect(false, "a phase on a module");
+    return verifyStates(module);
+  }
   if (name == kRoleAttr)
     return expect(isa<func::FuncOp>(op) && isa<RoleAttr>(attr.getValue()),
                   "a role on a function");
@@ -53,16 +147,46 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
                   "a string on a module");
   if (name == kMicroBatchesAttr) {
     auto value = dyn_cast<IntegerAttr>(attr.getValue());
-    return expect(isa<ModuleOp>(op) && value && value.getInt() > 0,
-                  "a positive integer on a module");
+    return expect(isa<ModuleOp>(op) && value &&
+                      value.getType().isSignlessInteger(64) &&
+                      value.getInt() > 0,
+                  "a positive i64 on a module");
   }
   return op->emitError("unknown attribute '") << name << "'";
+}
+
+LogicalResult FcdpDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned index,
+                                                    NamedAttribute attr) {
+  return op->emitError("unknown attribute '")
+         << attr.getName().strref() << "' on argument " << index;
+}
+
+LogicalResult FcdpDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                       unsigned index,
+                                                       NamedAttribute attr) {
+  return op->emitError("unknown attribute '")
+         << attr.getName().strref() << "' on result " << index;
 }
 
 int64_t fcdp::elementBytes(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
     return 2 * elementBytes(complex.getElementType());
   return (type.getIntOrFloatBitWidth() + 7) / 8;
+}
+
+bool fcdp::hasByteSize(RankedTensorType type) {
+  Type element = type.getElementType();
+  if (auto complex = dyn_cast<ComplexType>(element))
+    element = complex.getElementType();
+  if (!type.hasStaticShape() || !element.isIntOrFloat())
+    return false;
+  // A zero elsewhere does not make room: PyTorch multiplies in the same way.
+  std::optional<int64_t> bytes = elementBytes(type.getElementType());
+  for (int64_t size : type.getShape())
+    if (bytes)
+      bytes = llvm::checkedMul(*bytes, std::max<int64_t>(size, 1));
+  return bytes.has_value();
 }
 
 int64_t fcdp::byteSize(RankedTensorType type) {
@@ -82,4 +206,14 @@ void fcdp::setPhase(ModuleOp module, Phase phase) {
 MeshOp fcdp::getMesh(ModuleOp module) {
   auto meshes = module.getOps<MeshOp>();
   return meshes.empty() ? MeshOp() : *meshes.begin();
+}
+
+LogicalResult fcdp::verifyBuffer(Operation *op, BufferAttr buffer,
+                                 RankedTensorType type, StringRef what) {
+  if (!buffer || (buffer.getArena() == Arena::device &&
+                  buffer.getBytes() >= byteSize(type)))
+    return success();
+  return op->emitOpError("expected a ")
+         << what << " of " << byteSize(type) << " bytes in device memory, got "
+         << buffer;
 }

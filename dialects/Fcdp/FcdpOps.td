@@ -61,7 +61,7 @@ def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWri
     Constraints:
     - (C1) `parameter` is a trainable parameter of the gradient's shape.
   }];
-  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$parameter);
+  let arguments = (ins RankedTensorOf<[AnyFloat]>:$value, FlatSymbolRefAttr:$parameter);
   let assemblyFormat = "$value `of` $parameter attr-dict `:` type($value)";
 }
 
@@ -133,6 +133,7 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
 
     Constraints:
     - (C1) Input and result differ in their element type only.
+    - (C2) `buffer`, where given, is device memory for the result.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Fcdp_AnyShard:$result);
@@ -160,13 +161,14 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
     - (C3) A flat input becomes a flat result of the same element type and as many times
       its elements as there are ranks along the axes.
     - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+    - (C5) `buffer`, where given, is device memory for the result.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$range,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
-  let results = (outs Res<AnyRankedTensor, "", [MemAlloc<Pool>]>:$result);
+  let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) `range` $range (`on` $stream^)?
     attr-dict `:` type($input) `to` type($result)
@@ -188,10 +190,12 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
     - (C2) A whole tensor becomes a shard of it, over both axes.
     - (C3) A flat input becomes a flat result with its elements divided by the number
       of ranks along the axes, in the same type or f32.
-    - (C4) `stream` is given from the scheduled phase on, `buffer` and `scratch` (as large as
-      the input) in the planned phase.
+    - (C4) `stream` is given from the scheduled phase on, `buffer` and `scratch` in the
+      planned phase.
+    - (C5) `buffer` and `scratch`, where given, are device memory for the result and
+      for the input.
   }];
-  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$source,
+  let arguments = (ins Fcdp_Whole:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer,
@@ -237,9 +241,11 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
     ```
 
     Constraints:
-    - (C1) Parameters are distinct members of `bucket`, and values have their shapes.
+    - (C1) Every value has a parameter; parameters are distinct members of `bucket`, and
+      values have their shapes.
     - (C2) The result is the whole bucket; values have its element type.
     - (C3) `buffer` is given in the planned phase.
+    - (C4) `buffer`, where given, is device memory for the result.
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Variadic<AnyRankedTensor>:$values,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$parameters,
@@ -264,7 +270,8 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
 
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
-    - (C2) Over a bucket the value is f32 and has the elements of a shard.
+    - (C2) Over a bucket the value is f32 and has the elements of a shard; over a
+      parameter it is a shard of its shape.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
                        Fcdp_AccumulateAttr:$mode);
@@ -321,6 +328,7 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     Constraints:
     - (C1) `source` is a state of role `cache` with the result's type.
     - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+    - (C3) `buffer`, where given, is device memory for the result.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>]>:$source,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,

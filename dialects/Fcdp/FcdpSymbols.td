@@ -17,6 +17,8 @@ def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
 
     Constraints:
     - (C1) Both sizes are positive.
+    - (C2) The ranks fit in 31 bits, as MPI and NCCL count them.
+    - (C3) A module has one mesh.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        ConfinedAttr<I64Attr, [IntPositive]>:$node,
@@ -24,6 +26,7 @@ def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
   let assemblyFormat = [{
     $sym_name `(` `node` `=` $node `,` `local` `=` $local `)` attr-dict
   }];
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Ranks of the job.
     int64_t getWorldSize() { return getNode() * getLocal(); }
@@ -49,7 +52,7 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
     ```
 
     Constraints:
-    - (C1) The type is a static tensor of floats.
+    - (C1) The type is a static tensor of floats whose bytes an `i64` counts.
     - (C2) `names` is not empty.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
@@ -78,7 +81,8 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
     ```
 
     Constraints:
-    - (C1) The type is a static tensor.
+    - (C1) The type is a static tensor of integers, floats or complex numbers
+      whose bytes an `i64` counts.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
                        StrAttr:$name, UnitAttr:$persistent, UnitAttr:$mutableBuffer);
@@ -101,7 +105,8 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
     ```
 
     Constraints:
-    - (C1) The type is a static tensor.
+    - (C1) The type is a static tensor of integers, floats or complex numbers
+      whose bytes an `i64` counts.
     - (C2) `limit` is positive and given for integers only; `ignore` needs `limit`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
@@ -135,10 +140,13 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
 
     Constraints:
     - (C1) Members are parameters of the module with the bucket's trainability and storage type.
-    - (C2) Members do not overlap, stand in ascending order and end within `elements`.
+    - (C2) Members are distinct, do not overlap, stand in ascending order and end
+      within `elements`.
     - (C3) Members start at multiples of 64 bytes in the wire type.
     - (C4) `elements` is a multiple of the world size.
-    - (C5) `wire` is not wider than `storage`.
+    - (C5) `storage` and `wire` are floats, and `wire` is not wider than `storage`.
+    - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32 as the
+      gradient's accumulator has them.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -149,6 +157,7 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`trainable` $trainable^)? (`residency` $residency^)? `members` custom<Members>($members) attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::ModuleOp">,
@@ -164,7 +173,8 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     ```
 
     Constraints:
-    - (C1) The bucket exists, and has one state of each role.
+    - (C1) The bucket exists, and has one state of each role at most; checked where
+      the module says its phase.
     - (C2) The type is flat; `cache` is in `host` memory, all others in `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type; all others
       one shard, `grad` in f32 and the rest in the storage type.

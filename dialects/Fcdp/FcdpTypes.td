@@ -9,9 +9,15 @@ include "mlir/IR/BuiltinTypes.td"
 def Fcdp_ShardType : TypeDef<Fcdp_Dialect, "Shard"> {
   let mnemonic = "shard";
   let summary = "a rank's part of a tensor, before its layout is fixed";
-  let description = "Holds the type of the whole tensor: `!fcdp.shard<tensor<8x4xf32>>`.";
+  let description = [{
+    Holds the type of the whole tensor: `!fcdp.shard<tensor<8x4xf32>>`.
+
+    Constraints:
+    - (C1) The whole is a static tensor of floats whose bytes an `i64` counts.
+  }];
   let parameters = (ins "::mlir::RankedTensorType":$whole);
   let assemblyFormat = "`<` $whole `>`";
+  let genVerifyDecl = 1;
 }
 
 def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
@@ -19,10 +25,14 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
   let summary = "work issued on a stream, to wait for";
 }
 
+def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "flat static tensor of floats", "::mlir::RankedTensorType">;
 /// Before bucketing a shard is abstract, afterwards a flat tensor.
-def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, 1DTensorOf<[AnyFloat]>],
+def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, Fcdp_Flat],
                               "a shard or a flat tensor">;
-def Fcdp_Flat : 1DTensorOf<[AnyFloat]>;
-def Fcdp_Whole : AnyTypeOf<[AnyRankedTensor], "a whole tensor">;
+def Fcdp_Whole : ConfinedType<RankedTensorOf<[AnyFloat]>,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "static tensor of floats", "::mlir::RankedTensorType">;
 
 #endif // FCDP_FCDP_TYPES

@@ -14,10 +14,10 @@ static LogicalResult verifyRead(OpTy op, SymbolTableCollection &symbols,
                                 StringRef what) {
   auto symbol =
       symbols.lookupNearestSymbolFrom<SymbolTy>(op, op.getSourceAttr());
-  if (!symbol)
+  if (!symbol) // C1
     return op.emitOpError("expected ")
            << what << ", got " << op.getSourceAttr();
-  if (symbol.getType() != op.getResult().getType()) {
+  if (symbol.getType() != op.getResult().getType()) { // C1
     InFlightDiagnostic diag = op.emitOpError("expected result type ")
                               << symbol.getType() << ", got "
                               << op.getResult().getType();
@@ -41,11 +41,11 @@ LogicalResult ReadInputOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult GradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto parameter =
       symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
-  if (!parameter || !parameter.getTrainable())
+  if (!parameter || !parameter.getTrainable()) // C1
     return emitOpError("expected a trainable parameter, got ")
            << getParameterAttr();
   auto type = cast<RankedTensorType>(getValue().getType());
-  if (type.getShape() != parameter.getTensorType().getShape()) {
+  if (type.getShape() != parameter.getTensorType().getShape()) { // C1
     InFlightDiagnostic diag = emitOpError("expected the shape of ")
                               << parameter.getType() << ", got " << type;
     diag.attachNote(parameter.getLoc()) << "declared here";
@@ -56,8 +56,8 @@ LogicalResult GradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult LossOp::verify() {
   auto type = cast<RankedTensorType>(getValue().getType());
-  if (!type.hasStaticShape() || type.getNumElements() != 1 ||
-      !isa<FloatType>(type.getElementType()))
+  if (!llvm::all_of(type.getShape(), [](int64_t size) { return size == 1; }) ||
+      !isa<FloatType>(type.getElementType())) // C1
     return emitOpError("expected one element of a floating-point type, got ")
            << type;
   return success();
@@ -66,9 +66,9 @@ LogicalResult LossOp::verify() {
 LogicalResult WriteBufferOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto buffer =
       symbols.lookupNearestSymbolFrom<BufferOp>(*this, getTargetAttr());
-  if (!buffer || !buffer.getMutableBuffer())
+  if (!buffer || !buffer.getMutableBuffer()) // C1
     return emitOpError("expected a mutable buffer, got ") << getTargetAttr();
-  if (buffer.getType() != getValue().getType())
+  if (buffer.getType() != getValue().getType()) // C1
     return emitOpError("expected type ")
            << buffer.getType() << ", got " << getValue().getType();
   return success();

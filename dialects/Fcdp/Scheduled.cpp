@@ -20,12 +20,15 @@ LogicalResult ReleaseOp::verify() {
                        ReduceScatterOp>(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
                        "pack or a reduction");
-  for (Operation *user : getValue().getUsers()) // C2
-    if (user != *this && user->getBlock() == (*this)->getBlock() &&
-        !user->isBeforeInBlock(*this)) {
-      InFlightDiagnostic diag = emitOpError("the value is used later");
-      diag.attachNote(user->getLoc()) << "used here";
-      return diag;
-    }
+  Block *block = (*this)->getBlock();
+  for (Operation *user : getValue().getUsers()) { // C2
+    // A use in another block may come later, whatever the order of the text.
+    Operation *place = block->findAncestorOpInBlock(*user);
+    if (place && (place == *this || place->isBeforeInBlock(*this)))
+      continue;
+    InFlightDiagnostic diag = emitOpError("the value is used later");
+    diag.attachNote(user->getLoc()) << "used here";
+    return diag;
+  }
   return success();
 }

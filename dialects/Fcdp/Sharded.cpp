@@ -6,35 +6,31 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
 using namespace fcdp;
-
-static RankedTensorType withElements(RankedTensorType type, int64_t elements,
-                                     Type elementType) {
-  return RankedTensorType::get({elements}, elementType);
-}
 
 /// C1 of the collectives; gives the number of ranks along the axes.
 template <typename OpTy>
 static FailureOr<int64_t> verifyGroup(OpTy op, SymbolTableCollection &symbols) {
   Operation *source = symbols.lookupNearestSymbolFrom(op, op.getSourceAttr());
-  if (!isa_and_present<ParameterOp, BucketOp>(source))
+  if (!isa_and_present<ParameterOp, BucketOp>(source)) // C1
     return op.emitOpError("expected a parameter or bucket, got ")
            << op.getSourceAttr();
   auto mesh = symbols.lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
-  if (!mesh)
+  if (!mesh) // C1
     return op.emitOpError("expected a mesh, got ") << op.getMeshAttr();
   SmallVector<Axis> seen;
   int64_t ranks = 1;
   for (AxisAttr axis : op.getAxes().template getAsRange<AxisAttr>()) {
-    if (llvm::is_contained(seen, axis.getValue()))
+    if (llvm::is_contained(seen, axis.getValue())) // C1
       return op.emitOpError("axis '")
              << stringifyAxis(axis.getValue()) << "' is given twice";
     seen.push_back(axis.getValue());
     ranks *= mesh.getSize(axis.getValue());
   }
-  if (seen.empty())
+  if (seen.empty()) // C1
     return op.emitOpError("expected at least one axis");
   return ranks;
 }
@@ -57,12 +53,14 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
     return verifyWhole(*this, shard, getResult().getType());
   auto input = cast<RankedTensorType>(getInput().getType());
-  auto expected = withElements(input, input.getNumElements() * *ranks,
-                               input.getElementType());
-  if (getResult().getType() != expected) // C3
-    return emitOpError("expected result type ")
-           << expected << ", got " << getResult().getType();
-  return success();
+  RankedTensorType result = getResult().getType();
+  if (result.getRank() != 1 ||
+      result.getElementType() != input.getElementType() ||
+      llvm::checkedMul(input.getNumElements(), *ranks) !=
+          result.getNumElements()) // C3
+    return emitOpError("expected ") << *ranks << " times the elements of "
+                                    << input << ", got " << result;
+  return verifyBuffer(*this, getBufferAttr(), result); // C5
 }
 
 LogicalResult
@@ -72,10 +70,11 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   if (auto shard = dyn_cast<ShardType>(getResult().getType())) // C2
     return verifyWhole(*this, shard, getInput().getType());
-  auto input = cast<RankedTensorType>(getInput().getType());
+  RankedTensorType input = getInput().getType();
   auto result = cast<RankedTensorType>(getResult().getType());
   if (input.getRank() != 1 ||
-      input.getNumElements() != result.getNumElements() * *ranks) // C3
+      llvm::checkedMul(result.getNumElements(), *ranks) !=
+          input.getNumElements()) // C3
     return emitOpError("expected ") << *ranks << " times the elements of "
                                     << result << ", got " << input;
   if (result.getElementType() != input.getElementType() &&
@@ -83,9 +82,10 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected elements of ")
            << input.getElementType() << " or f32, got "
            << result.getElementType();
-  if (getScratch() && getScratch()->getBytes() < byteSize(input)) // C4
-    return emitOpError("expected a scratch buffer of ")
-           << byteSize(input) << " bytes, got " << *getScratch();
+  if (failed(verifyBuffer(*this, getBufferAttr(), result)) ||
+      failed(verifyBuffer(*this, getScratchAttr(), input,
+                          "scratch buffer"))) // C5
+    return failure();
   return success();
 }
 
@@ -104,7 +104,7 @@ LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected a parameter or bucket, got ")
            << getSourceAttr();
   }
-  if (getResult().getType() != expected)
+  if (getResult().getType() != expected) // C1
     return emitOpError("expected result type ")
            << expected << ", got " << getResult().getType();
   return success();
@@ -118,10 +118,13 @@ LogicalResult CastShardOp::verify() {
   };
   Type input = getInput().getType(), result = getResult().getType();
   if (isa<ShardType>(input) != isa<ShardType>(result) ||
-      whole(input).getShape() != whole(result).getShape())
+      whole(input).clone(whole(result).getElementType()) != whole(result)) // C1
     return emitOpError("expected a result that differs from ")
            << input << " in its element type only, got " << result;
-  return success();
+  auto flat = dyn_cast<RankedTensorType>(result);
+  if (!flat && getBufferAttr()) // C2
+    return emitOpError("a shard without layout has no buffer");
+  return flat ? verifyBuffer(*this, getBufferAttr(), flat) : success(); // C2
 }
 
 static MemberAttr findMember(BucketOp bucket, FlatSymbolRefAttr parameter) {
@@ -154,13 +157,16 @@ LogicalResult ViewMemberOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
-  if (!bucket)
+  if (!bucket) // C1
     return emitOpError("expected a bucket, got ") << getBucketAttr();
-  auto result = cast<RankedTensorType>(getResult().getType());
+  RankedTensorType result = getResult().getType();
   if (result.getNumElements() !=
       static_cast<int64_t>(bucket.getElements())) // C2
     return emitOpError("expected the whole bucket of ")
            << bucket.getElements() << " elements, got " << result;
+  if (getValues().size() != getParameters().size()) // C1
+    return emitOpError("expected as many parameters as values, got ")
+           << getParameters().size() << " and " << getValues().size();
   SmallPtrSet<Attribute, 8> seen;
   for (auto [value, attr] : llvm::zip_equal(getValues(), getParameters())) {
     auto name = cast<FlatSymbolRefAttr>(attr);
@@ -174,35 +180,41 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("expected type ")
              << expected << " for " << name << ", got " << value.getType();
   }
-  return success();
+  return verifyBuffer(*this, getBufferAttr(), result); // C4
 }
 
-/// C1 of accumulate and shard_update; gives the bucket, or null for a
-/// parameter.
+/// C1 of accumulate and shard_update; gives the parameter or bucket.
 template <typename OpTy>
-static FailureOr<BucketOp> verifyTarget(OpTy op,
-                                        SymbolTableCollection &symbols) {
+static FailureOr<Operation *> verifyTarget(OpTy op,
+                                           SymbolTableCollection &symbols) {
   Operation *target = symbols.lookupNearestSymbolFrom(op, op.getTargetAttr());
   if (auto parameter = dyn_cast_if_present<ParameterOp>(target))
     if (parameter.getTrainable())
-      return BucketOp();
+      return target;
   if (auto bucket = dyn_cast_if_present<BucketOp>(target))
     if (bucket.getTrainable())
-      return bucket;
+      return target;
   return op.emitOpError("expected a trainable parameter or bucket, got ")
          << op.getTargetAttr();
 }
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<BucketOp> bucket = verifyTarget(*this, symbols);
-  if (failed(bucket))
+  FailureOr<Operation *> target = verifyTarget(*this, symbols);
+  if (failed(target))
     return failure();
-  if (!*bucket)
+  if (auto parameter = dyn_cast<ParameterOp>(*target)) {
+    auto shard = dyn_cast<ShardType>(getValue().getType());
+    ArrayRef<int64_t> shape = parameter.getTensorType().getShape();
+    if (!shard || shard.getWhole().getShape() != shape) // C2
+      return emitOpError("expected a shard of the shape of ")
+             << parameter.getType() << ", got " << getValue().getType();
     return success();
+  }
+  auto bucket = cast<BucketOp>(*target);
   MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  int64_t elements = bucket->getElements() / mesh.getWorldSize();
+  int64_t elements = bucket.getElements() / mesh.getWorldSize();
   auto expected =
       RankedTensorType::get({elements}, Float32Type::get(getContext()));
   if (getValue().getType() != expected) // C2
@@ -219,9 +231,9 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
 static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
                                  Type type, SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
-  if (!state || state.getRole() != StateRole::cache)
+  if (!state || state.getRole() != StateRole::cache) // C1
     return op->emitOpError("expected a state of role 'cache', got ") << name;
-  if (state.getType() != type)
+  if (state.getType() != type) // C1
     return op->emitOpError("expected type ")
            << state.getType() << ", got " << type;
   return success();
@@ -231,5 +243,8 @@ LogicalResult CacheStoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyCache(*this, getTargetAttr(), getValue().getType(), symbols);
 }
 LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyCache(*this, getSourceAttr(), getResult().getType(), symbols);
+  if (failed(
+          verifyCache(*this, getSourceAttr(), getResult().getType(), symbols)))
+    return failure();
+  return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
 }

@@ -5,6 +5,9 @@
 #include "dialects/Fcdp/Fcdp.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/CheckedArithmetic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -12,12 +15,28 @@ using namespace fcdp;
 template <typename OpTy>
 static LogicalResult verifyStatic(OpTy op) {
   auto type = cast<RankedTensorType>(op.getType());
-  if (!type.hasStaticShape())
+  if (!type.hasStaticShape()) // C1
     return op.emitOpError("expected a static shape, got ") << type;
-  if (!isa<ComplexType>(type.getElementType()) &&
-      !type.getElementType().isIntOrFloat())
+  Type element = type.getElementType();
+  if (!isa<IntegerType, FloatType, ComplexType>(element)) // C1
     return op.emitOpError("expected elements of a number type, got ") << type;
+  if (!hasByteSize(type)) // C1
+    return op.emitOpError("expected fewer than 2^63 bytes, got ") << type;
   return success();
+}
+
+LogicalResult MeshOp::verify() {
+  std::optional<int64_t> ranks = llvm::checkedMul<int64_t>(
+      static_cast<int64_t>(getNode()), static_cast<int64_t>(getLocal()));
+  if (!ranks || !llvm::isInt<32>(*ranks)) // C2
+    return emitOpError("expected at most 2147483647 ranks, got ")
+           << getNode() << " times " << getLocal();
+  MeshOp first = getMesh(cast<ModuleOp>((*this)->getParentOp()));
+  if (first == *this)
+    return success();
+  InFlightDiagnostic diag = emitOpError("expected one mesh in the module");
+  diag.attachNote(first.getLoc()) << "the other is here"; // C3
+  return diag;
 }
 
 LogicalResult ParameterOp::verify() {
@@ -41,7 +60,7 @@ LogicalResult InputOp::verify() {
       (*getLimit() <= 0 || !type.getElementType().isInteger())) // C2
     return emitOpError("expected a positive limit on an integer input, got ")
            << *getLimit() << " on " << type;
-  if (getIgnore() && !getLimit())
+  if (getIgnore() && !getLimit()) // C2
     return emitOpError("'ignore' needs 'limit'");
   return success();
 }
@@ -66,8 +85,8 @@ static LogicalResult verifyMember(BucketOp bucket, MemberAttr member,
   return success();
 }
 
-LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire()))
+LogicalResult BucketOp::verify() {
+  if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
            << getStorage() << " and " << getWire();
   int64_t storageBytes = elementBytes(getStorage());
@@ -75,32 +94,49 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (wireBytes > storageBytes) // C5
     return emitOpError("expected a wire type no wider than ")
            << getStorage() << ", got " << getWire();
+  int64_t bytes =
+      std::max(storageBytes, elementBytes(Float32Type::get(getContext())));
+  if (!llvm::checkedMul(static_cast<int64_t>(getElements()), bytes)) // C6
+    return emitOpError("expected fewer than 2^63 bytes, got ")
+           << getElements() << " elements of " << bytes << " bytes";
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  int64_t elements = getElements();
+  int64_t wireBytes = elementBytes(getWire());
   MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  if (getElements() % mesh.getWorldSize() != 0) // C4
+  if (elements % mesh.getWorldSize() != 0) // C4
     return emitOpError("expected elements to be a multiple of ")
-           << mesh.getWorldSize() << " ranks, got " << getElements();
+           << mesh.getWorldSize() << " ranks, got " << elements;
 
   int64_t end = 0;
+  SmallPtrSet<Attribute, 8> seen;
   for (MemberAttr member : getMembers().getAsRange<MemberAttr>()) {
     ParameterOp parameter;
     if (failed(verifyMember(*this, member, symbols, parameter)))
       return failure();
+    if (!seen.insert(member.getParameter()).second) // C2
+      return emitOpError("member ")
+             << member.getParameter() << " is given twice";
     if (member.getOffset() < end) // C2
       return emitOpError("member ")
              << member.getParameter() << " starts at " << member.getOffset()
              << ", before the end of the one before, " << end;
+    int64_t size = parameter.getTensorType().getNumElements();
+    if (size > elements || member.getOffset() > elements - size) // C2
+      return emitOpError("member ")
+             << member.getParameter() << " of " << size << " elements at "
+             << member.getOffset() << " ends after " << elements;
     if (member.getOffset() * wireBytes % kMemberAlignment != 0) // C3
       return emitOpError("member ")
              << member.getParameter() << " starts at element "
              << member.getOffset() << ", not at a multiple of "
              << kMemberAlignment << " bytes";
-    end = member.getOffset() + parameter.getTensorType().getNumElements();
+    end = member.getOffset() + size;
   }
-  if (end > static_cast<int64_t>(getElements())) // C2
-    return emitOpError("expected at least ")
-           << end << " elements, got " << getElements();
   return success();
 }
 

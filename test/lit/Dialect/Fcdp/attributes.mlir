@@ -1,0 +1,37 @@
+// RUN: fcdp-opt %s | fcdp-opt | FileCheck %s
+// RUN: fcdp-opt %s --emit-bytecode | fcdp-opt | FileCheck %s
+
+// CHECK-LABEL: func.func private @phases
+// CHECK-SAME: [#fcdp.phase<imported>, #fcdp.phase<sharded>, #fcdp.phase<scheduled>, #fcdp.phase<planned>]
+func.func private @phases() attributes {values = [#fcdp.phase<imported>, #fcdp.phase<sharded>, #fcdp.phase<scheduled>, #fcdp.phase<planned>]}
+
+// CHECK-LABEL: func.func private @roles
+// CHECK-SAME: [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>]
+func.func private @roles() attributes {values = [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>]}
+
+// CHECK-LABEL: func.func private @bare
+// CHECK-SAME: [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>
+func.func private @bare() attributes {values = [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>]}
+
+// CHECK-LABEL: func.func private @decisions
+// CHECK-SAME: [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<arena device>, #fcdp<arena host>]
+func.func private @decisions() attributes {values = [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<arena device>, #fcdp<arena host>]}
+
+// CHECK-LABEL: func.func private @state_roles
+// CHECK-SAME: [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>]
+func.func private @state_roles() attributes {values = [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>]}
+
+// CHECK-LABEL: func.func private @places
+// CHECK-SAME: [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]
+func.func private @places() attributes {values = [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]}
+
+// CHECK-LABEL: func.func private @optimizers
+// CHECK-SAME: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
+// CHECK-SAME: #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 0.000000e+00 : f64, dampening = -5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
+func.func private @optimizers() attributes {values = [
+  #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
+  #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>]}
+
+// CHECK-LABEL: func.func private @types
+// CHECK-SAME: (!fcdp.token, !fcdp.shard<tensor<8x4xbf16>>, !fcdp.shard<tensor<f32>>, !fcdp.shard<tensor<0x4xf8E4M3FN>>)
+func.func private @types(!fcdp.token, !fcdp.shard<tensor<8x4xbf16>>, !fcdp.shard<tensor<f32>>, !fcdp.shard<tensor<0x4xf8E4M3FN>>)

@@ -1,0 +1,205 @@
+// RUN: fcdp-opt %s --split-input-file --verify-diagnostics
+
+// One case for each constraint, named for it.
+
+// expected-error@+1 {{expected an offset from 0 on, got -1}}
+func.func private @member_c1() attributes {value = #fcdp.member<@w, -1>}
+
+// -----
+
+// expected-error@+1 {{expected a number from 0 on, got -8}}
+func.func private @buffer_c1_offset() attributes {value = #fcdp.buffer<arena = device, offset = -8, bytes = 64, node_stride = 0, local_stride = 0>}
+
+// -----
+
+// expected-error@+1 {{expected a number from 0 on, got -8}}
+func.func private @buffer_c1_bytes() attributes {value = #fcdp.buffer<arena = device, offset = 0, bytes = -8, node_stride = 0, local_stride = 0>}
+
+// -----
+
+// expected-error@+1 {{expected a number from 0 on, got -8}}
+func.func private @buffer_c1_node_stride() attributes {value = #fcdp.buffer<arena = device, offset = 0, bytes = 64, node_stride = -8, local_stride = 0>}
+
+// -----
+
+// expected-error@+1 {{expected a number from 0 on, got -8}}
+func.func private @buffer_c1_local_stride() attributes {value = #fcdp.buffer<arena = device, offset = 0, bytes = 64, node_stride = 0, local_stride = -8>}
+
+// -----
+
+// expected-error@+1 {{the buffer's end is out of range}}
+func.func private @buffer_c1_end() attributes {value = #fcdp.buffer<arena = device, offset = 9223372036854775807, bytes = 1>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_lr() attributes {value = #fcdp.adamw<lr = -0.5, beta1 = 0.9, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta1' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_beta1() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = -0.5, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @adamw_c2_beta1() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = 1.0, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_beta2() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = 0.9, beta2 = -0.5, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @adamw_c2_beta2() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = 0.9, beta2 = 1.0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_eps() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.99, eps = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_weight_decay() attributes {value = #fcdp.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.99, eps = 0.1, weight_decay = -0.5>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_nan() attributes {value = #fcdp.adamw<lr = 0x7FF8000000000000 : f64, beta1 = 0.9, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @adamw_c1_f32() attributes {value = #fcdp.adamw<lr = 0.1 : f32, beta1 = 0.9, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @sgd_c1_lr() attributes {value = #fcdp.sgd<lr = -0.5, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>}
+
+// -----
+
+// expected-error@+1 {{expected 'momentum' to be a finite f64 from 0 on, got}}
+func.func private @sgd_c1_momentum() attributes {value = #fcdp.sgd<lr = 0.1, momentum = -0.5, dampening = 0.0, weight_decay = 0.0, nesterov = false>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @sgd_c1_weight_decay() attributes {value = #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = 0.0, weight_decay = -0.5, nesterov = false>}
+
+// -----
+
+// expected-error@+1 {{expected 'dampening' to be a finite f64, got}}
+func.func private @sgd_c1_dampening() attributes {value = #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = 0x7FF0000000000000 : f64, weight_decay = 0.0, nesterov = false>}
+
+// -----
+
+// expected-error@+1 {{'nesterov' needs momentum and no dampening}}
+func.func private @sgd_c2_momentum() attributes {value = #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = true>}
+
+// -----
+
+// expected-error@+1 {{'nesterov' needs momentum and no dampening}}
+func.func private @sgd_c2_dampening() attributes {value = #fcdp.sgd<lr = 0.1, momentum = 0.9, dampening = 0.1, weight_decay = 0.0, nesterov = true>}
+
+// -----
+
+// expected-error@+1 {{expected a static tensor of floats, got 'tensor<?xf32>'}}
+func.func private @shard_c1_dynamic(!fcdp.shard<tensor<?xf32>>)
+
+// -----
+
+// expected-error@+1 {{expected a static tensor of floats, got 'tensor<4xi64>'}}
+func.func private @shard_c1_integer(!fcdp.shard<tensor<4xi64>>)
+
+// -----
+
+// expected-error@+1 {{expected a static tensor of floats, got 'tensor<4294967296x4294967296xf32>'}}
+func.func private @shard_c1_huge(!fcdp.shard<tensor<4294967296x4294967296xf32>>)
+
+// -----
+
+// phase_string
+// expected-error@+1 {{attribute 'fcdp.phase' must be a phase on a module, got '"sharded"'}}
+module attributes {fcdp.phase = "sharded"} {}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.phase' must be a phase on a module, got '#fcdp.phase<sharded>'}}
+func.func private @phase_on_function() attributes {fcdp.phase = #fcdp.phase<sharded>}
+
+// -----
+
+// role_on_module
+// expected-error@+1 {{attribute 'fcdp.role' must be a role on a function}}
+module attributes {fcdp.role = #fcdp.role<init>} {}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.role' must be a role on a function, got '"init"'}}
+func.func private @role_string() attributes {fcdp.role = "init"}
+
+// -----
+
+// archive_number
+// expected-error@+1 {{attribute 'fcdp.archive' must be a string on a module}}
+module attributes {fcdp.archive = 1} {}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.archive' must be a string on a module}}
+func.func private @archive_on_function() attributes {fcdp.archive = "a.pt2"}
+
+// -----
+
+// strategy_number
+// expected-error@+1 {{attribute 'fcdp.strategy' must be a string on a module}}
+module attributes {fcdp.strategy = 1} {}
+
+// -----
+
+// micro_batches_zero
+// expected-error@+1 {{attribute 'fcdp.micro_batches' must be a positive i64 on a module}}
+module attributes {fcdp.micro_batches = 0} {}
+
+// -----
+
+// micro_batches_string
+// expected-error@+1 {{attribute 'fcdp.micro_batches' must be a positive i64 on a module}}
+module attributes {fcdp.micro_batches = "4"} {}
+
+// -----
+
+// micro_batches_wide
+// expected-error@+1 {{attribute 'fcdp.micro_batches' must be a positive i64 on a module}}
+module attributes {fcdp.micro_batches = 4 : i128} {}
+
+// -----
+
+// micro_batches_signed
+// expected-error@+1 {{attribute 'fcdp.micro_batches' must be a positive i64 on a module}}
+module attributes {fcdp.micro_batches = 4 : si64} {}
+
+// -----
+
+// unknown_on_module
+// expected-error@+1 {{unknown attribute 'fcdp.phases'}}
+module attributes {fcdp.phases = 1} {}
+
+// -----
+
+// expected-error@+1 {{unknown attribute 'fcdp.mesh'}}
+func.func private @unknown_on_function() attributes {fcdp.mesh = @world}
+
+// -----
+
+// expected-error@+1 {{unknown attribute 'fcdp.role' on argument 0}}
+func.func private @unknown_on_argument(tensor<f32> {fcdp.role = #fcdp.role<init>})
+
+// -----
+
+// expected-error@+1 {{unknown attribute 'fcdp.event' on result 0}}
+func.func private @unknown_on_result() -> (!fcdp.token {fcdp.event = 1})

@@ -1,0 +1,161 @@
+// RUN: fcdp-opt %s | fcdp-opt | FileCheck %s
+// RUN: fcdp-opt %s --mlir-print-op-generic | fcdp-opt | FileCheck %s
+// RUN: fcdp-opt %s --emit-bytecode | fcdp-opt | FileCheck %s
+
+// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.strategy = "fcdp"} {
+module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.strategy = "fcdp"} {
+
+// CHECK-NEXT: fcdp.mesh @world(node = 2, local = 2)
+fcdp.mesh @world(node = 2, local = 2)
+
+// CHECK-NEXT: fcdp.parameter @fc.weight : tensor<3x4xf32> unit "fc" trainable names ["fc.weight"]
+fcdp.parameter @fc.weight : tensor<3x4xf32> unit "fc" trainable names ["fc.weight"]
+// CHECK-NEXT: fcdp.parameter @fc.bias : tensor<3xf32> unit "fc" trainable names ["fc.bias", "tied.bias"]
+fcdp.parameter @fc.bias : tensor<3xf32> unit "fc" trainable names ["fc.bias", "tied.bias"]
+// CHECK-NEXT: fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
+fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
+// CHECK-NEXT: fcdp.parameter @none : tensor<0x4xf32> unit "" names ["none"]
+fcdp.parameter @none : tensor<0x4xf32> unit "" names ["none"]
+
+// CHECK-NEXT: fcdp.buffer @mean : tensor<8xf32> name "bn.running_mean" persistent mutable
+fcdp.buffer @mean : tensor<8xf32> name "bn.running_mean" persistent mutable
+// CHECK-NEXT: fcdp.buffer @mask : tensor<4x4xi1> name "mask"
+fcdp.buffer @mask : tensor<4x4xi1> name "mask"
+// CHECK-NEXT: fcdp.buffer @freqs : tensor<4xcomplex<f32>> name "freqs" persistent
+fcdp.buffer @freqs : tensor<4xcomplex<f32>> name "freqs" persistent
+
+// CHECK-NEXT: fcdp.input @ids : tensor<4x8xi64> name "ids" limit 65
+fcdp.input @ids : tensor<4x8xi64> name "ids" limit 65
+// CHECK-NEXT: fcdp.input @labels : tensor<4x8xi64> name "labels" limit 65 ignore -100
+fcdp.input @labels : tensor<4x8xi64> name "labels" limit 65 ignore -100
+// CHECK-NEXT: fcdp.input @image : tensor<2x3xf32> name "image"
+fcdp.input @image : tensor<2x3xf32> name "image"
+
+// CHECK-NEXT: fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
+fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
+// CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
+fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
+// CHECK-NEXT: fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
+fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
+
+// CHECK-NEXT: fcdp.state @fc.shard shard of @bucket.fc in device : tensor<16xf32>
+// CHECK-SAME: at <arena = device, offset = 0, bytes = 64>
+fcdp.state @fc.shard shard of @bucket.fc in device : tensor<16xf32> at <arena = device, offset = 0, bytes = 64>
+// CHECK-NEXT: fcdp.state @fc.grad grad of @bucket.fc in device : tensor<16xf32>
+fcdp.state @fc.grad grad of @bucket.fc in device : tensor<16xf32>
+// CHECK-NEXT: fcdp.state @fc.exp_avg exp_avg of @bucket.fc in device : tensor<16xf32>
+fcdp.state @fc.exp_avg exp_avg of @bucket.fc in device : tensor<16xf32>
+// CHECK-NEXT: fcdp.state @fc.exp_avg_sq exp_avg_sq of @bucket.fc in device : tensor<16xf32>
+fcdp.state @fc.exp_avg_sq exp_avg_sq of @bucket.fc in device : tensor<16xf32>
+// CHECK-NEXT: fcdp.state @fc.momentum momentum_buffer of @bucket.fc in device : tensor<16xf32>
+fcdp.state @fc.momentum momentum_buffer of @bucket.fc in device : tensor<16xf32>
+// CHECK-NEXT: fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16>
+// CHECK-SAME: at <arena = host, offset = 256, bytes = 64, local_stride = 64>
+fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16> at <arena = host, offset = 256, bytes = 64, node_stride = 0, local_stride = 64>
+
+// CHECK-LABEL: func.func @imported
+func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>, %m: tensor<8xf32>) {
+  // CHECK: fcdp.read_parameter @fc.weight : tensor<3x4xf32>
+  %w = fcdp.read_parameter @fc.weight : tensor<3x4xf32>
+  // CHECK: fcdp.read_buffer @mean : tensor<8xf32>
+  %b = fcdp.read_buffer @mean : tensor<8xf32>
+  // CHECK: fcdp.read_input @ids : tensor<4x8xi64>
+  %i = fcdp.read_input @ids : tensor<4x8xi64>
+  // CHECK: fcdp.gradient %{{.*}} of @fc.weight : tensor<3x4xf32>
+  fcdp.gradient %g of @fc.weight : tensor<3x4xf32>
+  // CHECK: fcdp.loss %{{.*}} : tensor<f32>
+  fcdp.loss %l : tensor<f32>
+  // CHECK: fcdp.loss %{{.*}} : tensor<1x1xbf16>
+  fcdp.loss %l1 : tensor<1x1xbf16>
+  // CHECK: fcdp.write_buffer %{{.*}} to @mean : tensor<8xf32>
+  fcdp.write_buffer %m to @mean : tensor<8xf32>
+  return
+}
+
+// A parameter that has no place in a bucket yet.
+// CHECK-LABEL: func.func @sharded_parameters
+func.func @sharded_parameters(%g: tensor<3x4xf32>) {
+  // CHECK: %[[S:.*]] = fcdp.read_shard @fc.weight : !fcdp.shard<tensor<3x4xf32>>
+  %s = fcdp.read_shard @fc.weight : !fcdp.shard<tensor<3x4xf32>>
+  // CHECK: %[[H:.*]] = fcdp.cast_shard %[[S]] : !fcdp.shard<tensor<3x4xf32>> to !fcdp.shard<tensor<3x4xbf16>>
+  %h = fcdp.cast_shard %s : !fcdp.shard<tensor<3x4xf32>> to !fcdp.shard<tensor<3x4xbf16>>
+  // CHECK: fcdp.all_gather %[[H]] of @fc.weight over @world[node, local] range 1 : !fcdp.shard<tensor<3x4xbf16>> to tensor<3x4xbf16>
+  %w = fcdp.all_gather %h of @fc.weight over @world[node, local] range 1 : !fcdp.shard<tensor<3x4xbf16>> to tensor<3x4xbf16>
+  // CHECK: %[[R:.*]] = fcdp.reduce_scatter %{{.*}} of @fc.weight over @world[local, node] : tensor<3x4xf32> to !fcdp.shard<tensor<3x4xf32>>
+  %r = fcdp.reduce_scatter %g of @fc.weight over @world[local, node] : tensor<3x4xf32> to !fcdp.shard<tensor<3x4xf32>>
+  // CHECK: fcdp.accumulate %[[R]] into @fc.weight overwrite : !fcdp.shard<tensor<3x4xf32>>
+  fcdp.accumulate %r into @fc.weight overwrite : !fcdp.shard<tensor<3x4xf32>>
+  // CHECK: fcdp.shard_update @fc.weight scale 2.500000e-01 with #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 9.000000e-01 : f64, dampening = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64, nesterov = true>
+  fcdp.shard_update @fc.weight scale 0.25 with #fcdp.sgd<lr = 0.1, momentum = 0.9, dampening = 0.0, weight_decay = 0.0, nesterov = true>
+  return
+}
+
+// CHECK-LABEL: func.func @sharded_buckets
+// CHECK-SAME: attributes {fcdp.role = #fcdp.role<only_microbatch>}
+func.func @sharded_buckets(%g: tensor<3x4xbf16>) attributes {fcdp.role = #fcdp.role<only_microbatch>} {
+  // CHECK: %[[S:.*]] = fcdp.read_shard @bucket.fc : tensor<16xf32>
+  %s = fcdp.read_shard @bucket.fc : tensor<16xf32>
+  // CHECK: %[[H:.*]] = fcdp.cast_shard %[[S]] : tensor<16xf32> to tensor<16xbf16>
+  %h = fcdp.cast_shard %s : tensor<16xf32> to tensor<16xbf16>
+  // CHECK: %[[SLICE:.*]] = fcdp.all_gather %[[H]] of @bucket.fc over @world[node] range 0 : tensor<16xbf16> to tensor<32xbf16>
+  %slice = fcdp.all_gather %h of @bucket.fc over @world[node] range 0 : tensor<16xbf16> to tensor<32xbf16>
+  // CHECK: fcdp.cache_store %[[SLICE]] to @fc.cache : tensor<32xbf16>
+  fcdp.cache_store %slice to @fc.cache : tensor<32xbf16>
+  // CHECK: %[[LOADED:.*]] = fcdp.cache_load @fc.cache : tensor<32xbf16>
+  %loaded = fcdp.cache_load @fc.cache : tensor<32xbf16>
+  // CHECK: %[[WHOLE:.*]] = fcdp.all_gather %[[LOADED]] of @bucket.fc over @world[local] range 1 : tensor<32xbf16> to tensor<64xbf16>
+  %whole = fcdp.all_gather %loaded of @bucket.fc over @world[local] range 1 : tensor<32xbf16> to tensor<64xbf16>
+  // CHECK: fcdp.view_member %[[WHOLE]] @fc.weight of @bucket.fc : tensor<64xbf16> to tensor<3x4xbf16>
+  %w = fcdp.view_member %whole @fc.weight of @bucket.fc : tensor<64xbf16> to tensor<3x4xbf16>
+  // CHECK: fcdp.pack @bucket.fc() : () -> tensor<64xf32>
+  %nothing = fcdp.pack @bucket.fc() : () -> tensor<64xf32>
+  // CHECK: %[[B:.*]] = fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  %b = fcdp.pack @bucket.fc(%g as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  // CHECK: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>
+  %r = fcdp.reduce_scatter %b of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>
+  // CHECK: %[[G:.*]] = fcdp.reduce_scatter %[[R]] of @bucket.fc over @world[node] : tensor<32xbf16> to tensor<16xf32>
+  %gs = fcdp.reduce_scatter %r of @bucket.fc over @world[node] : tensor<32xbf16> to tensor<16xf32>
+  // CHECK: fcdp.accumulate %[[G]] into @bucket.fc add : tensor<16xf32>
+  fcdp.accumulate %gs into @bucket.fc add : tensor<16xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @update
+func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+  // CHECK: fcdp.shard_update @bucket.fc scale 2.500000e-01 with #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
+  fcdp.shard_update @bucket.fc scale 2.5e-01 with #fcdp.adamw<lr = 1.0e-03, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-08, weight_decay = 1.0e-02>
+  return
+}
+
+// CHECK-LABEL: func.func @planned
+func.func @planned(%g: tensor<3x4xbf16>, %flying: !fcdp.token) -> !fcdp.token {
+  // CHECK: fcdp.wait %{{.*}} on compute
+  fcdp.wait %flying on compute
+  // CHECK: %[[S:.*]] = fcdp.read_shard @bucket.fc
+  %s = fcdp.read_shard @bucket.fc : tensor<16xf32>
+  // CHECK: %[[H:.*]] = fcdp.cast_shard %[[S]] {buffer = #fcdp.buffer<arena = device, offset = 64, bytes = 32>} : tensor<16xf32> to tensor<16xbf16>
+  %h = fcdp.cast_shard %s {buffer = #fcdp.buffer<arena = device, offset = 64, bytes = 32>} : tensor<16xf32> to tensor<16xbf16>
+  // CHECK: %[[SLICE:.*]] = fcdp.all_gather %[[H]] of @bucket.fc over @world[node] range 0 on inter {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 64>}
+  %slice = fcdp.all_gather %h of @bucket.fc over @world[node] range 0 on inter {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 64>} : tensor<16xbf16> to tensor<32xbf16>
+  // CHECK: %[[T:.*]] = fcdp.record on inter event 0
+  %t = fcdp.record on inter event 0
+  // CHECK: fcdp.wait %[[T]] on d2h
+  fcdp.wait %t on d2h
+  // CHECK: fcdp.cache_store %[[SLICE]] to @fc.cache on d2h : tensor<32xbf16>
+  fcdp.cache_store %slice to @fc.cache on d2h : tensor<32xbf16>
+  // CHECK: fcdp.release %[[SLICE]] : tensor<32xbf16>
+  fcdp.release %slice : tensor<32xbf16>
+  // CHECK: fcdp.cache_load @fc.cache on h2d {buffer = #fcdp.buffer<arena = device, offset = 512, bytes = 64>} : tensor<32xbf16>
+  %loaded = fcdp.cache_load @fc.cache on h2d {buffer = #fcdp.buffer<arena = device, offset = 512, bytes = 64>} : tensor<32xbf16>
+  // CHECK: %[[B:.*]] = fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) {buffer = #fcdp.buffer<arena = device, offset = 768, bytes = 128>} : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  %b = fcdp.pack @bucket.fc(%g as @fc.weight) {buffer = #fcdp.buffer<arena = device, offset = 768, bytes = 128>} : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  // CHECK: fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  %r = fcdp.reduce_scatter %b of @bucket.fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  // CHECK: %[[LAST:.*]] = fcdp.record on compute
+  // CHECK-NOT: event
+  // CHECK: return %[[LAST]] : !fcdp.token
+  %last = fcdp.record on compute
+  return %last : !fcdp.token
+}
+
+}

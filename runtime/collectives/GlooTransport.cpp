@@ -18,6 +18,19 @@ std::chrono::milliseconds toMilliseconds(double seconds) {
   return std::chrono::milliseconds(int64_t(seconds * 1000));
 }
 
+/// Gloo's text without the folder it was built in and without its advice, which
+/// speaks of a crash whatever has happened.
+std::string glooTextOf(const std::exception &error) {
+  std::string text = textOf(error);
+  if (size_t advice = text.find(" This is typically caused");
+      advice != std::string::npos)
+    text.resize(advice);
+  size_t folder = text.rfind("/transport/");
+  if (text.rfind("[/", 0) == 0 && folder != std::string::npos)
+    text.replace(0, folder, "[gloo");
+  return text;
+}
+
 /// Thread-safe as `Transport` says.
 class GlooTransport final : public Transport {
 public:
@@ -107,7 +120,7 @@ void GlooTransport::post(Exchange &exchange, const char *doing, size_t bytes,
       throw std::runtime_error("aborted after another failure");
     exchange.pending.push_back({send(tensor), doing, bytes, peer});
   } catch (const std::exception &error) {
-    fail(exchange.what, doing, bytes, peer, textOf(error));
+    fail(exchange.what, doing, bytes, peer, glooTextOf(error));
   }
 }
 
@@ -135,7 +148,7 @@ void GlooTransport::doExchange(std::span<const Send> sends,
         continue;
       text = "aborted after another failure"; // Gloo's only case of `false`
     } catch (const std::exception &error) {
-      text = textOf(error);
+      text = glooTextOf(error);
     }
     fail(what, transfer.doing, transfer.bytes, transfer.peer, text);
   }

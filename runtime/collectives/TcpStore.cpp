@@ -3,6 +3,8 @@
 #include "collectives/TcpStore.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace fcdp {
@@ -26,7 +28,15 @@ auto guarded(const char *what, Call call) {
   }
 }
 
+/// c10d prints a warning with a stack trace for each error that it throws as
+/// well. Ours says it once, in one line; who wants both sets the variable.
+void silenceWarnings() {
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL"))
+    FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+}
+
 c10::intrusive_ptr<c10d::TCPStore> open(const TcpStoreOptions &options) {
+  silenceWarnings();
   c10d::TCPStoreOptions tcp;
   tcp.port = options.port;
   tcp.isServer = options.serves;

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of a job, for gloo-test: joins, does what its scenario says, and
+// tells how it ended by its exit code and a line on its standard output.
+//   gloo-rank SCENARIO NODES LOCALS NODE LOCAL PORT [VICTIM [HOST]]
+
+#include "collectives/Job.h"
+#include "cpu/CpuBackend.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <unistd.h>
+
+using namespace fcdp;
+
+namespace {
+
+enum ExitCode { ok, wrong, refused, explained, toldByMonitor, failedItself };
+
+[[noreturn]] void end(ExitCode code, const std::string &line) {
+  printf("%s\n", line.c_str());
+  fflush(stdout);
+  _exit(code);
+}
+
+struct Rank {
+  std::string scenario;
+  JobOptions options;
+  uint32_t victim = ~0u;
+  std::unique_ptr<Job> job;
+  std::unique_ptr<Backend> backend;
+
+  bool isVictim() const { return job->rank() == victim; }
+  void makeBackend(uint32_t queueCapacity = 64);
+  void gather(Axis axis, size_t in, size_t out, size_t bytes);
+  void reduce(Axis axis, size_t in, size_t out, size_t scratch, size_t bytes);
+  void checkCollectives();
+  void loopUntilFailure();
+};
+
+void Rank::makeBackend(uint32_t queueCapacity) {
+  HostSegmentOptions segment;
+  segment.name = job->segmentName();
+  segment.local = job->place().local;
+  segment.locals = job->mesh().locals;
+  segment.bytes = 1 << 20;
+  CpuBackendOptions cpu;
+  cpu.deviceBytes = 8 << 20;
+  cpu.numEvents = 4;
+  cpu.host = HostSegment(segment);
+  cpu.node = &job->transport(Axis::Node);
+  cpu.local = &job->transport(Axis::Local);
+  cpu.control = &job->control();
+  cpu.queueCapacity = queueCapacity;
+  backend = makeCpuBackend(std::move(cpu));
+}
+
+void Rank::gather(Axis axis, size_t in, size_t out, size_t bytes) {
+  Collective collective{};
+  collective.axis = axis;
+  collective.stream = axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+  collective.in = backend->deviceBase() + in;
+  collective.out = backend->deviceBase() + out;
+  collective.bytes = bytes;
+  collective.what = "all-gather of bucket 'b' (model.py:12)";
+  backend->allGather(collective);
+}
+
+void Rank::reduce(Axis axis, size_t in, size_t out, size_t scratch,
+                  size_t bytes) {
+  Collective collective{};
+  collective.axis = axis;
+  collective.stream = axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+  collective.in = backend->deviceBase() + in;
+  collective.out = backend->deviceBase() + out;
+  collective.scratch = backend->deviceBase() + scratch;
+  collective.bytes = bytes;
+  collective.inType = collective.outType = DType::F32;
+  collective.what = "reduce-scatter of bucket 'b' (model.py:12)";
+  backend->reduceScatter(collective);
+}
+
+#define REQUIRE(condition)                                                     \
+  do                                                                           \
+    if (!(condition))                                                          \
+      end(wrong, "wrong: " #condition " " + backend->failure());               \
+  while (false)
+
+/// Two levels of gather and of reduction, in place, every element looked at.
+void Rank::checkCollectives() {
+  makeBackend();
+  const uint32_t N = job->mesh().nodes, g = job->mesh().locals;
+  const uint32_t G = N * g;
+  const size_t shard = 3000, bytes = shard * 4, total = G * shard;
+  const uint32_t owned = job->place().local * N + job->place().node;
+  auto *bucket = reinterpret_cast<float *>(backend->deviceBase());
+  const size_t scratch = total * 4, slice = 2 * scratch, out = 3 * scratch;
+
+  std::iota(bucket + owned * shard, bucket + (owned + 1) * shard,
+            float(owned * shard));
+  const size_t sliceAt = job->place().local * N * bytes;
+  gather(Axis::Node, owned * bytes, sliceAt, bytes);
+  backend->record(0, StreamId::Inter);
+  backend->wait(0, StreamId::Intra);
+  gather(Axis::Local, sliceAt, 0, N * bytes);
+  backend->record(1, StreamId::Intra);
+  backend->wait(1, StreamId::Compute);
+  for (size_t i = 0; i < total; ++i)
+    REQUIRE(bucket[i] == float(i));
+
+  // Small integers: the sums are exact, and differ by rank and element.
+  for (size_t i = 0; i < total; ++i)
+    bucket[i] = float((job->rank() + 1) * 100 + i % 97);
+  reduce(Axis::Local, 0, slice, scratch, total * 4);
+  backend->record(0, StreamId::Intra);
+  backend->wait(0, StreamId::Inter);
+  reduce(Axis::Node, slice, out, scratch, total * 4 / g);
+  backend->synchronize();
+  REQUIRE(!backend->failed());
+  auto *result = reinterpret_cast<float *>(backend->deviceBase() + out);
+  for (size_t i = 0; i < shard; ++i)
+    REQUIRE(result[i] ==
+            float(100 * G * (G + 1) / 2 + G * ((owned * shard + i) % 97)));
+
+  std::vector<double> losses =
+      job->gather(std::vector<double>{job->rank() + 0.25}, "losses");
+  for (uint32_t rank = 0; rank < G; ++rank)
+    REQUIRE(losses[rank] == rank + 0.25);
+  ByteCounters counters = backend->counters();
+  REQUIRE(counters.interSent == 2 * (N - 1) * bytes);
+  REQUIRE(counters.intraSent == 2 * (g - 1) * N * bytes);
+  REQUIRE(counters.controlSent == 8 * (G - 1));
+
+  if (job->rank() == 0)
+    job->set("word", "hello");
+  REQUIRE(job->get("word", 10) == "hello");
+  job->barrier("barrier");
+}
+
+/// As a training step would: gathers over both axes until something fails.
+void Rank::loopUntilFailure() {
+  makeBackend();
+  for (int step = 0;; ++step) {
+    if (isVictim() && step == 20) {
+      if (scenario == "kill")
+        raise(SIGKILL);
+      if (scenario == "stop")
+        raise(SIGSTOP);
+      job->publishFailure("input 'ids' is out of range");
+      end(failedItself, "input 'ids' is out of range");
+    }
+    gather(Axis::Node, 0, 1 << 20, 1 << 16);
+    gather(Axis::Local, 0, 4 << 20, 1 << 16);
+    backend->synchronize();
+    if (backend->failed())
+      end(explained, job->explainFailure(backend->failure()));
+  }
+}
+
+void runRank(Rank &rank) {
+  if (rank.scenario == "wrong-hash" && rank.options.launcherRank == 1)
+    rank.options.planHash = "other";
+  if (rank.scenario == "wrong-mesh" && rank.options.launcherRank == 1)
+    rank.options.place = {0, 0};
+  try {
+    rank.job = joinJob(rank.options);
+  } catch (const std::runtime_error &error) {
+    end(refused, error.what());
+  }
+  if (rank.scenario == "collectives") {
+    rank.checkCollectives();
+    // Rank 0 holds the store and would take it along if it went first.
+    if (rank.job->rank() == rank.job->mesh().size() - 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    rank.job->finish();
+    rank.backend.reset();
+    rank.job.reset();
+    return;
+  }
+  if (rank.scenario == "kill-compute") {
+    // Nobody communicates: only the monitor can notice.
+    if (rank.isVictim())
+      raise(SIGKILL);
+    pause();
+  }
+  rank.loopUntilFailure();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc < 7)
+    return wrong;
+  Rank rank;
+  JobOptions &options = rank.options;
+  rank.scenario = argv[1];
+  auto number = [&](int i) { return uint32_t(std::atoi(argv[i])); };
+  options.mesh = {number(2), number(3)};
+  options.place = {number(4), number(5)};
+  options.port = uint16_t(number(6));
+  if (argc > 7)
+    rank.victim = number(7);
+  if (argc > 8)
+    options.host = argv[8];
+  // Numbered across the nodes, unlike the mesh.
+  options.launcherRank =
+      options.place.local * options.mesh.nodes + options.place.node;
+  options.launcherSize = options.mesh.size();
+  options.servesStore = options.launcherRank == 0;
+  options.planHash = "abc";
+  options.abi = 1;
+  options.joinSeconds = 20;
+  options.onStorePort = [](uint16_t port) {
+    printf("port %d\n", port);
+    fflush(stdout);
+  };
+  options.onFailure = [](const std::string &message) {
+    end(toldByMonitor, message);
+  };
+  runRank(rank);
+  return ok;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/Manifest.h"
+
+#include "step/ManifestReader.h"
+#include "step/PlanHash.h"
+
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+constexpr int64_t kManifestVersion = 1;
+/// Sizes above this are nonsense, and sums of a few of them cannot overflow.
+constexpr int64_t kGreatestSize = int64_t(1) << 56;
+
+uint64_t readSize(const JsonNode &node) {
+  return node.integer(0, kGreatestSize);
+}
+
+std::vector<std::string> readTexts(const JsonNode &node) {
+  std::vector<std::string> texts;
+  node.forEach([&](const JsonNode &text) { texts.push_back(text.text()); });
+  return texts;
+}
+
+Mesh readMesh(const JsonNode &node) {
+  constexpr int64_t mostRanks = 1 << 16;
+  Mesh mesh;
+  mesh.nodes = node.at("nodes").integer(1, mostRanks);
+  mesh.locals = node.at("local").integer(1, mostRanks);
+  return mesh;
+}
+
+Optimizer readOptimizer(const JsonNode &node) {
+  std::string name = node.at("name").text();
+  auto number = [&](const char *key) { return node.at(key).number(); };
+  if (name == "adamw")
+    return AdamW{number("lr"), number("beta1"), number("beta2"), number("eps"),
+                 number("weight_decay")};
+  if (name == "sgd")
+    return Sgd{number("lr"), number("momentum"), number("dampening"),
+               number("weight_decay"), node.at("nesterov").boolean()};
+  node.at("name").expected("'adamw' or 'sgd'");
+}
+
+std::optional<TypedBuf> readState(const JsonNode &states, const char *key) {
+  if (states.isNull(key))
+    return std::nullopt;
+  JsonNode node = states.at(key);
+  TypedBuf state;
+  static_cast<Buf &>(state) = readBuf(node);
+  state.dtype = readDType(node.at("dtype"));
+  return state;
+}
+
+Bucket readBucket(const JsonNode &node) {
+  Bucket bucket;
+  bucket.name = node.at("name").text();
+  bucket.unit = node.at("unit").text();
+  bucket.trainable = node.at("trainable").boolean();
+  bucket.elements = readSize(node.at("elements"));
+  bucket.shardElements = readSize(node.at("shard_elements"));
+  bucket.storage = readDType(node.at("storage"));
+  bucket.wire = readDType(node.at("wire"));
+  if (!node.isNull("reduce"))
+    bucket.reduce = readDType(node.at("reduce"));
+  JsonNode states = node.at("states");
+  states.forEachMember([&](std::string_view key, const JsonNode &state) {
+    for (const char *known :
+         {"shard", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer", "host"})
+      if (key == known)
+        return;
+    state.fail("this state is unknown to this runtime");
+  });
+  bucket.shard = readState(states, "shard");
+  bucket.grad = readState(states, "grad");
+  bucket.expAvg = readState(states, "exp_avg");
+  bucket.expAvgSq = readState(states, "exp_avg_sq");
+  bucket.momentumBuffer = readState(states, "momentum_buffer");
+  bucket.host = readState(states, "host");
+  return bucket;
+}
+
+Parameter readParameter(const JsonNode &node, size_t numBuckets) {
+  Parameter parameter;
+  parameter.name = node.at("name").text();
+  parameter.names = readTexts(node.at("names"));
+  if (parameter.names.empty() || parameter.names.front() != parameter.name)
+    node.at("names").expected("'" + parameter.name + "' as the first name");
+  parameter.shape = readShape(node.at("shape"));
+  parameter.dtype = readDType(node.at("dtype"));
+  parameter.trainable = node.at("trainable").boolean();
+  parameter.bucket = readIndex(node.at("bucket"), numBuckets, "buckets");
+  parameter.offsetElements = readSize(node.at("offset_elements"));
+  return parameter;
+}
+
+BufferSpec readBufferSpec(const JsonNode &node) {
+  BufferSpec buffer;
+  buffer.name = node.at("name").text();
+  buffer.shape = readShape(node.at("shape"));
+  buffer.dtype = readDType(node.at("dtype"));
+  buffer.persistent = node.at("persistent").boolean();
+  buffer.isMutable = node.at("mutable").boolean();
+  if (!node.isNull("constant_offset"))
+    buffer.constantOffset = readSize(node.at("constant_offset"));
+  return buffer;
+}
+
+InputSpec readInputSpec(const JsonNode &node) {
+  InputSpec input;
+  input.name = node.at("name").text();
+  input.shape = readShape(node.at("shape"));
+  input.dtype = readDType(node.at("dtype"));
+  if (!node.isNull("index_limit"))
+    input.indexLimit = node.at("index_limit").integer(1);
+  if (!node.isNull("ignore_index"))
+    input.ignoreIndex = node.at("ignore_index").integer();
+  return input;
+}
+
+Slot readSlot(const JsonNode &node, const Manifest &manifest) {
+  std::string kind = node.at("kind").text();
+  if (kind == "transient")
+    return TransientSlot{};
+  if (kind == "input")
+    return InputSlot{
+        readIndex(node.at("input"), manifest.inputs.size(), "inputs")};
+  if (kind == "buffer")
+    return BufferSlot{
+        readIndex(node.at("buffer"), manifest.buffers.size(), "buffers")};
+  if (kind == "planned")
+    return PlannedSlot{readBuf(node.at("buf")), readShape(node.at("shape")),
+                       readDType(node.at("dtype"))};
+  node.at("kind").expected("'transient', 'input', 'buffer' or 'planned'");
+}
+
+LinkBytes readLinkBytes(const JsonNode &node) {
+  return {readSize(node.at("inter_bytes")), readSize(node.at("intra_bytes")),
+          readSize(node.at("h2d_bytes")), readSize(node.at("d2h_bytes"))};
+}
+
+template <typename T, typename Read>
+void readAll(const JsonNode &list, std::vector<T> &out, Read read) {
+  out.reserve(list.size());
+  list.forEach([&](const JsonNode &node) { out.push_back(read(node)); });
+}
+
+Manifest readManifest(const JsonNode &root) {
+  Manifest m;
+  m.hash = root.at("hash").text();
+  m.strategy = root.at("strategy").text();
+  m.mesh = readMesh(root.at("mesh"));
+  m.microBatches = root.at("micro_batches").integer(1, kGreatestSize);
+  m.optimizer = readOptimizer(root.at("optimizer"));
+  m.functions = readTexts(root.at("functions"));
+  m.deviceBytes = readSize(root.at("arenas").at("device"));
+  m.hostBytes = readSize(root.at("arenas").at("host"));
+  readAll(root.at("buckets"), m.buckets, readBucket);
+  readAll(root.at("parameters"), m.parameters, [&](const JsonNode &node) {
+    return readParameter(node, m.buckets.size());
+  });
+  readAll(root.at("buffers"), m.buffers, readBufferSpec);
+  readAll(root.at("inputs"), m.inputs, readInputSpec);
+  readAll(root.at("slots"), m.slots,
+          [&](const JsonNode &node) { return readSlot(node, m); });
+  m.numEvents = root.at("events").integer(0, 1 << 30);
+  root.at("expected")
+      .forEachMember([&](std::string_view function, const JsonNode &node) {
+        m.expected.emplace(function, readLinkBytes(node));
+      });
+  readAll(root.at("ops"), m.ops,
+          [&](const JsonNode &node) { return readOp(node, m); });
+  return m;
+}
+
+} // namespace
+
+int64_t numElements(const Shape &shape) {
+  int64_t elements = 1;
+  for (int64_t extent : shape)
+    elements *= extent;
+  return elements;
+}
+
+std::string toString(const Shape &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+DType readDType(const JsonNode &node) {
+  std::string spelling = node.text();
+  for (DType type :
+       {DType::F16, DType::BF16, DType::F32, DType::F64, DType::I8, DType::I16,
+        DType::I32, DType::I64, DType::U8, DType::Bool})
+    if (spelling == name(type))
+      return type;
+  node.expected("one of f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool");
+}
+
+Buf readBuf(const JsonNode &node) {
+  Buf buf;
+  std::string arena = node.at("arena").text();
+  if (arena != "device" && arena != "host")
+    node.at("arena").expected("'device' or 'host'");
+  buf.arena = arena == "host" ? Arena::Host : Arena::Device;
+  buf.offset = readSize(node.at("offset"));
+  buf.bytes = readSize(node.at("bytes"));
+  buf.nodeStride = readSize(node.at("node_stride"));
+  buf.localStride = readSize(node.at("local_stride"));
+  return buf;
+}
+
+Shape readShape(const JsonNode &node) {
+  Shape shape = node.integers(0);
+  int64_t elements = 1;
+  for (int64_t extent : shape)
+    if (__builtin_mul_overflow(elements, extent, &elements) ||
+        elements > kGreatestSize)
+      node.expected("a shape of fewer than 2^56 elements");
+  return shape;
+}
+
+size_t readIndex(const JsonNode &node, size_t limit, const char *what) {
+  int64_t index = node.integer(0);
+  if (static_cast<uint64_t>(index) >= limit)
+    node.fail("index " + std::to_string(index) +
+              " is out of range: there are " + std::to_string(limit) + " " +
+              what);
+  return index;
+}
+
+Manifest parseManifest(std::string_view text, uint64_t constantsBytes) {
+  nlohmann::json value;
+  try {
+    value = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception &error) {
+    throw std::runtime_error(std::string("manifest: not valid JSON: ") +
+                             error.what());
+  }
+  JsonNode root(value, "manifest");
+  int64_t version = root.at("version").integer();
+  if (version != kManifestVersion)
+    root.at("version").fail("expected " + std::to_string(kManifestVersion) +
+                            ", got " + std::to_string(version) +
+                            ": compile the step again with the fcdp-compile "
+                            "that belongs to this runtime");
+  checkPlanHash(text);
+  Manifest manifest = readManifest(root);
+  checkManifest(manifest, constantsBytes);
+  return manifest;
+}
+
+} // namespace fcdp

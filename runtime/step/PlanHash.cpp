@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/PlanHash.h"
+
+#include <array>
+#include <openssl/evp.h>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+constexpr size_t kDigits = 64;
+constexpr std::string_view kSpace = " \t\r\n";
+
+/// Advances `at` over white space and then `token`.
+void skip(std::string_view text, size_t &at, std::string_view token) {
+  at = text.find_first_not_of(kSpace, at);
+  if (at == text.npos || text.substr(at, token.size()) != token)
+    throw std::runtime_error("manifest: expected \"hash\" with 64 hex digits "
+                             "as the first key");
+  at += token.size();
+}
+
+/// Position of the first digit of the value of "hash".
+size_t findDigits(std::string_view text) {
+  size_t at = 0;
+  for (std::string_view token : {"{", "\"hash\"", ":", "\""})
+    skip(text, at, token);
+  size_t end = text.find_first_not_of("0123456789abcdef", at);
+  if (end != at + kDigits || text[end] != '"')
+    throw std::runtime_error("manifest.hash: expected 64 lower-case hex "
+                             "digits");
+  return at;
+}
+
+std::string sha256(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  if (!EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(),
+                  nullptr))
+    throw std::runtime_error("OpenSSL cannot compute SHA-256");
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    hex += "0123456789abcdef"[digest[i] >> 4];
+    hex += "0123456789abcdef"[digest[i] & 15];
+  }
+  return hex;
+}
+
+} // namespace
+
+std::string planHash(std::string_view text) {
+  std::string blank(text);
+  blank.replace(findDigits(text), kDigits, kDigits, '0');
+  return sha256(blank);
+}
+
+void checkPlanHash(std::string_view text) {
+  std::string found = planHash(text);
+  std::string_view stated = text.substr(findDigits(text), kDigits);
+  if (found != stated)
+    throw std::runtime_error("manifest.hash: expected " + found + ", got " +
+                             std::string(stated) +
+                             ": the object is damaged or was edited; compile "
+                             "it again");
+}
+
+} // namespace fcdp

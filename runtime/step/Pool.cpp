@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/Pool.h"
+
+#include "step/PoolRecording.h"
+#include "step/PoolReplay.h"
+
+#include <algorithm>
+#include <c10/core/CPUAllocator.h>
+#include <mutex>
+
+namespace fcdp {
+
+namespace {
+
+thread_local Pool *activePool = nullptr;
+
+/// Stands in for libtorch's CPU allocator in the whole process, and passes on
+/// to it what is not for a pool. Thread-safe.
+class RoutingAllocator final : public c10::Allocator {
+public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (activePool && bytes != 0)
+      return activePool->allocate(bytes);
+    return system().allocate(bytes);
+  }
+  void copy_data(void *target, const void *source,
+                 std::size_t count) const override {
+    default_copy_data(target, source, count);
+  }
+  static c10::Allocator &system() { return *c10::GetDefaultCPUAllocator(); }
+};
+
+/// Replaces libtorch's CPU allocator, once.
+void installAllocator() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // libtorch keeps the pointer for good.
+    static auto *allocator = new RoutingAllocator;
+    constexpr uint8_t aboveDefault = 1;
+    c10::SetCPUAllocator(allocator, aboveDefault);
+  });
+}
+
+} // namespace
+
+Pool::Pool() { installAllocator(); }
+
+Pool::~Pool() {
+  if (replay)
+    replay->retire();
+}
+
+Pool::Scope::Scope(Pool &pool) : outer(std::exchange(activePool, &pool)) {}
+Pool::Scope::~Scope() { activePool = outer; }
+
+void Pool::beginStep() {
+  if (replay && (replayIsStale || !replay->begin())) {
+    replay->retire();
+    replay = nullptr;
+  }
+  replayIsStale = false;
+  if (replay) {
+    mode = Mode::Replaying;
+    return;
+  }
+  mode = Mode::Recording;
+  recording = std::make_shared<PoolRecording>();
+}
+
+void Pool::endStep() {
+  if (mode == Mode::Recording) {
+    recordedPeak = std::max(recordedPeak, recording->peakBytes());
+    replay = new PoolReplay(recording->lifetimes());
+    recording.reset();
+  }
+  mode = Mode::Idle;
+}
+
+c10::DataPtr Pool::fromSystem(size_t bytes) {
+  ++systemCount;
+  return RoutingAllocator::system().allocate(bytes);
+}
+
+c10::DataPtr Pool::allocate(size_t bytes) {
+  switch (mode) {
+  case Mode::Idle:
+    return fromSystem(bytes);
+  case Mode::Recording:
+    ++systemCount;
+    return recording->allocate(RoutingAllocator::system(), bytes);
+  case Mode::Replaying:
+    break;
+  }
+  PoolReplay::Result result = replay->allocate(bytes);
+  if (result.kind == PoolReplay::Result::Kind::Placed)
+    return std::move(result.memory);
+  if (result.kind == PoolReplay::Result::Kind::Mismatch) {
+    replayIsStale = true;
+    mode = Mode::Idle;
+  }
+  return fromSystem(bytes);
+}
+
+size_t Pool::regionBytes() const { return replay ? replay->regionBytes() : 0; }
+
+size_t Pool::peakBytes() const { return std::max(recordedPeak, regionBytes()); }
+
+} // namespace fcdp

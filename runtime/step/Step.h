@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A running training step of one rank.
+#pragma once
+
+#include "core/Backend.h"
+#include "fcdp/runtime.h"
+#include "step/Manifest.h"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+/// What the C ABI's handle points to: fcdp::Step.
+struct fcdp_step {};
+
+namespace fcdp {
+
+class StepObject;
+
+struct StepOptions {
+  Place place;
+  /// The random state starts from seed + world rank.
+  uint64_t seed = 0;
+};
+
+/// Used by one thread, the issuer, whose random state it sets. Functions throw
+/// std::runtime_error; after an error the step is of no use.
+class Step final : public fcdp_step {
+public:
+  /// Resolves all operations. The object and the backend must outlive the
+  /// step. Parameters, buffers without constants and inputs are the caller's
+  /// to fill.
+  Step(const StepObject &object, Backend &backend, const StepOptions &options);
+  ~Step();
+  Step(const Step &) = delete;
+  Step &operator=(const Step &) = delete;
+
+  std::span<std::byte> input(size_t index);
+  std::span<std::byte> buffer(size_t index);
+  /// This rank's shard of a bucket.
+  std::span<std::byte> shard(size_t bucket);
+
+  /// Runs once, before the first step and after the shards are filled.
+  void init();
+  /// One optimizer step: `fillInputs(k)` is called before micro-batch k runs.
+  /// Returns the micro-batches' losses. All work is done when it returns.
+  std::vector<double>
+  run(const std::function<void(int64_t microBatch)> &fillInputs);
+
+  struct Memory {
+    /// Arena and pool of this rank.
+    uint64_t devicePeakBytes;
+    /// Allocations by operators that the system was asked for, so far.
+    uint64_t systemAllocations;
+  };
+  Memory memory() const;
+
+  /// For the entry points: runs an operation unless an earlier one failed.
+  void execute(int64_t op, OpKind kind) noexcept;
+
+private:
+  struct Impl;
+  void call(const std::string &function);
+  void throwIfFailed() const;
+
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace fcdp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the prepared operations of a running step work on.
+#pragma once
+
+#include "core/Backend.h"
+#include "step/Manifest.h"
+#include "step/TorchTypes.h"
+
+#include <ATen/core/stack.h>
+#include <vector>
+
+namespace fcdp {
+
+/// Optimizer state of one bucket that no arena holds.
+struct UpdateState {
+  /// AdamW's step count, as a tensor of one f32 as PyTorch keeps it.
+  at::Tensor count;
+  bool isFirst = true;
+};
+
+/// Used by the issuing thread only.
+struct StepState {
+  const Manifest &manifest;
+  Backend &backend;
+  Place place;
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> buffers;
+  std::vector<at::Tensor> slots;
+  std::vector<UpdateState> updates;
+  /// Of the micro-batches since the last update.
+  std::vector<double> losses;
+  torch::jit::Stack stack;
+
+  std::byte *address(const Buf &buf) {
+    std::byte *base =
+        buf.arena == Arena::Device ? backend.deviceBase() : backend.hostBase();
+    return base + buf.offsetOn(place);
+  }
+  /// A one-dimensional view of a region.
+  at::Tensor flat(const Buf &buf, int64_t elements, DType type) {
+    return tensorOver(address(buf), {elements}, type);
+  }
+  void drop(const std::vector<size_t> &freed) {
+    for (size_t slot : freed)
+      slots[slot].reset();
+  }
+};
+
+} // namespace fcdp

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The manifest's types and regions in libtorch's terms.
+#pragma once
+
+#include "core/Backend.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+namespace fcdp {
+
+inline at::ScalarType toScalarType(DType type) {
+  switch (type) {
+  case DType::F16:
+    return at::kHalf;
+  case DType::BF16:
+    return at::kBFloat16;
+  case DType::F32:
+    return at::kFloat;
+  case DType::F64:
+    return at::kDouble;
+  case DType::I8:
+    return at::kChar;
+  case DType::I16:
+    return at::kShort;
+  case DType::I32:
+    return at::kInt;
+  case DType::I64:
+    return at::kLong;
+  case DType::U8:
+    return at::kByte;
+  case DType::Bool:
+    return at::kBool;
+  }
+  return at::ScalarType::Undefined;
+}
+
+/// A contiguous tensor over memory that must outlive it.
+inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type) {
+  return at::from_blob(data, shape, at::TensorOptions(toScalarType(type)));
+}
+
+} // namespace fcdp

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The weights and constants of a .pt2 archive (torch.export.save).
+#include "checkpoint/WeightSource.h"
+#include "checkpoint/ZipFile.h"
+#include "step/Json.h"
+
+#include <map>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+/// The archive's numbers of types; they are not c10's.
+std::optional<DType> dtypeOf(int64_t scalarType) {
+  switch (scalarType) {
+  case 1:
+    return DType::U8;
+  case 2:
+    return DType::I8;
+  case 3:
+    return DType::I16;
+  case 4:
+    return DType::I32;
+  case 5:
+    return DType::I64;
+  case 6:
+    return DType::F16;
+  case 7:
+    return DType::F32;
+  case 8:
+    return DType::F64;
+  case 12:
+    return DType::Bool;
+  case 13:
+    return DType::BF16;
+  default:
+    return std::nullopt;
+  }
+}
+
+int64_t readSize(const JsonNode &symInt) {
+  constexpr int64_t greatest = int64_t(1) << 56;
+  if (!symInt.has("as_int"))
+    symInt.expected("a static size ('as_int')");
+  return symInt.at("as_int").integer(0, greatest);
+}
+
+std::vector<int64_t> readSizes(const JsonNode &list) {
+  std::vector<int64_t> sizes;
+  list.forEach([&](const JsonNode &size) { sizes.push_back(readSize(size)); });
+  return sizes;
+}
+
+struct Payload {
+  std::string entry;
+  bool isPickle;
+  /// Without its storage; none if the type has no counterpart here.
+  std::optional<StoredTensor> tensor;
+};
+
+Payload readPayload(const JsonNode &node, const std::string &folder) {
+  Payload payload;
+  payload.entry = folder + node.at("path_name").text();
+  payload.isPickle = node.at("use_pickle").boolean();
+  if (payload.isPickle || node.isNull("tensor_meta"))
+    return payload;
+  JsonNode meta = node.at("tensor_meta");
+  auto dtype = dtypeOf(meta.at("dtype").integer());
+  if (!dtype)
+    return payload;
+  StoredTensor tensor;
+  tensor.dtype = *dtype;
+  tensor.shape = readSizes(meta.at("sizes"));
+  tensor.strides = readSizes(meta.at("strides"));
+  if (tensor.strides.size() != tensor.shape.size())
+    meta.at("strides").expected("one stride per size");
+  tensor.offset = readSize(meta.at("storage_offset"));
+  payload.tensor = tensor;
+  return payload;
+}
+
+class Pt2Source final : public WeightSource {
+public:
+  explicit Pt2Source(const std::string &path) : archive(path) {
+    root = findRoot();
+    bool any = readConfig("weights");
+    any |= readConfig("constants");
+    if (!any)
+      fail("expected data/weights/model_weights_config.json, got an archive "
+           "without it; save it with torch.export.save or fcdp.export");
+  }
+
+  const std::string &path() const override { return archive.path(); }
+  std::optional<StoredTensor> find(const std::string &name) override;
+
+private:
+  [[noreturn]] void fail(const std::string &message) const {
+    throw std::runtime_error(path() + ": " + message);
+  }
+  /// The folder that all entries lie in, with a slash at its end.
+  std::string findRoot() const;
+  bool readConfig(const std::string &part);
+  void loadStorage(const std::string &name, const Payload &payload);
+
+  using Storage = std::vector<std::byte>;
+  ZipFile archive;
+  std::string root;
+  std::map<std::string, Payload> payloads;
+  /// The storage read last: several names often share one.
+  std::string storageEntry;
+  std::shared_ptr<const Storage> storage;
+};
+
+std::string Pt2Source::findRoot() const {
+  constexpr std::string_view marker = "/archive_format";
+  for (const std::string &name : archive.names())
+    if (name.ends_with(marker))
+      return name.substr(0, name.size() - marker.size() + 1);
+  fail("expected a .pt2 archive, got a zip file without 'archive_format'");
+}
+
+bool Pt2Source::readConfig(const std::string &part) {
+  std::string folder = root + "data/" + part + "/";
+  std::string entry = folder + "model_" + part + "_config.json";
+  auto text = archive.readText(entry);
+  if (!text)
+    return false;
+  try {
+    nlohmann::json value = nlohmann::json::parse(*text);
+    JsonNode top(value, entry);
+    top.at("config").forEachMember(
+        [&](std::string_view name, const JsonNode &node) {
+          payloads.emplace(name, readPayload(node, folder));
+        });
+  } catch (const std::exception &error) {
+    fail(error.what());
+  }
+  return true;
+}
+
+void Pt2Source::loadStorage(const std::string &name, const Payload &payload) {
+  if (storage && storageEntry == payload.entry)
+    return;
+  auto bytes = archive.read(payload.entry);
+  if (!bytes)
+    fail("'" + name + "': expected the entry '" + payload.entry +
+         "', got none; the archive is damaged");
+  storage = std::make_shared<Storage>(std::move(*bytes));
+  storageEntry = payload.entry;
+}
+
+std::optional<StoredTensor> Pt2Source::find(const std::string &name) {
+  auto found = payloads.find(name);
+  if (found == payloads.end())
+    return std::nullopt;
+  const Payload &payload = found->second;
+  if (payload.isPickle)
+    fail("'" + name + "' is pickled, which is not read; save plain tensors");
+  if (!payload.tensor)
+    fail("'" + name + "' has a type that fcdp does not know");
+  loadStorage(name, payload);
+  StoredTensor tensor = *payload.tensor;
+  tensor.storage = *storage;
+  tensor.owner = storage;
+  if (storage->empty() && numElements(tensor.shape) != 0)
+    fail("'" + name +
+         "' has no weights: exported without data; give "
+         "--weights a file with values");
+  try {
+    checkBounds(tensor);
+  } catch (const std::runtime_error &error) {
+    fail("'" + name + "': " + error.what());
+  }
+  return tensor;
+}
+
+} // namespace
+
+std::unique_ptr<WeightSource> openPt2(const std::string &path) {
+  return std::make_unique<Pt2Source>(path);
+}
+
+} // namespace fcdp

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads safetensors files.
+#include "checkpoint/MappedFile.h"
+#include "checkpoint/SafetensorsFormat.h"
+#include "checkpoint/WeightSource.h"
+#include "step/Json.h"
+
+#include <cstring>
+#include <map>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+class SafetensorsSource final : public WeightSource {
+public:
+  explicit SafetensorsSource(const std::string &path)
+      : filePath(path), file(std::make_shared<MappedFile>(path)) {
+    try {
+      readHeader();
+    } catch (const std::exception &error) {
+      throw std::runtime_error(path + ": " + error.what());
+    }
+  }
+
+  const std::string &path() const override { return filePath; }
+  std::optional<StoredTensor> find(const std::string &name) override;
+
+private:
+  void readHeader();
+  void readTensor(const std::string &name, const JsonNode &node,
+                  std::span<const std::byte> data);
+
+  std::string filePath;
+  std::shared_ptr<const MappedFile> file;
+  std::map<std::string, StoredTensor> tensors;
+  /// Other names, as safetensors' own save_model notes them in the metadata.
+  std::map<std::string, std::string> aliases;
+};
+
+void SafetensorsSource::readHeader() {
+  std::span<const std::byte> bytes = file->bytes();
+  uint64_t size = 0;
+  if (bytes.size() >= sizeof(size))
+    std::memcpy(&size, bytes.data(), sizeof(size));
+  if (bytes.size() < sizeof(size) || size > kMostHeaderBytes ||
+      size > bytes.size() - sizeof(size))
+    throw std::runtime_error("expected a safetensors file whose header of " +
+                             std::to_string(size) + " bytes is in it, got " +
+                             std::to_string(bytes.size()) +
+                             " bytes; is the file truncated?");
+  auto *text = reinterpret_cast<const char *>(bytes.data()) + sizeof(size);
+  nlohmann::json value = nlohmann::json::parse(text, text + size);
+  JsonNode header(value, "header");
+  auto data = bytes.subspan(sizeof(size) + size);
+  header.forEachMember([&](std::string_view name, const JsonNode &node) {
+    if (name != "__metadata__")
+      return readTensor(std::string(name), node, data);
+    node.forEachMember([&](std::string_view alias, const JsonNode &target) {
+      aliases.emplace(alias, target.text());
+    });
+  });
+}
+
+void SafetensorsSource::readTensor(const std::string &name,
+                                   const JsonNode &node,
+                                   std::span<const std::byte> data) {
+  auto dtype = fromSafetensorsName(node.at("dtype").text());
+  if (!dtype)
+    return;
+  constexpr int64_t greatestExtent = int64_t(1) << 40;
+  StoredTensor tensor;
+  tensor.dtype = *dtype;
+  __int128 elements = 1;
+  node.at("shape").forEach([&](const JsonNode &extent) {
+    tensor.shape.push_back(extent.integer(0, greatestExtent));
+    elements *= tensor.shape.back();
+    if (elements > greatestExtent)
+      extent.fail("'" + name + "' has too many elements");
+  });
+  tensor.strides = contiguousStrides(tensor.shape);
+  std::vector<int64_t> range = node.at("data_offsets").integers(0);
+  if (range.size() != 2 || range[0] > range[1])
+    node.at("data_offsets").expected("a begin and an end");
+  if (uint64_t(range[1]) > data.size())
+    node.at("data_offsets")
+        .fail("'" + name + "' ends at byte " + std::to_string(range[1]) +
+              " of " + std::to_string(data.size()) +
+              "; is the file truncated?");
+  if (range[1] - range[0] != int64_t(elements) * int64_t(byteSize(*dtype)))
+    node.at("data_offsets")
+        .expected(std::to_string(int64_t(elements) * byteSize(*dtype)) +
+                  " bytes for " + toString(tensor.shape));
+  tensor.storage = data.subspan(range[0], range[1] - range[0]);
+  tensor.owner = file;
+  tensors.emplace(name, std::move(tensor));
+}
+
+std::optional<StoredTensor> SafetensorsSource::find(const std::string &name) {
+  auto found = tensors.find(name);
+  if (found == tensors.end())
+    if (auto alias = aliases.find(name); alias != aliases.end())
+      found = tensors.find(alias->second);
+  if (found == tensors.end())
+    return std::nullopt;
+  return found->second;
+}
+
+} // namespace
+
+std::unique_ptr<WeightSource> openSafetensors(const std::string &path) {
+  return std::make_unique<SafetensorsSource>(path);
+}
+
+} // namespace fcdp

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a rank ends when something has gone wrong.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fcdp::run {
+
+/// What opens every error line.
+inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
+
+/// Prints an error on one line.
+void printError(const std::string &message);
+
+/// Ends a rank, once: prints the message if this rank is to print it, removes
+/// the temporary files, and leaves without running destructors, which could
+/// wait for ranks that are gone. Thread-safe; later callers never return.
+class FailureExit {
+public:
+  FailureExit(uint32_t rank, std::vector<std::string> temporaryFiles)
+      : rank(rank), temporaryFiles(std::move(temporaryFiles)) {}
+
+  /// An error of this rank's own.
+  [[noreturn]] void own(const std::string &message);
+  /// A message about another rank, "rank 2 (...) stopped: ...", that all
+  /// remaining ranks have; one of them prints it.
+  [[noreturn]] void shared(const std::string &message);
+  /// An error that another rank prints.
+  [[noreturn]] void silent();
+
+private:
+  [[noreturn]] void leave(const std::string *message);
+  bool prints(const std::string &message) const;
+
+  uint32_t rank;
+  std::vector<std::string> temporaryFiles;
+};
+
+} // namespace fcdp::run

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the rows of one input come from.
+#pragma once
+
+#include "step/Manifest.h"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace fcdp::run {
+
+/// Immutable once made, hence thread-safe. Functions throw std::runtime_error
+/// that names file and input.
+class InputSource {
+public:
+  virtual ~InputSource() = default;
+
+  /// None: any number.
+  virtual std::optional<int64_t> rows() const = 0;
+  /// Whether `rows` is a matter of where a longer file is cut.
+  virtual bool isCut() const = 0;
+  /// Writes a row, of the input's shape and type.
+  virtual void read(int64_t row, std::span<std::byte> out) const = 0;
+  /// Looks at all values; throws at the first that the input may not hold.
+  virtual void checkValues() const = 0;
+};
+
+/// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy).
+std::unique_ptr<InputSource> openInput(const std::string &spec,
+                                       const InputSpec &input);
+
+std::unique_ptr<InputSource> openNpy(const std::string &path,
+                                     const InputSpec &input);
+std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
+                                        bool isUnsigned16, int64_t shift,
+                                        const InputSpec &input);
+std::unique_ptr<InputSource>
+makeRandom(uint64_t seed, std::optional<int64_t> limit, const InputSpec &input);
+
+bool isInteger(DType type);
+
+/// "'tokens.bin' for input 'ids'", as messages begin.
+std::string describe(const std::string &file, const InputSpec &input);
+
+/// Throws if the input may not hold `value`.
+void checkValue(int64_t value, int64_t position, const std::string &file,
+                const InputSpec &input);
+
+} // namespace fcdp::run

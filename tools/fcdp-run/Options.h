@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of fcdp-run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp::run {
+
+/// `--input NAME=SPEC`
+struct InputOption {
+  std::string name, spec;
+};
+
+struct Options {
+  std::string step, weights;
+  int64_t steps = 1;
+  std::vector<InputOption> inputs;
+  std::optional<uint32_t> nodes, ranksPerNode;
+  std::string json, paramsOut;
+  std::optional<int> threads;
+  uint64_t seed = 0;
+  std::optional<double> timeout;
+  std::string interface;
+};
+
+/// None if the help was asked for, which is then printed. Throws
+/// std::runtime_error.
+std::optional<Options> parseOptions(int argc, char **argv);
+
+} // namespace fcdp::run

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Rank.h"
+
+#include "Failure.h"
+#include "Inputs.h"
+#include "JsonLog.h"
+#include "Progress.h"
+#include "StepStats.h"
+#include "checkpoint/Shards.h"
+#include "collectives/Job.h"
+#include "cpu/CpuBackend.h"
+#include "step/Step.h"
+#include "step/StepObject.h"
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <stdexcept>
+#include <thread>
+#include <unistd.h>
+
+namespace fcdp::run {
+
+namespace {
+
+constexpr double kJoinSeconds = 60;
+
+int threadsPerRank(const Options &options, const Mesh &mesh) {
+  int cores = std::max(1u, std::thread::hardware_concurrency());
+  return options.threads.value_or(std::max(1, cores / int(mesh.locals)));
+}
+
+std::vector<std::string> temporaryFiles(const Options &options, uint32_t rank) {
+  std::vector<std::string> files;
+  if (rank != 0)
+    return files;
+  for (const std::string &path : {options.json, options.paramsOut})
+    if (!path.empty())
+      files.push_back(temporaryName(path));
+  return files;
+}
+
+JobOptions jobOptions(const Options &options, const Manifest &manifest,
+                      const Launch &launch, FailureExit &failureExit) {
+  JobOptions job;
+  job.mesh = manifest.mesh;
+  job.place = launch.place;
+  job.launcherRank = launch.rank;
+  job.launcherSize = launch.mesh.size();
+  job.host = launch.masterHost;
+  job.port = launch.masterPort;
+  job.servesStore = launch.servesStore;
+  job.restartCount = launch.restartCount;
+  job.interface = options.interface;
+  job.planHash = manifest.hash;
+  job.abi = FCDP_ABI_VERSION;
+  job.joinSeconds = options.timeout.value_or(kJoinSeconds);
+  if (options.timeout)
+    job.collectiveSeconds = *options.timeout;
+  job.onFailure = [&failureExit](const std::string &message) {
+    failureExit.shared(message);
+  };
+  return job;
+}
+
+/// What a rank makes before it meets the others.
+struct Prepared {
+  std::unique_ptr<Inputs> inputs;
+  std::unique_ptr<JsonLog> log;
+};
+
+void checkDirectory(const std::string &path) {
+  std::filesystem::path directory =
+      std::filesystem::absolute(path).parent_path();
+  if (access(directory.c_str(), W_OK) != 0)
+    throw std::runtime_error("--params-out " + path + ": cannot write to " +
+                             directory.string() + ": " + std::strerror(errno));
+}
+
+void prepare(const Options &options, const Manifest &manifest,
+             const Launch &launch, Prepared &prepared) {
+  bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
+  prepared.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
+  if (isFirst && !options.paramsOut.empty())
+    checkDirectory(options.paramsOut);
+  prepared.inputs = std::make_unique<Inputs>(manifest, options.inputs);
+  // Once per node is enough.
+  if (launch.place.local == 0)
+    prepared.inputs->checkValues();
+}
+
+/// One rank, once it has met the others. Used by one thread.
+class Rank {
+public:
+  Rank(const Options &options, const StepObject &object, Job &job,
+       FailureExit &failureExit, Prepared prepared)
+      : options(options), object(object), manifest(object.manifest()), job(job),
+        failureExit(failureExit), progress(job.rank() == 0),
+        inputs(std::move(prepared.inputs)), log(std::move(prepared.log)) {}
+
+  /// `problem` is what went wrong when `prepared` was made. Ends the process
+  /// on errors.
+  void run(const std::string &problem);
+
+private:
+  /// Ends all ranks if any of them has a problem; the first of them prints.
+  void agree(const std::string &problem, const char *what);
+  void makeBackend();
+  void makeStep();
+  void loadWeights();
+  void train();
+  RankStats runStep(int64_t index);
+  void report(int64_t index, const RankStats &own);
+  void save();
+  std::vector<std::byte> gatherShards(size_t bucket);
+  [[noreturn]] void fail(const std::string &message);
+
+  const Options &options;
+  const StepObject &object;
+  const Manifest &manifest;
+  Job &job;
+  FailureExit &failureExit;
+  Progress progress;
+  std::unique_ptr<Inputs> inputs;
+  std::unique_ptr<JsonLog> log;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Step> step;
+  ByteCounters counted;
+  uint64_t allocationsCounted = 0;
+};
+
+void Rank::fail(const std::string &message) {
+  if (backend && backend->failed()) {
+    std::string explained = job.explainFailure(message);
+    if (explained == message)
+      failureExit.own(message);
+    failureExit.shared(explained);
+  }
+  job.publishFailure(message);
+  failureExit.own(message);
+}
+
+void Rank::agree(const std::string &problem, const char *what) {
+  double flag = problem.empty() ? 0 : 1;
+  std::vector<double> flags = job.gather({&flag, 1}, what);
+  auto first = std::find(flags.begin(), flags.end(), 1.0);
+  if (first == flags.end())
+    return;
+  // All have come to the same end, so that nobody waits for anybody.
+  job.finish();
+  if (uint32_t(first - flags.begin()) == job.rank())
+    failureExit.own(problem);
+  failureExit.silent();
+}
+
+void Rank::makeBackend() {
+  CpuBackendOptions backendOptions;
+  backendOptions.deviceBytes = manifest.deviceBytes;
+  backendOptions.numEvents = manifest.numEvents;
+  HostSegmentOptions segment;
+  segment.name = job.segmentName();
+  segment.local = job.place().local;
+  segment.locals = manifest.mesh.locals;
+  segment.bytes = manifest.hostBytes;
+  backendOptions.host = HostSegment(segment);
+  backendOptions.node = &job.transport(Axis::Node);
+  backendOptions.local = &job.transport(Axis::Local);
+  backendOptions.control = &job.control();
+  backend = makeCpuBackend(std::move(backendOptions));
+}
+
+void Rank::makeStep() {
+  makeBackend();
+  step = std::make_unique<Step>(object, *backend,
+                                StepOptions{job.place(), options.seed});
+}
+
+void Rank::loadWeights() {
+  auto source = openWeights(options.weights);
+  loadShards(manifest, job.place(), *source,
+             [&](size_t bucket) { return step->shard(bucket); });
+  loadBuffers(manifest, *source,
+              [&](size_t buffer) { return step->buffer(buffer); });
+}
+
+RankStats Rank::runStep(int64_t index) {
+  auto begin = std::chrono::steady_clock::now();
+  RankStats stats;
+  stats.losses = step->run([&](int64_t microBatch) {
+    for (size_t i = 0; i < inputs->size(); ++i)
+      inputs->read(i, index, microBatch, job.rank(), step->input(i));
+  });
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  ByteCounters now = backend->counters();
+  stats.interBytes = now.interSent - counted.interSent;
+  stats.intraBytes = now.intraSent - counted.intraSent;
+  stats.h2dBytes = now.h2d - counted.h2d;
+  stats.d2hBytes = now.d2h - counted.d2h;
+  stats.controlBytes = now.controlSent - counted.controlSent;
+  counted = now;
+  Step::Memory memory = step->memory();
+  stats.devicePeakBytes = memory.devicePeakBytes;
+  stats.systemAllocations = memory.systemAllocations - allocationsCounted;
+  allocationsCounted = memory.systemAllocations;
+  return stats;
+}
+
+void Rank::report(int64_t index, const RankStats &own) {
+  std::vector<double> packed = own.pack();
+  std::vector<double> all =
+      job.gather(packed, "exchange of the step's figures");
+  if (job.rank() != 0)
+    return;
+  std::vector<RankStats> ranks;
+  for (size_t i = 0; i < all.size(); i += packed.size())
+    ranks.push_back(
+        RankStats::unpack(std::span(all).subspan(i, packed.size())));
+  StepStats stats = combine(manifest.mesh, ranks);
+  stats.step = index + 1;
+  stats.hostCacheBytes = manifest.hostBytes;
+  progress.clear();
+  std::cout << toLine(stats) << std::endl;
+  log->write(toJson(stats));
+}
+
+void Rank::train() {
+  progress.show("filling caches");
+  step->init();
+  for (int64_t index = 0; index < options.steps; ++index)
+    report(index, runStep(index));
+}
+
+std::vector<std::byte> Rank::gatherShards(size_t bucket) {
+  std::span<std::byte> own = step->shard(bucket);
+  const char *what = "gather of the parameters for --params-out";
+  Transport &control = job.control();
+  if (job.rank() != 0) {
+    Send send{0, own.data(), own.size()};
+    control.exchange({&send, 1}, {}, what);
+    return {};
+  }
+  std::vector<std::byte> all(own.size() * manifest.mesh.size());
+  std::copy(own.begin(), own.end(), all.begin());
+  std::vector<Recv> recvs;
+  for (uint32_t rank = 1; rank < manifest.mesh.size(); ++rank)
+    recvs.push_back({rank, all.data() + rank * own.size(), own.size()});
+  control.exchange({}, recvs, what);
+  return all;
+}
+
+void Rank::save() {
+  if (options.paramsOut.empty())
+    return;
+  progress.show("writing " + options.paramsOut);
+  saveParameters(
+      manifest, options.paramsOut, job.rank() == 0,
+      [&](size_t bucket) { return gatherShards(bucket); },
+      [&](size_t buffer) { return step->buffer(buffer); });
+}
+
+/// Runs `work` and returns what went wrong, or nothing.
+template <typename Work>
+std::string problemOf(Work work) {
+  try {
+    work();
+    return "";
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
+void Rank::run(const std::string &problem) {
+  try {
+    agree(problem, "check of the inputs");
+    agree(problemOf([&] { makeStep(); }), "set-up of the step");
+    progress.show("loading " + options.weights);
+    agree(problemOf([&] { loadWeights(); }), "load of the weights");
+    train();
+    save();
+    log->finish();
+    progress.clear();
+    step.reset();
+    job.barrier("end of the run");
+    backend.reset();
+    job.finish();
+  } catch (const std::exception &error) {
+    fail(error.what());
+  }
+}
+
+} // namespace
+
+std::string meshMismatch(const Mesh &compiled, const Mesh &started,
+                         const std::string &launcher) {
+  if (compiled.nodes == started.nodes && compiled.locals == started.locals)
+    return "";
+  auto spell = [](const Mesh &mesh) {
+    return std::to_string(mesh.nodes) + (mesh.nodes == 1 ? " node" : " nodes") +
+           " x " + std::to_string(mesh.locals) +
+           (mesh.locals == 1 ? " rank" : " ranks");
+  };
+  return "the step was compiled for " + spell(compiled) + ", but " + launcher +
+         " starts " + spell(started) +
+         "; start as many, or compile it for these";
+}
+
+void runRank(const Options &options, const StepObject &object,
+             const Launch &launch) {
+  const Manifest &manifest = object.manifest();
+  at::set_num_threads(threadsPerRank(options, manifest.mesh));
+  Prepared prepared;
+  std::string problem =
+      problemOf([&] { prepare(options, manifest, launch, prepared); });
+  uint32_t rank = worldRank(manifest.mesh, launch.place);
+  FailureExit failureExit(rank, temporaryFiles(options, rank));
+  std::unique_ptr<Job> job =
+      joinJob(jobOptions(options, manifest, launch, failureExit));
+  Rank(options, object, *job, failureExit, std::move(prepared)).run(problem);
+}
+
+} // namespace fcdp::run

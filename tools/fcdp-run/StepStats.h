@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one step did, over all ranks.
+#pragma once
+
+#include "core/Mesh.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fcdp::run {
+
+/// One rank's part. Byte counts are of this step alone.
+struct RankStats {
+  std::vector<double> losses; ///< one per micro-batch
+  double seconds = 0;
+  double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
+  double controlBytes = 0;
+  double devicePeakBytes = 0;
+  double systemAllocations = 0;
+
+  /// As numbers that ranks exchange; `unpack` undoes it.
+  std::vector<double> pack() const;
+  static RankStats unpack(std::span<const double> values);
+};
+
+struct StepStats {
+  int64_t step = 0; ///< from 1
+  double loss = 0;
+  double seconds = 0; ///< of the slowest rank
+  /// Per node: summed over its ranks, the greatest over nodes.
+  double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
+  double controlBytes = 0;
+  double hostCacheBytes = 0;    ///< per node
+  double devicePeakBytes = 0;   ///< the greatest over ranks
+  double systemAllocations = 0; ///< over all ranks
+};
+
+/// `ranks` are in the order of world ranks. The loss is the mean over ranks
+/// and micro-batches, summed over micro-batches, locals and nodes in order.
+StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
+
+/// The line for people, and the JSON object.
+std::string toLine(const StepStats &stats);
+std::string toJson(const StepStats &stats);
+
+} // namespace fcdp::run

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fcdp-run: runs a compiled training step, as one rank of a job or as the
+// launcher of all of them.
+#include "Failure.h"
+#include "JsonLog.h"
+#include "Launch.h"
+#include "Options.h"
+#include "Rank.h"
+#include "Spawn.h"
+#include "step/StepObject.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+using namespace fcdp;
+using namespace fcdp::run;
+
+namespace {
+
+/// The mesh of ranks that this process is to start by itself.
+Mesh ownMesh(const Options &options, const Mesh &compiled) {
+  Mesh mesh = compiled;
+  if (options.nodes)
+    mesh.nodes = *options.nodes;
+  if (options.ranksPerNode)
+    mesh.locals = *options.ranksPerNode;
+  return mesh;
+}
+
+void checkMesh(const Mesh &compiled, const Mesh &started,
+               const std::string &launcher) {
+  std::string problem = meshMismatch(compiled, started, launcher);
+  if (!problem.empty())
+    throw std::runtime_error(problem);
+}
+
+/// The only rank of a job, in this process.
+Launch onlyRank() {
+  Launch launch;
+  launch.launcher = "fcdp-run";
+  launch.masterHost = "127.0.0.1";
+  launch.servesStore = true;
+  return launch;
+}
+
+int spawn(const Options &options, const Mesh &mesh, char **argv) {
+  std::vector<std::string> temporaryFiles;
+  for (const std::string &path : {options.json, options.paramsOut})
+    if (!path.empty())
+      temporaryFiles.push_back(temporaryName(path));
+  // All ranks are on this machine, whatever the number of nodes.
+  int cores = std::max(1u, std::thread::hardware_concurrency());
+  int threads = options.threads.value_or(std::max(1, cores / int(mesh.size())));
+  return spawnRanks(mesh, threads, argv, temporaryFiles);
+}
+
+int start(const Options &options, const std::optional<Launch> &launch,
+          char **argv) {
+  StepObject object(options.step);
+  const Mesh &compiled = object.manifest().mesh;
+  Mesh asked = ownMesh(options, compiled);
+  if (launch) {
+    checkMesh(compiled, launch->mesh, launch->launcher);
+    checkMesh(asked, launch->mesh, launch->launcher);
+    runRank(options, object, *launch);
+    return EXIT_SUCCESS;
+  }
+  checkMesh(compiled, asked, "fcdp-run");
+  if (asked.size() > 1)
+    return spawn(options, asked, argv);
+  runRank(options, object, onlyRank());
+  return EXIT_SUCCESS;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::optional<Launch> launch;
+  try {
+    std::optional<Options> options = parseOptions(argc, argv);
+    if (!options)
+      return EXIT_SUCCESS;
+    launch = detectLaunch(processEnvironment,
+                          options->nodes || options->ranksPerNode);
+    return start(*options, launch, argv);
+  } catch (const std::exception &error) {
+    // What goes wrong before the ranks have met goes wrong on all of a node.
+    if (!launch || launch->place.local == 0)
+      printError(error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -83,8 +83,9 @@ private:
   OpAsmParser &parser;
   SmallVectorImpl<UnresolvedOperand> &operands;
 };
+} // namespace
 
-void printLiteral(OpAsmPrinter &printer, Attribute attr) {
+static void printLiteral(OpAsmPrinter &printer, Attribute attr) {
   // i64 and f64 are what a bare number parses to. A number that is not finite
   // prints as bits, which need their type.
   auto number = dyn_cast<FloatAttr>(attr);
@@ -96,7 +97,6 @@ void printLiteral(OpAsmPrinter &printer, Attribute attr) {
   else
     printer.printAttribute(attr);
 }
-} // namespace
 
 namespace fcdp::aten {
 

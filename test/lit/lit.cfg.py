@@ -16,6 +16,9 @@ config.test_exec_root = os.path.join(config.fcdp_obj_root, "test", "lit")
 
 # A variable that is not global ends at the next CHECK-LABEL.
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope"
+# LLVM's allocator poisons memory in our code and not in libMLIR, which a
+# sanitized build would report.
+config.environment.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")
 
 for directory in (config.llvm_tools_dir, config.fcdp_tools_dir):
     llvm_config.with_environment("PATH", directory, append_path=True)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns training-step archives into MLIR:
-//   fcdp-translate --import-pt2 step.pt2 -o step.mlir
+// Turns training-step archives into MLIR.
 
+#include "TestReadPt2.h"
 #include "fcdp/Import/Pt2.h"
 
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
@@ -11,7 +11,11 @@
 
 int main(int argc, char **argv) {
   fcdp::registerImportPt2Translation();
-  return mlir::failed(mlir::mlirTranslateMain(argc, argv, "fcdp importer"))
+  fcdp::registerTestReadPt2Translation();
+  return mlir::failed(mlir::mlirTranslateMain(
+             argc, argv,
+             "fcdp importer\n\n"
+             "Example: fcdp-translate --import-pt2 step.pt2 -o step.mlir"))
              ? EXIT_FAILURE
              : EXIT_SUCCESS;
 }

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/FailureMonitor.h"
+#include "collectives/PeerWatch.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <pthread.h>
 
 namespace fcdp {
 namespace {
-
-// The first character of a rank's status.
-constexpr char alive = 'a';  ///< then a counter
-constexpr char done = 'd';   ///< needs the others no more
-constexpr char failed = 'f'; ///< then its message
-constexpr char ended = 'x';  ///< then the verdict on another rank
 
 /// Within this many heartbeats every other rank has read the store.
 constexpr double readBeats = 2.5;
@@ -22,169 +19,138 @@ std::string statusKey(uint32_t rank) {
   return "status/" + std::to_string(rank);
 }
 
-std::chrono::steady_clock::duration toDuration(double seconds) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(seconds));
+void sleepFor(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 } // namespace
 
 void publishAlive(KeyValueStore &store, uint32_t rank) {
-  store.set(statusKey(rank), std::string(1, alive) + "0");
+  store.set(statusKey(rank), std::string(1, status::alive) + "0");
 }
 
-FailureMonitor::FailureMonitor(KeyValueStore &store,
-                               FailureMonitorOptions givenOptions)
-    : store(store), options(std::move(givenOptions)),
-      peers(options.mesh.size()), lastLook(Clock::now()) {
+/// What the threads share. Only the looker touches the store.
+class FailureMonitor::State {
+public:
+  State(std::shared_ptr<KeyValueStore> store, FailureMonitorOptions options);
+
+  void runLooker();
+  void runWatchdog();
+
+  /// Has the looker write this rank's last status; waits until it has.
+  void publish(const std::string &status);
+  bool stopAndSeeWhetherLookerEnds();
+
+  const FailureMonitorOptions options;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::string> verdict;
+  bool claimed = false; ///< whoever reports the verdict has been found
+  bool finishing = false, allDone = false, stopping = false;
+
+private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void waitFor(Lock &lock, double seconds, const std::function<bool()> &done) {
+    changed.wait_for(lock, std::chrono::duration<double>(seconds), done);
+  }
+  std::string statusToWrite();
+  std::optional<std::string> look();
+  void leaveVerdict(const std::string &found);
+  void conclude(const std::string &found);
+
+  const std::shared_ptr<KeyValueStore> store;
+  PeerWatch peers; // of the looker alone
+  std::vector<std::string> keys;
+  uint64_t beats = 0;
+  std::optional<std::string> finalStatus;
+  bool finalStatusWritten = false;
+  uint64_t looks = 0;
+  bool looking = false, lookerStuck = false, lookerEnded = false;
+};
+
+FailureMonitor::State::State(std::shared_ptr<KeyValueStore> store,
+                             FailureMonitorOptions givenOptions)
+    : options(std::move(givenOptions)), store(std::move(store)),
+      peers(options.mesh, options.rank, options.heartbeatSeconds,
+            options.limitSeconds) {
   for (uint32_t rank = 0; rank < options.mesh.size(); ++rank)
     keys.push_back(statusKey(rank));
-  for (Peer &peer : peers)
-    peer.lastChange = lastLook;
-  thread = std::thread([this] { run(); });
-  pthread_setname_np(thread.native_handle(), "fcdp-monitor");
 }
 
-FailureMonitor::~FailureMonitor() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    stopping = true;
-  }
+std::string FailureMonitor::State::statusToWrite() {
+  Lock lock(mutex);
+  ++looks;
+  looking = true;
+  return finalStatus ? *finalStatus : status::alive + std::to_string(++beats);
+}
+
+std::optional<std::string> FailureMonitor::State::look() {
+  std::string own = statusToWrite();
+  store->set(keys[options.rank], own);
+  std::vector<std::string> statuses = store->getMany(keys);
+  std::optional<std::string> found = peers.judge(statuses);
+  Lock lock(mutex);
+  looking = false;
+  allDone = peers.everyoneIsDone();
+  // Setting is not answered: only the reading back shows that it arrived.
+  finalStatusWritten = finalStatus && statuses[options.rank] == *finalStatus;
   changed.notify_all();
-  thread.join();
+  return found;
 }
 
-void FailureMonitor::beat() {
-  std::lock_guard<std::mutex> lock(statusMutex);
-  if (!statusIsFinal)
-    store.set(keys[options.rank], alive + std::to_string(++beats));
-}
-
-bool FailureMonitor::setFinalStatus(const std::string &status) {
-  std::lock_guard<std::mutex> lock(statusMutex);
-  if (statusIsFinal)
-    return false;
-  statusIsFinal = true;
+void FailureMonitor::State::runLooker() {
+  std::optional<std::string> found;
   try {
-    store.set(keys[options.rank], status);
-    // Setting is not answered: only the reading back shows that it arrived.
-    return store.getMany({keys[options.rank]})[0] == status;
-  } catch (const StoreError &) {
-    return false; // nobody is left to be told
-  }
-}
-
-void FailureMonitor::sleep(double seconds) {
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait_for(lock, toDuration(seconds),
-                   [this] { return stopping || finishing; });
-}
-
-void FailureMonitor::run() {
-  for (;;) {
-    std::optional<std::string> found;
-    bool storeLost = false;
-    try {
-      beat();
-      found = judge(store.getMany(keys));
-    } catch (const StoreError &error) {
-      storeLost = true;
-      found = options.storeOwner + " is gone: " + error.what();
-      std::string silent =
-          describeSilent(toDuration(2 * options.heartbeatSeconds));
-      if (!silent.empty())
-        *found += "; before that, " + silent;
-    }
-    bool pollFast;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (stopping || allDone)
-        return;
-      pollFast = finishing;
+    for (;;) {
+      found = look();
+      Lock lock(mutex);
+      if (stopping || allDone || found)
+        break;
+      waitFor(lock, finishing ? finishPollSeconds : options.heartbeatSeconds,
+              [&] { return stopping || (finalStatus && !finalStatusWritten); });
     }
     if (found)
-      return conclude(*found, storeLost);
-    if (!pollFast)
-      sleep(options.heartbeatSeconds);
-    else
-      std::this_thread::sleep_for(toDuration(finishPollSeconds));
+      leaveVerdict(*found);
+  } catch (const StoreError &error) {
+    found = options.storeOwner + " is gone: " + error.what();
+    std::string silent = peers.describeSilent(2 * options.heartbeatSeconds);
+    if (!silent.empty())
+      *found += "; before that, " + silent;
   }
+  if (found)
+    conclude(*found);
+  Lock lock(mutex);
+  looking = false;
+  lookerEnded = true;
+  changed.notify_all();
 }
 
-void FailureMonitor::forgiveOwnPause(Clock::time_point now) {
-  // After a pause of its own (a busy machine, a debugger, a slow store) this
-  // rank knows nothing about that time, so it counts against nobody.
-  Clock::duration gap = now - lastLook;
-  lastLook = now;
-  if (gap > toDuration(2 * options.heartbeatSeconds))
-    for (Peer &peer : peers)
-      peer.lastChange += gap;
-}
-
-std::optional<std::string>
-FailureMonitor::judge(const std::vector<std::string> &statuses) {
-  Clock::time_point now = Clock::now();
-  forgiveOwnPause(now);
-  std::optional<std::string> ownWords, others;
-  bool everyoneDone = true, someoneSilent = false;
-  for (uint32_t rank = 0; rank < peers.size(); ++rank) {
-    Peer &peer = peers[rank];
-    if (statuses[rank] != peer.status)
-      peer = {statuses[rank], now};
-    char state = peer.status.empty() ? alive : peer.status[0];
-    everyoneDone &= state == done;
-    if (rank == options.rank)
-      continue;
-    if (state == failed && !ownWords)
-      ownWords = describeRank(options.mesh, rank) +
-                 " failed: " + peer.status.substr(1);
-    if (state == ended && !others)
-      others = peer.status.substr(1);
-    someoneSilent |= state == alive &&
-                     now - peer.lastChange > toDuration(options.limitSeconds);
-  }
-  if (everyoneDone) {
-    std::lock_guard<std::mutex> lock(mutex);
-    allDone = true;
-    changed.notify_all();
-  }
-  if (ownWords)
-    return ownWords;
-  if (others)
-    return others;
-  if (!someoneSilent)
-    return std::nullopt;
-  // Ranks that died together pass the limit up to two heartbeats apart.
-  return describeSilent(
-      toDuration(options.limitSeconds - 2 * options.heartbeatSeconds));
-}
-
-std::string FailureMonitor::describeSilent(Clock::duration longerThan) const {
-  std::string text;
-  Clock::time_point now = Clock::now();
-  for (uint32_t rank = 0; rank < peers.size(); ++rank) {
-    const Peer &peer = peers[rank];
-    Clock::duration silence = now - peer.lastChange;
-    bool isAlive = !peer.status.empty() && peer.status[0] == alive;
-    if (rank == options.rank || !isAlive || silence <= longerThan)
-      continue;
-    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silence);
-    text += (text.empty() ? "" : "; ") + describeRank(options.mesh, rank) +
-            " stopped: no heartbeat for " + std::to_string(seconds.count()) +
-            " s";
-  }
-  return text;
-}
-
-void FailureMonitor::conclude(const std::string &found, bool storeLost) {
+void FailureMonitor::State::leaveVerdict(const std::string &found) {
   // This rank ends now. Slower ones would blame it next, so it leaves the
   // verdict behind, and the store's holder leaves them the time to read it.
-  if (!storeLost && setFinalStatus(ended + found) && options.holdsStore)
-    std::this_thread::sleep_for(
-        toDuration(readBeats * options.heartbeatSeconds));
+  {
+    Lock lock(mutex);
+    if (finalStatus)
+      return;
+    finalStatus = status::ended + found;
+  }
+  store->set(keys[options.rank], statusToWrite());
+  store->getMany({keys[options.rank]});
+  {
+    Lock lock(mutex);
+    looking = false;
+  }
+  if (options.holdsStore)
+    sleepFor(readBeats * options.heartbeatSeconds);
+}
+
+void FailureMonitor::State::conclude(const std::string &found) {
   bool report;
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
+    if (verdict)
+      return;
     verdict = found;
     report = !claimed && !stopping;
     claimed = true;
@@ -194,36 +160,105 @@ void FailureMonitor::conclude(const std::string &found, bool storeLost) {
     options.onFailure(found);
 }
 
+void FailureMonitor::State::runWatchdog() {
+  // Counts own ticks instead of time, which also passes while this process is
+  // stopped.
+  uint64_t lastLook = 0;
+  double silentSeconds = 0;
+  Lock lock(mutex);
+  while (!lookerEnded) {
+    waitFor(lock, options.heartbeatSeconds, [this] { return lookerEnded; });
+    if (!looking || looks != lastLook)
+      silentSeconds = 0;
+    else
+      silentSeconds += options.heartbeatSeconds;
+    lastLook = looks;
+    if (silentSeconds < options.limitSeconds)
+      continue;
+    lookerStuck = true;
+    lock.unlock();
+    conclude(options.storeOwner + " has not answered for " +
+             std::to_string(int(silentSeconds)) + " s");
+    changed.notify_all();
+    return;
+  }
+}
+
+void FailureMonitor::State::publish(const std::string &status) {
+  Lock lock(mutex);
+  if (finalStatus)
+    return;
+  finalStatus = status;
+  changed.notify_all();
+  changed.wait(lock, [this] {
+    return finalStatusWritten || lookerEnded || lookerStuck;
+  });
+}
+
+bool FailureMonitor::State::stopAndSeeWhetherLookerEnds() {
+  Lock lock(mutex);
+  stopping = true;
+  changed.notify_all();
+  changed.wait(lock, [this] { return lookerEnded || lookerStuck; });
+  return lookerEnded;
+}
+
+FailureMonitor::FailureMonitor(std::shared_ptr<KeyValueStore> store,
+                               FailureMonitorOptions options)
+    : state(std::make_shared<State>(std::move(store), std::move(options))) {
+  looker = std::thread([state = state] { state->runLooker(); });
+  watchdog = std::thread([state = state] { state->runWatchdog(); });
+  pthread_setname_np(looker.native_handle(), "fcdp-monitor");
+  pthread_setname_np(watchdog.native_handle(), "fcdp-watchdog");
+}
+
+FailureMonitor::~FailureMonitor() {
+  if (state->stopAndSeeWhetherLookerEnds())
+    looker.join();
+  else
+    looker.detach();
+  watchdog.join();
+}
+
 void FailureMonitor::publishFailure(const std::string &message) {
   {
-    std::lock_guard<std::mutex> lock(mutex);
-    claimed = true;
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->claimed = true;
   }
-  if (setFinalStatus(failed + message) && options.holdsStore)
-    std::this_thread::sleep_for(
-        toDuration(readBeats * options.heartbeatSeconds));
+  state->publish(status::failed + message);
+  if (state->options.holdsStore)
+    sleepFor(readBeats * state->options.heartbeatSeconds);
 }
 
 std::optional<std::string> FailureMonitor::findCause(double seconds) {
-  std::unique_lock<std::mutex> lock(mutex);
-  claimed = true;
-  changed.wait_for(lock, toDuration(seconds),
-                   [this] { return verdict.has_value(); });
-  return verdict;
+  std::unique_lock<std::mutex> lock(state->mutex);
+  state->claimed = true;
+  state->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                          [this] { return state->verdict.has_value(); });
+  return state->verdict;
 }
 
 void FailureMonitor::finish() {
-  setFinalStatus(std::string(1, done));
-  std::unique_lock<std::mutex> lock(mutex);
-  finishing = true;
-  changed.notify_all();
-  if (options.holdsStore)
-    changed.wait(lock, [this] { return allDone || verdict; });
-  if (verdict && !allDone)
-    throw std::runtime_error(*verdict);
+  {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->finishing = true;
+  }
+  state->publish(std::string(1, status::done));
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (state->options.holdsStore)
+    state->changed.wait(lock,
+                        [this] { return state->allDone || state->verdict; });
+  if (state->verdict && !state->allDone)
+    throw std::runtime_error(*state->verdict);
   // Done is done: the end of the others is no failure any more.
-  stopping = true;
-  changed.notify_all();
+  state->stopping = true;
+  state->changed.notify_all();
 }
+
+double FailureMonitor::heartbeat() const {
+  return state->options.heartbeatSeconds;
+}
+
+double FailureMonitor::limit() const { return state->options.limitSeconds; }
 
 } // namespace fcdp

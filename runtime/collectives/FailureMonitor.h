@@ -8,10 +8,8 @@
 #include "collectives/KeyValueStore.h"
 #include "core/Mesh.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -34,12 +32,13 @@ struct FailureMonitorOptions {
 /// The status that a rank must have set before any monitor starts.
 void publishAlive(KeyValueStore &store, uint32_t rank);
 
-/// Thread-safe.
+/// Two threads: one looks at the store, one watches whether it still gets
+/// answers. Where the store's host falls silent, a look may never end; then
+/// its thread is left behind with its share of the store. Thread-safe.
 class FailureMonitor {
 public:
-  /// Starts the thread. `store` must outlive the monitor and answer within a
-  /// few seconds or throw.
-  FailureMonitor(KeyValueStore &store, FailureMonitorOptions options);
+  FailureMonitor(std::shared_ptr<KeyValueStore> store,
+                 FailureMonitorOptions options);
   ~FailureMonitor();
 
   /// Tells the others that this rank has failed by itself.
@@ -50,42 +49,14 @@ public:
   /// ranks are. Throws std::runtime_error if one fails before.
   void finish();
 
-  double heartbeat() const { return options.heartbeatSeconds; }
-  double limit() const { return options.limitSeconds; }
+  double heartbeat() const;
+  double limit() const;
 
 private:
-  using Clock = std::chrono::steady_clock;
-  struct Peer {
-    std::string status;
-    Clock::time_point lastChange;
-  };
+  class State;
 
-  void run();
-  void beat();
-  bool setFinalStatus(const std::string &status);
-  std::optional<std::string> judge(const std::vector<std::string> &statuses);
-  std::string describeSilent(Clock::duration longerThan) const;
-  void forgiveOwnPause(Clock::time_point now);
-  void conclude(const std::string &verdict, bool storeLost);
-  void sleep(double seconds);
-
-  KeyValueStore &store;
-  const FailureMonitorOptions options;
-  std::vector<std::string> keys;
-
-  // Of the monitor's thread alone.
-  std::vector<Peer> peers;
-  Clock::time_point lastLook;
-  uint64_t beats = 0;
-
-  std::mutex statusMutex; ///< orders what this rank writes to its key
-  bool statusIsFinal = false;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<std::string> verdict;
-  bool stopping = false, finishing = false, allDone = false, claimed = false;
-  std::thread thread;
+  std::shared_ptr<State> state;
+  std::thread looker, watchdog;
 };
 
 } // namespace fcdp

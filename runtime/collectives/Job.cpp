@@ -78,7 +78,6 @@ private:
   // In the order of making; unmade the other way round, so that the monitor
   // watches until the groups have gone, and the store's server goes last.
   std::unique_ptr<TcpStore> store;
-  std::unique_ptr<TcpStore> monitorStore;
   std::unique_ptr<FailureMonitor> monitor;
   std::unique_ptr<Transport> nodeGroup, localGroup, controlGroup;
 };
@@ -147,8 +146,8 @@ void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
   own.serves = false;
   own.port = store->port();
   own.operationSeconds = monitorOperationSeconds;
-  monitorStore = std::make_unique<TcpStore>(own);
-  monitor = std::make_unique<FailureMonitor>(*monitorStore, std::move(watch));
+  monitor = std::make_unique<FailureMonitor>(std::make_shared<TcpStore>(own),
+                                             std::move(watch));
 }
 
 std::unique_ptr<Transport> GlooJob::connect(const char *name,

@@ -10,11 +10,12 @@
 
 namespace fcdp {
 
-/// A store in this process, which can be lost. Thread-safe.
+/// A store in this process, which can be lost or fall silent. Thread-safe.
 class MemoryStore final : public KeyValueStore {
 public:
   void set(const std::string &key, const std::string &value) override {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return !silent; });
     check();
     values[key] = value;
     changed.notify_all();
@@ -29,13 +30,15 @@ public:
     return values[key];
   }
   bool has(const std::string &key) override {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return !silent; });
     check();
     return values.count(key);
   }
   std::vector<std::string>
   getMany(const std::vector<std::string> &keys) override {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return !silent; });
     check();
     std::vector<std::string> found;
     for (const std::string &key : keys)
@@ -45,6 +48,12 @@ public:
   void lose() {
     std::lock_guard<std::mutex> lock(mutex);
     lost = true;
+    changed.notify_all();
+  }
+  /// Operations do not end while it is silent.
+  void silence(bool on) {
+    std::lock_guard<std::mutex> lock(mutex);
+    silent = on;
     changed.notify_all();
   }
 
@@ -57,7 +66,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::string> values;
-  bool lost = false;
+  bool lost = false, silent = false;
 };
 
 } // namespace fcdp

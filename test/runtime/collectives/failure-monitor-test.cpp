@@ -30,7 +30,7 @@ struct Rank {
       changed.notify_all();
     };
   }
-  void start(KeyValueStore &store) {
+  void start(const std::shared_ptr<KeyValueStore> &store) {
     monitor = std::make_unique<FailureMonitor>(store, options);
   }
   std::string waitForMessage(double seconds = 5) {
@@ -50,13 +50,13 @@ struct Rank {
 struct FailureMonitorTest : testing::Test {
   FailureMonitorTest() {
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
-      ranks.push_back(std::make_unique<Rank>(store, rank));
+      ranks.push_back(std::make_unique<Rank>(*store, rank));
     for (auto &rank : ranks)
       rank->start(store);
   }
   void kill(uint32_t rank) { ranks[rank]->monitor.reset(); }
 
-  MemoryStore store;
+  std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
@@ -105,12 +105,27 @@ TEST_F(FailureMonitorTest, FindsNoCauseWhereAllAreAlive) {
 }
 
 TEST_F(FailureMonitorTest, NamesTheHolderOfALostStore) {
-  store.lose();
+  store->lose();
   EXPECT_EQ(ranks[1]->waitForMessage().rfind(
                 "rank 0 (node 0, local 0), which holds the store at h:1, is "
                 "gone: connection reset",
                 0),
             0u);
+}
+
+// A silent link: an operation on the store does not end. The monitor's thread
+// then stays behind; nothing else may.
+TEST_F(FailureMonitorTest, NamesTheHolderOfASilentStore) {
+  store->silence(true);
+  EXPECT_EQ(ranks[1]->waitForMessage().rfind(
+                "rank 0 (node 0, local 0), which holds the store at h:1, has "
+                "not answered for",
+                0),
+            0u);
+  EXPECT_EQ(ranks[2]->monitor->findCause(5)->rfind("rank 0", 0), 0u);
+  ranks[3]->monitor->publishFailure("own");
+  ranks.clear();
+  store->silence(false); // lets the threads go
 }
 
 TEST_F(FailureMonitorTest, ARankThatIsDoneIsNotMissed) {
@@ -131,7 +146,7 @@ TEST_F(FailureMonitorTest, TheHolderStaysUntilAllAreDone) {
   EXPECT_FALSE(returned);
   ranks[3]->monitor->finish();
   holder.join();
-  store.lose(); // as its process ends
+  store->lose(); // as its process ends
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   for (auto &rank : ranks)
     EXPECT_EQ(rank->waitForMessage(0), "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Passes.h"
+#include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -23,6 +23,8 @@ public:
 
 void DecidePass::runOnOperation() {
   ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
   auto residency = llvm::StringSwitch<std::optional<Residency>>(strategy)
                        .Case("zero3", Residency::drop)
                        .Case("fcdp", Residency::host)
@@ -32,8 +34,12 @@ void DecidePass::runOnOperation() {
         << strategy << "'; expected 'zero3' or 'fcdp'";
     return signalPassFailure();
   }
-  for (auto bucket : module.getOps<BucketOp>())
+  bool decided = !module->hasAttr(kStrategyAttr);
+  for (auto bucket : module.getOps<BucketOp>()) {
+    decided |= !bucket.getResidency();
     if (!bucket.getResidency())
       bucket.setResidency(*residency);
-  module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+  }
+  if (decided)
+    module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
 }

@@ -53,8 +53,10 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
                             "micro-batch, got ")
            << nodes << ", " << ranksPerNode << " and " << microBatches;
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-  if (!step || !step.getBody().hasOneBlock())
-    return module.emitError("expected a function @step of one block");
+  if (!step || !step.getBody().hasOneBlock() ||
+      step.getFunctionType() != FunctionType::get(&getContext(), {}, {}))
+    return module.emitError(
+        "expected a function @step of one block, without arguments or results");
   return step;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Passes.h"
+#include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -75,10 +75,12 @@ static void splitReduction(ReduceScatterOp reduce, MeshOp mesh) {
 
 void TwoLevelPass::runOnOperation() {
   ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
   MeshOp mesh = getMesh(module);
-  if (!mesh || module.getOps<BucketOp>().empty() !=
-                   module.getOps<ParameterOp>().empty()) {
-    module.emitError("expected buckets on a mesh; run --fcdp-bucket first");
+  if (module.getOps<BucketOp>().empty() !=
+      module.getOps<ParameterOp>().empty()) {
+    module.emitError("expected buckets; run --fcdp-bucket first");
     return signalPassFailure();
   }
   for (auto function : module.getOps<func::FuncOp>()) {

@@ -2,7 +2,7 @@
 //
 // The verifier passes of the four phases.
 
-#include "fcdp/Transforms/Passes.h"
+#include "VerifyPhase.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -21,8 +21,8 @@ using namespace fcdp;
 template <template <typename> class InPhase>
 static LogicalResult verifyOps(ModuleOp module, Phase phase) {
   if (getPhase(module) != phase)
-    return module.emitError("expected '")
-           << kPhaseAttr << "' to be '" << stringifyPhase(phase) << "'";
+    return module.emitError("expected a module in phase '")
+           << stringifyPhase(phase) << "'";
   WalkResult result = module.walk([&](Operation *op) {
     bool legal =
         isa<ModuleOp, func::FuncOp, func::ReturnOp, aten::CallOp>(op) ||
@@ -94,6 +94,36 @@ static LogicalResult verifyFamily(ModuleOp module) {
   return success();
 }
 
+/// Checks that each bucket has the states that every step uses.
+static LogicalResult verifyStates(ModuleOp module) {
+  llvm::DenseSet<std::pair<StringAttr, StateRole>> states;
+  for (auto state : module.getOps<StateOp>())
+    states.insert({state.getBucketAttr().getAttr(), state.getRole()});
+  for (auto bucket : module.getOps<BucketOp>()) {
+    auto has = [&](StateRole role) {
+      return states.contains({bucket.getSymNameAttr(), role});
+    };
+    if (!has(StateRole::shard))
+      return bucket.emitOpError("expected a state 'shard' of it");
+    if (bucket.getTrainable() && !has(StateRole::grad))
+      return bucket.emitOpError("expected a state 'grad' of it");
+  }
+  return success();
+}
+
+/// Checks that the first micro-batch starts each sum and others add to it.
+static LogicalResult verifyModes(func::FuncOp function) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  bool starts = role == Role::only_microbatch || role == Role::first_microbatch;
+  Accumulate expected = starts ? Accumulate::overwrite : Accumulate::add;
+  for (auto accumulate : function.getOps<AccumulateOp>())
+    if (accumulate.getMode() != expected)
+      return accumulate.emitOpError("expected '")
+             << stringifyAccumulate(expected) << "' in @"
+             << function.getSymName();
+  return success();
+}
+
 /// Checks that `function` has one `OpTy` for each target that is trained.
 template <typename OpTy>
 static LogicalResult verifyOnePerTarget(func::FuncOp function,
@@ -122,16 +152,26 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// What holds from the sharded phase on.
-static LogicalResult verifySteps(ModuleOp module) {
+LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
+  if (getPhase(module) != phase)
+    return module.emitError("expected a module in phase '")
+           << stringifyPhase(phase) << "'";
   if (!getMesh(module))
     return module.emitError("expected a mesh");
   if (failed(verifyFamily(module)))
     return failure();
+  return verifyStates(module);
+}
+
+/// What holds from the sharded phase on.
+static LogicalResult verifySteps(ModuleOp module) {
+  if (failed(requirePhase(module, *getPhase(module))))
+    return failure();
   SmallVector<StringAttr> trained = findTrained(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (isMicrobatch(function) &&
-        failed(verifyOnePerTarget<AccumulateOp>(function, trained, "gradient")))
+    if (isMicrobatch(function) && (failed(verifyOnePerTarget<AccumulateOp>(
+                                       function, trained, "gradient")) ||
+                                   failed(verifyModes(function))))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
         failed(verifyOnePerTarget<ShardUpdateOp>(function, trained, "update")))
@@ -150,9 +190,9 @@ static LogicalResult verifySharded(ModuleOp module) {
 // Scheduled
 //===----------------------------------------------------------------------===//
 
-static bool isBuffered(Operation *op) {
-  return isa<AllGatherOp, CacheLoadOp, CastShardOp, PackOp, ReduceScatterOp>(
-      op);
+bool fcdp::isBuffered(Operation *op) {
+  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+                         ReduceScatterOp>(op);
 }
 
 template <typename OpTy>
@@ -165,16 +205,20 @@ static LogicalResult verifyOneAxis(OpTy op) {
                         "--fcdp-bucket and --fcdp-two-level first");
 }
 
-static LogicalResult verifyStreams(Operation *op) {
-  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
-    return success();
-  if (!op->hasAttr("stream"))
-    return op->emitOpError("expected a stream");
+LogicalResult fcdp::verifyOneLevel(Operation *op) {
   if (auto gather = dyn_cast<AllGatherOp>(op))
     return verifyOneAxis(gather);
   if (auto reduce = dyn_cast<ReduceScatterOp>(op))
     return verifyOneAxis(reduce);
   return success();
+}
+
+static LogicalResult verifyStreams(Operation *op) {
+  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
+    return success();
+  if (!op->hasAttr("stream"))
+    return op->emitOpError("expected a stream");
+  return verifyOneLevel(op);
 }
 
 /// What holds from the scheduled phase on.
@@ -205,98 +249,11 @@ static LogicalResult verifyScheduled(ModuleOp module) {
 // Planned
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A buffer that is live, at its place on rank (0, 0) widened by the strides.
-struct LiveBuffer {
-  Operation *op;
-  int64_t begin, end;
-};
-} // namespace
-
-/// The bytes that `buffer` may take on any rank of `mesh`.
-static std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh) {
-  int64_t end = buffer.getOffset() + buffer.getBytes() +
-                (mesh.getNode() - 1) * buffer.getNodeStride() +
-                (mesh.getLocal() - 1) * buffer.getLocalStride();
-  return {buffer.getOffset(), end};
-}
-
-/// Whether `input` feeds the gather `op`, or the gather that feeds it, ...
-static bool isInputOf(Operation *input, Operation *op) {
-  while (auto gather = dyn_cast_if_present<AllGatherOp>(op)) {
-    op = gather.getInput().getDefiningOp();
-    if (op == input)
-      return true;
-  }
-  return false;
-}
-
-/// Refuses `live` buffers that `buffer` of `op` overlaps.
-static LogicalResult verifyApart(ArrayRef<LiveBuffer> live, Operation *op,
-                                 std::pair<int64_t, int64_t> extent) {
-  for (const LiveBuffer &other : live) {
-    if (other.end <= extent.first || extent.second <= other.begin ||
-        isInputOf(other.op, op))
-      continue;
-    InFlightDiagnostic diag = op->emitOpError("its buffer at ")
-                              << extent.first << " overlaps one that is live";
-    diag.attachNote(other.op->getLoc()) << "this one, at " << other.begin;
-    return diag;
-  }
-  return success();
-}
-
-static LogicalResult verifyBuffers(func::FuncOp function, MeshOp mesh,
-                                   int64_t stateEnd) {
-  SmallVector<LiveBuffer> live;
-  for (Operation &op : function.front()) {
-    if (auto record = dyn_cast<RecordOp>(op); record && !record.getEvent())
-      return op.emitOpError("expected an event");
-    if (auto release = dyn_cast<ReleaseOp>(op)) {
-      Operation *released = release.getValue().getDefiningOp();
-      llvm::erase_if(live, [&](const LiveBuffer &buffer) {
-        return buffer.op == released;
-      });
-      continue;
-    }
-    if (!isBuffered(&op))
-      continue;
-    auto buffer = op.getAttrOfType<BufferAttr>("buffer");
-    auto type = cast<RankedTensorType>(op.getResult(0).getType());
-    if (!buffer || buffer.getBytes() != byteSize(type))
-      return op.emitOpError("expected a buffer of ")
-             << byteSize(type) << " bytes";
-    auto reduce = dyn_cast<ReduceScatterOp>(op);
-    if (reduce && !reduce.getScratch())
-      return op.emitOpError("expected a scratch buffer");
-    auto extent = getExtent(buffer, mesh);
-    if (failed(verifyApart(live, &op, extent)))
-      return failure();
-    if (reduce &&
-        failed(verifyApart(live, &op, getExtent(*reduce.getScratch(), mesh))))
-      return failure();
-    if (extent.first >= stateEnd) // else it is an accumulator
-      live.push_back({&op, extent.first, extent.second});
-  }
-  return success();
-}
-
 static LogicalResult verifyPlanned(ModuleOp module) {
   if (failed(verifyOps<InPlanned>(module, Phase::planned)) ||
       failed(verifySteps(module)) || failed(verifyOrder(module)))
     return failure();
-  MeshOp mesh = getMesh(module);
-  int64_t stateEnd = 0;
-  for (auto state : module.getOps<StateOp>()) {
-    if (!state.getBuffer())
-      return state.emitOpError("expected a buffer");
-    if (state.getArena() == Arena::device)
-      stateEnd = std::max(stateEnd, getExtent(*state.getBuffer(), mesh).second);
-  }
-  for (auto function : module.getOps<func::FuncOp>())
-    if (failed(verifyBuffers(function, mesh, stateEnd)))
-      return failure();
-  return success();
+  return verifyBuffers(module);
 }
 
 namespace {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks that passes share.
+#pragma once
+
+#include "fcdp/Transforms/Passes.h"
+
+namespace fcdp {
+
+/// Fails unless `module` is in `phase`, at least sharded, with what every pass
+/// on it relies on: a mesh, the functions of a step, the states of its buckets.
+mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
+
+/// Whether `op`'s result lives in memory that the plan gives and takes back.
+bool isBuffered(mlir::Operation *op);
+
+/// Fails if `op` is a collective but not over one axis of flat tensors.
+mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
+
+/// Fails unless every buffer and state has a place of its own and every record
+/// an event of its own.
+mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);
+
+} // namespace fcdp

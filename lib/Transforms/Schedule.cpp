@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -27,12 +27,6 @@ void merge(Clock &clock, const Clock &other) {
     clock[i] = std::max(clock[i], other[i]);
 }
 
-/// Whether `value` lives in memory that the plan gives and takes back.
-bool isPlanned(Value value) {
-  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-                         ReduceScatterOp>(value.getDefiningOp());
-}
-
 /// Walks one function in program order and inserts records, waits and
 /// releases.
 class ProgramOrder {
@@ -53,6 +47,15 @@ private:
     Value token;
   };
 
+  /// The memory of a value.
+  struct Buffer {
+    /// Operations that access it and have not been issued yet.
+    llvm::SmallPtrSet<Operation *, 4> open;
+    /// Those of all that run on another stream than compute.
+    SmallVector<Operation *, 2> asyncs;
+  };
+
+  void collectBuffer(Value value);
   void issue(Operation *op, Stream stream);
   /// Makes `stream`, before `op`, wait for the asynchronous producers that
   /// `op` reads.
@@ -61,8 +64,10 @@ private:
   void waitForCompute(Stream stream);
   /// Notes that `op` is done with the buffers that it uses.
   void finishUses(Operation *op);
-  /// Joins compute with the asynchronous users of `value` and releases it.
+  /// Joins compute with the asynchronous accesses to `value` and releases it.
   void release(Value value);
+  /// Whether compute has waited for all accesses to `value`.
+  bool isDone(Value value);
   bool isCovered(const Async &async) const {
     size_t stream = indexOf(async.stream);
     return clocks[0][stream] >= async.done[stream];
@@ -75,13 +80,12 @@ private:
   llvm::DenseMap<Operation *, Async> asyncs;
   /// In order of issue.
   SmallVector<Operation *> asyncOrder;
-  /// Buffers still in use: their users that have not been issued yet.
-  llvm::DenseMap<Value, llvm::SmallPtrSet<Operation *, 4>> waiting;
+  llvm::DenseMap<Value, Buffer> buffers;
   llvm::DenseMap<Operation *, SmallVector<Value>> buffersOf;
-  /// Issued for the last time, with asynchronous users not known to be done.
+  /// Issued for the last time, with asynchronous accesses not known to be done.
   SmallVector<Value> pending;
-  /// The last store to each cache.
-  llvm::DenseMap<StringAttr, Operation *> stores;
+  /// The last store to, and the last load from, each cache.
+  llvm::DenseMap<StringAttr, Operation *> stores, loads;
 };
 } // namespace
 
@@ -100,6 +104,19 @@ static Stream chooseStream(Operation *op) {
   if (isa<CacheLoadOp>(op))
     return Stream::h2d;
   return Stream::compute;
+}
+
+/// Notes who accesses the memory of `value`: its producer and its users.
+void ProgramOrder::collectBuffer(Value value) {
+  Buffer &buffer = buffers[value];
+  SmallVector<Operation *> accesses = collectMemoryUsers(value);
+  accesses.push_back(value.getDefiningOp());
+  for (Operation *op : accesses) {
+    buffer.open.insert(op);
+    buffersOf[op].push_back(value);
+    if (chooseStream(op) != Stream::compute)
+      buffer.asyncs.push_back(op);
+  }
 }
 
 void ProgramOrder::wait(Stream stream, Async &async) {
@@ -139,6 +156,9 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
   if (auto load = dyn_cast<CacheLoadOp>(op))
     if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
       wait(stream, asyncs.find(store)->second);
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    if (Operation *load = loads.lookup(store.getTargetAttr().getAttr()))
+      wait(stream, asyncs.find(load)->second);
 }
 
 void ProgramOrder::issue(Operation *op, Stream stream) {
@@ -157,6 +177,8 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   asyncOrder.push_back(op);
   if (auto store = dyn_cast<CacheStoreOp>(op))
     stores[store.getTargetAttr().getAttr()] = op;
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    loads[load.getSourceAttr().getAttr()] = op;
 }
 
 void ProgramOrder::release(Value value) {
@@ -167,25 +189,29 @@ void ProgramOrder::release(Value value) {
       pending.erase(input);
       release(gather.getInput());
     }
-  for (Operation *user : collectMemoryUsers(value))
-    if (auto it = asyncs.find(user);
-        it != asyncs.end() && !isCovered(it->second))
-      wait(Stream::compute, it->second);
+  for (Operation *op : buffers.find(value)->second.asyncs)
+    wait(Stream::compute, asyncs.find(op)->second);
   ReleaseOp::create(builder, value.getLoc(), value);
+}
+
+bool ProgramOrder::isDone(Value value) {
+  return llvm::all_of(buffers.find(value)->second.asyncs, [&](Operation *op) {
+    return isCovered(asyncs.find(op)->second);
+  });
 }
 
 void ProgramOrder::finishUses(Operation *op) {
   builder.setInsertionPointAfter(op);
   SmallVector<Value> finished;
   for (Value value : buffersOf.lookup(op)) {
-    auto &users = waiting[value];
-    users.erase(op);
-    if (users.empty())
+    Buffer &buffer = buffers.find(value)->second;
+    buffer.open.erase(op);
+    if (buffer.open.empty())
       finished.push_back(value);
   }
   bool isCompute = !asyncs.count(op);
   for (Value value : finished) {
-    // The last user is a stream's: do not make compute wait for it here,
+    // The last access is a stream's: do not make compute wait for it here,
     // unless nothing else will.
     if (isCompute || isa<CacheStoreOp>(op))
       release(value);
@@ -194,10 +220,8 @@ void ProgramOrder::finishUses(Operation *op) {
   }
   // Waits that compute has made by now may cover more.
   llvm::erase_if(pending, [&](Value value) {
-    for (Operation *user : collectMemoryUsers(value))
-      if (auto it = asyncs.find(user);
-          it != asyncs.end() && !isCovered(it->second))
-        return false;
+    if (!isDone(value))
+      return false;
     ReleaseOp::create(builder, value.getLoc(), value);
     return true;
   });
@@ -207,11 +231,8 @@ void ProgramOrder::run() {
   SmallVector<Operation *> program;
   for (Operation &op : block) {
     program.push_back(&op);
-    for (Value result : op.getResults())
-      if (isPlanned(result))
-        for (Operation *user : collectMemoryUsers(result))
-          if (waiting[result].insert(user).second)
-            buffersOf[user].push_back(result);
+    if (isBuffered(&op))
+      collectBuffer(op.getResult(0));
   }
   for (Operation *op : ArrayRef(program).drop_back()) {
     issue(op, chooseStream(op));
@@ -235,14 +256,18 @@ public:
 
 void SchedulePass::runOnOperation() {
   ModuleOp module = getOperation();
-  if (getPhase(module) != Phase::sharded) {
-    module.emitError("expected a module in phase 'sharded'");
+  if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  }
   if (order != "program") {
     module.emitError("unknown order '") << order << "'; expected 'program'";
     return signalPassFailure();
   }
+  WalkResult result = module.walk([](Operation *op) {
+    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
+                                      : WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return signalPassFailure();
   for (auto function : module.getOps<func::FuncOp>())
     ProgramOrder(function).run();
   setPhase(module, Phase::scheduled);

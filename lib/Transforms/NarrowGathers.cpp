@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -30,14 +30,35 @@ struct ReadType {
 };
 } // namespace
 
-/// The type that `op` casts to if it does nothing else, or null.
+/// The type that `op` casts to if it does nothing else, or null. A copy to
+/// another memory format is more than a cast.
 static FloatType getCastType(Operation *op) {
   auto call = dyn_cast<aten::CallOp>(op);
   if (!call || call.getCallee() != "aten._to_copy.default" ||
       call->getNumOperands() != 1 || call->getNumResults() != 1)
     return {};
+  Attribute format = call.getArgument("memory_format");
+  if (format && !isa<UnitAttr>(format) &&
+      format != aten::MemoryFormatAttr::get(op->getContext(),
+                                            aten::MemoryFormat::preserve))
+    return {};
   auto result = cast<RankedTensorType>(call.getResult(0).getType());
   return dyn_cast<FloatType>(result.getElementType());
+}
+
+/// Whether `op` shows each element of its operand once, in the same type. The
+/// cast of such a view has the view's own strides, so that the view of the cast
+/// is as good as the cast of the view; a slice's cast would be compact.
+static bool isWholeView(Operation *op) {
+  if (!isView(op) || op->getNumResults() != 1)
+    return false;
+  auto call = dyn_cast<aten::CallOp>(op);
+  if (!call || call.getCallee().starts_with("aten.as_strided."))
+    return false;
+  auto operand = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  return operand.getElementType() == result.getElementType() &&
+         operand.getNumElements() == result.getNumElements();
 }
 
 /// Merges the types in which `value`, a gathered parameter or a view of it, is
@@ -45,9 +66,8 @@ static FloatType getCastType(Operation *op) {
 static void collectReadTypes(Value value, ReadType &read) {
   auto own = cast<RankedTensorType>(value.getType()).getElementType();
   for (Operation *user : value.getUsers()) {
-    if (isView(user)) {
-      for (Value result : user->getResults())
-        collectReadTypes(result, read);
+    if (isWholeView(user)) {
+      collectReadTypes(user->getResult(0), read);
       continue;
     }
     Type type = getCastType(user);
@@ -61,17 +81,15 @@ static void collectReadTypes(Value value, ReadType &read) {
 /// Gives `value` and the views on it the element type `type`, and drops the
 /// casts to it.
 static void retype(Value value, Type type) {
-  auto old = cast<RankedTensorType>(value.getType());
-  value.setType(old.clone(type));
   for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
-    if (isView(user)) {
-      for (Value result : user->getResults())
-        retype(result, type);
+    if (isWholeView(user)) {
+      retype(user->getResult(0), type);
       continue;
     }
     user->getResult(0).replaceAllUsesWith(value);
     user->erase();
   }
+  value.setType(cast<RankedTensorType>(value.getType()).clone(type));
 }
 
 static void narrow(AllGatherOp gather, Type type) {
@@ -87,6 +105,8 @@ static void narrow(AllGatherOp gather, Type type) {
 }
 
 void NarrowGathersPass::runOnOperation() {
+  if (failed(requirePhase(getOperation(), Phase::sharded)))
+    return signalPassFailure();
   // A parameter has one wire type, so all its gathers must agree.
   llvm::MapVector<StringAttr, ReadType> reads;
   getOperation()->walk([&](AllGatherOp gather) {

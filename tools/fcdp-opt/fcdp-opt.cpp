@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Conversion/Passes.h"
 #include "fcdp/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,12 +13,13 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, fcdp::FcdpDialect,
-                  fcdp::aten::AtenDialect>();
+  registry.insert<mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
+                  fcdp::FcdpDialect, fcdp::aten::AtenDialect>();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   fcdp::registerFcdpPasses();
   fcdp::registerFcdpPipeline();
+  fcdp::registerFcdpConversionPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "fcdp step optimizer\n", registry));
 }

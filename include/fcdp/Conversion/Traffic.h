@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a planned module costs, in closed form.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fcdp {
+
+/// Bytes that one node sends or copies, over all its ranks.
+struct LinkBytes {
+  int64_t inter = 0, intra = 0, hostToDevice = 0, deviceToHost = 0;
+
+  LinkBytes &operator+=(const LinkBytes &other);
+};
+
+/// What running `function` once sends and copies.
+LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
+
+struct ArenaBytes {
+  /// Per rank.
+  int64_t device = 0;
+  /// Per node.
+  int64_t host = 0;
+};
+
+/// The sizes of the arenas: the ends of the last buffers in them.
+ArenaBytes measureArenas(mlir::ModuleOp module);
+
+} // namespace fcdp

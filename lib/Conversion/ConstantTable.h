@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Conversion/Manifest.h"
+
+namespace fcdp {
+
+/// The values of the buffers that travel in the object.
+class ConstantTable {
+public:
+  /// Reads the values of all buffers that are not persistent.
+  static mlir::FailureOr<ConstantTable> read(mlir::ModuleOp module,
+                                             TensorReader readTensor);
+
+  /// The first byte of the buffer's value, or none.
+  std::optional<int64_t> lookup(BufferOp buffer) const;
+
+  std::string bytes;
+
+private:
+  llvm::DenseMap<mlir::Operation *, int64_t> offsets;
+};
+
+} // namespace fcdp

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the LLVM dialect to files.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+namespace fcdp {
+
+enum class OutputKind {
+  /// A shared object whose fcdp_rt_* symbols the loading process has.
+  SharedObject,
+  /// A relocatable object, for a linker.
+  Object,
+  /// LLVM IR as text, for people.
+  LLVMIR
+};
+
+/// What the name of an output file asks for: `.ll`, `.o`, and a shared object
+/// for all others.
+OutputKind getOutputKind(llvm::StringRef path);
+
+/// Compiles `module`, which is in the LLVM dialect, for this machine's
+/// architecture (on x86-64 for every processor since x86-64-v2) and writes it
+/// to `path`. The file appears complete or not at all, and the same module
+/// gives the same bytes.
+llvm::Error emitObject(mlir::ModuleOp module, llvm::StringRef path,
+                       OutputKind kind);
+
+} // namespace fcdp

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Linker.h"
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+using namespace llvm;
+using namespace fcdp;
+
+/// The folder of the running program, where an installation may put a linker.
+static std::string getOwnDirectory() {
+  static int anchor;
+  std::string program = sys::fs::getMainExecutable(/*argv0=*/nullptr, &anchor);
+  return sys::path::parent_path(program).str();
+}
+
+static Expected<std::string> findLinker() {
+  std::string versioned = "ld.lld-" + std::to_string(LLVM_VERSION_MAJOR);
+  for (StringRef name :
+       {StringRef(versioned), StringRef("ld.lld"), StringRef("ld")}) {
+    if (ErrorOr<std::string> path = sys::findProgramByName(name))
+      return *path;
+    if (ErrorOr<std::string> path =
+            sys::findProgramByName(name, {getOwnDirectory()}))
+      return *path;
+  }
+  return createStringError("no linker found: expected 'ld.lld' or 'ld' in "
+                           "PATH; install lld or binutils");
+}
+
+/// What the linker wrote to `path`, in one line.
+static std::string readMessage(StringRef path) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(path);
+  if (!text)
+    return "";
+  std::string message = (*text)->getBuffer().trim().str();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return message;
+}
+
+Error fcdp::linkSharedObject(StringRef object, StringRef output) {
+  Expected<std::string> linker = findLinker();
+  if (!linker)
+    return linker.takeError();
+  SmallString<128> log;
+  if (std::error_code error =
+          sys::fs::createTemporaryFile("fcdp-link", "txt", log))
+    return createStringError(error, "cannot create a temporary file: " +
+                                        error.message());
+  FileRemover removeLog(log);
+  // No build id: it would be the only part that depends on the linker's
+  // version beyond the code.
+  StringRef arguments[] = {*linker, "-shared",     "--build-id=none",
+                           "-z",    "noexecstack", "-o",
+                           output,  object};
+  std::string message;
+  int status =
+      sys::ExecuteAndWait(*linker, arguments, /*Env=*/std::nullopt,
+                          /*Redirects=*/{"", log.str(), log.str()},
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  if (status == 0)
+    return Error::success();
+  std::string written = readMessage(log);
+  return createStringError("the linker '" + *linker + "' failed: " +
+                           (written.empty() ? message : written));
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+namespace fcdp {
+
+/// Links the object file `object` into the shared object `output`. Symbols
+/// that are not defined are left to the process that loads it.
+llvm::Error linkSharedObject(llvm::StringRef object, llvm::StringRef output);
+
+} // namespace fcdp

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Target/ObjectEmission.h"
+
+#include "LLVMIR.h"
+#include "Linker.h"
+#include "OutputFile.h"
+#include "llvm/Support/FileUtilities.h"
+
+using namespace fcdp;
+
+OutputKind fcdp::getOutputKind(llvm::StringRef path) {
+  if (path.ends_with(".ll"))
+    return OutputKind::LLVMIR;
+  return path.ends_with(".o") ? OutputKind::Object : OutputKind::SharedObject;
+}
+
+/// Writes the machine code to a temporary object and links that.
+static llvm::Error linkStep(llvm::Module &module, llvm::TargetMachine &machine,
+                            llvm::StringRef output) {
+  llvm::SmallString<128> object;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("fcdp-step", "o", object))
+    return llvm::createStringError(error, "cannot create a temporary file: " +
+                                              error.message());
+  llvm::FileRemover removeObject(object);
+  auto emit = [&](llvm::raw_pwrite_stream &stream) {
+    return emitMachineCode(module, machine, stream);
+  };
+  if (llvm::Error error = writeFile(object, emit))
+    return error;
+  return linkSharedObject(object, output);
+}
+
+static llvm::Error write(llvm::Module &module, llvm::TargetMachine &machine,
+                         llvm::StringRef output, OutputKind kind) {
+  if (kind == OutputKind::SharedObject)
+    return linkStep(module, machine, output);
+  return writeFile(output, [&](llvm::raw_pwrite_stream &stream) -> llvm::Error {
+    if (kind == OutputKind::Object)
+      return emitMachineCode(module, machine, stream);
+    module.print(stream, /*AAW=*/nullptr);
+    return llvm::Error::success();
+  });
+}
+
+llvm::Error fcdp::emitObject(mlir::ModuleOp module, llvm::StringRef path,
+                             OutputKind kind) {
+  auto machine = createTargetMachine();
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto translated = translateToLLVMIR(module, context, **machine);
+  if (!translated)
+    return translated.takeError();
+  return replaceFile(path, [&](llvm::StringRef temporary) {
+    return write(**translated, **machine, temporary, kind);
+  });
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Driver.h"
+
+#include "Diagnostics.h"
+#include "Summary.h"
+#include "fcdp/Conversion/Passes.h"
+#include "fcdp/Import/Pt2.h"
+#include "fcdp/Target/ObjectEmission.h"
+#include "fcdp/Transforms/OptimizerSpec.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// One compilation. Stages follow each other; errors go to the context's
+/// diagnostics.
+class Driver {
+public:
+  Driver(const CompileOptions &options, llvm::raw_ostream &output,
+         llvm::raw_ostream &errors)
+      : options(options), output(output), errors(errors),
+        printer(&context, errors) {
+    context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect,
+                        LLVM::LLVMDialect>();
+  }
+
+  LogicalResult run();
+
+private:
+  LogicalResult fail(const Twine &message) {
+    errors << "error: " << message << '\n';
+    return failure();
+  }
+  LogicalResult read();
+  /// Whether the module agrees with the options that acted on it before.
+  LogicalResult checkPastDecisions(Phase phase);
+  LogicalResult checkOptimizer();
+  LogicalResult runPasses(Phase phase);
+  LogicalResult convert();
+  void printManifest();
+
+  const CompileOptions &options;
+  llvm::raw_ostream &output, &errors;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  OwningOpRef<ModuleOp> module;
+};
+} // namespace
+
+LogicalResult Driver::read() {
+  auto file = llvm::MemoryBuffer::getFile(options.input);
+  if (!file)
+    return fail("cannot read '" + options.input +
+                "': " + file.getError().message());
+  // By content, for a name may say anything: an archive is a zip file.
+  if ((*file)->getBuffer().starts_with("PK\x03\x04"))
+    module = importPt2((*file)->getMemBufferRef(), &context);
+  else
+    module = parseSourceString<ModuleOp>((*file)->getBuffer(), &context,
+                                         options.input);
+  return success(static_cast<bool>(module));
+}
+
+LogicalResult Driver::checkOptimizer() {
+  if (!options.optimizer)
+    return success();
+  llvm::Expected<Attribute> wanted =
+      parseOptimizer(*options.optimizer, &context);
+  if (!wanted)
+    return fail("--optimizer: " + toString(wanted.takeError()));
+  WalkResult result = module->walk([&](ShardUpdateOp update) {
+    return update.getOptimizer() == *wanted ? WalkResult::advance()
+                                            : WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return fail("--optimizer: the step in '" + options.input +
+                "' was made for another one");
+  return success();
+}
+
+LogicalResult Driver::checkPastDecisions(Phase phase) {
+  if (phase == Phase::imported)
+    return success();
+  auto disagree = [&](StringRef option, auto wanted, auto made) {
+    return fail("--" + option + ": expected '" + Twine(made) +
+                "', for which the step in '" + options.input +
+                "' was made, got '" + Twine(wanted) + "'");
+  };
+  MeshOp mesh = getMesh(*module);
+  if (options.nodes && mesh &&
+      *options.nodes != static_cast<int64_t>(mesh.getNode()))
+    return disagree("nodes", *options.nodes, mesh.getNode());
+  if (options.ranksPerNode && mesh &&
+      *options.ranksPerNode != static_cast<int64_t>(mesh.getLocal()))
+    return disagree("ranks-per-node", *options.ranksPerNode, mesh.getLocal());
+  auto microBatches = (*module)->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  if (options.microBatches && microBatches &&
+      *options.microBatches != microBatches.getInt())
+    return disagree("micro-batches", *options.microBatches,
+                    microBatches.getInt());
+  auto strategy = (*module)->getAttrOfType<StringAttr>(kStrategyAttr);
+  if (options.strategy && strategy && *options.strategy != strategy)
+    return disagree("strategy", *options.strategy, strategy.getValue());
+  return checkOptimizer();
+}
+
+LogicalResult Driver::runPasses(Phase phase) {
+  PassManager pm(&context);
+  buildFcdpPipeline(pm, options.pipeline, phase);
+  return pm.run(*module);
+}
+
+void Driver::printManifest() {
+  auto global = module->lookupSymbol<LLVM::GlobalOp>("fcdp_manifest");
+  output << cast<StringAttr>(global.getValueAttr()).getValue() << '\n';
+}
+
+LogicalResult Driver::convert() {
+  PassManager pm(&context);
+  pm.addPass(createConvertFcdpToLLVMPass({options.archive}));
+  return pm.run(*module);
+}
+
+LogicalResult Driver::run() {
+  if (failed(read()))
+    return failure();
+  std::optional<Phase> phase = getPhase(*module);
+  if (!phase)
+    return module->emitError("expected a step: the attribute '")
+           << kPhaseAttr << "' is missing";
+  if (failed(checkPastDecisions(*phase)) || failed(runPasses(*phase)))
+    return failure();
+  std::string summary;
+  llvm::raw_string_ostream stream(summary);
+  printSummary(*module, stream);
+  if (failed(convert()))
+    return failure();
+  if (!options.output.empty())
+    if (llvm::Error error =
+            emitObject(*module, options.output, getOutputKind(options.output)))
+      return fail(toString(std::move(error)));
+  if (options.printManifest)
+    printManifest();
+  else
+    output << summary;
+  return success();
+}
+
+LogicalResult fcdp::compile(const CompileOptions &options,
+                            llvm::raw_ostream &output,
+                            llvm::raw_ostream &errors) {
+  return Driver(options, output, errors).run();
+}

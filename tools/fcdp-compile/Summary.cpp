@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Summary.h"
+
+#include "fcdp/Conversion/Traffic.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+struct Storage {
+  int64_t parameters = 0, trainable = 0, elements = 0, bytes = 0;
+  int64_t buckets = 0, padding = 0;
+};
+} // namespace
+
+static Storage measureStorage(ModuleOp module) {
+  Storage storage;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    ++storage.parameters;
+    storage.trainable += parameter.getTrainable();
+    storage.elements += parameter.getTensorType().getNumElements();
+    storage.bytes += byteSize(parameter.getTensorType());
+  }
+  for (auto bucket : module.getOps<BucketOp>()) {
+    ++storage.buckets;
+    storage.padding += static_cast<int64_t>(bucket.getElements()) *
+                       elementBytes(bucket.getStorage());
+  }
+  // Every parameter is a member of one bucket.
+  storage.padding -= storage.bytes;
+  return storage;
+}
+
+/// How often a function runs in an optimizer step of `microBatches`.
+static int64_t countRuns(Role role, int64_t microBatches) {
+  switch (role) {
+  case Role::init:
+    return 0;
+  case Role::next_microbatch:
+    return std::max<int64_t>(microBatches - 2, 0);
+  case Role::only_microbatch:
+  case Role::first_microbatch:
+  case Role::last_microbatch:
+  case Role::update:
+    return 1;
+  }
+  llvm_unreachable("unknown role");
+}
+
+/// `1536 bytes (1.5 KiB)`
+static void printBytes(int64_t bytes, llvm::raw_ostream &stream) {
+  stream << bytes << " bytes";
+  constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  const char *unit = nullptr;
+  for (const char *next : units) {
+    if (value < 1024)
+      break;
+    value /= 1024;
+    unit = next;
+  }
+  if (unit)
+    stream << llvm::format(" (%.1f %s)", value, unit);
+}
+
+static void printTraffic(StringRef label, const LinkBytes &bytes,
+                         llvm::raw_ostream &stream) {
+  stream << label;
+  printBytes(bytes.inter, stream);
+  stream << " between nodes, ";
+  printBytes(bytes.intra, stream);
+  stream << " inside a node\n";
+}
+
+static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
+  Storage storage = measureStorage(module);
+  stream << "parameters  " << storage.parameters << " (" << storage.trainable
+         << " trainable), " << storage.elements << " elements, ";
+  printBytes(storage.bytes, stream);
+  stream << "\nbuckets     " << storage.buckets << ", padding ";
+  printBytes(storage.padding, stream);
+  int64_t stored = storage.bytes + storage.padding;
+  if (stored != 0)
+    stream << llvm::format(", %.2f %% of what is stored",
+                           100.0 * static_cast<double>(storage.padding) /
+                               static_cast<double>(stored));
+  ArenaBytes arenas = measureArenas(module);
+  stream << "\nmemory      device ";
+  printBytes(arenas.device, stream);
+  stream << " per rank without activations, host ";
+  printBytes(arenas.host, stream);
+  stream << " per node\n";
+}
+
+void fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
+  printStorage(module, stream);
+  MeshOp mesh = getMesh(module);
+  int64_t microBatches =
+      module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr).getInt();
+  LinkBytes step, init;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    LinkBytes bytes = predictTraffic(function, mesh);
+    if (role == Role::init)
+      init += bytes;
+    for (int64_t run = countRuns(role, microBatches); run > 0; --run)
+      step += bytes;
+  }
+  printTraffic("step        ", step, stream);
+  stream << "            ";
+  printBytes(step.deviceToHost, stream);
+  stream << " to host memory, ";
+  printBytes(step.hostToDevice, stream);
+  stream << " from it\n";
+  printTraffic("init, once  ", init, stream);
+  stream << "            what one node sends or copies, over its "
+         << mesh.getLocal() << (mesh.getLocal() == 1 ? " rank\n" : " ranks\n");
+}

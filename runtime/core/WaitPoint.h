@@ -18,7 +18,7 @@ namespace fcdp {
 /// Thread-safe.
 ///
 /// Waking a sleeping thread takes 16 to 28 us, a spinning one 0.5 us (measured,
-/// see docs/runtime.md), so waiting starts with about one wake-up's worth of
+/// p50, on two cores), so waiting starts with about one wake-up's worth of
 /// spinning. `notify` takes the lock only if somebody sleeps.
 class WaitPoint {
 public:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/alignment.h>
 #include <mutex>
 
 namespace fcdp {
@@ -14,15 +15,45 @@ namespace {
 
 thread_local Pool *activePool = nullptr;
 
+/// Stands in front of all memory that libtorch is given. Its maths libraries
+/// ask by raw pointer and give back a pointer alone, so how to free must be
+/// found from that.
+struct Tag {
+  c10::DeleterFnPtr release;
+  void *context;
+};
+/// Keeps what follows aligned like the whole.
+constexpr size_t kTagBytes = c10::gAlignment;
+static_assert(sizeof(Tag) <= kTagBytes);
+
+void releaseTagged(void *data) {
+  if (!data)
+    return;
+  auto *tag =
+      reinterpret_cast<Tag *>(static_cast<std::byte *>(data) - kTagBytes);
+  tag->release(tag->context);
+}
+
+/// Takes `memory`, whose first bytes are free for the tag.
+c10::DataPtr tagged(c10::DataPtr memory) {
+  auto *base = static_cast<std::byte *>(memory.get());
+  c10::DeleterFnPtr release = memory.get_deleter();
+  new (base) Tag{release, memory.release_context()};
+  std::byte *data = base + kTagBytes;
+  return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
+}
+
 /// Stands in for libtorch's CPU allocator in the whole process, and passes on
 /// to it what is not for a pool. Thread-safe.
 class RoutingAllocator final : public c10::Allocator {
 public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (activePool && bytes != 0)
-      return activePool->allocate(bytes);
-    return system().allocate(bytes);
+    if (bytes == 0)
+      return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
+    return tagged(activePool ? activePool->allocate(bytes + kTagBytes)
+                             : system().allocate(bytes + kTagBytes));
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
   void copy_data(void *target, const void *source,
                  std::size_t count) const override {
     default_copy_data(target, source, count);

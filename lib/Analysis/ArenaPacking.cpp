@@ -26,6 +26,10 @@ llvm::Error PackingProblem::check() const {
 }
 
 llvm::Error PackingSolution::verify(const PackingProblem &problem) const {
+  if (offsets.size() != problem.buffers.size())
+    return llvm::createStringError(
+        llvm::formatv("expected {0} offsets, got {1}", problem.buffers.size(),
+                      offsets.size()));
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer &a = problem.buffers[i];
     if (offsets[i] < 0 || offsets[i] % problem.alignment != 0 ||
@@ -64,7 +68,8 @@ PackingSolution fcdp::packArena(const PackingProblem &problem) {
       offset = std::max<int64_t>(offset, llvm::alignTo(end, problem.alignment));
     }
     solution.offsets[index] = offset;
-    solution.peak = std::max(solution.peak, offset + buffer.bytes);
+    solution.peak = std::max<int64_t>(
+        solution.peak, llvm::alignTo(offset + buffer.bytes, problem.alignment));
     auto *position =
         llvm::upper_bound(placed, offset, [&](int64_t o, size_t i) {
           return o < solution.offsets[i];

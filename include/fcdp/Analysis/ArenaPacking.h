@@ -26,10 +26,11 @@ struct PackingProblem {
 struct PackingSolution {
   /// Offset in bytes of each buffer.
   llvm::SmallVector<int64_t> offsets;
-  /// Bytes of the arena.
+  /// Bytes of the arena; packArena rounds up to the alignment.
   int64_t peak = 0;
 
-  /// Fails if two buffers overlap in time and place, or one is misaligned.
+  /// Fails if two buffers overlap in time and place, one is misaligned or ends
+  /// after the peak, or some have no offset.
   llvm::Error verify(const PackingProblem &problem) const;
 };
 
@@ -37,7 +38,8 @@ struct PackingSolution {
 /// whole lifetime. Quadratic in the number of buffers.
 PackingSolution packArena(const PackingProblem &problem);
 
-/// The least memory that any packing needs: the greatest sum of live bytes.
+/// The least memory that any packing needs: the greatest sum of live bytes,
+/// each buffer rounded up to the alignment.
 int64_t lowerBound(const PackingProblem &problem);
 
 } // namespace fcdp

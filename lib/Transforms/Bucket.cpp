@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Passes.h"
+#include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -41,6 +41,7 @@ public:
   void runOnOperation() override;
 
 private:
+  LogicalResult checkInput();
   llvm::DenseMap<StringAttr, Usage> collectUsage();
   void makeBuckets(SymbolTable &table);
   BucketOp makeBucket(SymbolTable &table, const Key &key,
@@ -54,12 +55,39 @@ private:
   }
 
   MeshOp mesh;
-  /// Null for an optimizer-free module.
+  /// Where symbols go: in front of the first function.
+  Block::iterator symbolsEnd;
+  /// Null for a module without trainable parameters.
   Attribute optimizer;
   /// By the parameter's symbol name.
   llvm::DenseMap<StringAttr, BucketOp> buckets;
 };
 } // namespace
+
+/// Buckets are updated as one, and a reduced gradient goes to its accumulator.
+LogicalResult BucketPass::checkInput() {
+  ShardUpdateOp first;
+  WalkResult result = getOperation()->walk([&](Operation *op) {
+    if (auto update = dyn_cast<ShardUpdateOp>(op)) {
+      if (!first)
+        first = update;
+      if (update.getOptimizer() != first.getOptimizer() ||
+          update.getScale() != first.getScale()) {
+        InFlightDiagnostic diag = op->emitOpError(
+            "expected the optimizer and scale of all other updates");
+        diag.attachNote(first.getLoc()) << "this one differs";
+        return WalkResult::interrupt();
+      }
+    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+      if (!reduce->hasOneUse() || !isa<AccumulateOp>(*reduce->user_begin())) {
+        op->emitOpError("expected one use of its result, by an accumulate");
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
 
 llvm::DenseMap<StringAttr, Usage> BucketPass::collectUsage() {
   llvm::DenseMap<StringAttr, Usage> usage;
@@ -107,7 +135,7 @@ BucketOp BucketPass::makeBucket(SymbolTable &table, const Key &key,
       builder, ParameterOp(members.front()).getLoc(), bucketName(key), key.unit,
       llvm::alignTo(end, alignment * mesh.getWorldSize()), key.storage,
       key.wire, key.trainable, ResidencyAttr(), builder.getArrayAttr(places));
-  table.insert(bucket);
+  table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
     buckets[member.getSymNameAttr()] = bucket;
   return bucket;
@@ -123,7 +151,7 @@ void BucketPass::makeStates(SymbolTable &table, BucketOp bucket) {
         (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
         bucket.getSymName(), Arena::device,
         RankedTensorType::get({elements}, type), BufferAttr());
-    table.insert(state);
+    table.insert(state, symbolsEnd);
   };
   make(StateRole::shard, bucket.getStorage());
   if (!bucket.getTrainable())
@@ -222,6 +250,9 @@ void BucketPass::mergeReductions(func::FuncOp function) {
   };
   for (auto &[op, reductions] : ready) {
     auto bucket = cast<BucketOp>(op);
+    ReduceScatterOp last = reductions.back();
+    OpBuilder builder(last);
+    accumulate(builder);
     SmallVector<Value> values;
     SmallVector<Attribute> names;
     for (ReduceScatterOp reduce : reductions) {
@@ -231,9 +262,6 @@ void BucketPass::mergeReductions(func::FuncOp function) {
       mode = user.getMode();
       user.erase();
     }
-    ReduceScatterOp last = reductions.back();
-    OpBuilder builder(last);
-    accumulate(builder);
     auto elements = static_cast<int64_t>(bucket.getElements());
     auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
     Type gradient =
@@ -269,15 +297,16 @@ void BucketPass::mergeUpdates(func::FuncOp function) {
 
 void BucketPass::runOnOperation() {
   ModuleOp module = getOperation();
-  mesh = getMesh(module);
-  if (!mesh || getPhase(module) != Phase::sharded) {
-    module.emitError("expected a module in phase 'sharded' with a mesh");
+  if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  }
+  mesh = getMesh(module);
   buckets.clear();
   optimizer = {};
   if (!module.getOps<BucketOp>().empty())
     return; // the layout is final
+  if (failed(checkInput()))
+    return signalPassFailure();
+  symbolsEnd = Block::iterator(*module.getOps<func::FuncOp>().begin());
   SymbolTable table(module);
   makeBuckets(table);
   for (auto function : module.getOps<func::FuncOp>()) {

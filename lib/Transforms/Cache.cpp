@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Passes.h"
+#include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+
+#include <array>
 
 namespace fcdp {
 #define GEN_PASS_DEF_CACHEPASS
@@ -14,20 +16,31 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
+constexpr size_t kNumRoles = 6;
+size_t indexOf(Role role) { return static_cast<size_t>(role); }
+
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
 public:
   void runOnOperation() override;
 
 private:
-  void cacheInHost(BucketOp bucket);
+  /// By role, in program order.
+  using Gathers = std::array<SmallVector<AllGatherOp>, kNumRoles>;
+
+  void collect(SymbolTable &table);
+  Gathers &gathersOf(BucketOp bucket, Axis axis) {
+    return gathers[{bucket.getSymNameAttr(), static_cast<unsigned>(axis)}];
+  }
+  void cacheInHost(BucketOp bucket, SymbolTable &table);
   void keep(BucketOp bucket, Axis axis);
-  SmallVector<AllGatherOp> findGathers(func::FuncOp function, BucketOp bucket,
-                                       Axis axis);
-  StateOp makeCache(BucketOp bucket);
+  StateOp makeCache(BucketOp bucket, SymbolTable &table);
 
   MeshOp mesh;
-  /// By role; null for roles that this family lacks.
-  func::FuncOp functions[6];
+  func::FuncOp init;
+  /// The gathers of each bucket over one axis.
+  llvm::DenseMap<std::pair<StringAttr, unsigned>, Gathers> gathers;
+  /// Buckets that have a cache already.
+  llvm::DenseSet<StringAttr> cached;
 };
 } // namespace
 
@@ -35,16 +48,26 @@ static bool isMicrobatch(Role role) {
   return role != Role::init && role != Role::update;
 }
 
-/// The gathers of `bucket` over `axis` alone, in program order.
-SmallVector<AllGatherOp> CachePass::findGathers(func::FuncOp function,
-                                                BucketOp bucket, Axis axis) {
-  SmallVector<AllGatherOp> gathers;
-  for (auto gather : function.getOps<AllGatherOp>())
-    if (gather.getSource() == bucket.getSymName() &&
-        gather.getAxes().size() == 1 &&
-        cast<AxisAttr>(gather.getAxes()[0]).getValue() == axis)
-      gathers.push_back(gather);
-  return gathers;
+/// Finds what the buckets are to be served from, and with.
+void CachePass::collect(SymbolTable &table) {
+  mesh = getMesh(getOperation());
+  init = table.lookup<func::FuncOp>(stringifyRole(Role::init));
+  gathers.clear();
+  cached.clear();
+  for (auto state : getOperation().getOps<StateOp>())
+    if (state.getRole() == StateRole::cache)
+      cached.insert(state.getBucketAttr().getAttr());
+  for (auto function : getOperation().getOps<func::FuncOp>()) {
+    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    for (auto gather : function.getOps<AllGatherOp>()) {
+      if (gather.getAxes().size() != 1)
+        continue;
+      Axis axis = cast<AxisAttr>(gather.getAxes()[0]).getValue();
+      gathers[{gather.getSourceAttr().getAttr(), static_cast<unsigned>(axis)}]
+             [indexOf(role)]
+                 .push_back(gather);
+    }
+  }
 }
 
 /// Erases `op` and whatever fed only it.
@@ -75,14 +98,15 @@ static void storeBehind(AllGatherOp gather, StateOp cache) {
                        cache.getSymName(), StreamAttr());
 }
 
-StateOp CachePass::makeCache(BucketOp bucket) {
-  OpBuilder builder(bucket);
-  builder.setInsertionPointAfter(bucket);
+StateOp CachePass::makeCache(BucketOp bucket, SymbolTable &table) {
+  OpBuilder builder(&getContext());
   int64_t elements = bucket.getElements() / mesh.getLocal();
-  return StateOp::create(
+  auto cache = StateOp::create(
       builder, bucket.getLoc(), (bucket.getSymName() + ".cache").str(),
       StateRole::cache, bucket.getSymName(), Arena::host,
       RankedTensorType::get({elements}, bucket.getWire()), BufferAttr());
+  table.insert(cache, std::next(Block::iterator(bucket)));
+  return cache;
 }
 
 /// Fills the cache of a frozen bucket in @init, by a copy of `gather`.
@@ -98,20 +122,17 @@ static void fillInInit(AllGatherOp gather, StateOp cache, func::FuncOp init) {
   storeBehind(cast<AllGatherOp>(last), cache);
 }
 
-void CachePass::cacheInHost(BucketOp bucket) {
-  SmallVector<SmallVector<AllGatherOp>> gathers;
+void CachePass::cacheInHost(BucketOp bucket, SymbolTable &table) {
+  Gathers &ofBucket = gathersOf(bucket, Axis::node);
   size_t count = 0;
-  for (func::FuncOp function : functions) {
-    gathers.push_back(function ? findGathers(function, bucket, Axis::node)
-                               : SmallVector<AllGatherOp>());
-    count += gathers.back().size();
-  }
+  for (auto &ofFunction : ofBucket)
+    count += ofFunction.size();
   // Frozen, a bucket is used again in the next step; trained, only within one.
   if (count == 0 || (bucket.getTrainable() && count == 1))
     return;
-  StateOp cache = makeCache(bucket);
+  StateOp cache = makeCache(bucket, table);
   bool filled = false;
-  for (auto [index, ofFunction] : llvm::enumerate(gathers)) {
+  for (auto [index, ofFunction] : llvm::enumerate(ofBucket)) {
     if (!isMicrobatch(static_cast<Role>(index)))
       continue;
     for (AllGatherOp gather : ofFunction) {
@@ -124,7 +145,7 @@ void CachePass::cacheInHost(BucketOp bucket) {
         storeBehind(gather, cache);
         continue;
       }
-      fillInInit(gather, cache, functions[static_cast<size_t>(Role::init)]);
+      fillInInit(gather, cache, init);
       replaceByLoad(gather, cache);
     }
   }
@@ -132,43 +153,34 @@ void CachePass::cacheInHost(BucketOp bucket) {
 
 /// Later gathers of a function give the result of its first.
 void CachePass::keep(BucketOp bucket, Axis axis) {
-  for (func::FuncOp function : functions) {
-    if (!function)
-      continue;
-    SmallVector<AllGatherOp> gathers = findGathers(function, bucket, axis);
-    for (AllGatherOp later : ArrayRef(gathers).drop_front(!gathers.empty())) {
-      later.replaceAllUsesWith(gathers.front().getResult());
+  for (auto &ofFunction : gathersOf(bucket, axis))
+    for (AllGatherOp later :
+         ArrayRef(ofFunction).drop_front(!ofFunction.empty())) {
+      later.replaceAllUsesWith(ofFunction.front().getResult());
       eraseWithInputs(later);
     }
-  }
 }
 
 void CachePass::runOnOperation() {
   ModuleOp module = getOperation();
-  mesh = getMesh(module);
-  if (!mesh || getPhase(module) != Phase::sharded) {
-    module.emitError("expected a module in phase 'sharded' with a mesh");
+  if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  }
-  std::fill(std::begin(functions), std::end(functions), func::FuncOp());
-  for (auto function : module.getOps<func::FuncOp>())
-    if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
-      functions[static_cast<size_t>(role.getValue())] = function;
-  for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == StateRole::cache)
-      return; // done before
-  // The whole is the result of the last axis that has several ranks.
-  Axis lastAxis = mesh.getLocal() > 1 ? Axis::local : Axis::node;
-  for (auto bucket : llvm::to_vector(module.getOps<BucketOp>())) {
+  for (auto bucket : module.getOps<BucketOp>())
     if (!bucket.getResidency()) {
       bucket.emitError("expected a residency; run --fcdp-decide first");
       return signalPassFailure();
     }
+  SymbolTable table(module);
+  collect(table);
+  // The whole is the result of the last axis that has several ranks.
+  Axis lastAxis = mesh.getLocal() > 1 ? Axis::local : Axis::node;
+  for (auto bucket : llvm::make_early_inc_range(module.getOps<BucketOp>()))
     switch (*bucket.getResidency()) {
     case Residency::drop:
       break;
     case Residency::host:
-      cacheInHost(bucket);
+      if (!cached.contains(bucket.getSymNameAttr()))
+        cacheInHost(bucket, table);
       break;
     case Residency::node:
       keep(bucket, Axis::node);
@@ -177,5 +189,4 @@ void CachePass::runOnOperation() {
       keep(bucket, lastAxis);
       break;
     }
-  }
 }

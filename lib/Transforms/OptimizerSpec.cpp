@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace {
@@ -39,7 +41,8 @@ static llvm::Error apply(StringRef part, StringRef optimizer,
   if (text.getAsDouble(value))
     return llvm::createStringError("expected a number for '" + name +
                                    "', got '" + text + "'");
-  if (!(value >= setting->least && value < setting->below)) {
+  if (!std::isfinite(value) || value < setting->least ||
+      value >= setting->below) {
     std::string range =
         llvm::formatv("[{0}, {1})", setting->least, setting->below);
     return llvm::createStringError("expected '" + name + "' in " + range +
@@ -61,7 +64,7 @@ llvm::Expected<Attribute> fcdp::parseOptimizer(StringRef spec,
                              {"weight_decay", 1e-2, 0, kAny}};
   SmallVector<Setting> sgd{{"lr", 1e-3, 0, kAny},
                            {"momentum", 0, 0, kAny},
-                           {"dampening", 0, 0, kAny},
+                           {"dampening", 0, -kAny, kAny},
                            {"weight_decay", 0, 0, kAny},
                            {"nesterov", 0, 0, 2}};
   bool isAdamW = parts[0] == "adamw";

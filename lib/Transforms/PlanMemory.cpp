@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "VerifyPhase.h"
 #include "fcdp/Analysis/ArenaPacking.h"
-#include "fcdp/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -117,19 +117,22 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
   llvm::MapVector<Value, size_t> blocks;
   SmallVector<std::pair<ReduceScatterOp, size_t>> scratches;
   for (Operation &op : llvm::reverse(function.front())) {
-    if (!isa<AllGatherOp, CacheLoadOp, CastShardOp, PackOp, ReduceScatterOp>(
-            op))
+    if (!isBuffered(&op))
       continue;
+    if (failed(verifyOneLevel(&op)))
+      return failure();
     Value value = op.getResult(0);
     if (!end.count(value))
       return op.emitOpError("expected a release of its result");
     auto reduce = dyn_cast<ReduceScatterOp>(op);
     if (reduce) {
       // In use as long as the reduction's input is.
+      Value last = isBuffered(reduce.getInput().getDefiningOp())
+                       ? reduce.getInput()
+                       : value;
       scratches.push_back({reduce, problem.buffers.size()});
       problem.buffers.push_back(
-          {bytesOf(reduce.getInput()), position[&op],
-           std::max(end[reduce.getInput()], position[&op] + 1)});
+          {bytesOf(reduce.getInput()), position[&op], end.lookup(last)});
       if (reduce.getBuffer())
         continue;
     }
@@ -152,10 +155,12 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
     buffer.end = std::max(buffer.end, end[value]);
   }
 
-  PackingSolution solution = packArena(problem);
+  PackingSolution solution;
   llvm::Error error = problem.check();
-  if (!error)
+  if (!error) {
+    solution = packArena(problem);
     error = solution.verify(problem);
+  }
   if (error)
     return function.emitError("memory plan: ")
            << llvm::toString(std::move(error));
@@ -181,11 +186,9 @@ void PlanMemoryPass::numberEvents(func::FuncOp function) {
 
 void PlanMemoryPass::runOnOperation() {
   ModuleOp module = getOperation();
-  mesh = getMesh(module);
-  if (!mesh || getPhase(module) != Phase::scheduled) {
-    module.emitError("expected a module in phase 'scheduled' with a mesh");
+  if (failed(requirePhase(module, Phase::scheduled)))
     return signalPassFailure();
-  }
+  mesh = getMesh(module);
   gradients.clear();
   placeStates();
   for (auto function : module.getOps<func::FuncOp>()) {

@@ -78,9 +78,9 @@ static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
 // imported -> sharded
 //===----------------------------------------------------------------------===//
 
-static void buildSharding(OpPassManager &pm, const PipelineOptions &options) {
-  pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
-                              options.microBatches, options.optimizer}));
+/// Passes that do nothing where they have run before, so that text which
+/// stopped between any two of them can be carried on.
+static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass());
@@ -110,9 +110,11 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   switch (from) {
   case Phase::imported:
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
-    buildSharding(pm, options);
+    pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
+                                options.microBatches, options.optimizer}));
     [[fallthrough]];
   case Phase::sharded:
+    buildLayout(pm, options);
     buildScheduling(pm, options);
     [[fallthrough]];
   case Phase::scheduled:

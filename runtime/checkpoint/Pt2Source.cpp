@@ -73,6 +73,7 @@ Payload readPayload(const JsonNode &node, const std::string &folder) {
   StoredTensor tensor;
   tensor.dtype = *dtype;
   tensor.shape = readSizes(meta.at("sizes"));
+  checkShape(tensor.shape);
   tensor.strides = readSizes(meta.at("strides"));
   if (tensor.strides.size() != tensor.shape.size())
     meta.at("strides").expected("one stride per size");

@@ -70,16 +70,10 @@ void SafetensorsSource::readTensor(const std::string &name,
   auto dtype = fromSafetensorsName(node.at("dtype").text());
   if (!dtype)
     return;
-  constexpr int64_t greatestExtent = int64_t(1) << 40;
   StoredTensor tensor;
   tensor.dtype = *dtype;
-  __int128 elements = 1;
-  node.at("shape").forEach([&](const JsonNode &extent) {
-    tensor.shape.push_back(extent.integer(0, greatestExtent));
-    elements *= tensor.shape.back();
-    if (elements > greatestExtent)
-      extent.fail("'" + name + "' has too many elements");
-  });
+  tensor.shape = node.at("shape").integers(0);
+  checkShape(tensor.shape);
   tensor.strides = contiguousStrides(tensor.shape);
   std::vector<int64_t> range = node.at("data_offsets").integers(0);
   if (range.size() != 2 || range[0] > range[1])
@@ -89,10 +83,11 @@ void SafetensorsSource::readTensor(const std::string &name,
         .fail("'" + name + "' ends at byte " + std::to_string(range[1]) +
               " of " + std::to_string(data.size()) +
               "; is the file truncated?");
-  if (range[1] - range[0] != int64_t(elements) * int64_t(byteSize(*dtype)))
+  int64_t bytes = numElements(tensor.shape) * int64_t(byteSize(*dtype));
+  if (range[1] - range[0] != bytes)
     node.at("data_offsets")
-        .expected(std::to_string(int64_t(elements) * byteSize(*dtype)) +
-                  " bytes for " + toString(tensor.shape));
+        .expected(std::to_string(bytes) + " bytes for " +
+                  toString(tensor.shape));
   tensor.storage = data.subspan(range[0], range[1] - range[0]);
   tensor.owner = file;
   tensors.emplace(name, std::move(tensor));

@@ -44,6 +44,17 @@ std::vector<int64_t> contiguousStrides(const Shape &shape) {
   return strides;
 }
 
+void checkShape(const Shape &shape) {
+  constexpr int64_t most = int64_t(1) << 48;
+  __int128 elements = 1;
+  for (int64_t extent : shape) {
+    elements *= extent;
+    if (extent > most || elements > most)
+      throw std::runtime_error("the shape " + toString(shape) +
+                               " has too many elements");
+  }
+}
+
 void checkBounds(const StoredTensor &tensor) {
   if (numElements(tensor.shape) == 0)
     return;

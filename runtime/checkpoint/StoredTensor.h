@@ -26,6 +26,9 @@ struct StoredTensor {
 /// Strides of a contiguous tensor.
 std::vector<int64_t> contiguousStrides(const Shape &shape);
 
+/// Throws std::runtime_error if a shape has more elements than any file.
+void checkShape(const Shape &shape);
+
 /// Throws std::runtime_error if an element lies outside the storage.
 void checkBounds(const StoredTensor &tensor);
 

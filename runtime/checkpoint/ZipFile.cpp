@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ZipFile.h"
 
+#include <filesystem>
 #include <stdexcept>
 #include <zip.h>
 
@@ -43,6 +44,11 @@ ZipFile::read(const std::string &name) const {
       zip_fopen_index(archive.get(), stat.index, 0), &zip_fclose);
   if (!file)
     fail(name, zip_strerror(archive.get()));
+  // A damaged directory must not make us ask for more memory than there is.
+  constexpr uint64_t mostCompression = 1032; // of deflate
+  if (stat.size / mostCompression > std::filesystem::file_size(filePath))
+    fail(name, "expected fewer than " + std::to_string(stat.size) +
+                   " bytes in a file of this size; is it truncated?");
   // One byte more than there should be, so that the end, where the checksum
   // is compared, is reached.
   std::vector<std::byte> bytes(stat.size + 1);

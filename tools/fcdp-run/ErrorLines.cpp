@@ -3,7 +3,6 @@
 
 #include "Failure.h"
 
-#include <cerrno>
 #include <unistd.h>
 
 namespace fcdp::run {
@@ -25,10 +24,10 @@ void ErrorLines::print(const std::string &message) {
 
 bool ErrorLines::readFrom(int pipe, std::string &rest) {
   char buffer[4096];
-  ssize_t got = read(pipe, buffer, sizeof(buffer));
-  if (got < 0)
-    return errno == EAGAIN || errno == EINTR;
-  rest.append(buffer, got);
+  ssize_t got;
+  while ((got = read(pipe, buffer, sizeof(buffer))) > 0)
+    rest.append(buffer, got);
+  bool isAtEnd = got == 0;
   size_t end;
   while ((end = rest.find('\n')) != rest.npos) {
     pass(rest.substr(0, end + 1));
@@ -37,11 +36,11 @@ bool ErrorLines::readFrom(int pipe, std::string &rest) {
   // Progress has no line end.
   bool mayBeError = std::string(kErrorPrefix).starts_with(rest) ||
                     rest.find(kErrorPrefix) != rest.npos;
-  if (!rest.empty() && (got == 0 || !mayBeError)) {
+  if (!rest.empty() && (isAtEnd || !mayBeError)) {
     pass(rest);
     rest.clear();
   }
-  return got != 0;
+  return !isAtEnd;
 }
 
 } // namespace fcdp::run

@@ -11,12 +11,11 @@ namespace fcdp::run {
 /// Used by one thread.
 class ErrorLines {
 public:
-  /// Reads what is there from a rank's pipe; false at its end. `rest` keeps an
-  /// unfinished line between calls.
+  /// Reads all that is there from a rank's pipe, which does not block; false at
+  /// its end. `rest` keeps an unfinished line between calls.
   bool readFrom(int pipe, std::string &rest);
   /// Prints an error unless one was printed.
   void print(const std::string &message);
-  bool hasPrinted() const { return isPrinted; }
 
 private:
   void pass(const std::string &line);

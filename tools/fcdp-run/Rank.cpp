@@ -118,6 +118,8 @@ private:
   void save();
   std::vector<std::byte> gatherShards(size_t bucket);
   [[noreturn]] void fail(const std::string &message);
+  /// For an error that another rank may have caused.
+  [[noreturn]] void failTransfer(const std::string &message);
 
   const Options &options;
   const StepObject &object;
@@ -133,13 +135,16 @@ private:
   uint64_t allocationsCounted = 0;
 };
 
+void Rank::failTransfer(const std::string &message) {
+  std::string explained = job.explainFailure(message);
+  if (explained == message)
+    failureExit.own(message);
+  failureExit.shared(explained);
+}
+
 void Rank::fail(const std::string &message) {
-  if (backend && backend->failed()) {
-    std::string explained = job.explainFailure(message);
-    if (explained == message)
-      failureExit.own(message);
-    failureExit.shared(explained);
-  }
+  if (backend && backend->failed())
+    failTransfer(message);
   job.publishFailure(message);
   failureExit.own(message);
 }
@@ -289,6 +294,8 @@ void Rank::run(const std::string &problem) {
     job.barrier("end of the run");
     backend.reset();
     job.finish();
+  } catch (const TransportError &error) {
+    failTransfer(error.what());
   } catch (const std::exception &error) {
     fail(error.what());
   }

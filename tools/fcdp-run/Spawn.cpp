@@ -129,12 +129,15 @@ private:
   void judge(const Child &child, int status);
   void fail(Clock::duration grace);
   void hurry();
-  int pollOnce();
+  void pollOnce();
+  void readErrors(Child &child);
 
   const sigset_t &signals;
   int signalDescriptor;
   std::vector<Child> children;
   ErrorLines errorLines;
+  /// What to say of a rank that failed if none has said anything.
+  std::string lastResort;
   int exitCode = 0;
   /// When to send the next, harder signal.
   Clock::time_point deadline = Clock::time_point::max();
@@ -199,10 +202,11 @@ void Ranks::judge(const Child &child, int status) {
                        strsignal(WTERMSIG(status)) + ")");
     fail(kOwnEnd);
   } else if (WEXITSTATUS(status) != 0) {
-    if (exitCode == 0)
-      errorLines.print(rank + " ended with exit code " +
-                       std::to_string(WEXITSTATUS(status)) +
-                       " and without a message");
+    // Most likely another rank has the message, and is about to print it.
+    if (lastResort.empty())
+      lastResort = rank + " ended with exit code " +
+                   std::to_string(WEXITSTATUS(status)) +
+                   " and without a message";
     fail(kOwnEnd);
   }
 }
@@ -213,9 +217,6 @@ void Ranks::reap() {
     if (child.hasEnded || waitpid(child.pid, &status, WNOHANG) != child.pid)
       continue;
     child.hasEnded = true;
-    // Its last words come before the verdict on it.
-    while (errorLines.readFrom(child.errors, child.rest) && errno != EAGAIN)
-      ;
     judge(child, status);
   }
 }
@@ -239,30 +240,36 @@ void Ranks::hurry() {
   deadline = Clock::now() + kAskedEnd;
 }
 
-int Ranks::pollOnce() {
+void Ranks::pollOnce() {
   std::vector<pollfd> waited = {{signalDescriptor, POLLIN, 0}};
-  std::vector<Child *> readers;
-  for (Child &child : children) {
-    if (child.hasEnded)
-      continue;
-    waited.push_back({child.errors, POLLIN, 0});
-    readers.push_back(&child);
-  }
+  for (Child &child : children)
+    waited.push_back({child.errors, POLLIN, 0}); // -1 is left out
   constexpr int tick = 500; // milliseconds; deadlines are seconds
-  int ready = poll(waited.data(), waited.size(), tick);
-  for (size_t i = 0; ready > 0 && i < readers.size(); ++i)
+  poll(waited.data(), waited.size(), tick);
+  readSignals();
+  // Before the survivors' lines: that a rank was killed explains them.
+  reap();
+  for (size_t i = 0; i < children.size(); ++i)
     if (waited[i + 1].revents)
-      errorLines.readFrom(readers[i]->errors, readers[i]->rest);
-  return ready;
+      readErrors(children[i]);
+}
+
+void Ranks::readErrors(Child &child) {
+  if (child.errors < 0 || errorLines.readFrom(child.errors, child.rest))
+    return;
+  close(child.errors);
+  child.errors = -1;
 }
 
 int Ranks::wait() {
   while (anyRuns()) {
     pollOnce();
-    readSignals();
-    reap();
     hurry();
   }
+  for (Child &child : children)
+    readErrors(child);
+  if (!lastResort.empty() && exitCode != kInterrupted)
+    errorLines.print(lastResort);
   return exitCode;
 }
 

@@ -57,8 +57,7 @@ static void writeBytes(std::ostream &out, const char *type, const char *name,
   out << type << ' ' << name << "[] = {";
   for (unsigned char byte : bytes)
     out << int(byte) << ',';
-  out << "0};\nconst uint64_t " << name << "_size = " << bytes.size()
-      << ";\n";
+  out << "0};\nconst uint64_t " << name << "_size = " << bytes.size() << ";\n";
 }
 
 std::string FakeStep::build(const TemporaryFolder &folder) const {
@@ -79,8 +78,8 @@ std::string FakeStep::build(const TemporaryFolder &folder) const {
       out << "}\n";
     }
   }
-  std::string command = "cc -shared -fPIC -I" FCDP_RUNTIME_INCLUDE " -o " +
-                        object + " " + source;
+  std::string command =
+      "cc -shared -fPIC -I" FCDP_RUNTIME_INCLUDE " -o " + object + " " + source;
   if (std::system(command.c_str()) != 0)
     throw std::runtime_error("failed: " + command);
   return object;
@@ -110,8 +109,7 @@ namespace {
 
 // Places in the arenas of linearStep, in bytes. The bucket has 8 elements.
 constexpr uint64_t kBucket = 32, kShard = 0, kGrad = 64, kGathered = 128,
-                   kPacked = 192, kScratch = 256, kSlice = 320,
-                   kReduced = 384;
+                   kPacked = 192, kScratch = 256, kSlice = 320, kReduced = 384;
 
 /// Builds linearStep piece by piece.
 class LinearStep {
@@ -153,17 +151,18 @@ void LinearStep::declare() {
   m["parameters"] = Json::parse(R"([{"name": "w", "names": ["w", "tied.w"],
       "shape": [2, 3], "dtype": "f32", "trainable": true, "bucket": 0,
       "offset_elements": 0}])");
-  m["buckets"] = Json::array({{{"name", "b"},
-                               {"unit", "linear"},
-                               {"trainable", true},
-                               {"elements", 8},
-                               {"shard_elements", 8 / (nodes * locals)},
-                               {"storage", "f32"},
-                               {"wire", "f32"},
-                               {"reduce", "f32"},
-                               {"states",
-                                {{"shard", device(kShard, shardBytes(), "f32")},
-                                 {"grad", device(kGrad, shardBytes(), "f32")}}}}});
+  m["buckets"] =
+      Json::array({{{"name", "b"},
+                    {"unit", "linear"},
+                    {"trainable", true},
+                    {"elements", 8},
+                    {"shard_elements", 8 / (nodes * locals)},
+                    {"storage", "f32"},
+                    {"wire", "f32"},
+                    {"reduce", "f32"},
+                    {"states",
+                     {{"shard", device(kShard, shardBytes(), "f32")},
+                      {"grad", device(kGrad, shardBytes(), "f32")}}}}});
   m["inputs"] = Json::parse(R"([
       {"name": "x", "shape": [2, 3], "dtype": "f32", "index_limit": null,
        "ignore_index": null},
@@ -245,18 +244,18 @@ void LinearStep::compute(const std::string &function) {
   size_t wx = step.transient(), diff = step.transient(),
          square = step.transient(), loss = step.transient(),
          twice = step.transient(), grad = step.transient();
-  call(function, "aten::mul", "Tensor",
-       {{"self", t(w)}, {"other", t(x)}}, wx);
-  call(function, "aten::sub", "Tensor",
-       {{"self", t(wx)}, {"other", t(y)}}, diff, {wx});
+  call(function, "aten::mul", "Tensor", {{"self", t(w)}, {"other", t(x)}}, wx);
+  call(function, "aten::sub", "Tensor", {{"self", t(wx)}, {"other", t(y)}},
+       diff, {wx});
   call(function, "aten::pow", "Tensor_Scalar",
        {{"self", t(diff)}, {"exponent", {{"i", 2}}}}, square);
   call(function, "aten::sum", "", {{"self", t(square)}}, loss, {square});
-  step.add(function, {{"kind", "loss"}, {"slot", loss}, {"free", Json::array({loss})}});
+  step.add(function,
+           {{"kind", "loss"}, {"slot", loss}, {"free", Json::array({loss})}});
   call(function, "aten::mul", "Tensor",
        {{"self", t(diff)}, {"other", {{"f", 2.0}}}}, twice, {diff});
-  call(function, "aten::mul", "Tensor",
-       {{"self", t(twice)}, {"other", t(x)}}, grad, {twice});
+  call(function, "aten::mul", "Tensor", {{"self", t(twice)}, {"other", t(x)}},
+       grad, {twice});
   step.add(function, {{"kind", "pack"},
                       {"members", Json::array({Json::array({grad, packed})})},
                       {"zero", Json::array({device(kPacked + 24, 8)})},
@@ -302,13 +301,12 @@ FakeStep LinearStep::build() {
       continue;
     gather(function);
     compute(function);
-    reduce(function, function == "next_microbatch" ||
-                         function == "last_microbatch");
+    reduce(function,
+           function == "next_microbatch" || function == "last_microbatch");
   }
-  step.add("update",
-           {{"kind", "shard_update"},
-            {"bucket", 0},
-            {"grad_scale", 1.0 / (nodes * locals * microBatches)}});
+  step.add("update", {{"kind", "shard_update"},
+                      {"bucket", 0},
+                      {"grad_scale", 1.0 / (nodes * locals * microBatches)}});
   return step;
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/Shards.h"
+#include "step/Archive.h"
+#include "step/FakeStep.h"
+
+#include <gtest/gtest.h>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+/// A bucket of 16 elements on 2 x 2 ranks: `a` [2, 3] at 0 and `b` [5] at 8,
+/// and a persistent and a passing buffer.
+class ShardsTest : public ::testing::Test {
+protected:
+  ShardsTest() {
+    manifest.mesh = {2, 2};
+    Bucket bucket{};
+    bucket.name = "all";
+    bucket.elements = 16;
+    bucket.shardElements = 4;
+    bucket.storage = DType::F32;
+    manifest.buckets = {bucket};
+    manifest.parameters = {// Not in the order of their places.
+                           {"b", {"b", "b.again"}, {5}, DType::F32, true, 0, 8},
+                           {"a", {"a"}, {2, 3}, DType::F32, true, 0, 0}};
+    manifest.buffers = {{"kept", {2}, DType::F32, true, true, {}},
+                        {"constant", {1}, DType::F32, false, false, 0}};
+    archive.weights = {{"a", "weight_0", 7, {2, 3}, {1, 2}}, // transposed
+                       {"b.again", "weight_1", 7, {5}, {1}},
+                       {"kept", "weight_2", 7, {2}, {1}}};
+    archive.payloads = {{"weight_0", floatBytes({0, 3, 1, 4, 2, 5})},
+                        {"weight_1", floatBytes({10, 11, 12, 13, 14})},
+                        {"weight_2", floatBytes({20, 21})}};
+    archive.write(folder.file("w.pt2"));
+  }
+
+  std::vector<float> shardOfRank(uint32_t rank, const std::string &file) {
+    std::vector<float> shard(4, -1);
+    auto source = openWeights(file);
+    loadShards(manifest, placeOf(manifest.mesh, rank), *source, [&](size_t) {
+      return std::as_writable_bytes(std::span(shard));
+    });
+    return shard;
+  }
+
+  TemporaryFolder folder;
+  Archive archive;
+  Manifest manifest;
+};
+
+using Floats = std::vector<float>;
+
+TEST_F(ShardsTest, RankOwnsShardOfItsLocalAndNode) {
+  // Rank (n, l) owns shard 2 l + n; world rank is 2 n + l.
+  std::string file = folder.file("w.pt2");
+  EXPECT_EQ(shardOfRank(0, file), (Floats{0, 1, 2, 3}));
+  EXPECT_EQ(shardOfRank(2, file), (Floats{4, 5, 0, 0}));
+  EXPECT_EQ(shardOfRank(1, file), (Floats{10, 11, 12, 13}));
+  EXPECT_EQ(shardOfRank(3, file), (Floats{14, 0, 0, 0}));
+}
+
+TEST_F(ShardsTest, BuffersComeByName) {
+  Floats kept(2), constant = {5};
+  auto source = openWeights(folder.file("w.pt2"));
+  loadBuffers(manifest, *source, [&](size_t b) {
+    return std::as_writable_bytes(std::span(b == 0 ? kept : constant));
+  });
+  EXPECT_EQ(kept, (Floats{20, 21}));
+  EXPECT_EQ(constant, Floats{5});
+}
+
+TEST_F(ShardsTest, MissingParameterIsNamed) {
+  manifest.parameters[1].names = {"c"};
+  try {
+    shardOfRank(0, folder.file("w.pt2"));
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find("'c': expected a tensor"),
+              std::string::npos);
+  }
+}
+
+TEST_F(ShardsTest, SavedParametersComeBack) {
+  Floats kept = {30, 31};
+  std::string out = folder.file("out.safetensors");
+  auto gather = [&](size_t) {
+    std::vector<std::byte> all;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      Floats shard = shardOfRank(rank, folder.file("w.pt2"));
+      auto bytes = std::as_bytes(std::span(shard));
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  };
+  auto buffer = [&](size_t) { return std::as_writable_bytes(std::span(kept)); };
+  saveParameters(manifest, out, /*isWriter=*/false, gather, buffer);
+  EXPECT_FALSE(std::filesystem::exists(out));
+  saveParameters(manifest, out, /*isWriter=*/true, gather, buffer);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(shardOfRank(rank, out), shardOfRank(rank, folder.file("w.pt2")));
+  auto source = openWeights(out);
+  EXPECT_TRUE(source->find("b"));
+  EXPECT_TRUE(source->find("b.again"));
+  EXPECT_TRUE(source->find("kept"));
+  EXPECT_FALSE(source->find("constant"));
+}
+
+} // namespace

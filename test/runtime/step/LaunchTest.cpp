@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Launch.h"
+#include "Options.h"
+#include "StepStats.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+using namespace fcdp;
+using namespace fcdp::run;
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::optional<Launch> detect(const Variables &variables,
+                             bool ignoreSlurm = false) {
+  return detectLaunch(
+      [&](const std::string &name) -> std::optional<std::string> {
+        auto found = variables.find(name);
+        if (found == variables.end())
+          return std::nullopt;
+        return found->second;
+      },
+      ignoreSlurm);
+}
+
+const Variables kTorchrun = {{"RANK", "3"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"GROUP_RANK", "1"},
+                             {"MASTER_ADDR", "host"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+
+TEST(LaunchTest, NoLauncher) { EXPECT_FALSE(detect({{"PATH", "/bin"}})); }
+
+TEST(LaunchTest, Torchrun) {
+  auto launch = detect(kTorchrun);
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->launcher, "torchrun");
+  EXPECT_EQ(launch->mesh.nodes, 2u);
+  EXPECT_EQ(launch->mesh.locals, 2u);
+  EXPECT_EQ(launch->place, (Place{1, 1}));
+  EXPECT_EQ(launch->rank, 3u);
+  EXPECT_EQ(launch->masterHost, "host");
+  EXPECT_EQ(launch->masterPort, 29500);
+  EXPECT_EQ(launch->restartCount, 2u);
+  EXPECT_FALSE(launch->servesStore);
+}
+
+TEST(LaunchTest, TorchrunWithoutAnAgentsStore) {
+  Variables variables = kTorchrun;
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_FALSE(detect(variables)->servesStore);
+  variables["RANK"] = "0";
+  EXPECT_TRUE(detect(variables)->servesStore);
+}
+
+TEST(LaunchTest, IncompleteVariables) {
+  Variables variables = kTorchrun;
+  variables.erase("GROUP_RANK");
+  EXPECT_THROW(detect(variables), std::runtime_error);
+  variables = kTorchrun;
+  variables["LOCAL_RANK"] = "x";
+  EXPECT_THROW(detect(variables), std::runtime_error);
+  variables = kTorchrun;
+  variables["LOCAL_WORLD_SIZE"] = "3";
+  EXPECT_THROW(detect(variables), std::runtime_error);
+  variables["LOCAL_WORLD_SIZE"] = "0";
+  EXPECT_THROW(detect(variables), std::runtime_error);
+}
+
+TEST(LaunchTest, OpenMpiOnOneHost) {
+  Variables variables = {{"OMPI_COMM_WORLD_RANK", "1"},
+                         {"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"OMPI_MCA_ess_base_jobid", "1508048897"}};
+  auto launch = detect(variables);
+  EXPECT_EQ(launch->mesh.nodes, 1u);
+  EXPECT_EQ(launch->place, (Place{0, 1}));
+  EXPECT_EQ(launch->masterHost, "127.0.0.1");
+  uint16_t port = launch->masterPort;
+  EXPECT_GE(port, 20000);
+  variables["OMPI_COMM_WORLD_RANK"] = "0";
+  EXPECT_EQ(detect(variables)->masterPort, port);
+  EXPECT_TRUE(detect(variables)->servesStore);
+  variables["OMPI_MCA_ess_base_jobid"] = "1508114433";
+  EXPECT_NE(detect(variables)->masterPort, port);
+}
+
+TEST(LaunchTest, OpenMpiOnSeveralHosts) {
+  Variables variables = {
+      {"OMPI_COMM_WORLD_RANK", "3"},
+      {"OMPI_COMM_WORLD_SIZE", "4"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"OMPI_MCA_orte_local_daemon_uri", "1508048896.1;tcp://10.0.0.2:4000"}};
+  EXPECT_THROW(detect(variables), std::runtime_error); // no MASTER_ADDR
+  variables["MASTER_ADDR"] = "a";
+  variables["MASTER_PORT"] = "1234";
+  EXPECT_EQ(detect(variables)->place, (Place{1, 1}));
+  EXPECT_EQ(detect(variables)->masterPort, 1234);
+}
+
+TEST(LaunchTest, Slurm) {
+  Variables variables = {
+      {"SLURM_PROCID", "2"},         {"SLURM_LOCALID", "0"},
+      {"SLURM_NODEID", "1"},         {"SLURM_STEP_NUM_TASKS", "4"},
+      {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NODELIST", "gpu[07-08]"},
+      {"SLURM_JOB_ID", "12"},        {"SLURM_STEP_ID", "0"}};
+  auto launch = detect(variables);
+  EXPECT_EQ(launch->mesh.locals, 2u);
+  EXPECT_EQ(launch->place, (Place{1, 0}));
+  EXPECT_EQ(launch->masterHost, "gpu07");
+  EXPECT_FALSE(detect(variables, /*ignoreSlurm=*/true));
+  variables["SLURM_STEP_NODELIST"] = "a,b";
+  EXPECT_EQ(detect(variables)->masterHost, "a");
+  // A shell in an allocation, not started by srun.
+  variables.erase("SLURM_STEP_NUM_TASKS");
+  EXPECT_FALSE(detect(variables));
+}
+
+std::optional<Options> parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "fcdp-run");
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return parseOptions(words.size(), argv.data());
+}
+
+TEST(OptionsTest, ReadsAll) {
+  auto options =
+      parse({"--input", "a=x.npy", "s.so", "--weights=w.pt2", "--steps", "3",
+             "--input", "b=t:u16+1", "--nodes", "2", "--ranks-per-node=4",
+             "--json", "j", "--params-out=p", "--seed=9", "--threads", "2"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->step, "s.so");
+  EXPECT_EQ(options->steps, 3);
+  ASSERT_EQ(options->inputs.size(), 2u);
+  EXPECT_EQ(options->inputs[1].name, "b");
+  EXPECT_EQ(options->inputs[1].spec, "t:u16+1");
+  EXPECT_EQ(options->nodes, 2u);
+  EXPECT_EQ(options->ranksPerNode, 4u);
+  EXPECT_EQ(options->seed, 9u);
+  EXPECT_EQ(options->threads, 2);
+}
+
+TEST(OptionsTest, Refusals) {
+  EXPECT_THROW(parse({}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so"}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=0"}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=x"}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--wat"}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--input", "a"}),
+               std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--nodes=-1"}),
+               std::runtime_error);
+}
+
+TEST(OptionsTest, Help) {
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(parse({"--help"}));
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("Example"),
+            std::string::npos);
+}
+
+TEST(StepStatsTest, CombinesRanks) {
+  std::vector<RankStats> ranks(4);
+  for (int r = 0; r < 4; ++r) {
+    ranks[r].losses = {double(r), double(r + 1)};
+    ranks[r].interBytes = 10 * (r + 1);
+    ranks[r].devicePeakBytes = 100 - r;
+    ranks[r].seconds = r;
+    ranks[r].systemAllocations = 1;
+    EXPECT_EQ(RankStats::unpack(ranks[r].pack()).losses, ranks[r].losses);
+    EXPECT_EQ(RankStats::unpack(ranks[r].pack()).interBytes,
+              ranks[r].interBytes);
+  }
+  StepStats stats = combine({2, 2}, ranks);
+  EXPECT_EQ(stats.loss, 2);
+  EXPECT_EQ(stats.interBytes, 70);
+  EXPECT_EQ(stats.devicePeakBytes, 100);
+  EXPECT_EQ(stats.seconds, 3);
+  EXPECT_EQ(stats.systemAllocations, 4);
+  stats.step = 5;
+  auto json = nlohmann::json::parse(toJson(stats));
+  EXPECT_EQ(json["step"], 5);
+  EXPECT_EQ(json["inter_bytes_sent"], 70);
+}
+
+} // namespace

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A backend of one rank that does everything at once.
+#pragma once
+
+#include "core/Backend.h"
+
+#include <cstring>
+#include <vector>
+
+namespace fcdp::test {
+
+class LocalBackend final : public Backend {
+public:
+  LocalBackend(size_t deviceBytes, size_t hostBytes)
+      : device(deviceBytes), host(hostBytes) {}
+
+  std::byte *deviceBase() override { return device.data(); }
+  std::byte *hostBase() override { return host.data(); }
+  void copy(StreamId stream, void *dst, const void *src,
+            size_t bytes) override {
+    (stream == StreamId::H2D ? copied.h2d : copied.d2h) += bytes;
+    std::memcpy(dst, src, bytes);
+  }
+  void allGather(const Collective &collective) override {
+    what = collective.what;
+    if (collective.out != collective.in)
+      std::memcpy(collective.out, collective.in, collective.bytes);
+  }
+  void reduceScatter(const Collective &collective) override {
+    what = collective.what;
+    std::memcpy(collective.out, collective.in, collective.bytes);
+  }
+  void record(uint32_t event, StreamId) override { recorded.push_back(event); }
+  void wait(uint32_t event, StreamId) override { waited.push_back(event); }
+  void synchronize() override {}
+  bool failed() const override { return !error.empty(); }
+  std::string failure() const override { return error; }
+  ByteCounters counters() const override { return copied; }
+
+  template <typename T>
+  T *at(size_t offset) {
+    return reinterpret_cast<T *>(device.data() + offset);
+  }
+
+  std::vector<std::byte> device, host;
+  std::vector<uint32_t> recorded, waited;
+  std::string what, error;
+  ByteCounters copied;
+};
+
+} // namespace fcdp::test

@@ -134,15 +134,23 @@ public:
 
 private:
   size_t pick(StringRef characters) {
+    if (text.empty())
+      return std::string::npos;
     size_t at = text.find_first_of(characters.str(), random() % text.size());
     return at == std::string::npos ? text.find_first_of(characters.str()) : at;
   }
 
   void replaceNumber() {
-    static const char *const numbers[] = {
-        "0",    "-1",   "1",       "7",          "64",
-        "1e9",  "-100", "0.5",     "4294967296", "9223372036854775807",
-        "null", "true", "\"NaN\"", "[]",         "{}"};
+    static const char *const numbers[] = {"0",          "10",
+                                          "12",         "13",
+                                          "29",         "-1",
+                                          "1",          "7",
+                                          "64",         "1e9",
+                                          "-100",       "0.5",
+                                          "4294967296", "9223372036854775807",
+                                          "null",       "true",
+                                          "\"NaN\"",    "[]",
+                                          "{}"};
     size_t at = pick("0123456789");
     if (at == std::string::npos)
       return;
@@ -217,7 +225,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
   if (entries.empty())
     return LLVMFuzzerMutate(data, size, maxSize);
   ZipEntry &entry = pickEntry(entries, random);
-  if (random() % 2 == 0 && !entry.content.empty())
+  if (random() % 2 == 0)
     for (unsigned i = 0, e = 1 + random() % 3; i < e; ++i)
       TextMutator(entry.content, random).mutate();
   else

@@ -22,15 +22,14 @@ struct Tag {
   c10::DeleterFnPtr release;
   void *context;
 };
-/// Keeps what follows aligned like the whole.
-constexpr size_t kTagBytes = c10::gAlignment;
-static_assert(sizeof(Tag) <= kTagBytes);
+static_assert(sizeof(Tag) <= kPoolTagBytes &&
+              kPoolTagBytes % c10::gAlignment == 0);
 
 void releaseTagged(void *data) {
   if (!data)
     return;
   auto *tag =
-      reinterpret_cast<Tag *>(static_cast<std::byte *>(data) - kTagBytes);
+      reinterpret_cast<Tag *>(static_cast<std::byte *>(data) - kPoolTagBytes);
   tag->release(tag->context);
 }
 
@@ -39,7 +38,7 @@ c10::DataPtr tagged(c10::DataPtr memory) {
   auto *base = static_cast<std::byte *>(memory.get());
   c10::DeleterFnPtr release = memory.get_deleter();
   new (base) Tag{release, memory.release_context()};
-  std::byte *data = base + kTagBytes;
+  std::byte *data = base + kPoolTagBytes;
   return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
 }
 
@@ -50,8 +49,8 @@ public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0)
       return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
-    return tagged(activePool ? activePool->allocate(bytes + kTagBytes)
-                             : system().allocate(bytes + kTagBytes));
+    return tagged(activePool ? activePool->allocate(bytes + kPoolTagBytes)
+                             : system().allocate(bytes + kPoolTagBytes));
   }
   c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
   void copy_data(void *target, const void *source,

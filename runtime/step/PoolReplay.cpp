@@ -62,9 +62,10 @@ void PoolReplay::checkFreed() {
     if (lifetimes[index].freedAt > nextBlock)
       return;
     TORCH_CHECK(!blocks[index].inUse.load(std::memory_order_acquire),
-                "allocation ", index, " of this step (", lifetimes[index].bytes,
-                " bytes) is still in use where the recorded step had freed "
-                "it, and its place is due again: the steps differ in what "
+                "allocation ", index,
+                " of this step is still in use where the "
+                "recorded step had freed it, and its place is due again: the "
+                "steps differ in what "
                 "they keep");
   }
 }

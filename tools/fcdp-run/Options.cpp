@@ -63,6 +63,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Write the trained parameters to this safetensors file");
   app.add_option("--threads", options.threads,
                  "Threads per rank; default: cores / ranks of this machine")
+      // The launcher of all ranks adds its own to what the user gave.
+      ->take_last()
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--seed", options.seed,
                  "Random state of rank r starts from seed + r; default: 0");

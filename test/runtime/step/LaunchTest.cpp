@@ -152,6 +152,13 @@ TEST(OptionsTest, ReadsAll) {
   EXPECT_EQ(options->threads, 2);
 }
 
+// The launcher of all ranks adds its own count to the user's words.
+TEST(OptionsTest, LastThreadsCount) {
+  auto options = parse({"s.so", "--weights=w", "--threads=1", "--threads=2"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->threads, 2);
+}
+
 TEST(OptionsTest, Refusals) {
   EXPECT_THROW(parse({}), std::runtime_error);
   EXPECT_THROW(parse({"s.so"}), std::runtime_error);

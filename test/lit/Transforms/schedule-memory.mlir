@@ -62,3 +62,29 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   }
   func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
 }
+
+// -----
+
+// What starts a function waits for the functions before it, which were joined
+// into the compute stream.
+// CHECK-LABEL: func.func @only_microbatch
+// CHECK-SAME: only_microbatch
+// CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on{{ +}}compute
+// CHECK-NEXT: fcdp.wait %[[BEFORE]] on{{ +}}h2d
+// CHECK-NEXT: fcdp.cache_load
+module attributes {fcdp.phase = #fcdp.phase<sharded>} {
+  fcdp.mesh @world(node = 2, local = 1)
+  fcdp.parameter @w : tensor<32xf32> unit "" names ["w"]
+  fcdp.bucket @b unit "" elements 32 storage f32 wire f32 members [@w at 0]
+  fcdp.state @b.shard shard of @b in device : tensor<16xf32>
+  fcdp.state @b.cache cache of @b in host : tensor<32xf32>
+  func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
+  func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
+    %w = fcdp.cache_load @b.cache : tensor<32xf32>
+    %v = fcdp.view_member %w @w of @b : tensor<32xf32> to tensor<32xf32>
+    %l = aten.call "aten.sum.default"(self = %v) : (tensor<32xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    return
+  }
+  func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
+}

@@ -25,6 +25,8 @@ public:
          llvm::raw_ostream &errors)
       : options(options), output(output), errors(errors),
         printer(&context, errors) {
+    // An operation may be thousands of characters long; its place is enough.
+    context.printOpOnDiagnostic(false);
     context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect,
                         LLVM::LLVMDialect>();
   }
@@ -38,7 +40,7 @@ private:
   }
   LogicalResult read();
   /// Whether the module agrees with the options that acted on it before.
-  LogicalResult checkPastDecisions(Phase phase);
+  LogicalResult checkPastDecisions();
   LogicalResult checkOptimizer();
   LogicalResult runPasses(Phase phase);
   LogicalResult convert();
@@ -67,10 +69,8 @@ LogicalResult Driver::read() {
 }
 
 LogicalResult Driver::checkOptimizer() {
-  if (!options.optimizer)
-    return success();
   llvm::Expected<Attribute> wanted =
-      parseOptimizer(*options.optimizer, &context);
+      parseOptimizer(options.pipeline.optimizer, &context);
   if (!wanted)
     return fail("--optimizer: " + toString(wanted.takeError()));
   WalkResult result = module->walk([&](ShardUpdateOp update) {
@@ -83,30 +83,32 @@ LogicalResult Driver::checkOptimizer() {
   return success();
 }
 
-LogicalResult Driver::checkPastDecisions(Phase phase) {
-  if (phase == Phase::imported)
-    return success();
-  auto disagree = [&](StringRef option, auto wanted, auto made) {
-    return fail("--" + option + ": expected '" + Twine(made) +
-                "', for which the step in '" + options.input +
-                "' was made, got '" + Twine(wanted) + "'");
+LogicalResult Driver::checkPastDecisions() {
+  const PipelineOptions &wanted = options.pipeline;
+  bool agrees = true;
+  auto check = [&](StringRef option, bool isGiven, auto asked, auto made) {
+    if (!isGiven || asked == made)
+      return;
+    agrees = false;
+    (void)fail("--" + option + ": expected '" + Twine(made) +
+               "', for which the step in '" + options.input +
+               "' was made, got '" + Twine(asked) + "'");
   };
-  MeshOp mesh = getMesh(*module);
-  if (options.nodes && mesh &&
-      *options.nodes != static_cast<int64_t>(mesh.getNode()))
-    return disagree("nodes", *options.nodes, mesh.getNode());
-  if (options.ranksPerNode && mesh &&
-      *options.ranksPerNode != static_cast<int64_t>(mesh.getLocal()))
-    return disagree("ranks-per-node", *options.ranksPerNode, mesh.getLocal());
-  auto microBatches = (*module)->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
-  if (options.microBatches && microBatches &&
-      *options.microBatches != microBatches.getInt())
-    return disagree("micro-batches", *options.microBatches,
-                    microBatches.getInt());
-  auto strategy = (*module)->getAttrOfType<StringAttr>(kStrategyAttr);
-  if (options.strategy && strategy && *options.strategy != strategy)
-    return disagree("strategy", *options.strategy, strategy.getValue());
-  return checkOptimizer();
+  if (MeshOp mesh = getMesh(*module)) {
+    check("nodes", options.given.nodes, wanted.nodes,
+          static_cast<int64_t>(mesh.getNode()));
+    check("ranks-per-node", options.given.ranksPerNode, wanted.ranksPerNode,
+          static_cast<int64_t>(mesh.getLocal()));
+  }
+  if (auto made = (*module)->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
+    check("micro-batches", options.given.microBatches, wanted.microBatches,
+          made.getInt());
+  if (auto made = (*module)->getAttrOfType<StringAttr>(kStrategyAttr))
+    check("strategy", options.given.strategy, StringRef(wanted.strategy),
+          made.getValue());
+  if (options.given.optimizer && failed(checkOptimizer()))
+    return failure();
+  return success(agrees);
 }
 
 LogicalResult Driver::runPasses(Phase phase) {
@@ -133,7 +135,9 @@ LogicalResult Driver::run() {
   if (!phase)
     return module->emitError("expected a step: the attribute '")
            << kPhaseAttr << "' is missing";
-  if (failed(checkPastDecisions(*phase)) || failed(runPasses(*phase)))
+  if (*phase != Phase::imported && failed(checkPastDecisions()))
+    return failure();
+  if (failed(runPasses(*phase)))
     return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);

@@ -4,6 +4,7 @@
 
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Path.h"
 
 using namespace fcdp;
 namespace cl = llvm::cl;
@@ -28,20 +29,22 @@ struct CommandLine {
                              cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("the file to write"),
                               cl::value_desc("OUT"), cl::cat(category)};
-  cl::opt<int64_t> nodes{"nodes", cl::desc("nodes of the job (default 1)"),
-                         cl::value_desc("N"), cl::init(1), cl::cat(category)};
-  cl::opt<int64_t> ranksPerNode{
+  // Numbers are texts here: the parser would print its complaints itself.
+  cl::opt<std::string> nodes{"nodes", cl::desc("nodes of the job (default 1)"),
+                             cl::value_desc("N"), cl::init("1"),
+                             cl::cat(category)};
+  cl::opt<std::string> ranksPerNode{
       "ranks-per-node", cl::desc("ranks of a node (default 1)"),
-      cl::value_desc("g"), cl::init(1), cl::cat(category)};
+      cl::value_desc("g"), cl::init("1"), cl::cat(category)};
   cl::opt<std::string> strategy{
       "strategy",
       cl::desc("where gathered parameters wait for their next use: 'fcdp' in "
                "host memory (default), 'zero3' nowhere"),
       cl::value_desc("S"), cl::init("fcdp"), cl::cat(category)};
-  cl::opt<int64_t> microBatches{
+  cl::opt<std::string> microBatches{
       "micro-batches",
       cl::desc("micro-batches of an optimizer step (default 1)"),
-      cl::value_desc("K"), cl::init(1), cl::cat(category)};
+      cl::value_desc("K"), cl::init("1"), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("adamw or sgd, with PyTorch's names and defaults: "
@@ -66,20 +69,13 @@ struct CommandLine {
 };
 } // namespace
 
-/// The given value of an option, or none.
-template <typename T>
-static std::optional<T> getGiven(const cl::opt<T> &option) {
-  if (option.getNumOccurrences() == 0)
-    return std::nullopt;
-  return option.getValue();
-}
-
-static llvm::Error checkPositive(const cl::opt<int64_t> &option) {
-  if (option >= 1)
-    return llvm::Error::success();
-  return llvm::createStringError("--" + option.ArgStr +
-                                 ": expected a positive number, got '" +
-                                 llvm::Twine(option.getValue()) + "'");
+/// Reads a positive number.
+static llvm::Error read(const cl::opt<std::string> &option, int64_t &value) {
+  if (llvm::StringRef(option).getAsInteger(10, value) || value < 1)
+    return llvm::createStringError("--" + option.ArgStr +
+                                   ": expected a positive number, got '" +
+                                   option.getValue() + "'");
+  return llvm::Error::success();
 }
 
 static llvm::Error check(const CommandLine &line) {
@@ -87,10 +83,6 @@ static llvm::Error check(const CommandLine &line) {
     return llvm::createStringError("expected an input file; see --help");
   if (line.output.empty() && !line.printManifest)
     return llvm::createStringError("-o: expected the name of the output file");
-  for (const cl::opt<int64_t> *option :
-       {&line.nodes, &line.ranksPerNode, &line.microBatches})
-    if (llvm::Error error = checkPositive(*option))
-      return error;
   if (line.strategy != "zero3" && line.strategy != "fcdp")
     return llvm::createStringError("--strategy: expected 'zero3' or 'fcdp', "
                                    "got '" +
@@ -103,16 +95,18 @@ static llvm::Error check(const CommandLine &line) {
   return llvm::Error::success();
 }
 
-/// Parses as LLVM's tools do, but gives the first complaint as an error.
+/// Parses as LLVM's tools do, but gives the first complaint as an error. Of
+/// some complaints (a missing value) the parser hands out none.
 static llvm::Error parse(int argc, char **argv) {
   std::string message;
   llvm::raw_string_ostream stream(message);
   if (cl::ParseCommandLineOptions(argc, argv, kOverview, &stream))
     return llvm::Error::success();
   llvm::StringRef line = llvm::StringRef(message).trim().split('\n').first;
-  line.consume_front(argv[0]);
+  line.consume_front(llvm::sys::path::filename(argv[0]));
   line.consume_front(":");
-  return llvm::createStringError(line.trim());
+  return llvm::createStringError(
+      line.empty() ? "cannot read the command line; see --help" : line.trim());
 }
 
 llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
@@ -125,14 +119,23 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   CompileOptions options;
   options.input = line.input;
   options.output = line.output;
-  options.pipeline = {line.nodes,    line.ranksPerNode, line.microBatches,
-                      line.strategy, line.optimizer,    line.dumpDir};
+  PipelineOptions &pipeline = options.pipeline;
+  for (auto [option, value] :
+       {std::pair(&line.nodes, &pipeline.nodes),
+        std::pair(&line.ranksPerNode, &pipeline.ranksPerNode),
+        std::pair(&line.microBatches, &pipeline.microBatches)})
+    if (llvm::Error error = read(*option, *value))
+      return std::move(error);
+  pipeline.strategy = line.strategy;
+  pipeline.optimizer = line.optimizer;
+  pipeline.dumpDir = line.dumpDir;
   options.archive = line.archive;
   options.printManifest = line.printManifest;
-  options.nodes = getGiven(line.nodes);
-  options.ranksPerNode = getGiven(line.ranksPerNode);
-  options.microBatches = getGiven(line.microBatches);
-  options.strategy = getGiven(line.strategy);
-  options.optimizer = getGiven(line.optimizer);
+  auto isGiven = [](const cl::Option &option) {
+    return option.getNumOccurrences() != 0;
+  };
+  options.given = {isGiven(line.nodes), isGiven(line.ranksPerNode),
+                   isGiven(line.microBatches), isGiven(line.strategy),
+                   isGiven(line.optimizer)};
   return options;
 }

@@ -4,8 +4,6 @@
 #include "fcdp/Transforms/Passes.h"
 #include "llvm/Support/Error.h"
 
-#include <optional>
-
 namespace fcdp {
 
 /// What the user asks fcdp-compile for.
@@ -16,10 +14,12 @@ struct CompileOptions {
   std::string archive;
   bool printManifest = false;
 
-  /// What was given on the command line: a module that is past the phase that
-  /// an option acts on must agree with it.
-  std::optional<int64_t> nodes, ranksPerNode, microBatches;
-  std::optional<std::string> strategy, optimizer;
+  /// Which options were given: a module that is past the phase that an option
+  /// acts on must agree with it.
+  struct Given {
+    bool nodes = false, ranksPerNode = false, microBatches = false,
+         strategy = false, optimizer = false;
+  } given;
 };
 
 /// Reads the command line. May end the program, after `--help`. Errors name

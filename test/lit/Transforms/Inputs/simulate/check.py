@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that compiled steps give what the imported step gives.
+
+The imported step runs plainly for every rank and micro-batch, on data of its
+own; gradients are summed in the canonical order. The compiled module runs on
+simulated ranks under several policies. Losses, summed gradients and updated
+parameters must agree bit for bit over two steps.
+"""
+
+import argparse
+import itertools
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+
+from ir import Module, shape_of
+from machine import Deadlock, Machine, policies, sum_in_order, update
+from tensors import bytes_of, call, round_to, widen
+
+STEPS = 2
+LR = 0.5
+
+
+class Mismatch(Exception):
+    pass
+
+
+def noise(type_text, generator, limit=None):
+    shape, element = shape_of(type_text)
+    if element == "i64":
+        return generator.integers(0, limit, shape)
+    return round_to(generator.standard_normal(shape), element).reshape(shape)
+
+
+class Reference:
+    """The imported step, run plainly."""
+
+    def __init__(self, text, nodes, locals_, micro_batches):
+        self.module = Module(text)
+        self.N, self.g, self.K = nodes, locals_, micro_batches
+        generator = np.random.default_rng(7)
+        parameters = self.module.of("parameter")
+        self.weights = {n: noise(p["type"], generator) for n, p in parameters.items()}
+        self.inputs = [[[{n: noise(i["type"], generator, i.get("limit")) for n, i in self.module.of("input").items()}
+                         for _ in range(self.N * self.g)] for _ in range(self.K)] for _ in range(STEPS)]
+        self.losses, self.gradients, self.after = [], [], []
+        weights = self.weights
+        for step in range(STEPS):
+            weights = self.run_step(step, weights)
+
+    def run_step(self, step, weights):
+        total = {}
+        for k in range(self.K):
+            made = []
+            for rank in range(self.N * self.g):
+                loss, gradients = self.run_rank(weights, self.inputs[step][k][rank])
+                self.losses.append((step, k, rank, loss))
+                made.append(gradients)
+            for name, element in made[0][1].items():
+                reduced = self.reduce([m[0][name] for m in made], element)
+                total[name] = total[name] + reduced if name in total else reduced
+        self.gradients.append(total)
+        scale = np.float32(1 / (self.N * self.g * self.K))
+        weights = dict(weights)
+        for name, gradient in total.items():
+            element = shape_of(self.module.of("parameter")[name]["type"])[1]
+            weights[name] = update(weights[name], gradient, scale, LR, element)
+        self.after.append(weights)
+        return weights
+
+    def reduce(self, values, element):
+        values = [widen(v, element).astype(np.float32) for v in values]
+        nodes = [sum_in_order(values[n * self.g:(n + 1) * self.g]) for n in range(self.N)]
+        if self.N > 1 and self.g > 1:  # the wire between nodes has the gradient's type
+            nodes = [widen(round_to(x, element), element).astype(np.float32) for x in nodes]
+        return sum_in_order(nodes)
+
+    def run_rank(self, weights, inputs):
+        env, gradients, elements, loss = {}, {}, {}, None
+        for op in self.module.functions["step"]:
+            if op.name == "fcdp.read_parameter":
+                env[op.result()] = weights[op.attrs["source"]]
+            elif op.name == "fcdp.read_input":
+                env[op.result()] = inputs[op.attrs["source"]]
+            elif op.name == "aten.call":
+                env.update(zip(op.results, call(op, env.__getitem__)))
+            elif op.name == "fcdp.loss":
+                loss = env[op.operands[0]].tobytes()
+            elif op.name == "fcdp.gradient":
+                gradients[op.attrs["parameter"]] = env[op.operands[0]]
+                elements[op.attrs["parameter"]] = shape_of(op.operand_types[0])[1]
+        return loss, (gradients, elements)
+
+
+def roles(micro_batches):
+    if micro_batches == 1:
+        return ["only_microbatch"]
+    return ["first_microbatch", *["next_microbatch"] * (micro_batches - 2), "last_microbatch"]
+
+
+def differ(what, expected, actual):
+    if expected.tobytes() != np.ascontiguousarray(actual).tobytes():
+        raise Mismatch(f"{what} differs:\nexpected {expected.reshape(-1)[:8]}\ngot      {actual.reshape(-1)[:8]}")
+
+
+def compare_buckets(machine, call, reference, step):
+    def whole(name, role):
+        return machine.whole({r: states[name, role] for r, states in call.after.items()})
+
+    for name, bucket in machine.module.of("bucket").items():
+        padding = np.ones(bucket["elements"], bool)
+        gradient = whole(name, "grad") if bucket.get("trainable") else None
+        shard = whole(name, "shard")
+        for parameter, offset in bucket["members"]:
+            expected = reference.after[step][parameter].reshape(-1)
+            padding[offset:offset + expected.size] = False
+            differ(f"step {step}: {parameter}", expected, shard[offset:offset + expected.size])
+            if gradient is not None:
+                expected = reference.gradients[step][parameter].reshape(-1)
+                differ(f"step {step}: gradient of {parameter}", expected, gradient[offset:offset + expected.size])
+        if shard[padding].any():
+            raise Mismatch(f"step {step}: padding of {name} is not zero")
+
+
+def compare_parameters(machine, call, reference):
+    """Before there are buckets: gradients only, of the first step."""
+    for name, expected in reference.gradients[0].items():
+        actual = machine.whole({r: gradients[name] for r, gradients in call.gradients.items()})[:expected.size]
+        differ(f"gradient of {name}", expected.reshape(-1), actual)
+
+
+def run(reference, module, policy):
+    """Runs the steps and compares; raises Mismatch or Deadlock. Gives the bytes
+    between nodes of each step."""
+    machine = Machine(module, reference.weights)
+    bucketed = bool(module.of("bucket")) or not module.of("parameter")
+    nothing = [{}] * len(machine.ranks)
+    steps = range(STEPS if bucketed else 1)
+    calls = [("init", nothing)]
+    for step in steps:
+        calls += [(role, reference.inputs[step][k]) for k, role in enumerate(roles(reference.K))]
+        calls += [("update", nothing)] if bucketed else []
+    done = machine.run(calls, policy)[1:]
+    sent = []
+    for step in steps:
+        of_step, done = done[:reference.K + bucketed], done[reference.K + bucketed:]
+        losses = [(step, k, r, x) for k, call in enumerate(of_step) for r, x in call.losses.items()]
+        if sorted(losses) != sorted(x for x in reference.losses if x[0] == step):
+            raise Mismatch(f"step {step}: losses differ")
+        if bucketed:
+            compare_buckets(machine, of_step[-1], reference, step)
+        else:
+            compare_parameters(machine, of_step[-1], reference)
+        sent.append(sum(call.bytes_between_nodes for call in of_step) // machine.N)
+    return machine, sent
+
+
+def compile_step(opt, path, *options):
+    command = [*opt, path, *options, "--mlir-print-op-generic"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+# What takes the imported module to each place where it can be run.
+STAGES = {
+    "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
+    "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket"],
+    "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket",
+                "--fcdp-decide=strategy={strategy}", "--fcdp-two-level", "--fcdp-cache"],
+}
+STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-schedule"]
+STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
+
+
+def passes(stage, strategy, nodes, locals_, micro_batches):
+    shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
+             f"optimizer=sgd,lr={LR}")
+    return [option.format(shard=shard, strategy=strategy) for option in STAGES[stage]]
+
+
+def check_bytes(machine, sent, strategy):
+    """The closed forms of the design, in bytes that leave a node per step."""
+    module, N, K = machine.module, machine.N, int(machine.module.attrs["fcdp.micro_batches"])
+    function = module.functions[roles(K)[0]]
+    uses = {}
+    for op in function:
+        if op.name == "fcdp.all_gather" and op.attrs["axes"] == (["local"] if machine.g > 1 else ["node"]):
+            uses.setdefault(op.attrs["source"], set()).add(op.attrs["range"])
+        elif op.name == "fcdp.cache_load" and machine.g == 1:
+            bucket = module.of("state")[op.attrs["source"]]["bucket"]
+            uses.setdefault(bucket, set()).add(("load", op.result()))
+    reduced = {op.attrs["bucket"]: shape_of(op.result_types[0])[1] for op in function if op.name == "fcdp.pack"}
+    expected = 0
+    for name, bucket in module.of("bucket").items():
+        wg = bucket["elements"] * bytes_of(bucket["wire"])
+        u = len(uses.get(name, ()))
+        if strategy == "zero3":
+            expected += K * u * wg
+        elif bucket.get("trainable") and u:
+            expected += wg
+        if name in reduced:
+            expected += K * bucket["elements"] * bytes_of(reduced[name])
+    if any(bytes_ != expected * (N - 1) // N for bytes_ in sent):
+        raise Mismatch(f"{sent} bytes leave a node, expected {expected * (N - 1) // N}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("module")
+    parser.add_argument("--opt", nargs="+", default=["fcdp-opt"])
+    parser.add_argument("--meshes", default="1x1,1x2,2x1,2x2,3x2")
+    parser.add_argument("--micro-batches", default="1,3")
+    parser.add_argument("--strategies", default="zero3,fcdp")
+    parser.add_argument("--stages", default=",".join(STAGES))
+    parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")  # noise is computed with
+    plain = compile_step(args.opt, args.module)
+    runs = 0
+    for mesh, K in itertools.product(args.meshes.split(","), map(int, args.micro_batches.split(","))):
+        nodes, locals_ = map(int, mesh.split("x"))
+        reference = Reference(plain, nodes, locals_, K)
+        for stage, strategy in itertools.product(args.stages.split(","), args.strategies.split(",")):
+            if stage in ("sharded-parameters", "sharded-buckets") and strategy != args.strategies.split(",")[0]:
+                continue
+            module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, nodes, locals_, K)))
+            for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
+                try:
+                    machine, sent = run(reference, module, policy)
+                    if stage in ("sharded", "scheduled", "planned"):
+                        check_bytes(machine, sent, strategy)
+                except (Mismatch, Deadlock) as error:
+                    sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {stage}, streams {policy.streams}: {error}")
+                runs += 1
+    print(f"{runs} runs agree")
+
+
+if __name__ == "__main__":
+    main()

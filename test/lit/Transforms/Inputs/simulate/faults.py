@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks a good module in one place at a time; every such module must differ
+from the imported step under some policy, or stop.
+
+Waits are dropped one by one, releases moved behind the value's producer,
+buffers moved onto each other, and reductions left out or run over the wrong
+axis.
+"""
+
+import argparse
+import copy
+import sys
+import warnings
+
+from check import Mismatch, Reference, compile_step, passes, run
+from ir import Module
+from machine import Deadlock, policies
+
+
+def drop_waits(function):
+    for i, op in enumerate(function):
+        if op.name == "fcdp.wait":
+            record = next(o for o in function if o.results == op.operands)
+            yield (f"wait {i} on {op.attrs['stream']} for {record.attrs['stream']}", function[:i] + function[i + 1:])
+
+
+def move_releases(function):
+    for i, op in enumerate(function):
+        if op.name == "fcdp.release":
+            producer = next(j for j, o in enumerate(function) if o.results == op.operands)
+            moved = function[:i] + function[i + 1:]
+            moved.insert(producer + 1, op)
+            yield f"release {i} behind {function[producer].name} {producer}", moved
+
+
+def change(function, index, **attrs):
+    changed = copy.deepcopy(function)
+    changed[index].attrs.update(attrs)
+    return changed
+
+
+def break_reductions(function):
+    for i, op in enumerate(function):
+        if op.name == "fcdp.reduce_scatter":
+            other = ["local" if op.attrs["axes"] == ["node"] else "node"]
+            yield f"reduction {i} over {other}", change(function, i, axes=other)
+        if op.name == "fcdp.accumulate":
+            yield f"accumulate {i} left out", function[:i] + function[i + 1:]
+
+
+def move_buffers(function):
+    """Each buffer takes the place of a gathered one that is live, no input of
+    its. (Packs live on until a reduction is known to be done with them.)"""
+    def index_of(value):
+        return next(j for j, op in enumerate(function) if value in op.results)
+
+    released = {index_of(op.operands[0]): i for i, op in enumerate(function) if op.name == "fcdp.release"}
+    for i, op in enumerate(function):
+        for j, other in enumerate(function[:i]):
+            if "buffer" not in op.attrs or other.name != "fcdp.all_gather" or i > released[j]:
+                continue
+            if other.result() not in op.operands:
+                offset = other.attrs["buffer"]["offset"]
+                if offset != op.attrs["buffer"]["offset"]:
+                    yield f"buffer of {op.name} {i} on {j}", change(
+                        function, i, buffer=dict(op.attrs["buffer"], offset=offset))
+
+
+KINDS = {"waits": drop_waits, "releases": move_releases, "reductions": break_reductions, "buffers": move_buffers}
+
+
+def survives(reference, module, random_ones):
+    for policy in policies(random_ones):
+        try:
+            run(reference, module, policy)
+        except (Mismatch, Deadlock, AssertionError, KeyError, ValueError):
+            return False
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("module")
+    parser.add_argument("--opt", nargs="+", default=["fcdp-opt"])
+    parser.add_argument("--strategy", default="fcdp")
+    parser.add_argument("--stage", default="planned")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--random", type=int, default=6)
+    parser.add_argument("--function", default="only_microbatch")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")  # noise is computed with
+    reference = Reference(compile_step(args.opt, args.module), 2, 2, 1)
+    good = Module(compile_step(args.opt, args.module, *passes(args.stage, args.strategy, 2, 2, 1)))
+    if not survives(reference, good, args.random):
+        sys.exit("the module as it is does not agree")
+    for kind in args.kinds.split(","):
+        found, missed = 0, []
+        for what, function in KINDS[kind](good.functions[args.function]):
+            bad = copy.copy(good)
+            bad.functions = dict(good.functions, **{args.function: function})
+            if survives(reference, bad, args.random):
+                missed.append(what)
+            else:
+                found += 1
+        print(f"{kind}: {found} found")
+        for what in missed:
+            print(f"{kind}: missed {what}")
+
+
+if __name__ == "__main__":
+    main()

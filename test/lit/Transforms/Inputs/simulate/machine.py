@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the functions of a sharded, scheduled or planned module on simulated
+ranks.
+
+Every rank has five streams. Whatever the waits allow may happen: a policy
+picks the next step among all that could be taken. In the scheduled phase
+released memory is overwritten with noise; in the planned phase values live at
+their places in one array of bytes per rank, noise wherever no state is.
+Collectives and copies take two steps, so that others can come between.
+"""
+
+import math
+import random
+
+import numpy as np
+
+from ir import Op, shape_of
+from tensors import DTYPES, bytes_of, call, round_to, widen
+
+STREAMS = ["compute", "inter", "intra", "d2h", "h2d"]
+BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
+COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
+
+
+class Deadlock(Exception):
+    pass
+
+
+class Policy:
+    """Which of several possible steps is taken: by stream first, and by rank in
+    an order of its own per stream; or at random."""
+
+    def __init__(self, seed, streams=None):
+        self.random = random.Random(seed)
+        self.streams = streams
+        self.ranks = {}
+
+    def pick(self, steps):
+        if self.streams is None:
+            return self.random.choice(steps)
+        return min(steps, key=lambda s: (self.streams.index(s[1]), self.order(s[1], s[0])))
+
+    def order(self, stream, rank):
+        return self.ranks.setdefault((stream, rank), self.random.random())
+
+
+def policies(random_ones):
+    """All streams in turn first and last, and some random policies."""
+    for first in STREAMS:
+        rest = [s for s in STREAMS if s != first]
+        yield Policy(1, [first, *rest])
+        yield Policy(2, [*rest, first])
+    yield from (Policy(seed) for seed in range(random_ones))
+
+
+class Rank:
+    def __init__(self, node, local):
+        self.node, self.local = node, local
+        self.env = {}
+
+
+class Call:
+    """One call of a function, on all ranks."""
+
+    def __init__(self, machine, function, inputs):
+        self.body = machine.module.functions[function]
+        self.inputs = inputs
+        self.events, self.started = set(), set()
+        self.losses, self.bytes_between_nodes = {}, 0
+        self.after, self.gradients = {}, {}
+        self.recorded = {op.result(): op.attrs.get("event", op.result())
+                         for op in self.body if op.name == "fcdp.record"}
+        self.types = {v: t for op in self.body for v, t in zip(op.results, op.result_types)}
+        self.env = [{op.result(): machine.buffer_of(rank, op) for op in self.body if op.name in BUFFERED}
+                    for rank in machine.ranks]
+
+
+class Machine:
+    def __init__(self, module, weights, seed=0):
+        self.module = module
+        self.mesh = next(iter(module.of("mesh").values()))
+        self.N, self.g = self.mesh["node"], self.mesh["local"]
+        self.ranks = [Rank(n, l) for n in range(self.N) for l in range(self.g)]
+        self.noise = np.random.default_rng(seed)
+        self.planned = module.phase == "planned"
+        self.device_end = self.host_end = self.state_end = 0
+        if self.planned:
+            self.measure()
+        for rank in self.ranks:
+            rank.memory = self.noisy(self.device_end)
+        self.host = [self.noisy(self.host_end) for _ in range(self.N)]
+        self.states = [{} for _ in self.ranks]
+        for index, rank in enumerate(self.ranks):
+            for name, state in module.of("state").items():
+                self.states[index][name] = self.make_state(rank, state)
+            rank.by_role = {(s["bucket"], s["role"]): self.states[index][n] for n, s in module.of("state").items()}
+        self.load(weights)
+
+    # Memory.
+
+    def noisy(self, count):
+        return self.noise.integers(0, 256, count, dtype=np.uint8)
+
+    def measure(self):
+        """Bytes of the arenas, from the places that the plan gives."""
+        def end(buffer):
+            return (buffer["offset"] + buffer["bytes"] + (self.N - 1) * buffer.get("node_stride", 0)
+                    + (self.g - 1) * buffer.get("local_stride", 0))
+
+        for state in self.module.of("state").values():
+            if state["arena"] == "host":
+                self.host_end = max(self.host_end, end(state["buffer"]))
+            else:
+                self.state_end = max(self.state_end, end(state["buffer"]))
+        self.device_end = self.state_end
+        for function in self.module.functions.values():
+            for op in function:
+                for key in ("buffer", "scratch"):
+                    if key in op.attrs:
+                        self.device_end = max(self.device_end, end(op.attrs[key]))
+
+    def place(self, rank, buffer, type_text):
+        shape, element = shape_of(type_text)
+        start = (buffer["offset"] + rank.node * buffer.get("node_stride", 0)
+                 + rank.local * buffer.get("local_stride", 0))
+        memory = self.host[rank.node] if buffer["arena"] == "host" else rank.memory
+        size = math.prod(shape) * bytes_of(element)
+        assert size <= buffer["bytes"] and start + size <= len(memory)
+        if start % bytes_of(element):
+            raise ValueError("a buffer is misaligned for its element type")
+        return memory[start:start + size].view(DTYPES[element]).reshape(shape)
+
+    def fresh(self, type_text):
+        shape, element = shape_of(type_text)
+        size = math.prod(shape)
+        if type_text.startswith("!fcdp.shard"):
+            shape = [size := -(-size // len(self.ranks))]
+        return self.noisy(size * bytes_of(element)).view(DTYPES[element]).reshape(shape)
+
+    def make_state(self, rank, state):
+        if self.planned:
+            return self.place(rank, state["buffer"], state["type"])
+        return self.fresh(state["type"])
+
+    def buffer_of(self, rank, op):
+        if self.planned:
+            return self.place(rank, op.attrs["buffer"], op.result_types[0])
+        return self.fresh(op.result_types[0])
+
+    def owned(self, rank):
+        return rank.local * self.N + rank.node
+
+    def load(self, weights):
+        """Cuts weights into shards; optimizer state starts as zeros."""
+        self.parameters = {name: weights[name].copy() for name in self.module.of("parameter")}
+        for name, bucket in self.module.of("bucket").items():
+            flat = np.zeros(bucket["elements"], DTYPES[bucket["storage"]])
+            for parameter, offset in bucket["members"]:
+                flat[offset:offset + weights[parameter].size] = weights[parameter].reshape(-1)
+            for rank in self.ranks:
+                part = len(flat) // len(self.ranks)
+                rank.by_role[name, "shard"][:] = flat[self.owned(rank) * part:][:part]
+        for rank in self.ranks:
+            rank.gradients = {}
+
+    def whole(self, parts):
+        """Puts together what each rank has, by its number."""
+        order = sorted(parts, key=lambda r: self.owned(self.ranks[r]))
+        return np.concatenate([parts[r] for r in order])
+
+    # Streams.
+
+    def run(self, calls, policy):
+        """Runs functions one behind the other, each a pair of its name and the
+        inputs of all ranks. Streams are not joined between them but by what
+        the functions say. Gives, for each call, the states after it."""
+        queues = {(r, s): [] for r in range(len(self.ranks)) for s in STREAMS}
+        running = [Call(self, *call) for call in calls]
+        for call in running:
+            for (rank, stream), queue in queues.items():
+                if stream == "compute":
+                    queue.append((call, -1, Op("begin", [], [], {})))
+                queue += [(call, number, op) for number, op in enumerate(call.body)
+                          if op.attrs.get("stream", "compute") == stream]
+                if stream == "compute":
+                    queue.append((call, len(call.body), Op("end", [], [], {})))
+        at = dict.fromkeys(queues, 0)
+        while True:
+            steps = [(r, s) for (r, s), q in queues.items()
+                     if at[r, s] < len(q) and self.can_step(r, q[at[r, s]], queues, at, s)]
+            if not steps:
+                break
+            rank, stream = policy.pick(steps)
+            for done in self.step(rank, queues[rank, stream][at[rank, stream]]):
+                at[done, stream] += 1
+        stuck = {key: queues[key][at[key]][2].name for key in queues if at[key] < len(queues[key])}
+        if stuck:
+            raise Deadlock(f"nothing can go on: {stuck}")
+        return running
+
+    def group(self, rank, op):
+        axes = op.attrs["axes"]
+        me = self.ranks[rank]
+        return [i for i, r in enumerate(self.ranks)
+                if ("node" in axes or r.node == me.node) and ("local" in axes or r.local == me.local)]
+
+    def can_step(self, rank, item, queues, at, stream):
+        call, number, op = item
+        if op.name == "fcdp.wait":
+            return (rank, call.recorded[op.operands[0]]) in call.events
+        if op.name in COLLECTIVES:
+            heads = [queues[r, stream][at[r, stream]] if at[r, stream] < len(queues[r, stream]) else None
+                     for r in self.group(rank, op)]
+            return all(head and head[0] is call and head[1] == number for head in heads)
+        return True
+
+    def step(self, rank, item):
+        """Takes one step; gives the ranks that are done with the operation."""
+        self.call, number, op = item
+        self.ranks[rank].env = self.call.env[rank]
+        if op.name in COLLECTIVES or op.name in COPIES:
+            ranks = self.group(rank, op) if op.name in COLLECTIVES else [rank]
+            for r in ranks:
+                self.ranks[r].env = self.call.env[r]
+            if (number, ranks[0]) not in self.call.started:
+                self.call.started.add((number, ranks[0]))
+                getattr(self, "start_" + op.name[5:], lambda *_: None)(op, ranks)
+                return []
+            getattr(self, "finish_" + op.name[5:])(op, ranks)
+            return ranks
+        if op.name == "aten.call":
+            results = call(op, self.ranks[rank].env.__getitem__)
+            for value, result in zip(op.results, results):
+                assert list(result.shape) == shape_of(self.call.types[value])[0], (op.attrs["callee"], result.shape)
+                self.ranks[rank].env[value] = result
+        else:
+            getattr(self, "do_" + op.name.split(".")[-1])(self.ranks[rank], rank, op)
+        return [rank]
+
+    def do_begin(self, rank, index, op):
+        """Between functions nothing but states keeps its value."""
+        if self.planned:
+            rank.memory[self.state_end:] = self.noisy(self.device_end - self.state_end)
+
+    def do_end(self, rank, index, op):
+        self.call.after[index] = {key: state.copy() for key, state in rank.by_role.items()}
+        self.call.gradients[index] = {name: value.copy() for name, value in rank.gradients.items()}
+
+    # Collectives and copies.
+
+    def in_axis_order(self, op, ranks):
+        """Over both axes the shards of a bucket stand in order of ownership."""
+        if len(op.attrs["axes"]) == 2:
+            return sorted(ranks, key=lambda r: self.owned(self.ranks[r]))
+        return ranks
+
+    def start_all_gather(self, op, ranks):
+        for r in ranks:
+            env = self.ranks[r].env
+            out, part = env[op.result()], env[op.operands[0]].copy()
+            if self.call.types[op.result()].startswith("tensor"):
+                out.reshape(-1).view(np.uint8)[:] = self.noisy(out.nbytes)
+            env[op.operands[0]][...] = part  # it may stand inside the result
+
+    def finish_all_gather(self, op, ranks):
+        parts = [self.ranks[r].env[op.operands[0]].copy() for r in self.in_axis_order(op, ranks)]
+        self.count(op, len(ranks), parts[0].nbytes * (len(ranks) - 1))
+        for r in ranks:
+            out = self.ranks[r].env[op.result()]
+            out[...] = np.concatenate(parts)[:out.size].reshape(out.shape)
+
+    def start_reduce_scatter(self, op, ranks):
+        """Chunk i of the input goes to the scratch memory of rank i."""
+        inputs = [self.ranks[r].env[op.operands[0]] for r in ranks]
+        size = -(-inputs[0].size // len(ranks))
+        padded = [np.append(x.reshape(-1), np.zeros(size * len(ranks) - x.size, x.dtype)) for x in inputs]
+        self.count(op, len(ranks), size * inputs[0].itemsize * (len(ranks) - 1))
+        for i, r in enumerate(self.in_axis_order(op, ranks)):
+            rank = self.ranks[r]
+            chunks = np.concatenate([x[i * size:(i + 1) * size] for x in padded])
+            if self.planned:
+                scratch = self.place(rank, op.attrs["scratch"], op.operand_types[0])
+                scratch[:] = chunks
+                chunks = scratch
+            rank.env["scratch", op.result()] = chunks
+
+    def finish_reduce_scatter(self, op, ranks):
+        element, to = shape_of(op.operand_types[0])[1], shape_of(op.result_types[0])[1]
+        both = len(op.attrs["axes"]) == 2
+        for r in ranks:
+            rank = self.ranks[r]
+            chunks = np.split(widen(rank.env["scratch", op.result()], element).astype(np.float32), len(ranks))
+            rank.env[op.result()][:] = round_to(self.sum(chunks, element) if both else sum_in_order(chunks), to)
+
+    def sum(self, chunks, element):
+        """Over both axes: within nodes first, rounded on the wire between."""
+        nodes = [sum_in_order(chunks[n * self.g:(n + 1) * self.g]) for n in range(self.N)]
+        if self.g > 1 and self.N > 1:
+            nodes = [widen(round_to(x, element), element).astype(np.float32) for x in nodes]
+        return sum_in_order(nodes)
+
+    def count(self, op, ranks, sent):
+        if op.attrs["axes"] == ["node"]:
+            self.call.bytes_between_nodes += sent * ranks
+
+    def finish_cache_store(self, op, ranks):
+        rank = self.ranks[ranks[0]]
+        self.states[ranks[0]][op.attrs["target"]][:] = rank.env[op.operands[0]]
+
+    def start_cache_load(self, op, ranks):
+        out = self.ranks[ranks[0]].env[op.result()]
+        out.view(np.uint8)[:] = self.noisy(out.nbytes)
+
+    def finish_cache_load(self, op, ranks):
+        self.ranks[ranks[0]].env[op.result()][:] = self.states[ranks[0]][op.attrs["source"]]
+
+    # The compute stream.
+
+    def do_record(self, rank, index, op):
+        self.call.events.add((index, self.call.recorded[op.result()]))
+
+    def do_wait(self, rank, index, op):
+        pass
+
+    def do_return(self, rank, index, op):
+        pass
+
+    def do_release(self, rank, index, op):
+        if not self.planned:
+            value = rank.env[op.operands[0]]
+            value.reshape(-1).view(np.uint8)[:] = self.noisy(value.nbytes)
+
+    def do_read_input(self, rank, index, op):
+        rank.env[op.result()] = self.call.inputs[index][op.attrs["source"]]
+
+    def do_read_shard(self, rank, index, op):
+        name = op.attrs["source"]
+        if name in self.module.of("bucket"):
+            rank.env[op.result()] = rank.by_role[name, "shard"]
+            return
+        flat = self.parameters[name].reshape(-1)
+        size = -(-flat.size // len(self.ranks))
+        flat = np.append(flat, np.zeros(size * len(self.ranks) - flat.size, flat.dtype))
+        rank.env[op.result()] = flat[self.owned(rank) * size:][:size]
+
+    def do_cast_shard(self, rank, index, op):
+        element, to = shape_of(op.operand_types[0])[1], shape_of(op.result_types[0])[1]
+        rank.env[op.result()][:] = round_to(widen(rank.env[op.operands[0]], element), to)
+
+    def member(self, bucket, parameter, whole):
+        offset = dict(self.module.of("bucket")[bucket]["members"])[parameter]
+        shape, _ = shape_of(self.module.of("parameter")[parameter]["type"])
+        return whole[offset:offset + math.prod(shape)].reshape(shape)
+
+    def do_view_member(self, rank, index, op):
+        rank.env[op.result()] = self.member(op.attrs["bucket"], op.attrs["parameter"], rank.env[op.operands[0]])
+
+    def do_pack(self, rank, index, op):
+        whole = rank.env[op.result()]
+        values = [rank.env[v] for v in op.operands]
+        whole[:] = 0
+        for value, parameter in zip(values, op.attrs["parameters"]):
+            self.member(op.attrs["bucket"], parameter, whole)[...] = value
+
+    def do_accumulate(self, rank, index, op):
+        value, target = rank.env[op.operands[0]], op.attrs["target"]
+        if (target, "grad") in rank.by_role:
+            accumulator = rank.by_role[target, "grad"]
+        else:
+            element = shape_of(op.operand_types[0])[1]
+            value = widen(value, element).astype(np.float32)
+            accumulator = rank.gradients.setdefault(target, np.zeros_like(value))
+        accumulator[:] = value if op.attrs["mode"] == "overwrite" else accumulator + value
+
+    def do_loss(self, rank, index, op):
+        self.call.losses[index] = rank.env[op.operands[0]].tobytes()
+
+    def do_shard_update(self, rank, index, op):
+        """SGD without momentum, which is enough to make copies stale."""
+        target, lr = op.attrs["target"], op.attrs["optimizer"]["lr"]
+        scale = np.float32(op.attrs["scale"])
+        element = self.module.of("bucket")[target]["storage"]
+        shard = rank.by_role[target, "shard"]
+        shard[:] = update(shard, rank.by_role[target, "grad"], scale, lr, element)
+
+
+def sum_in_order(chunks):
+    total = chunks[0].astype(np.float32)
+    for chunk in chunks[1:]:
+        total = total + chunk.astype(np.float32)
+    return total
+
+
+def update(parameter, gradient, scale, lr, element):
+    values = widen(parameter, element)
+    scaled = widen(round_to(gradient * scale, element), element)
+    return round_to(values - values.dtype.type(lr) * scaled, element)

@@ -51,7 +51,8 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
   if (nodes < 1 || ranksPerNode < 1 || microBatches < 1)
     return module.emitError("expected at least one node, rank per node and "
                             "micro-batch, got ")
-           << nodes << ", " << ranksPerNode << " and " << microBatches;
+           << nodes.getValue() << ", " << ranksPerNode.getValue() << " and "
+           << microBatches.getValue();
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step || !step.getBody().hasOneBlock() ||
       step.getFunctionType() != FunctionType::get(&getContext(), {}, {}))

@@ -1,0 +1,27 @@
+// RUN: fcdp-opt %s --fcdp-decide="strategy=fcdp" | FileCheck %s --check-prefixes=CHECK,FCDP
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero3" | FileCheck %s --check-prefixes=CHECK,ZERO3
+// RUN: not fcdp-opt %s --fcdp-decide="strategy=ddp" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// A second run decides nothing, so it does not rename the strategy either.
+// RUN: fcdp-opt %s --fcdp-decide="strategy=fcdp" | fcdp-opt --fcdp-decide="strategy=zero3" | FileCheck %s --check-prefixes=CHECK,FCDP
+
+// FCDP: fcdp.strategy = "fcdp"
+// ZERO3: fcdp.strategy = "zero3"
+// FCDP: fcdp.bucket @open {{.*}} residency {{ *}}host
+// ZERO3: fcdp.bucket @open {{.*}} residency {{ *}}drop
+// A given residency wins.
+// CHECK: fcdp.bucket @given {{.*}} residency {{ *}}full
+
+// UNKNOWN: error: unknown strategy 'ddp'; expected 'zero3' or 'fcdp'
+module attributes {fcdp.phase = #fcdp.phase<sharded>} {
+  fcdp.mesh @world(node = 2, local = 1)
+  fcdp.parameter @v : tensor<16xf32> unit "" names ["v"]
+  fcdp.parameter @w : tensor<16xf32> unit "" names ["w"]
+  fcdp.bucket @open unit "" elements 32 storage f32 wire f32 members [@v at 0]
+  fcdp.state @open.shard shard of @open in device : tensor<16xf32>
+  fcdp.bucket @given unit "" elements 32 storage f32 wire f32 residency full members [@w at 0]
+  fcdp.state @given.shard shard of @given in device : tensor<16xf32>
+  func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
+  func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} { return }
+  func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
+}

@@ -24,9 +24,6 @@ public:
   /// The place of `parameter` in the result of `pack`, whose type may differ
   /// from the bucket's own.
   BufferAttr getMember(PackOp pack, mlir::FlatSymbolRefAttr parameter) const;
-  mlir::RankedTensorType getType(mlir::FlatSymbolRefAttr parameter) const {
-    return parameters.lookup(parameter.getAttr());
-  }
   BucketOp getBucket(mlir::StringAttr name) const {
     return buckets.lookup(name);
   }

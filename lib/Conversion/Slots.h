@@ -5,10 +5,7 @@
 
 #include "Places.h"
 #include "fcdp/Conversion/Manifest.h"
-
-namespace llvm::json {
-class OStream;
-}
+#include "llvm/Support/JSON.h"
 
 namespace fcdp {
 

@@ -2,59 +2,62 @@
 
 #include "fcdp/Conversion/Traffic.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-LinkBytes &LinkBytes::operator+=(const LinkBytes &other) {
-  inter += other.inter;
-  intra += other.intra;
-  hostToDevice += other.hostToDevice;
-  deviceToHost += other.deviceToHost;
-  return *this;
+void LinkBytes::add(const LinkBytes &other, uint64_t times) {
+  auto addTo = [&](uint64_t &sum, uint64_t bytes) {
+    sum = llvm::SaturatingMultiplyAdd(bytes, times, sum);
+  };
+  addTo(inter, other.inter);
+  addTo(intra, other.intra);
+  addTo(hostToDevice, other.hostToDevice);
+  addTo(deviceToHost, other.deviceToHost);
 }
 
-static int64_t bytesOf(Value value) {
+static uint64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
-/// Every local rank sends `bytes` along `axis`.
-static LinkBytes alongAxis(Axis axis, int64_t bytes, MeshOp mesh) {
+/// A rank sends `bytes` along an axis.
+static LinkBytes along(ArrayAttr axes, uint64_t bytes) {
   LinkBytes link;
-  int64_t ofNode = static_cast<int64_t>(mesh.getLocal()) * bytes;
-  (axis == Axis::node ? link.inter : link.intra) = ofNode;
+  bool isNode = cast<AxisAttr>(axes[0]).getValue() == Axis::node;
+  (isNode ? link.inter : link.intra) = bytes;
   return link;
 }
 
-template <typename OpTy>
-static Axis getAxis(OpTy op) {
-  return cast<AxisAttr>(op.getAxes()[0]).getValue();
+static uint64_t getRanks(ArrayAttr axes, MeshOp mesh) {
+  return mesh.getSize(cast<AxisAttr>(axes[0]).getValue());
+}
+
+/// What one rank sends and copies in `op`.
+static LinkBytes predictTraffic(Operation *op, MeshOp mesh) {
+  if (auto gather = dyn_cast<AllGatherOp>(op)) {
+    // Its part goes to each of the others.
+    uint64_t others = getRanks(gather.getAxes(), mesh) - 1;
+    return along(gather.getAxes(), others * bytesOf(gather.getInput()));
+  }
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+    // Each of the others gets its part.
+    uint64_t ranks = getRanks(reduce.getAxes(), mesh);
+    uint64_t part = bytesOf(reduce.getInput()) / ranks;
+    return along(reduce.getAxes(), (ranks - 1) * part);
+  }
+  LinkBytes link;
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    link.hostToDevice = bytesOf(load.getResult());
+  else if (auto store = dyn_cast<CacheStoreOp>(op))
+    link.deviceToHost = bytesOf(store.getValue());
+  return link;
 }
 
 LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {
   LinkBytes sum;
-  int64_t locals = mesh.getLocal();
   function.walk([&](Operation *op) {
-    llvm::TypeSwitch<Operation *>(op)
-        .Case([&](AllGatherOp gather) {
-          // A rank's part goes to each of the others.
-          int64_t others = mesh.getSize(getAxis(gather)) - 1;
-          sum += alongAxis(getAxis(gather), others * bytesOf(gather.getInput()),
-                           mesh);
-        })
-        .Case([&](ReduceScatterOp reduce) {
-          // Each of the others gets its part.
-          int64_t ranks = mesh.getSize(getAxis(reduce));
-          int64_t part = bytesOf(reduce.getInput()) / ranks;
-          sum += alongAxis(getAxis(reduce), (ranks - 1) * part, mesh);
-        })
-        .Case([&](CacheLoadOp load) {
-          sum.hostToDevice += locals * bytesOf(load.getResult());
-        })
-        .Case([&](CacheStoreOp store) {
-          sum.deviceToHost += locals * bytesOf(store.getValue());
-        });
+    sum.add(::predictTraffic(op, mesh), /*times=*/mesh.getLocal());
   });
   return sum;
 }
@@ -68,10 +71,12 @@ ArenaBytes fcdp::measureArenas(ModuleOp module) {
       auto buffer = op->getAttrOfType<BufferAttr>(name);
       if (!buffer)
         continue;
-      int64_t end = buffer.getOffset() + buffer.getBytes() +
-                    (mesh.getNode() - 1) * buffer.getNodeStride() +
-                    (mesh.getLocal() - 1) * buffer.getLocalStride();
-      int64_t &size =
+      uint64_t end = buffer.getOffset() + buffer.getBytes();
+      end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getNode() - 1,
+                                                  buffer.getNodeStride(), end);
+      end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getLocal() - 1,
+                                                  buffer.getLocalStride(), end);
+      uint64_t &size =
           buffer.getArena() == Arena::device ? arenas.device : arenas.host;
       size = std::max(size, end);
     }

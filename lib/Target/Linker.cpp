@@ -2,6 +2,7 @@
 
 #include "Linker.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -39,7 +40,7 @@ static std::string readMessage(StringRef path) {
   if (!text)
     return "";
   std::string message = (*text)->getBuffer().trim().str();
-  std::replace(message.begin(), message.end(), '\n', ' ');
+  llvm::replace(message, '\n', ' ');
   return message;
 }
 

@@ -34,7 +34,7 @@ static Storage measureStorage(ModuleOp module) {
 }
 
 /// How often a function runs in an optimizer step of `microBatches`.
-static int64_t countRuns(Role role, int64_t microBatches) {
+static uint64_t countRuns(Role role, int64_t microBatches) {
   switch (role) {
   case Role::init:
     return 0;
@@ -50,7 +50,7 @@ static int64_t countRuns(Role role, int64_t microBatches) {
 }
 
 /// `1536 bytes (1.5 KiB)`
-static void printBytes(int64_t bytes, llvm::raw_ostream &stream) {
+static void printBytes(uint64_t bytes, llvm::raw_ostream &stream) {
   stream << bytes << " bytes";
   constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -104,9 +104,8 @@ void fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)
-      init += bytes;
-    for (int64_t run = countRuns(role, microBatches); run > 0; --run)
-      step += bytes;
+      init.add(bytes);
+    step.add(bytes, countRuns(role, microBatches));
   }
   printTraffic("step        ", step, stream);
   stream << "            ";

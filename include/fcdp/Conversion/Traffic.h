@@ -10,9 +10,11 @@ namespace fcdp {
 
 /// Bytes that one node sends or copies, over all its ranks.
 struct LinkBytes {
-  int64_t inter = 0, intra = 0, hostToDevice = 0, deviceToHost = 0;
+  uint64_t inter = 0, intra = 0, hostToDevice = 0, deviceToHost = 0;
 
-  LinkBytes &operator+=(const LinkBytes &other);
+  /// Adds what `other` sends when it happens `times` times; a number that does
+  /// not fit stays at the greatest.
+  void add(const LinkBytes &other, uint64_t times = 1);
 };
 
 /// What running `function` once sends and copies.
@@ -20,9 +22,9 @@ LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
 
 struct ArenaBytes {
   /// Per rank.
-  int64_t device = 0;
+  uint64_t device = 0;
   /// Per node.
-  int64_t host = 0;
+  uint64_t host = 0;
 };
 
 /// The sizes of the arenas: the ends of the last buffers in them.

@@ -3,6 +3,7 @@
 #include "Driver.h"
 
 #include "Diagnostics.h"
+#include "Progress.h"
 #include "Summary.h"
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Import/Pt2.h"
@@ -10,8 +11,8 @@
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Process.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -24,7 +25,8 @@ public:
   Driver(const CompileOptions &options, llvm::raw_ostream &output,
          llvm::raw_ostream &errors)
       : options(options), output(output), errors(errors),
-        printer(&context, errors) {
+        printer(&context, errors),
+        progress(errors, llvm::sys::Process::StandardErrIsDisplayed()) {
     // An operation may be thousands of characters long; its place is enough.
     context.printOpOnDiagnostic(false);
     context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect,
@@ -44,17 +46,20 @@ private:
   LogicalResult checkOptimizer();
   LogicalResult runPasses(Phase phase);
   LogicalResult convert();
+  LogicalResult emit();
   void printManifest();
 
   const CompileOptions &options;
   llvm::raw_ostream &output, &errors;
   MLIRContext context;
   DiagnosticPrinter printer;
+  Progress progress;
   OwningOpRef<ModuleOp> module;
 };
 } // namespace
 
 LogicalResult Driver::read() {
+  progress.start("reading " + options.input);
   auto file = llvm::MemoryBuffer::getFile(options.input);
   if (!file)
     return fail("cannot read '" + options.input +
@@ -112,6 +117,7 @@ LogicalResult Driver::checkPastDecisions() {
 }
 
 LogicalResult Driver::runPasses(Phase phase) {
+  progress.start("planning the step");
   PassManager pm(&context);
   buildFcdpPipeline(pm, options.pipeline, phase);
   return pm.run(*module);
@@ -123,9 +129,18 @@ void Driver::printManifest() {
 }
 
 LogicalResult Driver::convert() {
+  progress.start("describing the step");
   PassManager pm(&context);
   pm.addPass(createConvertFcdpToLLVMPass({options.archive}));
   return pm.run(*module);
+}
+
+LogicalResult Driver::emit() {
+  progress.start("writing " + options.output);
+  if (llvm::Error error =
+          emitObject(*module, options.output, getOutputKind(options.output)))
+    return fail(toString(std::move(error)));
+  return success();
 }
 
 LogicalResult Driver::run() {
@@ -144,10 +159,8 @@ LogicalResult Driver::run() {
   printSummary(*module, stream);
   if (failed(convert()))
     return failure();
-  if (!options.output.empty())
-    if (llvm::Error error =
-            emitObject(*module, options.output, getOutputKind(options.output)))
-      return fail(toString(std::move(error)));
+  if (!options.output.empty() && failed(emit()))
+    return failure();
   if (options.printManifest)
     printManifest();
   else

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Progress.h"
+
+using namespace fcdp;
+
+/// Whoever waits no longer than this wants no lines.
+static constexpr std::chrono::seconds kPatience{1};
+
+Progress::Progress(llvm::raw_ostream &stream, bool enabled) : stream(stream) {
+  if (!enabled)
+    return;
+  timer = std::thread([this] {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (ended.wait_for(lock, kPatience, [this] { return isDone; }))
+      return;
+    isShown = true;
+    print();
+  });
+}
+
+Progress::~Progress() {
+  if (!timer.joinable())
+    return;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isDone = true;
+  }
+  ended.notify_one();
+  timer.join();
+}
+
+void Progress::start(llvm::StringRef next) {
+  std::lock_guard<std::mutex> lock(mutex);
+  stage = next.str();
+  if (isShown)
+    print();
+}
+
+void Progress::print() { stream << "fcdp-compile: " + stage + " ...\n"; }

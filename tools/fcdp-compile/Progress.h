@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace fcdp {
+
+/// Tells a waiting user what goes on: prints the stage that a long run is in,
+/// and those that follow. Used by one thread; a second one keeps the time.
+class Progress {
+public:
+  /// Prints nothing unless `enabled`.
+  Progress(llvm::raw_ostream &stream, bool enabled);
+  ~Progress();
+
+  void start(llvm::StringRef stage);
+
+private:
+  void print();
+
+  llvm::raw_ostream &stream;
+  std::mutex mutex;
+  std::condition_variable ended;
+  /// Guarded by the mutex, as the stream is.
+  bool isShown = false, isDone = false;
+  std::string stage;
+  std::thread timer;
+};
+
+} // namespace fcdp

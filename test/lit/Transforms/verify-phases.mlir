@@ -1,0 +1,80 @@
+// What the phases require beyond their operations' own constraints.
+// RUN: split-file %s %t
+// RUN: not fcdp-opt %t/two-functions.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=FUNCTIONS
+// FUNCTIONS: error: expected one function, @step, of one block
+// RUN: not fcdp-opt %t/no-loss.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=LOSS
+// LOSS: error: expected one loss, got 0
+// RUN: not fcdp-opt %t/no-gradient.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=GRADIENT
+// GRADIENT: error: 'fcdp.parameter' op expected one gradient, got 0
+// RUN: not fcdp-opt %t/two-gradients.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=GRADIENTS
+// GRADIENTS: error: 'fcdp.parameter' op expected one gradient, got 2
+// RUN: not fcdp-opt %t/good.mlir --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=PHASE
+// PHASE: error: expected a module in phase 'sharded'
+// RUN: not fcdp-opt %t/early.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: 'fcdp.mesh' op may not appear in phase 'imported'
+
+// RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-verify-sharded -o %t/sharded.mlir
+// RUN: sed '/fcdp.accumulate/d' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=REDUCED
+// REDUCED: error: expected one gradient of @w, got 0
+// RUN: sed '/fcdp.shard_update/d' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UPDATED
+// UPDATED: error: expected one update of @w, got 0
+// RUN: sed '/fcdp.accumulate/s/add/overwrite/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
+// ADD: error: 'fcdp.accumulate' op expected 'add' in @next_microbatch
+// RUN: sed '/fcdp.accumulate/s/overwrite/add/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OVERWRITE
+// OVERWRITE: error: 'fcdp.accumulate' op expected 'overwrite' in @first_microbatch
+// RUN: sed '/fcdp.loss/s/.*/&\n fcdp.read_parameter @w : tensor<4xf32>/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
+// LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
+
+// RUN: fcdp-opt %t/good.mlir --fcdp-shard=nodes=2 --fcdp-bucket --fcdp-two-level --fcdp-schedule --fcdp-verify-scheduled -o %t/scheduled.mlir
+// RUN: sed '/fcdp.reduce_scatter/s/ on *inter//' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=STREAM
+// STREAM: error: 'fcdp.{{.*}}' op expected a stream
+// RUN: sed '/fcdp.release/s/.*/&\n&/' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error:
+// RUN: sed '/fcdp.release/d' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RELEASE: op expected one release of its result, got 0
+
+//--- good.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<4xf32> unit "" trainable names ["w"]
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %w) : (tensor<4xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %w of @w : tensor<4xf32>
+    return
+  }
+}
+//--- two-functions.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  func.func @step() { return }
+  func.func @more() { return }
+}
+//--- no-loss.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  func.func @step() { return }
+}
+//--- no-gradient.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<f32> unit "" trainable names ["w"]
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<f32>
+    fcdp.loss %w : tensor<f32>
+    return
+  }
+}
+//--- two-gradients.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<f32> unit "" trainable names ["w"]
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<f32>
+    fcdp.loss %w : tensor<f32>
+    fcdp.gradient %w of @w : tensor<f32>
+    fcdp.gradient %w of @w : tensor<f32>
+    return
+  }
+}
+//--- early.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.mesh @world(node = 1, local = 1)
+  func.func @step() { return }
+}

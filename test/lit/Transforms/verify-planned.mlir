@@ -1,0 +1,55 @@
+// A plan that is broken by hand is refused.
+// RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o %t.mlir
+// RUN: fcdp-opt %t.mlir --fcdp-verify-planned -o /dev/null
+
+// RUN: sed '/fcdp.release/d' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RELEASE: error: 'fcdp.{{.*}}' op expected one release of its result, got 0
+
+// RUN: sed '/fcdp.pack/s/{buffer = [^}]*}//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BUFFER
+// BUFFER: error: 'fcdp.pack' op expected a buffer of 256 bytes
+
+// RUN: sed '/fcdp.reduce_scatter/s/, scratch = [^}]*}/}/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SCRATCH
+// SCRATCH: error: 'fcdp.reduce_scatter' op expected a scratch buffer
+
+// RUN: sed '/fcdp.record/s/ event 0//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=EVENT
+// EVENT: error: 'fcdp.record' op expected an event
+// RUN: sed '/fcdp.record/s/ event 1$/ event 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SHARED
+// SHARED: error: 'fcdp.record' op expected an event of its own, got 0
+
+// RUN: sed '/fcdp.state/s/ at <.*//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STATE
+// STATE: error: 'fcdp.state' op expected a buffer
+// RUN: sed '/fcdp.state.*grad/s/offset = 256/offset = 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STATES
+// STATES: error: 'fcdp.state' op its buffer at 0 overlaps another state
+// STATES: note: this one, at 0
+
+// Memory of a state, of another value, of a reduction's scratch.
+// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 64/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=INSTATE
+// INSTATE: error: 'fcdp.pack' op its buffer at 64 overlaps one that is live
+// INSTATE: note: this one, at 256
+// RUN: sed '/fcdp.reduce_scatter.*local/s/{buffer = .*scratch = #fcdp.buffer<arena = device, offset = \([0-9]*\)/{buffer = #fcdp.buffer<arena = device, offset = \1, bytes = 128>, scratch = #fcdp.buffer<arena = device, offset = \1/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=INSCRATCH
+// INSCRATCH: error: 'fcdp.reduce_scatter' op its buffer at [[AT:[0-9]+]] overlaps one that is live
+// INSCRATCH: note: this one, at [[AT]]
+// RUN: sed '/fcdp.reduce_scatter.*local/s/scratch = #fcdp.buffer<arena = device, offset = [0-9]*/scratch = #fcdp.buffer<arena = device, offset = 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BADSCRATCH
+// BADSCRATCH: error: 'fcdp.reduce_scatter' op its scratch buffer at 0 overlaps one that is live
+
+// A gather's input may only stand at its own place inside the result.
+// RUN: sed '/fcdp.all_gather.*node/s/local_stride = 128/local_stride = 64/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STRIDE
+// STRIDE: error: 'fcdp.all_gather' op its buffer at {{[0-9]+}} overlaps one that is live
+
+// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 4100/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ALIGNED
+// ALIGNED: error: 'fcdp.pack' op expected a buffer at a multiple of 64 bytes, got 4100
+
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<64xf32> unit "a" trainable names ["w"]
+  fcdp.parameter @v : tensor<4xf32> unit "b" names ["v"]
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<64xf32>
+    %v = fcdp.read_parameter @v : tensor<4xf32>
+    %0 = aten.call "aten.neg.default"(self = %w) : (tensor<64xf32>) -> tensor<64xf32>
+    %l = aten.call "aten.sum.default"(self = %v) : (tensor<4xf32>) -> tensor<f32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %1 of @w : tensor<64xf32>
+    return
+  }
+}

@@ -9,6 +9,7 @@ parameters must agree bit for bit over two steps.
 
 import argparse
 import itertools
+import shlex
 import subprocess
 import sys
 import warnings
@@ -211,7 +212,7 @@ def check_bytes(machine, sent, strategy):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module")
-    parser.add_argument("--opt", nargs="+", default=["fcdp-opt"])
+    parser.add_argument("--opt", type=shlex.split, default=["fcdp-opt"], help="fcdp-opt, with options")
     parser.add_argument("--meshes", default="1x1,1x2,2x1,2x2,3x2")
     parser.add_argument("--micro-batches", default="1,3")
     parser.add_argument("--strategies", default="zero3,fcdp")

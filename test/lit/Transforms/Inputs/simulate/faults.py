@@ -9,6 +9,7 @@ axis.
 
 import argparse
 import copy
+import shlex
 import sys
 import warnings
 
@@ -81,7 +82,7 @@ def survives(reference, module, random_ones):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module")
-    parser.add_argument("--opt", nargs="+", default=["fcdp-opt"])
+    parser.add_argument("--opt", type=shlex.split, default=["fcdp-opt"], help="fcdp-opt, with options")
     parser.add_argument("--strategy", default="fcdp")
     parser.add_argument("--stage", default="planned")
     parser.add_argument("--kinds", default=",".join(KINDS))

@@ -46,8 +46,10 @@ def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
     Requires gathers of single parameters (after `--fcdp-shard`). Where every use
     of a parameter, in every function, reads it through a cast to one narrower
     floating-point type, the shard is cast before the gather: the wire carries
-    half the bytes, and the result is the same bit for bit. A parameter that is
-    also read in its own type is left alone.
+    half the bytes, and the result is the same bit for bit. Views between gather
+    and cast stay, where they show every element once. Errs on the side of
+    leaving a parameter alone: one that is also read in its own type, in two
+    types, through a slice, or by a copy to another memory format.
   }];
 }
 
@@ -57,7 +59,7 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     Requires gathers of single parameters. Parameters of one unit, storage type,
     wire type, gradient type and trainability form a bucket, in PyTorch's
     parameter order; parameters that no function reads form buckets that are
-    never gathered. Members start at multiples of 64 bytes; a bucket is padded to
+    never gathered. All parameters must have one optimizer. Members start at multiples of 64 bytes; a bucket is padded to
     equal shards of a multiple of 64 bytes. The layout is final: later passes
     only move whole buckets.
 
@@ -72,7 +74,7 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
 def DecidePass : FcdpPass<"fcdp-decide"> {
   let summary = "write each bucket's residency where none is given";
   let description = [{
-    Requires buckets. `zero3` drops every gathered copy, `fcdp` keeps the node
+    Requires phase `sharded`. `zero3` drops every gathered copy, `fcdp` keeps the node
     slice in host memory. A residency that a bucket already has wins.
   }];
   let options = [
@@ -116,7 +118,10 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
     `intra`, host copies on `d2h` and `h2d`, the rest on `compute`. A wait is
     placed before each use of a value from another stream; work on another stream
     first waits for the compute stream as of its issue, so that it may use any
-    memory released before. At the end of a function all streams are joined.
+    memory released before, be it by the function before: at the end of a
+    function all streams are joined into compute. What an operator that the
+    compiler does not know makes of a value keeps the value alive. Errs on the
+    side of waiting.
   }];
   let options = [
     Option<"order", "order", "std::string", "\"program\"",
@@ -148,8 +153,9 @@ def VerifyImportedPass : VerifyPass<"imported"> {
 }
 def VerifyShardedPass : VerifyPass<"sharded"> {
   let description = [{
-    There is a mesh and a family of functions; every trainable parameter is
-    reduced once per micro-batch and updated once.
+    There is a mesh and a family of functions; every bucket has a shard, and a
+    trained one an accumulator; every trainable parameter is reduced once per
+    micro-batch and updated once; the first micro-batch starts the sums.
   }];
 }
 def VerifyScheduledPass : VerifyPass<"scheduled"> {
@@ -160,9 +166,10 @@ def VerifyScheduledPass : VerifyPass<"scheduled"> {
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
   let description = [{
-    Every buffer and state has a place and every record an event; buffers that
-    live at the same time do not overlap, except for a gather's input inside its
-    result.
+    Every buffer and state has a place and every record an event of its own;
+    states, buffers that live at the same time and scratch memory do not
+    overlap, except for a gather's input at its own place inside the result and
+    a reduction in the accumulator that it starts.
   }];
 }
 

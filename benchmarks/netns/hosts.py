@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts on one machine: network namespaces joined by a bridge that has a namespace of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DEVICE = "uplink"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A namespace; its only way out is DEVICE."""
+
+    name: str
+    address: str
+
+    def command(self, *arguments: str) -> list[str]:
+        """Runs `arguments` on this host."""
+        return ["ip", "netns", "exec", self.name, *arguments]
+
+    def sent_bytes(self) -> int:
+        """What the kernel has counted at the uplink: frames, with all headers."""
+        (link,) = json.loads(_ip("-n", self.name, "-s", "-j", "link", "show", "dev", DEVICE))
+        return int(link["stats64"]["tx"]["bytes"])
+
+
+def why_impossible() -> str | None:
+    """Why hosts cannot be made here, None if they can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        _ip("netns", "add", name := f"fcdp-probe-{os.getpid()}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"no network namespaces: {getattr(error, 'stderr', error)}".strip()
+    _ip("netns", "delete", name)
+    return None
+
+
+@contextlib.contextmanager
+def hosts(count: int, megabits: int | None = None) -> Iterator[list[Host]]:
+    """`count` hosts, removed at the end. megabits: what an uplink carries per second and direction, None: no limit."""
+    prefix = f"fcdp-{os.getpid()}"
+    switch = f"{prefix}-switch"
+    made = [Host(f"{prefix}-{i}", f"10.99.0.{i + 1}") for i in range(count)]
+    try:
+        _ip("netns", "add", switch)
+        _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+        _ip("-n", switch, "link", "set", "bridge", "up")
+        for i, host in enumerate(made):
+            _connect(host, switch, f"port{i}")
+            if megabits is not None:
+                _limit(host.name, DEVICE, megabits)
+        yield made
+    finally:
+        for name in [*(host.name for host in made), switch]:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _ip("netns", "delete", name)
+
+
+def _connect(host: Host, switch: str, port: str) -> None:
+    _ip("netns", "add", host.name)
+    _ip("-n", host.name, "link", "add", DEVICE, "type", "veth", "peer", "name", port, "netns", switch)
+    _ip("-n", switch, "link", "set", port, "master", "bridge", "up")
+    _ip("-n", host.name, "address", "add", f"{host.address}/24", "dev", DEVICE)
+    _ip("-n", host.name, "link", "set", DEVICE, "up")
+    _ip("-n", host.name, "link", "set", "lo", "up")
+
+
+def _limit(namespace: str, device: str, megabits: int) -> None:
+    """Outgoing; what comes in is limited where it goes out."""
+    # A burst of 2 ms, and a queue of 50 ms.
+    burst = max(megabits * 1_000_000 // 8 // 500, 20_000)
+    shape = ["root", "tbf", "rate", f"{megabits}mbit", "burst", str(burst), "latency", "50ms"]
+    _run("tc", "-n", namespace, "qdisc", "add", "dev", device, *shape)
+
+
+def _ip(*arguments: str) -> str:
+    return _run("ip", *arguments)
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports, compiles and runs steps, each combination once per test session."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+import fcdp
+from closed_forms import Traffic
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / "build" / "bin"
+sys.path.insert(0, str(Path(__file__).resolve().parent / "models"))
+
+import make_models  # noqa: E402
+from models import build  # noqa: E402
+
+# AdamW's usual eps turns a gradient that is rounding noise (that of an attention's key bias) into steps of full length.
+ADAMW = "adamw,lr=1e-3,eps=1e-3"
+LAUNCHER_VARIABLES = (
+    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT".split()
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A compiled step, and how it is started."""
+
+    model: str
+    nodes: int = 2
+    local: int = 2
+    strategy: str = "fcdp"
+    micro_batches: int = 1
+    optimizer: str = ADAMW
+
+    @property
+    def world(self) -> int:
+        return self.nodes * self.local
+
+    @property
+    def name(self) -> str:
+        optimizer = self.optimizer.replace(",", "-").replace("=", "")
+        return f"{self.model}-{self.nodes}x{self.local}-{self.strategy}-k{self.micro_batches}-{optimizer}"
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    archive: Path
+    inputs: dict[str, Path]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What fcdp-run reported, one entry per step, and the parameters it wrote."""
+
+    steps: list[dict[str, Any]]
+    parameters: Path
+
+    @property
+    def losses(self) -> list[float]:
+        return [step["loss"] for step in self.steps]
+
+    @property
+    def traffic(self) -> list[Traffic]:
+        return [
+            Traffic(step["inter_bytes_sent"], step["intra_bytes_sent"], step["h2d_bytes"], step["d2h_bytes"])
+            for step in self.steps
+        ]
+
+
+@dataclass(frozen=True)
+class Reference:
+    losses: list[float]
+    parameters: dict[str, torch.Tensor]
+
+
+class ToolError(RuntimeError):
+    """A tool ended with another exit code than 0."""
+
+
+def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
+    """This process's environment without what a launcher may have left in it."""
+    kept = {k: v for k, v in os.environ.items() if k not in LAUNCHER_VARIABLES and not k.startswith(("OMPI_", "SLURM_"))}
+    return {**kept, **extra}
+
+
+def rank_environment(config: Config, rank: int, port: int, host: str = "127.0.0.1") -> dict[str, str]:
+    """What torchrun would tell rank `rank`, except that rank 0 serves the store."""
+    return environment(
+        {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(config.world),
+            "LOCAL_RANK": str(rank % config.local),
+            "LOCAL_WORLD_SIZE": str(config.local),
+            "GROUP_RANK": str(rank // config.local),
+            "GROUP_WORLD_SIZE": str(config.nodes),
+            "MASTER_ADDR": host,
+            "MASTER_PORT": str(port),
+        }
+    )
+
+
+def tool(*command: str | Path, timeout: float = 180, env: Mapping[str, str] | None = None) -> str:
+    """Runs a command; returns its standard output. Raises ToolError with everything it printed."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=dict(env) if env is not None else environment(),
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        line = " ".join(str(part) for part in command)
+        raise ToolError(f"{line}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]:
+    return [
+        BIN / "fcdp-compile",
+        source,
+        f"--nodes={config.nodes}",
+        f"--ranks-per-node={config.local}",
+        f"--strategy={config.strategy}",
+        f"--micro-batches={config.micro_batches}",
+        f"--optimizer={config.optimizer}",
+        "-o",
+        out,
+    ]
+
+
+def run_command(step: Path, weights: Path, inputs: Mapping[str, Any], steps: int, *extra: str | Path) -> list[str | Path]:
+    """One rank's command, or the one that starts them all, by the environment it gets."""
+    command: list[str | Path] = [BIN / "fcdp-run", step, f"--weights={weights}", f"--steps={steps}", "--threads=1"]
+    for name, source in inputs.items():
+        command.append(f"--input={name}={source}")
+    return [*command, *extra]
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def manifest(step: Path) -> dict[str, Any]:
+    """The manifest inside a compiled step; its first key is its hash."""
+    data = step.read_bytes()
+    text = data[data.index(b'{"hash":') :].decode(errors="replace")
+    return json.JSONDecoder().raw_decode(text)[0]
+
+
+def parameters(path: Path) -> dict[str, torch.Tensor]:
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
+
+
+@contextlib.contextmanager
+def started(commands: Sequence[tuple[Sequence[str | Path], Mapping[str, str]]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that run beside each other; whichever still runs at the end is killed."""
+    processes = []
+    try:
+        for command, env in commands:
+            processes.append(
+                subprocess.Popen(
+                    [str(part) for part in command],
+                    env=dict(env),
+                    text=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            )
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+class Workshop:
+    """Makes things in `folder`, each once."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._made: dict[Any, Any] = {}
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def model(self, name: str) -> Model:
+        def make() -> Model:
+            make_models.make(name, self.folder, seed=0)
+            keys = make_models.input_arrays(name, 0)
+            return Model(
+                name,
+                self.folder / f"{name}.pt2",
+                {key: self.folder / f"{name}.inputs" / f"{key}.npy" for key in keys},
+            )
+
+        return self._once(("model", name), make)
+
+    def step(self, config: Config) -> Path:
+        def make() -> Path:
+            out = self.folder / f"{config.name}.so"
+            tool(*compile_command(config, self.model(config.model).archive, out))
+            return out
+
+        return self._once(("step", config), make)
+
+    def run(self, config: Config, steps: int) -> Run:
+        """All ranks on this machine, started by fcdp-run itself."""
+        return self._once(("run", config, steps), lambda: self.run_object(self.step(config), config, steps, config.name))
+
+    def run_object(self, step: Path, config: Config, steps: int, name: str, weights: Path | None = None) -> Run:
+        model = self.model(config.model)
+        log, out = self.folder / f"{name}-{steps}.jsonl", self.folder / f"{name}-{steps}.safetensors"
+        mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+        files = (f"--json={log}", f"--params-out={out}")
+        tool(*run_command(step, weights or model.archive, model.inputs, steps, *mesh, *files))
+        return Run(read_log(log), out)
+
+    def reference(self, config: Config, steps: int) -> Reference:
+        """Plain PyTorch on the rows that fcdp-run reads; independent of the strategy, and of how ranks form nodes."""
+        config = replace(config, nodes=1, local=config.world, strategy="")
+
+        def make() -> Reference:
+            model = build(config.model)
+            data = fcdp.batches_from_npy(self.model(config.model).inputs, config.world, config.micro_batches)
+            losses = fcdp.reference(model, data, config.optimizer, steps, world=config.world, seed=0)
+            return Reference(losses, {name: value.detach() for name, value in model.named_parameters()})
+
+        return self._once(("reference", config, steps), make)
+
+
+def relative_error(actual: Sequence[float], expected: Sequence[float]) -> float:
+    """The largest over all steps."""
+    assert len(actual) == len(expected)
+    return max(abs(a - e) / abs(e) for a, e in zip(actual, expected))
+
+
+def assert_bit_equal(one: Run, other: Run) -> None:
+    """Every loss and every byte of the parameter files."""
+    assert one.losses == other.losses
+    assert np.isfinite(one.losses).all()
+    assert one.parameters.read_bytes() == other.parameters.read_bytes()

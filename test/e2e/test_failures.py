@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that dies ends all of them, soon and with its name."""
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from harness import Config, Workshop, environment, free_port, rank_environment, run_command, started
+
+MANY_STEPS = 1_000_000
+LIMIT_SECONDS = 30
+VICTIM = 2
+
+
+def ranks_of(launcher: int) -> dict[int, int]:
+    """Process ids of a launcher's children by rank."""
+    found = {}
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        for variable in variables:
+            if variable.startswith(b"RANK="):
+                found[int(variable[5:])] = int(child)
+    return found
+
+
+def wait_for_step(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step 2"):
+            return
+    raise AssertionError(f"no step was made: {process.communicate()[1]}")
+
+
+def test_killed_rank_of_own_launcher(workshop: Workshop, tmp_path: Path) -> None:
+    model = workshop.model("gpt")
+    files = (f"--json={tmp_path / 'log'}", f"--params-out={tmp_path / 'out'}")
+    command = run_command(workshop.step(Config("gpt")), model.archive, model.inputs, MANY_STEPS, *files)
+    with started([(command, environment())]) as (launcher,):
+        wait_for_step(launcher)
+        ranks = ranks_of(launcher.pid)
+        Path(f"/proc/{ranks[VICTIM]}").stat()
+        begin = time.monotonic()
+        subprocess.run(["kill", "-KILL", str(ranks[VICTIM])], check=True)
+        _, errors = launcher.communicate(timeout=LIMIT_SECONDS)
+        assert time.monotonic() - begin < LIMIT_SECONDS
+    assert launcher.returncode == 1
+    assert len(re.findall("error:", errors)) == 1 and f"rank {VICTIM} " in errors, errors
+    assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_killed_rank_without_launcher(workshop: Workshop) -> None:
+    config, model = Config("gpt"), workshop.model("gpt")
+    command = run_command(workshop.step(config), model.archive, model.inputs, MANY_STEPS)
+    port = free_port()
+    with started([(command, rank_environment(config, rank, port)) for rank in range(config.world)]) as ranks:
+        wait_for_step(ranks[0])
+        ranks[VICTIM].send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        said = ""
+        for rank, process in enumerate(ranks):
+            _, errors = process.communicate(timeout=max(deadline - time.monotonic(), 1))
+            assert process.returncode == (-signal.SIGKILL if rank == VICTIM else 1), errors
+            said += errors
+    assert f"rank {VICTIM} " in said, said

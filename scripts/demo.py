@@ -2,6 +2,7 @@
 """The demonstration behind scripts/demo."""
 
 import argparse
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -80,9 +81,10 @@ class Demo:
 
     def compile(self, strategy: str) -> None:
         step = self.folder / f"{strategy}.so"
-        with Progress(f"compile for {NODES} nodes x {LOCAL} ranks, strategy {strategy}") as progress:
+        before = processor_seconds()
+        with Progress(f"compile for {NODES} nodes x {LOCAL} ranks, strategy {strategy}"):
             tool(*compile_command(self.config(strategy), self.archive, step))
-        self.compile_seconds[strategy] = progress.seconds
+        self.compile_seconds[strategy] = processor_seconds() - before
         self.objects[strategy] = step
 
     def run(self, strategy: str) -> None:
@@ -176,11 +178,18 @@ class Demo:
     def time_checks(self) -> list[Check]:
         return [
             Check(
-                f"{strategy}: import and compile take less than {COMPILE_SECONDS:.0f} s", f"{seconds:.2f} s",
+                f"{strategy}: import and compile take less than {COMPILE_SECONDS:.0f} s of a processor",
+                f"{seconds:.2f} s",
                 seconds < COMPILE_SECONDS,
             )
             for strategy, seconds in self.compile_seconds.items()
         ]
+
+
+def processor_seconds() -> float:
+    """Of all child processes so far. Unlike the clock it does not count what a busy machine takes away."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def traffic_rows(strategy: str, counted: Traffic, predicted: Traffic, whole: int) -> list[tuple[Any, ...]]:
@@ -214,8 +223,7 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.seconds = time.perf_counter() - self.begin
-        print(f" {self.seconds:.2f} s", flush=True)
+        print(f" {time.perf_counter() - self.begin:.2f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,48 +3,73 @@
 #include "fcdp/Analysis/LiveRanges.h"
 
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Casts.h"
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-/// Gives the parameter whose memory each value is, as far as views go.
-static llvm::DenseMap<Value, ParameterOp>
-mapValuesToParameters(Operation *function, SymbolTableCollection &symbols) {
-  llvm::DenseMap<Value, ParameterOp> parameters;
+namespace {
+/// The parameter that a value shows.
+struct Shown {
+  ParameterOp parameter;
+  /// The type that all reads cast the parameter to, null after the cast or if
+  /// they do not agree on one.
+  FloatType castType;
+};
+} // namespace
+
+/// Maps each value that shows a parameter, and notes what shows it.
+static llvm::DenseMap<Value, Shown>
+findShown(Operation *function, SymbolTableCollection &symbols,
+          llvm::DenseSet<Operation *> &views) {
+  llvm::DenseMap<Value, Shown> shown;
   function->walk([&](Operation *op) {
-    if (auto read = dyn_cast<ReadParameterOp>(op))
-      parameters[read.getResult()] =
-          symbols.lookupNearestSymbolFrom<ParameterOp>(read,
-                                                       read.getSourceAttr());
-    else if (isView(op))
-      if (ParameterOp parameter = parameters.lookup(op->getOperand(0)))
-        for (Value result : op->getResults())
-          parameters[result] = parameter;
+    if (auto read = dyn_cast<ReadParameterOp>(op)) {
+      auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(
+          read, read.getSourceAttr());
+      shown[read.getResult()] = {parameter,
+                                 findNarrowReadType(read.getResult())};
+      return;
+    }
+    if (op->getNumOperands() != 1)
+      return;
+    auto source = shown.find(op->getOperand(0));
+    if (source == shown.end())
+      return;
+    Shown result = source->second;
+    if (!isView(op)) {
+      if (!result.castType || getCastType(op) != result.castType)
+        return;
+      result.castType = {};
+    }
+    views.insert(op);
+    for (Value value : op->getResults())
+      shown[value] = result;
   });
-  return parameters;
+  return shown;
 }
 
-SmallVector<ParameterUse> fcdp::findLiveRanges(Operation *function,
-                                               SymbolTableCollection &symbols) {
-  llvm::DenseMap<Value, ParameterOp> parameters =
-      mapValuesToParameters(function, symbols);
-  SmallVector<ParameterUse> uses;
+LiveRanges fcdp::findLiveRanges(Operation *function,
+                                SymbolTableCollection &symbols) {
+  LiveRanges ranges;
+  llvm::DenseMap<Value, Shown> shown =
+      findShown(function, symbols, ranges.views);
   llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
   StringAttr current;
   function->walk([&](Operation *op) {
-    if (isView(op))
+    if (ranges.views.contains(op))
       return;
     for (OpOperand &operand : op->getOpOperands()) {
-      ParameterOp parameter = parameters.lookup(operand.get());
+      ParameterOp parameter = shown.lookup(operand.get()).parameter;
       if (!parameter)
         continue;
       StringAttr unit = parameter.getUnitAttr();
       if (unit != current)
         ++rangesOfUnit[unit];
       current = unit;
-      uses.push_back({parameter, &operand, rangesOfUnit[unit] - 1});
+      ranges.uses.push_back({parameter, &operand, rangesOfUnit[unit] - 1});
     }
   });
-  return uses;
+  return ranges;
 }

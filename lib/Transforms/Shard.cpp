@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
@@ -67,28 +66,29 @@ void ShardPass::insertMesh(func::FuncOp step) {
                  ranksPerNode);
 }
 
-/// Clones the views between a read of a parameter and `operand` in front of
-/// the operand's owner, on top of `whole` in place of the read.
-static void cloneViewsTo(OpOperand &operand, Value whole) {
-  SmallVector<Operation *> views;
-  Value value = operand.get();
-  for (Operation *op = value.getDefiningOp(); isView(op);
-       op = op->getOperand(0).getDefiningOp())
-    views.push_back(op);
+/// Clones `views` between a read of a parameter and `operand` in front of the
+/// operand's owner, on top of `whole` in place of the read.
+static void cloneViewsTo(OpOperand &operand, Value whole,
+                         const llvm::DenseSet<Operation *> &views) {
+  SmallVector<Operation *> chain;
+  Value root = operand.get();
+  for (; views.contains(root.getDefiningOp());
+       root = chain.back()->getOperand(0))
+    chain.push_back(root.getDefiningOp());
   OpBuilder builder(operand.getOwner());
   IRMapping mapping;
-  Value root = views.empty() ? value : views.back()->getOperand(0);
   mapping.map(root, whole);
-  for (Operation *view : llvm::reverse(views))
+  for (Operation *view : llvm::reverse(chain))
     builder.clone(*view, mapping);
-  operand.set(mapping.lookup(value));
+  operand.set(mapping.lookup(operand.get()));
 }
 
 /// One gather per parameter and live range, in front of its first use there.
 void ShardPass::insertGathers(func::FuncOp step) {
   SymbolTableCollection symbols;
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> gathered;
-  for (ParameterUse &use : findLiveRanges(step, symbols)) {
+  LiveRanges ranges = findLiveRanges(step, symbols);
+  for (ParameterUse &use : ranges.uses) {
     Value &whole = gathered[{use.parameter, use.range}];
     if (!whole) {
       OpBuilder builder(use.operand->getOwner());
@@ -101,11 +101,12 @@ void ShardPass::insertGathers(func::FuncOp step) {
           builder, loc, type, shard, name, meshName(), bothAxes(),
           builder.getI64IntegerAttr(use.range), StreamAttr(), BufferAttr());
     }
-    cloneViewsTo(*use.operand, whole);
+    cloneViewsTo(*use.operand, whole, ranges.views);
   }
   // The reads and the views on them are dead now; uses come before definitions.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step.front())))
-    if (op.use_empty() && (isa<ReadParameterOp>(op) || isView(&op)))
+    if (op.use_empty() &&
+        (isa<ReadParameterOp>(op) || ranges.views.contains(&op)))
       op.erase();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace fcdp {
 
@@ -13,11 +14,19 @@ struct ParameterUse {
   int64_t range;
 };
 
-/// The uses of all parameters in `function`, in program order, cut into live
+/// The uses of all parameters of a function, in program order, cut into live
 /// ranges: a live range of a unit is a longest run of uses that no use of
-/// another unit interrupts. Uses through views count as uses of the parameter.
+/// another unit interrupts.
+struct LiveRanges {
+  llvm::SmallVector<ParameterUse> uses;
+  /// What stands between a parameter and its uses: views, and the casts of
+  /// parameters that are read through casts to one narrower type only. A use
+  /// through these is a use of the parameter.
+  llvm::DenseSet<mlir::Operation *> views;
+};
+
 /// Requires reads in the form of `fcdp.read_parameter`.
-llvm::SmallVector<ParameterUse>
-findLiveRanges(mlir::Operation *function, mlir::SymbolTableCollection &symbols);
+LiveRanges findLiveRanges(mlir::Operation *function,
+                          mlir::SymbolTableCollection &symbols);
 
 } // namespace fcdp

@@ -19,7 +19,9 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     in the forward and once in the backward pass, an output layer, whose two
     uses touch, once, and an embedding that only the forward pass reads once.
     Views of parameters are cloned to each use first, for a view that lives
-    from forward to backward would keep the gathered copy alive.
+    from forward to backward would keep the gathered copy alive. So are the
+    casts of a parameter that is only read through casts to one narrower type:
+    `--fcdp-narrow-gathers` moves them in front of the gather.
 
     Gradients are reduced where they are made and summed into accumulators.
     `@step` becomes `@only_microbatch`, or, for more than one micro-batch,

@@ -92,3 +92,36 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     return
   }
 }
+
+// -----
+
+// Autocast casts once and keeps the result for the backward pass; kept, it
+// would be the gathered copy. It is gathered again like any other parameter.
+// CHECK-LABEL: func.func @only_microbatch
+// CHECK-SAME: only_microbatch
+// CHECK: %[[W0:.*]] = fcdp.all_gather %{{.*}} of @kept {{.*}} range 0 : !fcdp.shard<tensor<4x4xbf16>> to tensor<4x4xbf16>
+// CHECK: %[[H:.*]] = aten.call "aten.mm.default"(self = %{{.*}}, mat2 = %[[W0]])
+// CHECK: fcdp.read_shard @between
+// CHECK: %[[W1:.*]] = fcdp.all_gather %{{.*}} of @kept {{.*}} range 1 : !fcdp.shard<tensor<4x4xbf16>> to tensor<4x4xbf16>
+// CHECK: %[[T:.*]] = aten.call "aten.t.default"(self = %[[W1]])
+// CHECK: "aten.mm.default"(self = %{{.*}}, mat2 = %[[T]])
+// CHECK-NOT: _to_copy
+// CHECK: return
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @kept : tensor<4x4xf32> unit "a" names ["kept"]
+  fcdp.parameter @between : tensor<4x4xbf16> unit "b" names ["between"]
+  fcdp.input @x : tensor<4x4xbf16> name "x"
+  func.func @step() {
+    %x = fcdp.read_input @x : tensor<4x4xbf16>
+    %w = fcdp.read_parameter @kept : tensor<4x4xf32>
+    %o = fcdp.read_parameter @between : tensor<4x4xbf16>
+    %c = aten.call "aten._to_copy.default"(self = %w, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %0 = aten.call "aten.mm.default"(self = %x, mat2 = %c) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %1 = aten.call "aten.mm.default"(self = %0, mat2 = %o) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %t = aten.call "aten.t.default"(self = %c) : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %2 = aten.call "aten.mm.default"(self = %1, mat2 = %t) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %l = aten.call "aten.sum.default"(self = %2) : (tensor<4x4xbf16>) -> tensor<bf16>
+    fcdp.loss %l : tensor<bf16>
+    return
+  }
+}

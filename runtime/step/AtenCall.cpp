@@ -62,6 +62,7 @@ public:
 
 private:
   void checkNames() const;
+  void checkAliases() const;
   void checkReturns();
   ArgumentSource resolve(const c10::Argument &argument) const;
   ArgumentSource resolveList(const arg::TensorSlots &value,
@@ -82,6 +83,7 @@ private:
 AtenCall::AtenCall(const ops::AtenCall &call)
     : call(call), op(findOperator(call)) {
   checkNames();
+  checkAliases();
   checkReturns();
   const auto &arguments = op.schema().arguments();
   sources.reserve(arguments.size());
@@ -99,6 +101,17 @@ void AtenCall::checkNames() const {
       throw std::runtime_error("there is no argument '" + name + "' in " +
                                toString(op.schema()));
   }
+}
+
+void AtenCall::checkAliases() const {
+  for (const c10::Argument &value : op.schema().returns())
+    if (call.mustBeFresh && value.alias_info())
+      throw std::runtime_error(
+          "the compiler took the result for new memory, but in this libtorch "
+          "it may be an argument's: " +
+          toString(op.schema()) +
+          "; compile with an fcdp-compile whose table "
+          "of operators fits this libtorch");
 }
 
 void AtenCall::checkReturns() {

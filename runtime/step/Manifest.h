@@ -133,6 +133,8 @@ struct AtenCall {
   std::vector<std::pair<std::string, Arg>> args;
   std::vector<int64_t> results; ///< slots, -1 for an undefined one
   std::vector<size_t> free;
+  /// The memory plan relies on results that are new memory.
+  bool mustBeFresh = false;
 };
 struct WriteBuffer {
   size_t slot, buffer;

@@ -164,6 +164,12 @@ ops::AtenCall OpReader::atenCall() const {
       node.at("results").fail("slot " + std::to_string(slot) +
                               " is not transient, so it cannot be a result");
   call.free = freed();
+  if (node.has("alias")) {
+    std::string alias = node.at("alias").text();
+    if (alias != "fresh" && alias != "view" && alias != "unknown")
+      node.at("alias").expected("fresh, view or unknown");
+    call.mustBeFresh = alias == "fresh";
+  }
   return call;
 }
 

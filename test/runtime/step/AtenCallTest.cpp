@@ -54,6 +54,15 @@ protected:
 arg::TensorSlot t(int64_t slot) { return {slot}; }
 using Ints = std::vector<int64_t>;
 
+TEST_F(AtenCallTest, RefusesAViewThatThePlanTakesForNewMemory) {
+  op = {"aten::t", "", {{"self", t(0)}}, {4}, {}, /*mustBeFresh=*/true};
+  EXPECT_THROW(prepareAtenCall(op), std::runtime_error);
+  op.mustBeFresh = false;
+  EXPECT_NO_THROW(prepareAtenCall(op));
+  op = {"aten::neg", "", {{"self", t(0)}}, {4}, {}, /*mustBeFresh=*/true};
+  EXPECT_NO_THROW(prepareAtenCall(op));
+}
+
 TEST_F(AtenCallTest, TensorsAndDefaults) {
   EXPECT_TRUE(call("aten::add", "Tensor", {{"self", t(0)}, {"other", t(1)}})
                   .equal(state.slots[0].add(1)));

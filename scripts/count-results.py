@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints "passed failed skipped" of a JUnit XML file, as lit, ctest and pytest write it."""
+"""Prints "passed failed skipped" of JUnit XML files, as lit, GoogleTest and pytest write them."""
 
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
 def main() -> None:
-    suites = ElementTree.parse(sys.argv[1]).getroot().iter("testsuite")
     total = failed = skipped = 0
-    for suite in suites:
-        total += int(suite.get("tests", 0))
-        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        skipped += int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
+    for path in sys.argv[1:]:
+        for suite in ElementTree.parse(path).getroot().iter("testsuite"):
+            total += int(suite.get("tests", 0))
+            failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            skipped += int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
     print(total - failed - skipped, failed, skipped)
 
 

@@ -230,7 +230,8 @@ void Rank::report(int64_t index, const RankStats &own) {
   stats.step = index + 1;
   stats.hostCacheBytes = manifest.hostBytes;
   progress.clear();
-  std::cout << toLine(stats) << std::endl;
+  if (!(std::cout << toLine(stats) << std::endl))
+    throw std::runtime_error("standard output cannot be written");
   log->write(toJson(stats));
 }
 

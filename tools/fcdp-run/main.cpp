@@ -11,6 +11,7 @@
 #include "step/StepObject.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -78,6 +79,9 @@ int start(const Options &options, const std::optional<Launch> &launch,
 } // namespace
 
 int main(int argc, char **argv) {
+  // Gloo writes to sockets whose peer may be gone: an error to report, not the
+  // end of this process.
+  std::signal(SIGPIPE, SIG_IGN);
   std::optional<Launch> launch;
   try {
     std::optional<Options> options = parseOptions(argc, argv);

@@ -195,6 +195,7 @@ void runRank(Rank &rank) {
 int main(int argc, char **argv) {
   if (argc < 7)
     return wrong;
+  std::signal(SIGPIPE, SIG_IGN); // as fcdp-run does
   Rank rank;
   JobOptions &options = rank.options;
   rank.scenario = argv[1];

@@ -336,6 +336,17 @@ TEST_F(LongRunTest, KilledRankEndsTheJobWithItsName) {
     EXPECT_NE(kill(pid, 0), 0);
 }
 
+TEST_F(RunTest, ClosedOutputEndsTheJob) {
+  std::string object = linearStep(2, 2, 1).build(folder);
+  execute(command(object, "--steps=10000000") + " 2> " + folder.file("errors") +
+          " | head -n 1");
+  std::ifstream file(folder.file("errors"));
+  std::string errors{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(count(errors, "error:"), 1u) << errors;
+  EXPECT_NE(errors.find("standard output cannot be written"), std::string::npos)
+      << errors;
+}
+
 TEST_F(LongRunTest, InterruptEndsAll) {
   start("");
   std::vector<pid_t> pids = ranks();

@@ -51,8 +51,9 @@ PackingSolution fcdp::packArena(const PackingProblem &problem) {
   PackingSolution solution;
   solution.offsets.assign(problem.buffers.size(), 0);
   auto order = llvm::to_vector(llvm::seq<size_t>(problem.buffers.size()));
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return problem.buffers[a].bytes > problem.buffers[b].bytes;
+  llvm::sort(order, [&](size_t a, size_t b) {
+    int64_t left = problem.buffers[a].bytes, right = problem.buffers[b].bytes;
+    return left != right ? left > right : a < b;
   });
 
   llvm::SmallVector<size_t> placed; // by ascending offset

@@ -178,7 +178,7 @@ static FailureOr<SmallVector<LiveBuffer>> placeStates(ModuleOp module,
       states.push_back(
           {state, state, getExtent(*state.getBuffer(), getMesh(module))});
   }
-  llvm::stable_sort(states, [](const LiveBuffer &a, const LiveBuffer &b) {
+  llvm::sort(states, [](const LiveBuffer &a, const LiveBuffer &b) {
     return a.extent.begin < b.extent.begin;
   });
   for (size_t i = 1; i < states.size(); ++i) {

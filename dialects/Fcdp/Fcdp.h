@@ -48,6 +48,8 @@ inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
+/// Uses that gathers are issued ahead, i64.
+inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
 
 } // namespace fcdp
 
@@ -81,6 +83,10 @@ void setPhase(mlir::ModuleOp module, Phase phase);
 
 /// The one mesh of a module from the sharded phase on, or null.
 MeshOp getMesh(mlir::ModuleOp module);
+
+/// The type of a state of `bucket`; of `resident`, that of a node slice.
+mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
+                                    MeshOp mesh);
 
 /// Whether `buffer`, where given, is device memory of at least `type`'s bytes;
 /// `what` names it in the error.

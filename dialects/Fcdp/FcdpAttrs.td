@@ -53,6 +53,13 @@ def Fcdp_Accumulate : Fcdp_Enum<"Accumulate", "what happens to the value that a 
   I32EnumAttrCase<"overwrite", 0>, I32EnumAttrCase<"add", 1>]>;
 def Fcdp_AccumulateAttr : Fcdp_BareEnumAttr<Fcdp_Accumulate, "accumulate_mode">;
 
+def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "where the gradients of a "
+    "bucket are summed over the micro-batches of a step: reduced over all ranks "
+    "each time, reduced within the node, or as each rank has them", [
+  I32EnumAttrCase<"sharded", 0>, I32EnumAttrCase<"node", 1>,
+  I32EnumAttrCase<"full", 2>]>;
+def Fcdp_AccumulationAttr : Fcdp_BareEnumAttr<Fcdp_Accumulation, "accumulation">;
+
 def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or the host memory "
     "that a node's ranks share", [
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;
@@ -61,7 +68,9 @@ def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
 def Fcdp_StateRole : Fcdp_Enum<"StateRole", "what a state of a bucket holds", [
   I32EnumAttrCase<"shard", 0>, I32EnumAttrCase<"grad", 1>,
   I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
-  I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>]>;
+  I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
+  I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
+  I32EnumAttrCase<"full_grad", 8>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {

@@ -145,13 +145,15 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
   if (name == kArchiveAttr || name == kStrategyAttr)
     return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
                   "a string on a module");
-  if (name == kMicroBatchesAttr) {
+  auto isI64From = [&](int64_t least) {
     auto value = dyn_cast<IntegerAttr>(attr.getValue());
-    return expect(isa<ModuleOp>(op) && value &&
-                      value.getType().isSignlessInteger(64) &&
-                      value.getInt() > 0,
-                  "a positive i64 on a module");
-  }
+    return isa<ModuleOp>(op) && value &&
+           value.getType().isSignlessInteger(64) && value.getInt() >= least;
+  };
+  if (name == kMicroBatchesAttr)
+    return expect(isI64From(1), "a positive i64 on a module");
+  if (name == kPrefetchAttr)
+    return expect(isI64From(0), "an i64 from 0 on, on a module");
   return op->emitError("unknown attribute '") << name << "'";
 }
 

@@ -120,6 +120,25 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
   let assemblyFormat = "$source attr-dict `:` type($result)";
 }
 
+def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
+  let summary = "what a state holds";
+  let description = [{
+    A view: the result is the state's memory.
+
+    Example:
+    ```mlir
+    %slice = fcdp.read_state @bucket.fc.resident : tensor<32xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a state of role `resident`, `node_grad` or `full_grad` with the
+      result's type.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
+  let results = (outs Fcdp_Flat:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
 def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
   let summary = "a shard in another type";
   let description = [{
@@ -147,7 +166,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
     The result holds the inputs of the ranks along `axes`, in order. Over both
     axes it is the whole; over `node` alone a node slice; over `local` the whole
     from node slices. `range` counts the live ranges of the gathered copy of a
-    unit within a function.
+    unit within a function. With `into` the result is the memory of a state, and
+    stays there for later functions.
 
     Example:
     ```mlir
@@ -162,15 +182,18 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
       its elements as there are ranks along the axes.
     - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C5) `buffer`, where given, is device memory for the result.
+    - (C6) `into` is a state of role `resident` of the source, with the result's type.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$range,
+                       Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let assemblyFormat = [{
-    $input `of` $source `over` $mesh `` custom<Axes>($axes) `range` $range (`on` $stream^)?
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) `range` $range
+    (`into` $into^)? (`on` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
 }
@@ -261,7 +284,8 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     [MemoryEffects<[MemWrite<State>]>], FromSharded)> {
   let summary = "add a reduced gradient shard to its accumulator";
   let description = [{
-    `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`.
+    `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`;
+    sums that are not reduced over all ranks yet have states of their own.
 
     Example:
     ```mlir
@@ -269,9 +293,10 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     ```
 
     Constraints:
-    - (C1) `target` is a trainable parameter or bucket.
+    - (C1) `target` is a trainable parameter or bucket, or a state of role `node_grad`
+      or `full_grad`.
     - (C2) Over a bucket the value is f32 and has the elements of a shard; over a
-      parameter it is a shard of its shape.
+      parameter it is a shard of its shape; a state has its type.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
                        Fcdp_AccumulateAttr:$mode);

@@ -129,13 +129,17 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     Members stand at multiples of 64 bytes (of the wire type), in PyTorch's
     parameter order. The rest is padding and zero.
 
-    `residency` says where the gathered copy lives between two uses; a given one
-    wins over a computed one.
+    `residency` says where the gathered copy lives between two uses in a
+    micro-batch; `carry`, where it lives until the next micro-batch, or, if the
+    bucket is frozen, the next step (default: as `residency`). `accumulation` says
+    where gradients are summed over the micro-batches of a step (default:
+    `sharded`). A given one wins over a computed one.
 
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
-        residency host members [@fc.weight at 0, @fc.bias at 32]
+        residency full carry host accumulation node
+        members [@fc.weight at 0, @fc.bias at 32]
     ```
 
     Constraints:
@@ -147,15 +151,19 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     - (C5) `storage` and `wire` are floats, and `wire` is not wider than `storage`.
     - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32 as the
       gradient's accumulator has them.
+    - (C7) A frozen bucket has no `accumulation`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
                        TypeAttr:$wire, UnitAttr:$trainable,
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
+                       OptionalAttr<Fcdp_ResidencyAttr>:$carry,
+                       OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`trainable` $trainable^)? (`residency` $residency^)? `members` custom<Members>($members) attr-dict
+    (`trainable` $trainable^)? (`residency` $residency^)? (`carry` $carry^)?
+    (`accumulation` $accumulation^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -164,8 +172,10 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "memory of a bucket that outlives a function";
   let description = [{
-    A rank's part of a bucket's shard, gradient accumulator, optimizer state or
-    host cache. After planning it has a `buffer`.
+    A rank's part of a bucket: its shard, the optimizer's state, the slice in the
+    host cache, a gathered copy that stays on the device (`resident`), or a sum of
+    gradients: reduced over all ranks (`grad`), within the node (`node_grad`), or
+    not reduced (`full_grad`). After planning it has a `buffer`.
 
     Example:
     ```mlir
@@ -176,8 +186,10 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     - (C1) The bucket exists, and has one state of each role at most; checked where
       the module says its phase.
     - (C2) The type is flat; `cache` is in `host` memory, all others in `device` memory.
-    - (C3) `cache` holds one node slice (elements / local ranks) in the wire type; all others
-      one shard, `grad` in f32 and the rest in the storage type.
+    - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
+      a node slice or the whole bucket in it; `node_grad` holds one node slice and `full_grad`
+      the whole, in f32; all others hold one shard, `grad` in f32 and the rest in the
+      storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,

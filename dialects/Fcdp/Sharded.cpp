@@ -50,6 +50,15 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
   if (failed(ranks))
     return failure();
+  if (getIntoAttr()) { // C6
+    auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
+    if (!state || state.getRole() != StateRole::resident ||
+        state.getBucketAttr() != getSourceAttr() ||
+        state.getType() != getResult().getType())
+      return emitOpError("expected a state of role 'resident' of ")
+             << getSourceAttr() << " and of type " << getResult().getType()
+             << ", got " << getIntoAttr();
+  }
   if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
     return verifyWhole(*this, shard, getResult().getType());
   auto input = cast<RankedTensorType>(getInput().getType());
@@ -107,6 +116,20 @@ LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getResult().getType() != expected) // C1
     return emitOpError("expected result type ")
            << expected << ", got " << getResult().getType();
+  return success();
+}
+
+LogicalResult ReadStateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getSourceAttr());
+  if (!state || (state.getRole() != StateRole::resident &&
+                 state.getRole() != StateRole::node_grad &&
+                 state.getRole() != StateRole::full_grad)) // C1
+    return emitOpError("expected a state of role 'resident', 'node_grad' or "
+                       "'full_grad', got ")
+           << getSourceAttr();
+  if (state.getType() != getResult().getType()) // C1
+    return emitOpError("expected result type ")
+           << state.getType() << ", got " << getResult().getType();
   return success();
 }
 
@@ -199,6 +222,15 @@ static FailureOr<Operation *> verifyTarget(OpTy op,
 }
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (auto state =
+          symbols.lookupNearestSymbolFrom<StateOp>(*this, getTargetAttr());
+      state && (state.getRole() == StateRole::node_grad ||
+                state.getRole() == StateRole::full_grad)) {
+    if (getValue().getType() != state.getType()) // C2
+      return emitOpError("expected type ")
+             << state.getType() << ", got " << getValue().getType();
+    return success();
+  }
   FailureOr<Operation *> target = verifyTarget(*this, symbols);
   if (failed(target))
     return failure();

@@ -99,6 +99,8 @@ LogicalResult BucketOp::verify() {
   if (!llvm::checkedMul(static_cast<int64_t>(getElements()), bytes)) // C6
     return emitOpError("expected fewer than 2^63 bytes, got ")
            << getElements() << " elements of " << bytes << " bytes";
+  if (getAccumulation() && !getTrainable()) // C7
+    return emitOpError("a frozen bucket has no gradients to accumulate");
   return success();
 }
 
@@ -140,6 +142,32 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
+                                    MeshOp mesh) {
+  Type f32 = Float32Type::get(bucket.getContext());
+  auto type = [&](int64_t parts, Type element) {
+    int64_t elements = bucket.getElements();
+    return RankedTensorType::get({elements / parts}, element);
+  };
+  switch (role) {
+  case StateRole::cache:
+  case StateRole::resident:
+    return type(mesh.getLocal(), bucket.getWire());
+  case StateRole::node_grad:
+    return type(mesh.getLocal(), f32);
+  case StateRole::full_grad:
+    return type(1, f32);
+  case StateRole::grad:
+    return type(mesh.getWorldSize(), f32);
+  case StateRole::shard:
+  case StateRole::exp_avg:
+  case StateRole::exp_avg_sq:
+  case StateRole::momentum_buffer:
+    return type(mesh.getWorldSize(), bucket.getStorage());
+  }
+  llvm_unreachable("unknown role");
+}
+
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
@@ -153,12 +181,12 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getArena() != (isCache ? Arena::host : Arena::device)) // C2
     return emitOpError("expected to be in ")
            << (isCache ? "host" : "device") << " memory";
-  int64_t elements =
-      bucket.getElements() / (isCache ? mesh.getLocal() : mesh.getWorldSize());
-  Type element = isCache                        ? bucket.getWire()
-                 : getRole() == StateRole::grad ? Float32Type::get(getContext())
-                                                : bucket.getStorage();
-  auto expected = RankedTensorType::get({elements}, element);
+  RankedTensorType expected = getStateType(bucket, getRole(), mesh);
+  auto whole = RankedTensorType::get({static_cast<int64_t>(bucket.getElements())},
+                                     bucket.getWire());
+  bool isWhole = getRole() == StateRole::resident && getType() == whole;
+  if (isWhole)
+    expected = whole;
   if (getType() != expected) // C3
     return emitOpError("expected type ") << expected << ", got " << getType();
   if (BufferAttr buffer = getBufferAttr()) // C4

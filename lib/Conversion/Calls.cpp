@@ -13,12 +13,11 @@ using namespace fcdp;
 /// only names a value or its end.
 static std::optional<StringRef> getKind(Operation *op, const Places &places) {
   return llvm::TypeSwitch<Operation *, std::optional<StringRef>>(op)
-      .Case<ReadBufferOp, ReadInputOp, ReadShardOp, ViewMemberOp, ReleaseOp,
-            func::ReturnOp>([](auto) { return ""; })
+      .Case<ReadBufferOp, ReadInputOp, ReadShardOp, ReadStateOp, ViewMemberOp,
+            ReleaseOp, func::ReturnOp>([](auto) { return ""; })
       .Case([&](AccumulateOp accumulate) {
         // A reduction may write the sum that it starts itself.
-        StateOp sum = places.lookup(accumulate.getTargetAttr().getAttr(),
-                                    StateRole::grad);
+        StateOp sum = places.getAccumulator(accumulate);
         bool done = accumulate.getMode() == Accumulate::overwrite && sum &&
                     places.lookup(accumulate.getValue()) == sum.getBuffer();
         return done ? "" : "accumulate";

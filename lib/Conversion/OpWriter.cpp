@@ -218,7 +218,7 @@ LogicalResult OpWriter::writeBody(PackOp op) {
 }
 
 LogicalResult OpWriter::writeBody(AccumulateOp op) {
-  StateOp sum = places.lookup(op.getTargetAttr().getAttr(), StateRole::grad);
+  StateOp sum = places.getAccumulator(op);
   if (!sum)
     return op.emitOpError("expected a bucket with a state 'grad', got ")
            << op.getTargetAttr();

@@ -30,6 +30,13 @@ FailureOr<BufferAttr> Places::find(ReadShardOp read) const {
   return *shard.getBuffer();
 }
 
+FailureOr<BufferAttr> Places::find(ReadStateOp read) const {
+  StateOp state = lookup(read.getSourceAttr().getAttr());
+  if (!state)
+    return read.emitOpError("expected a state, got ") << read.getSourceAttr();
+  return *state.getBuffer();
+}
+
 FailureOr<BufferAttr> Places::find(ViewMemberOp view) const {
   BufferAttr whole = lookup(view.getWhole());
   if (!whole)
@@ -62,6 +69,8 @@ LogicalResult Places::addResult(Operation *op) {
     return success();
   FailureOr<BufferAttr> buffer = BufferAttr();
   if (auto read = dyn_cast<ReadShardOp>(op))
+    buffer = find(read);
+  else if (auto read = dyn_cast<ReadStateOp>(op))
     buffer = find(read);
   else if (auto view = dyn_cast<ViewMemberOp>(op))
     buffer = find(view);

@@ -29,12 +29,19 @@ public:
   }
   /// The state of that name.
   StateOp lookup(mlir::StringAttr name) const { return byName.lookup(name); }
+  /// The state that `op` adds to; null if there is none.
+  StateOp getAccumulator(AccumulateOp op) const {
+    mlir::StringAttr target = op.getTargetAttr().getAttr();
+    StateOp state = lookup(target);
+    return state ? state : lookup(target, StateRole::grad);
+  }
 
 private:
   void addBucket(BucketOp bucket);
   mlir::LogicalResult addState(StateOp state);
   mlir::LogicalResult addResult(mlir::Operation *op);
   mlir::FailureOr<BufferAttr> find(ReadShardOp read) const;
+  mlir::FailureOr<BufferAttr> find(ReadStateOp read) const;
   mlir::FailureOr<BufferAttr> find(ViewMemberOp view) const;
 
   llvm::DenseMap<mlir::Value, BufferAttr> ofValue;

@@ -134,35 +134,30 @@ BucketOp BucketPass::makeBucket(SymbolTable &table, const Key &key,
   auto bucket = BucketOp::create(
       builder, ParameterOp(members.front()).getLoc(), bucketName(key), key.unit,
       llvm::alignTo(end, alignment * mesh.getWorldSize()), key.storage,
-      key.wire, key.trainable, ResidencyAttr(), builder.getArrayAttr(places));
+      key.wire, key.trainable, ResidencyAttr(), ResidencyAttr(),
+      AccumulationAttr(), builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
     buckets[member.getSymNameAttr()] = bucket;
   return bucket;
 }
 
-/// The states that outlive a function, but for the host cache.
+/// The states of every strategy.
 void BucketPass::makeStates(SymbolTable &table, BucketOp bucket) {
-  OpBuilder builder(&getContext());
-  int64_t elements = bucket.getElements() / mesh.getWorldSize();
-  auto make = [&](StateRole role, Type type) {
-    auto state = StateOp::create(
-        builder, bucket.getLoc(),
-        (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
-        bucket.getSymName(), Arena::device,
-        RankedTensorType::get({elements}, type), BufferAttr());
-    table.insert(state, symbolsEnd);
+  auto make = [&](StateRole role) {
+    RankedTensorType type = getStateType(bucket, role, mesh);
+    table.insert(createState(bucket, role, type), symbolsEnd);
   };
-  make(StateRole::shard, bucket.getStorage());
+  make(StateRole::shard);
   if (!bucket.getTrainable())
     return;
-  make(StateRole::grad, builder.getF32Type());
+  make(StateRole::grad);
   if (isa_and_present<AdamWAttr>(optimizer)) {
-    make(StateRole::exp_avg, bucket.getStorage());
-    make(StateRole::exp_avg_sq, bucket.getStorage());
+    make(StateRole::exp_avg);
+    make(StateRole::exp_avg_sq);
   } else if (auto sgd = dyn_cast_if_present<SGDAttr>(optimizer)) {
     if (sgd.getMomentum().getValueAsDouble() != 0)
-      make(StateRole::momentum_buffer, bucket.getStorage());
+      make(StateRole::momentum_buffer);
   }
 }
 
@@ -209,7 +204,8 @@ void BucketPass::mergeGathers(func::FuncOp function) {
           builder, gather.getLoc(),
           RankedTensorType::get({elements}, bucket.getWire()), shard,
           FlatSymbolRefAttr::get(bucket.getSymNameAttr()), gather.getMeshAttr(),
-          gather.getAxes(), gather.getRangeAttr(), StreamAttr(), BufferAttr());
+          gather.getAxes(), gather.getRangeAttr(), FlatSymbolRefAttr(),
+          StreamAttr(), BufferAttr());
     }
     auto view = ViewMemberOp::create(builder, gather.getLoc(),
                                      gather.getResult().getType(), whole,

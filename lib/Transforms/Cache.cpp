@@ -19,28 +19,34 @@ namespace {
 constexpr size_t kNumRoles = 6;
 size_t indexOf(Role role) { return static_cast<size_t>(role); }
 
+/// The gathers of a bucket over one axis: by role, in program order.
+using Gathers = std::array<SmallVector<AllGatherOp>, kNumRoles>;
+
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
 public:
   void runOnOperation() override;
 
 private:
-  /// By role, in program order.
-  using Gathers = std::array<SmallVector<AllGatherOp>, kNumRoles>;
-
-  void collect(SymbolTable &table);
+  void collect();
   Gathers &gathersOf(BucketOp bucket, Axis axis) {
     return gathers[{bucket.getSymNameAttr(), static_cast<unsigned>(axis)}];
   }
-  void cacheInHost(BucketOp bucket, SymbolTable &table);
-  void keep(BucketOp bucket, Axis axis);
-  StateOp makeCache(BucketOp bucket, SymbolTable &table);
+  /// Whether a copy may outlive a function.
+  bool isCarried(BucketOp bucket) {
+    return !bucket.getTrainable() || hasSeveral;
+  }
+  Residency getResidency(BucketOp bucket);
+  void keep(BucketOp bucket);
+  void carryOnDevice(BucketOp bucket, Axis axis);
+  void carryInHost(BucketOp bucket);
+  StateOp makeState(BucketOp bucket, StateRole role, RankedTensorType type);
 
   MeshOp mesh;
+  SymbolTable *table = nullptr;
   func::FuncOp init;
-  /// The gathers of each bucket over one axis.
+  /// Whether there are several micro-batches.
+  bool hasSeveral = false;
   llvm::DenseMap<std::pair<StringAttr, unsigned>, Gathers> gathers;
-  /// Buckets that have a cache already.
-  llvm::DenseSet<StringAttr> cached;
 };
 } // namespace
 
@@ -48,15 +54,14 @@ static bool isMicrobatch(Role role) {
   return role != Role::init && role != Role::update;
 }
 
-/// Finds what the buckets are to be served from, and with.
-void CachePass::collect(SymbolTable &table) {
-  mesh = getMesh(getOperation());
-  init = table.lookup<func::FuncOp>(stringifyRole(Role::init));
+/// Whether the copy that a trained bucket has is of the weights before the
+/// last update.
+static bool isStale(Role role) {
+  return role == Role::only_microbatch || role == Role::first_microbatch;
+}
+
+void CachePass::collect() {
   gathers.clear();
-  cached.clear();
-  for (auto state : getOperation().getOps<StateOp>())
-    if (state.getRole() == StateRole::cache)
-      cached.insert(state.getBucketAttr().getAttr());
   for (auto function : getOperation().getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     for (auto gather : function.getOps<AllGatherOp>()) {
@@ -82,13 +87,24 @@ static void eraseWithInputs(Operation *op) {
       eraseWithInputs(input);
 }
 
+static void replaceGather(AllGatherOp gather, Value value) {
+  gather.replaceAllUsesWith(value);
+  eraseWithInputs(gather);
+}
+
 static void replaceByLoad(AllGatherOp gather, StateOp cache) {
   OpBuilder builder(gather);
-  auto load = CacheLoadOp::create(
-      builder, gather.getLoc(), gather.getResult().getType(),
-      cache.getSymName(), StreamAttr(), BufferAttr());
-  gather.replaceAllUsesWith(load.getResult());
-  eraseWithInputs(gather);
+  replaceGather(gather, CacheLoadOp::create(builder, gather.getLoc(),
+                                            gather.getResult().getType(),
+                                            cache.getSymName(), StreamAttr(),
+                                            BufferAttr()));
+}
+
+static void replaceByRead(AllGatherOp gather, StateOp resident) {
+  OpBuilder builder(gather);
+  replaceGather(gather, ReadStateOp::create(builder, gather.getLoc(),
+                                            resident.getTensorType(),
+                                            resident.getSymName()));
 }
 
 static void storeBehind(AllGatherOp gather, StateOp cache) {
@@ -98,19 +114,8 @@ static void storeBehind(AllGatherOp gather, StateOp cache) {
                        cache.getSymName(), StreamAttr());
 }
 
-StateOp CachePass::makeCache(BucketOp bucket, SymbolTable &table) {
-  OpBuilder builder(&getContext());
-  int64_t elements = bucket.getElements() / mesh.getLocal();
-  auto cache = StateOp::create(
-      builder, bucket.getLoc(), (bucket.getSymName() + ".cache").str(),
-      StateRole::cache, bucket.getSymName(), Arena::host,
-      RankedTensorType::get({elements}, bucket.getWire()), BufferAttr());
-  table.insert(cache, std::next(Block::iterator(bucket)));
-  return cache;
-}
-
-/// Fills the cache of a frozen bucket in @init, by a copy of `gather`.
-static void fillInInit(AllGatherOp gather, StateOp cache, func::FuncOp init) {
+/// Copies `gather` and what feeds it to the end of `init`.
+static AllGatherOp cloneInto(func::FuncOp init, AllGatherOp gather) {
   OpBuilder builder(init.front().getTerminator());
   IRMapping mapping;
   SmallVector<Operation *> chain{gather};
@@ -119,74 +124,138 @@ static void fillInInit(AllGatherOp gather, StateOp cache, func::FuncOp init) {
   Operation *last = nullptr;
   for (Operation *op : llvm::reverse(chain))
     last = builder.clone(*op, mapping);
-  storeBehind(cast<AllGatherOp>(last), cache);
+  return cast<AllGatherOp>(last);
 }
 
-void CachePass::cacheInHost(BucketOp bucket, SymbolTable &table) {
-  Gathers &ofBucket = gathersOf(bucket, Axis::node);
-  size_t count = 0;
-  for (auto &ofFunction : ofBucket)
-    count += ofFunction.size();
-  // Frozen, a bucket is used again in the next step; trained, only within one.
-  if (count == 0 || (bucket.getTrainable() && count == 1))
-    return;
-  StateOp cache = makeCache(bucket, table);
-  bool filled = false;
+StateOp CachePass::makeState(BucketOp bucket, StateRole role,
+                             RankedTensorType type) {
+  StateOp state = createState(bucket, role, type);
+  table->insert(state, std::next(Block::iterator(bucket)));
+  return state;
+}
+
+/// Where the copy lives between uses in a micro-batch: a copy that stays on the
+/// device for longer serves them, too.
+Residency CachePass::getResidency(BucketOp bucket) {
+  Residency residency = *bucket.getResidency();
+  Residency carry = bucket.getCarry().value_or(residency);
+  bool isOnDevice = carry == Residency::full || carry == Residency::node;
+  if (!isOnDevice || !isCarried(bucket))
+    return residency;
+  // In ascending order: what costs less device memory.
+  return std::min(residency, carry);
+}
+
+/// Later gathers of a function give the result of its first.
+void CachePass::keep(BucketOp bucket) {
+  // The whole is the result of the last axis that has several ranks.
+  Axis axis = getResidency(bucket) == Residency::full && mesh.getLocal() > 1
+                  ? Axis::local
+                  : Axis::node;
+  for (auto &ofFunction : gathersOf(bucket, axis))
+    for (AllGatherOp later :
+         ArrayRef(ofFunction).drop_front(!ofFunction.empty()))
+      replaceGather(later, ofFunction.front().getResult());
+}
+
+/// The first gather of a step, or of the job, fills a state on the device that
+/// serves all others.
+void CachePass::carryOnDevice(BucketOp bucket, Axis axis) {
+  Gathers &ofBucket = gathersOf(bucket, axis);
+  StateOp resident;
   for (auto [index, ofFunction] : llvm::enumerate(ofBucket)) {
-    if (!isMicrobatch(static_cast<Role>(index)))
+    Role role = static_cast<Role>(index);
+    if (!isMicrobatch(role))
       continue;
     for (AllGatherOp gather : ofFunction) {
-      if (filled) {
-        replaceByLoad(gather, cache);
-        continue;
+      bool fills = !resident;
+      if (fills) {
+        resident = makeState(bucket, StateRole::resident,
+                             gather.getResult().getType());
+        AllGatherOp filler =
+            bucket.getTrainable() ? gather : cloneInto(init, gather);
+        filler.setInto(resident.getSymName());
       }
-      filled = true;
-      if (bucket.getTrainable()) {
-        storeBehind(gather, cache);
-        continue;
-      }
-      fillInInit(gather, cache, init);
-      replaceByLoad(gather, cache);
+      if (!fills || !bucket.getTrainable())
+        replaceByRead(gather, resident);
     }
   }
 }
 
-/// Later gathers of a function give the result of its first.
-void CachePass::keep(BucketOp bucket, Axis axis) {
-  for (auto &ofFunction : gathersOf(bucket, axis))
-    for (AllGatherOp later :
-         ArrayRef(ofFunction).drop_front(!ofFunction.empty())) {
-      later.replaceAllUsesWith(ofFunction.front().getResult());
-      eraseWithInputs(later);
+/// Slices are stored behind the gather that yields them, and loaded where they
+/// are needed again.
+void CachePass::carryInHost(BucketOp bucket) {
+  Gathers &ofBucket = gathersOf(bucket, Axis::node);
+  bool isWithin = *bucket.getResidency() == Residency::host;
+  bool isAcross =
+      isCarried(bucket) &&
+      bucket.getCarry().value_or(*bucket.getResidency()) == Residency::host;
+  StateOp cache;
+  auto getCache = [&](AllGatherOp gather) {
+    if (!cache)
+      cache = makeState(bucket, StateRole::cache, gather.getResult().getType());
+    return cache;
+  };
+  for (auto [index, ofFunction] : llvm::enumerate(ofBucket)) {
+    Role role = static_cast<Role>(index);
+    if (!isMicrobatch(role) || ofFunction.empty())
+      continue;
+    if (isAcross && (!bucket.getTrainable() || !isStale(role))) {
+      if (!bucket.getTrainable() && !cache)
+        storeBehind(cloneInto(init, ofFunction.front()),
+                    getCache(ofFunction.front()));
+      for (AllGatherOp gather : ofFunction)
+        replaceByLoad(gather, getCache(gather));
+      continue;
     }
+    bool isNeeded = (isWithin && ofFunction.size() > 1) || isAcross;
+    if (!isNeeded)
+      continue;
+    storeBehind(ofFunction.front(), getCache(ofFunction.front()));
+    for (AllGatherOp gather : llvm::drop_begin(ofFunction))
+      if (isWithin)
+        replaceByLoad(gather, cache);
+  }
 }
 
 void CachePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  for (auto bucket : module.getOps<BucketOp>())
+  // Those that are served already are left alone.
+  llvm::DenseSet<StringAttr> served;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == StateRole::cache ||
+        state.getRole() == StateRole::resident)
+      served.insert(state.getBucketAttr().getAttr());
+  SmallVector<BucketOp> buckets;
+  for (auto bucket : module.getOps<BucketOp>()) {
     if (!bucket.getResidency()) {
       bucket.emitError("expected a residency; run --fcdp-decide first");
       return signalPassFailure();
     }
-  SymbolTable table(module);
-  collect(table);
-  // The whole is the result of the last axis that has several ranks.
-  Axis lastAxis = mesh.getLocal() > 1 ? Axis::local : Axis::node;
-  for (auto bucket : llvm::make_early_inc_range(module.getOps<BucketOp>()))
-    switch (*bucket.getResidency()) {
-    case Residency::drop:
-      break;
-    case Residency::host:
-      if (!cached.contains(bucket.getSymNameAttr()))
-        cacheInHost(bucket, table);
-      break;
-    case Residency::node:
-      keep(bucket, Axis::node);
-      break;
-    case Residency::full:
-      keep(bucket, lastAxis);
-      break;
-    }
+    if (!served.contains(bucket.getSymNameAttr()))
+      buckets.push_back(bucket);
+  }
+  SymbolTable symbols(module);
+  table = &symbols;
+  mesh = getMesh(module);
+  init = symbols.lookup<func::FuncOp>(stringifyRole(Role::init));
+  hasSeveral = !!symbols.lookup(stringifyRole(Role::first_microbatch));
+
+  collect();
+  for (BucketOp bucket : buckets)
+    if (Residency residency = getResidency(bucket);
+        residency == Residency::full || residency == Residency::node)
+      keep(bucket);
+  collect();
+  for (BucketOp bucket : buckets) {
+    Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
+    if (carry == Residency::full && isCarried(bucket))
+      carryOnDevice(bucket, mesh.getLocal() > 1 ? Axis::local : Axis::node);
+    else if (carry == Residency::node && isCarried(bucket))
+      carryOnDevice(bucket, Axis::node);
+    else
+      carryInHost(bucket);
+  }
 }

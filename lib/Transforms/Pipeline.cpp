@@ -49,8 +49,13 @@ private:
 };
 
 struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
-  Option<std::string> strategy{*this, "strategy", llvm::cl::init("fcdp"),
-                               llvm::cl::desc("zero3 or fcdp")};
+  Option<std::string> strategy{
+      *this, "strategy", llvm::cl::init("fcdp"),
+      llvm::cl::desc("zero1, zero2, zero3, hpz or fcdp")};
+  Option<std::string> accumulate{
+      *this, "accumulate", llvm::cl::init(""),
+      llvm::cl::desc("sharded, node or full; the strategy's choice if not "
+                     "given")};
   Option<int64_t> nodes{*this, "nodes", llvm::cl::init(1),
                         llvm::cl::desc("nodes of the mesh")};
   Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::init(1),
@@ -58,6 +63,9 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<int64_t> microBatches{
       *this, "micro-batches", llvm::cl::init(1),
       llvm::cl::desc("micro-batches per optimizer step")};
+  Option<int64_t> prefetch{
+      *this, "prefetch", llvm::cl::init(1),
+      llvm::cl::desc("uses that a gather is issued ahead; 0: none")};
   Option<std::string> optimizer{
       *this, "optimizer", llvm::cl::init("adamw"),
       llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
@@ -84,9 +92,11 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass());
-  pm.addPass(createDecidePass({options.strategy}));
-  // The slice that a gather between nodes yields is what is cached.
+  pm.addPass(createDecidePass({options.strategy, options.accumulate}));
+  // The slice that a gather between nodes yields is what is cached, and what a
+  // reduction within the node yields may be what is summed.
   pm.addPass(createTwoLevelPass());
+  pm.addPass(createAccumulatePass());
   pm.addPass(createCachePass());
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -96,6 +106,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createPrefetchPass({options.prefetch}));
   pm.addPass(createSchedulePass());
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -134,6 +145,8 @@ void fcdp::registerFcdpPipeline() {
         options.ranksPerNode = cl.ranksPerNode;
         options.microBatches = cl.microBatches;
         options.strategy = cl.strategy;
+        options.accumulate = cl.accumulate;
+        options.prefetch = cl.prefetch;
         options.optimizer = cl.optimizer;
         options.dumpDir = cl.dumpDir;
         buildFcdpPipeline(pm, options);

@@ -34,7 +34,7 @@ private:
   void placeStates();
   LogicalResult placeValues(func::FuncOp function);
   void numberEvents(func::FuncOp function);
-  void placeInState(ReduceScatterOp reduce);
+  void placeInState(Operation *op);
   BufferAttr makeBuffer(Arena arena, int64_t offset, int64_t bytes,
                         int64_t nodeStride = 0, int64_t localStride = 0) {
     return BufferAttr::get(&getContext(), arena, offset, bytes, nodeStride,
@@ -44,8 +44,9 @@ private:
   MeshOp mesh;
   /// Bytes of the device arena that states take.
   int64_t stateBytes = 0;
-  /// The gradient accumulators, by bucket.
-  llvm::DenseMap<StringAttr, StateOp> gradients;
+  llvm::DenseMap<StringAttr, StateOp> accumulators;
+  /// By name.
+  llvm::DenseMap<StringAttr, StateOp> states;
 };
 } // namespace
 
@@ -57,8 +58,7 @@ void PlanMemoryPass::placeStates() {
   int64_t device = 0, host = 0;
   for (auto state : getOperation().getOps<StateOp>()) {
     int64_t bytes = byteSize(state.getTensorType());
-    if (state.getRole() == StateRole::grad)
-      gradients[state.getBucketAttr().getAttr()] = state;
+    states[state.getSymNameAttr()] = state;
     if (state.getArena() == Arena::device) {
       state.setBufferAttr(makeBuffer(Arena::device, device, bytes));
       device += llvm::alignTo(bytes, kBufferAlignment);
@@ -77,15 +77,23 @@ static bool fitsInside(AllGatherOp gather) {
   if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp>(
           input.getDefiningOp()))
     return false; // a shard is a state of its own
+  if (auto part = input.getDefiningOp<AllGatherOp>(); part && part.getInto())
+    return false; // so is what stays on the device
   return llvm::all_of(input.getUsers(), [&](Operation *user) {
     return user == gather || isa<CacheStoreOp, ReleaseOp>(user);
   });
 }
 
-/// A reduction that starts a sum writes it straight into the accumulator.
-void PlanMemoryPass::placeInState(ReduceScatterOp reduce) {
+/// What starts a sum is written straight into the accumulator, and what stays
+/// on the device into its state.
+void PlanMemoryPass::placeInState(Operation *op) {
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto()) {
+    gather.setBufferAttr(
+        states.lookup(gather.getIntoAttr().getAttr()).getBufferAttr());
+    return;
+  }
   AccumulateOp accumulate;
-  for (Operation *user : reduce->getUsers()) {
+  for (Operation *user : op->getUsers()) {
     if (isa<ReleaseOp>(user))
       continue;
     accumulate = dyn_cast<AccumulateOp>(user);
@@ -93,8 +101,9 @@ void PlanMemoryPass::placeInState(ReduceScatterOp reduce) {
       return;
   }
   if (accumulate)
-    reduce.setBufferAttr(
-        gradients.lookup(accumulate.getTargetAttr().getAttr()).getBufferAttr());
+    op->setAttr("buffer",
+                accumulators.lookup(accumulate.getTargetAttr().getAttr())
+                    .getBufferAttr());
 }
 
 LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
@@ -105,8 +114,8 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
     position[&op] = count++;
     if (auto release = dyn_cast<ReleaseOp>(op))
       end[release.getValue()] = position[&op];
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-      placeInState(reduce);
+    else if (isa<AllGatherOp, CastShardOp, PackOp, ReduceScatterOp>(op))
+      placeInState(&op);
   }
 
   // From the last value to the first, so that a gather is placed before its
@@ -133,8 +142,10 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
       scratches.push_back({reduce, problem.buffers.size()});
       problem.buffers.push_back(
           {bytesOf(reduce.getInput()), position[&op], end.lookup(last)});
-      if (reduce.getBuffer())
-        continue;
+    }
+    if (op.hasAttr("buffer")) {
+      places[value] = {value}; // for what is inside it
+      continue;
     }
     Place place{value};
     for (Operation *user : value.getUsers())
@@ -146,6 +157,8 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
         (overNodes ? place.nodeStride : place.localStride) = bytesOf(value);
       }
     places[value] = place;
+    if (place.block.getDefiningOp()->hasAttr("buffer"))
+      continue; // inside a state
     auto [it, inserted] =
         blocks.try_emplace(place.block, problem.buffers.size());
     if (inserted)
@@ -167,11 +180,19 @@ LogicalResult PlanMemoryPass::placeValues(func::FuncOp function) {
   auto offsetOf = [&](size_t index) {
     return stateBytes + solution.offsets[index];
   };
+  auto offsetOfBlock = [&](Value block) {
+    if (auto it = blocks.find(block); it != blocks.end())
+      return offsetOf(it->second);
+    return block.getDefiningOp()
+        ->getAttrOfType<BufferAttr>("buffer")
+        .getOffset();
+  };
   for (auto &[value, place] : places)
-    value.getDefiningOp()->setAttr(
-        "buffer",
-        makeBuffer(Arena::device, offsetOf(blocks.lookup(place.block)),
-                   bytesOf(value), place.nodeStride, place.localStride));
+    if (!value.getDefiningOp()->hasAttr("buffer"))
+      value.getDefiningOp()->setAttr(
+          "buffer",
+          makeBuffer(Arena::device, offsetOfBlock(place.block), bytesOf(value),
+                     place.nodeStride, place.localStride));
   for (auto &[reduce, index] : scratches)
     reduce.setScratchAttr(
         makeBuffer(Arena::device, offsetOf(index), bytesOf(reduce.getInput())));
@@ -189,7 +210,8 @@ void PlanMemoryPass::runOnOperation() {
   if (failed(requirePhase(module, Phase::scheduled)))
     return signalPassFailure();
   mesh = getMesh(module);
-  gradients.clear();
+  accumulators = collectAccumulators(module);
+  states.clear();
   placeStates();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (failed(placeValues(function)))

@@ -97,9 +97,10 @@ void ShardPass::insertGathers(func::FuncOp step) {
       auto name = FlatSymbolRefAttr::get(use.parameter.getSymNameAttr());
       auto shard = ReadShardOp::create(
           builder, loc, ShardType::get(&getContext(), type), name);
-      whole = AllGatherOp::create(
-          builder, loc, type, shard, name, meshName(), bothAxes(),
-          builder.getI64IntegerAttr(use.range), StreamAttr(), BufferAttr());
+      whole =
+          AllGatherOp::create(builder, loc, type, shard, name, meshName(),
+                              bothAxes(), builder.getI64IntegerAttr(use.range),
+                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
     }
     cloneViewsTo(*use.operand, whole, ranges.views);
   }

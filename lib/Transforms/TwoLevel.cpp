@@ -43,8 +43,8 @@ static void splitGather(AllGatherOp gather, MeshOp mesh) {
         RankedTensorType::get({type.getNumElements() * mesh.getSize(axis)},
                               type.getElementType()),
         value, gather.getSourceAttr(), gather.getMeshAttr(),
-        oneAxis(builder, axis), gather.getRangeAttr(), StreamAttr(),
-        BufferAttr());
+        oneAxis(builder, axis), gather.getRangeAttr(), FlatSymbolRefAttr(),
+        StreamAttr(), BufferAttr());
   }
   gather.replaceAllUsesWith(value);
   gather.erase();

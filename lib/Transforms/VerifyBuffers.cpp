@@ -86,14 +86,27 @@ static bool isInPlaceInputOf(Operation *input, Operation *op) {
   return false;
 }
 
-/// Whether `op` is the reduction that starts the sum in `state`, in place.
+/// Whether `op` starts the sum in `state`, in place.
 static bool startsSum(Operation *op, StateOp state) {
-  if (state.getRole() != StateRole::grad || getBuffer(op) != state.getBuffer())
+  if (getBuffer(op) != state.getBuffer())
     return false;
+  StringRef target = state.getRole() == StateRole::grad ? state.getBucket()
+                                                        : state.getSymName();
   return llvm::any_of(op->getUsers(), [&](Operation *user) {
     auto accumulate = dyn_cast<AccumulateOp>(user);
     return accumulate && accumulate.getMode() == Accumulate::overwrite &&
-           accumulate.getTarget() == state.getBucket();
+           accumulate.getTarget() == target;
+  });
+}
+
+/// Whether `op` is the gather that fills `state`, or feeds it in place.
+static bool fillsState(Operation *op, StateOp state) {
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto())
+    return gather.getInto() == state.getSymName() &&
+           getBuffer(gather) == state.getBuffer();
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    auto gather = dyn_cast<AllGatherOp>(user);
+    return gather && isInPlace(gather) && fillsState(gather, state);
   });
 }
 
@@ -103,7 +116,8 @@ LogicalResult BufferVerifier::verifyApart(Operation *op, Extent extent,
     if (!extent.overlaps(other.extent) || isInPlaceInputOf(other.op, op))
       continue;
     auto state = dyn_cast<StateOp>(other.op);
-    if (state && what == "buffer" && startsSum(op, state))
+    if (state && what == "buffer" &&
+        (startsSum(op, state) || fillsState(op, state)))
       continue;
     InFlightDiagnostic diag = op->emitOpError("its ")
                               << what << " at " << extent.begin
@@ -136,6 +150,13 @@ LogicalResult BufferVerifier::verifyOp(Operation *op) {
   if (buffer.getOffset() % kMemberAlignment != 0)
     return op->emitOpError("expected a buffer at a multiple of ")
            << kMemberAlignment << " bytes, got " << buffer.getOffset();
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto()) {
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
+        gather, gather.getIntoAttr());
+    if (buffer != state.getBuffer())
+      return op->emitOpError("expected the buffer of ")
+             << gather.getIntoAttr() << ", got " << buffer;
+  }
   if (auto reduce = dyn_cast<ReduceScatterOp>(op))
     if (failed(verifyScratch(reduce)))
       return failure();

@@ -4,6 +4,7 @@
 
 #include "VerifyPhase.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace fcdp {
@@ -111,31 +112,82 @@ static LogicalResult verifyStates(ModuleOp module) {
   return success();
 }
 
-/// Checks that the first micro-batch starts each sum and others add to it.
-static LogicalResult verifyModes(func::FuncOp function) {
+/// The sums that are not reduced over all ranks, by their bucket's name.
+static llvm::DenseMap<StringAttr, StringAttr> findPartialSums(ModuleOp module) {
+  llvm::DenseMap<StringAttr, StringAttr> partialSums;
+  for (auto [name, state] : collectAccumulators(module))
+    if (state.getRole() != StateRole::grad)
+      partialSums[state.getBucketAttr().getAttr()] = name;
+  return partialSums;
+}
+
+/// Checks that the first micro-batch starts each sum and others add to it; a
+/// partial sum is reduced into the bucket's in the last.
+static LogicalResult
+verifyModes(func::FuncOp function,
+            const llvm::DenseMap<StringAttr, StringAttr> &partialSums) {
   Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
   bool starts = role == Role::only_microbatch || role == Role::first_microbatch;
-  Accumulate expected = starts ? Accumulate::overwrite : Accumulate::add;
-  for (auto accumulate : function.getOps<AccumulateOp>())
+  for (auto accumulate : function.getOps<AccumulateOp>()) {
+    bool isReduced = partialSums.contains(accumulate.getTargetAttr().getAttr());
+    Accumulate expected =
+        starts || isReduced ? Accumulate::overwrite : Accumulate::add;
     if (accumulate.getMode() != expected)
       return accumulate.emitOpError("expected '")
              << stringifyAccumulate(expected) << "' in @"
              << function.getSymName();
+  }
   return success();
 }
 
-/// Checks that `function` has one `OpTy` for each target that is trained.
+/// How often each target of an `OpTy` is one in `function`.
 template <typename OpTy>
-static LogicalResult verifyOnePerTarget(func::FuncOp function,
-                                        ArrayRef<StringAttr> targets,
-                                        StringRef what) {
+static llvm::DenseMap<StringAttr, int> countTargets(func::FuncOp function) {
   llvm::DenseMap<StringAttr, int> counts;
   for (auto op : function.getOps<OpTy>())
     ++counts[op.getTargetAttr().getAttr()];
-  for (StringAttr target : targets)
-    if (int count = counts.lookup(target); count != 1)
-      return function.emitError("expected one ")
-             << what << " of @" << target.getValue() << ", got " << count;
+  return counts;
+}
+
+static LogicalResult verifyCount(func::FuncOp function, StringRef what,
+                                 StringAttr target, int expected, int count) {
+  if (count == expected)
+    return success();
+  return function.emitError("expected ")
+         << (expected ? "one " : "no ") << what << " of @" << target.getValue()
+         << ", got " << count;
+}
+
+/// Checks that a micro-batch sums each gradient once, and that what is summed
+/// before it is reduced is reduced in the last.
+static LogicalResult
+verifySums(func::FuncOp function, ArrayRef<StringAttr> trained,
+           const llvm::DenseMap<StringAttr, StringAttr> &partialSums) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  llvm::DenseMap<StringAttr, int> counts = countTargets<AccumulateOp>(function);
+  for (StringAttr bucket : trained) {
+    StringAttr partialSum = partialSums.lookup(bucket);
+    bool isReduced = !partialSum || role == Role::only_microbatch ||
+                     role == Role::last_microbatch;
+    if (failed(verifyCount(function, "gradient", bucket, isReduced,
+                           counts.lookup(bucket))))
+      return failure();
+    if (partialSum && failed(verifyCount(function, "gradient", partialSum, 1,
+                                         counts.lookup(partialSum))))
+      return failure();
+  }
+  return verifyModes(function, partialSums);
+}
+
+/// Checks that each trained bucket is updated once.
+static LogicalResult verifyUpdates(func::FuncOp function,
+                                   ArrayRef<StringAttr> trained) {
+  llvm::DenseMap<StringAttr, int> counts =
+      countTargets<ShardUpdateOp>(function);
+  for (StringAttr target : trained)
+    if (failed(
+            verifyCount(function, "update", target, 1, counts.lookup(target))))
+      return failure();
   return success();
 }
 
@@ -168,13 +220,13 @@ static LogicalResult verifySteps(ModuleOp module) {
   if (failed(requirePhase(module, *getPhase(module))))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);
+  llvm::DenseMap<StringAttr, StringAttr> partialSums = findPartialSums(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (isMicrobatch(function) && (failed(verifyOnePerTarget<AccumulateOp>(
-                                       function, trained, "gradient")) ||
-                                   failed(verifyModes(function))))
+    if (isMicrobatch(function) &&
+        failed(verifySums(function, trained, partialSums)))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
-        failed(verifyOnePerTarget<ShardUpdateOp>(function, trained, "update")))
+        failed(verifyUpdates(function, trained)))
       return failure();
   }
   return success();
@@ -184,6 +236,29 @@ static LogicalResult verifySharded(ModuleOp module) {
   if (failed(verifyOps<InSharded>(module, Phase::sharded)))
     return failure();
   return verifySteps(module);
+}
+
+StateOp fcdp::createState(BucketOp bucket, StateRole role,
+                          RankedTensorType type) {
+  OpBuilder builder(bucket.getContext());
+  return StateOp::create(
+      builder, bucket.getLoc(),
+      (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
+      bucket.getSymName(),
+      role == StateRole::cache ? Arena::host : Arena::device, type,
+      BufferAttr());
+}
+
+llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
+  llvm::DenseMap<StringAttr, StateOp> accumulators;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() == StateRole::grad)
+      accumulators[state.getBucketAttr().getAttr()] = state;
+    else if (state.getRole() == StateRole::node_grad ||
+             state.getRole() == StateRole::full_grad)
+      accumulators[state.getSymNameAttr()] = state;
+  }
+  return accumulators;
 }
 
 //===----------------------------------------------------------------------===//

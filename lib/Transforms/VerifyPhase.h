@@ -17,6 +17,16 @@ bool isBuffered(mlir::Operation *op);
 /// Fails if `op` is a collective but not over one axis of flat tensors.
 mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
 
+/// A state named after its bucket and role; in host memory if it is a cache.
+/// Not inserted into the module.
+StateOp createState(BucketOp bucket, StateRole role,
+                    mlir::RankedTensorType type);
+
+/// The states that hold sums of gradients: those of role `grad` by their
+/// bucket's name, as `fcdp.accumulate` names them, all others by their own.
+llvm::DenseMap<mlir::StringAttr, StateOp>
+collectAccumulators(mlir::ModuleOp module);
+
 /// Fails unless every buffer and state has a place of its own and every record
 /// an event of its own.
 mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);

@@ -68,7 +68,8 @@ Bucket readBucket(const JsonNode &node) {
   JsonNode states = node.at("states");
   states.forEachMember([&](std::string_view key, const JsonNode &state) {
     for (const char *known :
-         {"shard", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer", "host"})
+         {"shard", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer", "host",
+          "resident", "node_grad", "full_grad"})
       if (key == known)
         return;
     state.fail("this state is unknown to this runtime");
@@ -79,6 +80,9 @@ Bucket readBucket(const JsonNode &node) {
   bucket.expAvgSq = readState(states, "exp_avg_sq");
   bucket.momentumBuffer = readState(states, "momentum_buffer");
   bucket.host = readState(states, "host");
+  bucket.resident = readState(states, "resident");
+  bucket.nodeGrad = readState(states, "node_grad");
+  bucket.fullGrad = readState(states, "full_grad");
   return bucket;
 }
 

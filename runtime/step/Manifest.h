@@ -60,6 +60,7 @@ struct Bucket {
   DType storage, wire;
   std::optional<DType> reduce;
   std::optional<TypedBuf> shard, grad, expAvg, expAvgSq, momentumBuffer, host;
+  std::optional<TypedBuf> resident, nodeGrad, fullGrad;
 };
 
 struct BufferSpec {

@@ -149,6 +149,15 @@ void Checker::checkBuckets() const {
                where + "momentum_buffer");
     if (bucket.host)
       checkBuf(*bucket.host, where + "host", byteSize(bucket.host->dtype));
+    if (bucket.resident)
+      checkBuf(*bucket.resident, where + "resident",
+               byteSize(bucket.resident->dtype));
+    if (bucket.nodeGrad)
+      checkFlat(*bucket.nodeGrad, bucket.elements / m.mesh.locals, DType::F32,
+                where + "node_grad");
+    if (bucket.fullGrad)
+      checkFlat(*bucket.fullGrad, bucket.elements, DType::F32,
+                where + "full_grad");
   }
 }
 

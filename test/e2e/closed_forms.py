@@ -61,34 +61,52 @@ def buckets(manifest: Mapping[str, Any]) -> list[Bucket]:
     return result
 
 
+ACCUMULATION = {"zero1": "full"}
+"""Of strategies that do not accumulate `sharded`."""
+
+
 def traffic(
-    manifest: Mapping[str, Any], strategy: str, live_ranges: Mapping[str, int]
+    manifest: Mapping[str, Any], strategy: str, live_ranges: Mapping[str, int], accumulation: str = ""
 ) -> tuple[Traffic, Traffic]:
     """(what happens once, before the first step; what happens in every step). live_ranges: u by unit."""
+    mode = accumulation or ACCUMULATION.get(strategy, "sharded")
     once, each = Traffic(), Traffic()
     for bucket in buckets(manifest):
-        first, always = _bucket_traffic(bucket, live_ranges[bucket.unit], manifest, strategy)
-        once, each = once + first, each + always
+        first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy)
+        once, each = once + first, each + always + _reductions(bucket, manifest, mode)
     return once, each
 
 
-def _bucket_traffic(
+def _gathers(
     bucket: Bucket, live_ranges: int, manifest: Mapping[str, Any], strategy: str
 ) -> tuple[Traffic, Traffic]:
-    nodes, local, micro_batches = manifest["mesh"]["nodes"], manifest["mesh"]["local"], manifest["micro_batches"]
-    uses = live_ranges * micro_batches
-    gather = bucket.gather_bytes
+    nodes, local = manifest["mesh"]["nodes"], manifest["mesh"]["local"]
+    uses = live_ranges * manifest["micro_batches"]
     # A node sends each of the others its N-th part; a rank sends each of its node its g-th part, g ranks do.
-    over_network = gather * (nodes - 1) // nodes
-    intra = uses * gather * (local - 1) + micro_batches * bucket.reduce_bytes * (local - 1)
-    reduced = micro_batches * bucket.reduce_bytes * (nodes - 1) // nodes
-    if strategy == "zero3" or nodes == 1:
-        return Traffic(), Traffic(inter=uses * over_network + reduced, intra=intra)
-    assert strategy == "fcdp", strategy
-    if not bucket.trainable:
-        once = Traffic(inter=over_network, d2h=gather) if uses else Traffic()
-        return once, Traffic(intra=intra, h2d=uses * gather)
-    again = max(uses - 1, 0)
-    return Traffic(), Traffic(
-        inter=min(uses, 1) * over_network + reduced, intra=intra, h2d=again * gather, d2h=gather if again else 0
+    over_network = bucket.gather_bytes * (nodes - 1) // nodes
+    within_node = bucket.gather_bytes * (local - 1)
+    if strategy == "zero3":
+        return Traffic(), Traffic(inter=uses * over_network, intra=uses * within_node)
+    # All others gather once over the network: per step, or, what is frozen, per job.
+    fetch = Traffic(inter=over_network) if uses else Traffic()
+    again = Traffic(intra=uses * within_node)
+    if strategy in ("zero1", "zero2"):  # and within the node, too
+        fetch, again = fetch + Traffic(intra=within_node if uses else 0), Traffic()
+    elif strategy == "fcdp" and nodes > 1:
+        loads = uses - 1 if bucket.trainable else uses
+        if loads > 0:
+            fetch += Traffic(d2h=bucket.gather_bytes)
+            again += Traffic(h2d=loads * bucket.gather_bytes)
+    if bucket.trainable:
+        return Traffic(), fetch + again
+    return fetch, again
+
+
+def _reductions(bucket: Bucket, manifest: Mapping[str, Any], accumulation: str) -> Traffic:
+    nodes, local, micro_batches = manifest["mesh"]["nodes"], manifest["mesh"]["local"], manifest["micro_batches"]
+    within_nodes = 1 if accumulation == "full" else micro_batches
+    between_nodes = micro_batches if accumulation == "sharded" else 1
+    return Traffic(
+        inter=between_nodes * bucket.reduce_bytes * (nodes - 1) // nodes,
+        intra=within_nodes * bucket.reduce_bytes * (local - 1),
     )

@@ -43,6 +43,7 @@ class Config:
     strategy: str = "fcdp"
     micro_batches: int = 1
     optimizer: str = ADAMW
+    accumulate: str = ""
 
     @property
     def world(self) -> int:
@@ -51,7 +52,8 @@ class Config:
     @property
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
-        return f"{self.model}-{self.nodes}x{self.local}-{self.strategy}-k{self.micro_batches}-{optimizer}"
+        strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
+        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}"
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--strategy={config.strategy}",
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
+        *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
         "-o",
         out,
     ]
@@ -242,7 +245,7 @@ class Workshop:
 
     def reference(self, config: Config, steps: int) -> Reference:
         """Plain PyTorch on the rows that fcdp-run reads; independent of the strategy, and of how ranks form nodes."""
-        config = replace(config, nodes=1, local=config.world, strategy="")
+        config = replace(config, nodes=1, local=config.world, strategy="", accumulate="")
 
         def make() -> Reference:
             model = build(config.model)

@@ -9,6 +9,7 @@
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
+#include "fcdp/Transforms/Strategy.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -44,6 +45,7 @@ private:
   /// Whether the module agrees with the options that acted on it before.
   LogicalResult checkPastDecisions();
   LogicalResult checkOptimizer();
+  LogicalResult checkAccumulation();
   LogicalResult runPasses(Phase phase);
   LogicalResult convert();
   LogicalResult emit();
@@ -88,6 +90,22 @@ LogicalResult Driver::checkOptimizer() {
   return success();
 }
 
+LogicalResult Driver::checkAccumulation() {
+  llvm::Expected<Accumulation> wanted =
+      parseAccumulation(options.pipeline.accumulate);
+  if (!wanted)
+    return fail("--accumulate: " + toString(wanted.takeError()));
+  for (auto bucket : module->getOps<BucketOp>()) {
+    Accumulation made =
+        bucket.getAccumulation().value_or(Accumulation::sharded);
+    if (bucket.getTrainable() && made != *wanted)
+      return fail("--accumulate: expected '" + stringifyAccumulation(made) +
+                  "', for which the step in '" + options.input +
+                  "' was made, got '" + stringifyAccumulation(*wanted) + "'");
+  }
+  return success();
+}
+
 LogicalResult Driver::checkPastDecisions() {
   const PipelineOptions &wanted = options.pipeline;
   bool agrees = true;
@@ -108,10 +126,15 @@ LogicalResult Driver::checkPastDecisions() {
   if (auto made = (*module)->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
     check("micro-batches", options.given.microBatches, wanted.microBatches,
           made.getInt());
+  if (auto made = (*module)->getAttrOfType<IntegerAttr>(kPrefetchAttr))
+    check("prefetch", options.given.prefetch, wanted.prefetch, made.getInt());
   if (auto made = (*module)->getAttrOfType<StringAttr>(kStrategyAttr))
     check("strategy", options.given.strategy, StringRef(wanted.strategy),
           made.getValue());
   if (options.given.optimizer && failed(checkOptimizer()))
+    return failure();
+  if (options.given.accumulate && (*module)->hasAttr(kStrategyAttr) &&
+      failed(checkAccumulation()))
     return failure();
   return success(agrees);
 }

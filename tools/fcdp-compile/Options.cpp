@@ -3,6 +3,7 @@
 #include "Options.h"
 
 #include "fcdp/Transforms/OptimizerSpec.h"
+#include "fcdp/Transforms/Strategy.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 
@@ -39,12 +40,26 @@ struct CommandLine {
   cl::opt<std::string> strategy{
       "strategy",
       cl::desc("where gathered parameters wait for their next use: 'fcdp' in "
-               "host memory (default), 'zero3' nowhere"),
+               "host memory (default), 'zero1' and 'zero2' on every device, "
+               "'hpz' a slice on every device, 'zero3' nowhere"),
       cl::value_desc("S"), cl::init("fcdp"), cl::cat(category)};
+  cl::opt<std::string> accumulate{
+      "accumulate",
+      cl::desc("where gradients are summed over micro-batches: 'sharded' "
+               "(reduced each time), 'node' (reduced within the node each "
+               "time), 'full' (not reduced before the last); default: sharded, "
+               "but full with zero1"),
+      cl::value_desc("MODE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",
       cl::desc("micro-batches of an optimizer step (default 1)"),
       cl::value_desc("K"), cl::init("1"), cl::cat(category)};
+  cl::opt<std::string> prefetch{
+      "prefetch",
+      cl::desc(
+          "uses that a gather is issued ahead of its own (default 1): more "
+          "hides more of it and takes more device memory; 0: none"),
+      cl::value_desc("D"), cl::init("1"), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("adamw or sgd, with PyTorch's names and defaults: "
@@ -69,12 +84,13 @@ struct CommandLine {
 };
 } // namespace
 
-/// Reads a positive number.
-static llvm::Error read(const cl::opt<std::string> &option, int64_t &value) {
-  if (llvm::StringRef(option).getAsInteger(10, value) || value < 1)
-    return llvm::createStringError("--" + option.ArgStr +
-                                   ": expected a positive number, got '" +
-                                   option.getValue() + "'");
+/// Reads a number that is at least `least`, 0 or 1.
+static llvm::Error read(const cl::opt<std::string> &option, int64_t &value,
+                        int64_t least = 1) {
+  if (llvm::StringRef(option).getAsInteger(10, value) || value < least)
+    return llvm::createStringError("--" + option.ArgStr + ": expected " +
+                                   (least ? "a positive number" : "0 or more") +
+                                   ", got '" + option.getValue() + "'");
   return llvm::Error::success();
 }
 
@@ -83,10 +99,13 @@ static llvm::Error check(const CommandLine &line) {
     return llvm::createStringError("expected an input file; see --help");
   if (line.output.empty() && !line.printManifest)
     return llvm::createStringError("-o: expected the name of the output file");
-  if (line.strategy != "zero3" && line.strategy != "fcdp")
-    return llvm::createStringError("--strategy: expected 'zero3' or 'fcdp', "
-                                   "got '" +
-                                   line.strategy + "'");
+  if (auto strategy = parseStrategy(line.strategy); !strategy)
+    return llvm::createStringError("--strategy: " +
+                                   toString(strategy.takeError()));
+  if (!line.accumulate.empty())
+    if (auto mode = parseAccumulation(line.accumulate); !mode)
+      return llvm::createStringError("--accumulate: " +
+                                     toString(mode.takeError()));
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<FcdpDialect>();
   if (auto optimizer = parseOptimizer(line.optimizer, &context); !optimizer)
@@ -126,7 +145,10 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
         std::pair(&line.microBatches, &pipeline.microBatches)})
     if (llvm::Error error = read(*option, *value))
       return std::move(error);
+  if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
+    return std::move(error);
   pipeline.strategy = line.strategy;
+  pipeline.accumulate = line.accumulate;
   pipeline.optimizer = line.optimizer;
   pipeline.dumpDir = line.dumpDir;
   options.archive = line.archive;
@@ -134,8 +156,9 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   auto isGiven = [](const cl::Option &option) {
     return option.getNumOccurrences() != 0;
   };
-  options.given = {isGiven(line.nodes), isGiven(line.ranksPerNode),
+  options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
+                   isGiven(line.accumulate),   isGiven(line.prefetch),
                    isGiven(line.optimizer)};
   return options;
 }

@@ -18,7 +18,8 @@ struct CompileOptions {
   /// acts on must agree with it.
   struct Given {
     bool nodes = false, ranksPerNode = false, microBatches = false,
-         strategy = false, optimizer = false;
+         strategy = false, accumulate = false, prefetch = false,
+         optimizer = false;
   } given;
 };
 

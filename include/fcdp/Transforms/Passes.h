@@ -20,8 +20,12 @@ struct PipelineOptions {
   int64_t ranksPerNode = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
-  /// `zero3` or `fcdp`.
+  /// See parseStrategy.
   std::string strategy = "fcdp";
+  /// See parseAccumulation; the strategy's choice if empty.
+  std::string accumulate;
+  /// Uses that a gather is issued ahead.
+  int64_t prefetch = 1;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Where the module is written after each phase; nowhere if empty.

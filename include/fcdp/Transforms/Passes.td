@@ -74,14 +74,25 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
 }
 
 def DecidePass : FcdpPass<"fcdp-decide"> {
-  let summary = "write each bucket's residency where none is given";
+  let summary = "write each bucket's residency and accumulation where none is given";
   let description = [{
-    Requires phase `sharded`. `zero3` drops every gathered copy, `fcdp` keeps the node
-    slice in host memory. A residency that a bucket already has wins.
+    Requires phase `sharded`. Strategies are presets of the same decisions; what a
+    bucket already has wins.
+
+    | strategy | residency | gradients of several micro-batches |
+    |---|---|---|
+    | `zero1` | `full` | `full` |
+    | `zero2` | `full` | `sharded` |
+    | `zero3` | `drop` | `sharded` |
+    | `hpz` | `node` | `sharded` |
+    | `fcdp` | `host` | `sharded` |
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",
-           "preset: `zero3` (drop) or `fcdp` (host)">
+           "preset: `zero1`, `zero2`, `zero3`, `hpz` or `fcdp`">,
+    Option<"accumulate", "accumulate", "std::string", "\"\"",
+           "where gradients are summed over micro-batches, in place of the strategy's "
+           "choice: `sharded`, `node` or `full`">
   ];
 }
 
@@ -96,6 +107,23 @@ def TwoLevelPass : FcdpPass<"fcdp-two-level"> {
   }];
 }
 
+def AccumulatePass : FcdpPass<"fcdp-accumulate"> {
+  let summary = "sum gradients over micro-batches where the buckets say";
+  let description = [{
+    Requires two-level collectives. Without it, and at `sharded`, every micro-batch
+    reduces its gradients over all ranks and adds this rank's shard of them.
+
+    - `node`: a micro-batch reduces within the node and adds the node slice; the
+      last one reduces the sum between nodes.
+    - `full`: a micro-batch adds the gradients as they are; the last one reduces
+      the sum.
+
+    Sums are f32; they are rounded to the gradient's type before they are reduced
+    further, so that the wire carries as many bytes as at `sharded`. With one
+    micro-batch there is nothing to sum; within one node, `node` is `sharded`.
+  }];
+}
+
 def CachePass : FcdpPass<"fcdp-cache"> {
   let summary = "serve later gathers of a bucket from its residency";
   let description = [{
@@ -103,13 +131,36 @@ def CachePass : FcdpPass<"fcdp-cache"> {
 
     - `drop`: every live range gathers over the network again.
     - `host`: the first gather between nodes stores this rank's slice in the
-      node's host memory, later live ranges and later micro-batches load it.
-      A frozen bucket is gathered and stored in `@init`, once per job.
-    - `node`: the slice stays on the device within a micro-batch.
-    - `full`: the gathered copy stays on the device within a micro-batch.
+      node's host memory, later uses load it.
+    - `node`: the slice stays on the device.
+    - `full`: the gathered copy stays on the device.
 
-    With a single node there is nothing to save and `host` acts like `drop`.
+    A bucket's `residency` holds between the live ranges of a micro-batch, its
+    `carry` (by default the same) from one micro-batch to the next; a copy that is
+    carried on the device serves the live ranges, too. Trained buckets are
+    gathered in the first micro-batch of a step, frozen ones in `@init`, once per
+    job. With a single node there is no slice, and `host` and `node` act like
+    `drop`.
   }];
+}
+
+def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
+  let summary = "issue gathers and loads ahead of their use";
+  let description = [{
+    Requires phase `sharded`. A fetch is what brings one gathered copy to its use:
+    the gather between nodes or the load from the host cache, with what is cast
+    before and stored behind it, and the gather within the node. Each fetch is
+    moved in front of the use of the fetch that is `distance` before it, so that
+    it runs while the units between them compute. So at most `distance` + 1
+    copies are there that are not used yet; each costs device memory. Nothing
+    moves in front of what it needs, a load not in front of the store, nor into
+    another function. Of several fetches the order stays. The module says that it
+    was done, so that it is done once.
+  }];
+  let options = [
+    Option<"distance", "distance", "int64_t", "1",
+           "uses that a fetch is issued ahead; 0 leaves the program's order">
+  ];
 }
 
 def SchedulePass : FcdpPass<"fcdp-schedule"> {

@@ -8,6 +8,55 @@
 // Several micro-batches load what the first stored.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=fcdp" --fcdp-two-level --fcdp-cache | FileCheck %s --check-prefix=THREE
 
+// A copy that stays on the device is a state: the first micro-batch fills it, or
+// @init if the bucket is frozen.
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level -o %t.three.mlir
+// RUN: fcdp-opt %t.three.mlir --fcdp-decide="strategy=zero2" --fcdp-cache | FileCheck %s --check-prefix=RESIDENT
+// RESIDENT: fcdp.state @bucket.a.resident {{ *}}resident of @bucket.a in {{ *}}device : tensor<64xf32>
+// RESIDENT-LABEL: func.func @init
+// RESIDENT: fcdp.all_gather %{{.*}} of @bucket.frozen.frozen over @world[local] range 0 into @bucket.frozen.frozen.resident
+// RESIDENT-LABEL: func.func @first_microbatch
+// RESIDENT: %[[A:.*]] = fcdp.all_gather %{{.*}} of @bucket.a over @world[local] range 0 into @bucket.a.resident
+// RESIDENT-NEXT: fcdp.view_member %[[A]] @a
+// RESIDENT: fcdp.read_state @bucket.frozen.frozen.resident
+// RESIDENT-NOT: fcdp.all_gather %{{.*}} of @bucket.a
+// RESIDENT: fcdp.view_member %[[A]] @a
+// RESIDENT-LABEL: func.func @next_microbatch
+// RESIDENT-NOT: fcdp.all_gather
+// RESIDENT: fcdp.read_state @bucket.a.resident
+// RESIDENT-NOT: fcdp.all_gather
+// RESIDENT-LABEL: func.func @last_microbatch
+// RESIDENT-NOT: fcdp.all_gather
+// RESIDENT-LABEL: func.func @update
+
+// RUN: fcdp-opt %t.three.mlir --fcdp-decide="strategy=hpz" --fcdp-cache | FileCheck %s --check-prefix=HPZ
+// HPZ: fcdp.state @bucket.a.resident {{ *}}resident of @bucket.a in {{ *}}device : tensor<32xf32>
+// HPZ-LABEL: func.func @first_microbatch
+// HPZ: %[[A:.*]] = fcdp.all_gather %{{.*}} of @bucket.a over @world[node] range 0 into @bucket.a.resident
+// HPZ: fcdp.all_gather %[[A]] of @bucket.a over @world[local] range 1
+// HPZ-LABEL: func.func @next_microbatch
+// HPZ-NOT: over @world[node] range
+// HPZ: %[[A:.*]] = fcdp.read_state @bucket.a.resident
+// HPZ: fcdp.all_gather %[[A]] of @bucket.a over @world[local] range 0
+// HPZ-LABEL: func.func @update
+
+// Full within a micro-batch, in host memory between them.
+// RUN: sed -e 's/trainable members/trainable residency full carry host members/' -e 's/wire f32 members/wire f32 residency drop members/' %t.three.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=BOTH
+// BOTH-NOT: resident of
+// BOTH-LABEL: func.func @first_microbatch
+// BOTH: fcdp.cache_store %{{.*}} to @bucket.a.cache
+// BOTH-NOT: fcdp.cache_load @bucket.a.cache
+// BOTH-LABEL: func.func @next_microbatch
+// BOTH: fcdp.cache_load @bucket.a.cache
+// BOTH: fcdp.all_gather %{{.*}} of @bucket.a over @world[local] range 0
+// BOTH-NOT: fcdp.all_gather %{{.*}} of @bucket.a
+// BOTH-LABEL: func.func @last_microbatch
+
+// With one micro-batch nothing is carried.
+// RUN: sed -e 's/trainable members/trainable residency drop carry full members/' -e 's/wire f32 members/wire f32 residency drop members/' %t.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=DONTCARRY
+// DONTCARRY-NOT: resident of
+// DONTCARRY: of @bucket.a over @world[node] range 1
+
 // A node of its own has nothing to save.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=1 ranks-per-node=4" --fcdp-bucket --fcdp-decide="strategy=fcdp" --fcdp-two-level --fcdp-cache | FileCheck %s --check-prefix=DROP
 

@@ -1,6 +1,6 @@
 // RUN: fcdp-opt %s --fcdp-decide="strategy=fcdp" | FileCheck %s --check-prefixes=CHECK,FCDP
 // RUN: fcdp-opt %s --fcdp-decide="strategy=zero3" | FileCheck %s --check-prefixes=CHECK,ZERO3
-// RUN: not fcdp-opt %s --fcdp-decide="strategy=ddp" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not fcdp-opt %s --fcdp-decide="strategy=best" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // A second run decides nothing, so it does not rename the strategy either.
 // RUN: fcdp-opt %s --fcdp-decide="strategy=fcdp" | fcdp-opt --fcdp-decide="strategy=zero3" | FileCheck %s --check-prefixes=CHECK,FCDP
@@ -12,7 +12,21 @@
 // A given residency wins.
 // CHECK: fcdp.bucket @given {{.*}} residency {{ *}}full
 
-// UNKNOWN: error: unknown strategy 'ddp'; expected 'zero3' or 'fcdp'
+// UNKNOWN: error: strategy: expected one of 'zero1', 'zero2', 'zero3', 'hpz', 'fcdp', got 'best'
+// RUN: not fcdp-opt %s --fcdp-decide="accumulate=often" 2>&1 | FileCheck %s --check-prefix=OFTEN
+// OFTEN: error: accumulate: expected 'sharded', 'node' or 'full', got 'often'
+
+// Accumulation is decided for what has gradients; `sharded` needs no word.
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero1" | FileCheck %s --check-prefix=ZERO1
+// ZERO1: fcdp.bucket @open {{.*}} residency {{ *}}full members
+// ZERO1: fcdp.bucket @trained {{.*}} residency {{ *}}full accumulation {{ *}}full members
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero1 accumulate=node" | FileCheck %s --check-prefix=OVERRULED
+// OVERRULED: fcdp.bucket @trained {{.*}} residency {{ *}}full accumulation {{ *}}node members
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero2" | FileCheck %s --check-prefix=ZERO2
+// ZERO2: fcdp.bucket @trained {{.*}} residency {{ *}}full members
+// RUN: fcdp-opt %s --fcdp-decide="strategy=hpz" | FileCheck %s --check-prefix=HPZ
+// HPZ: fcdp.bucket @trained {{.*}} residency {{ *}}node members
+
 module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.mesh @world(node = 2, local = 1)
   fcdp.parameter @v : tensor<16xf32> unit "" names ["v"]
@@ -21,6 +35,10 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.state @open.shard shard of @open in device : tensor<16xf32>
   fcdp.bucket @given unit "" elements 32 storage f32 wire f32 residency full members [@w at 0]
   fcdp.state @given.shard shard of @given in device : tensor<16xf32>
+  fcdp.parameter @t : tensor<16xf32> unit "" trainable names ["t"]
+  fcdp.bucket @trained unit "" elements 32 storage f32 wire f32 trainable members [@t at 0]
+  fcdp.state @trained.shard shard of @trained in device : tensor<16xf32>
+  fcdp.state @trained.grad grad of @trained in device : tensor<16xf32>
   func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
   func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} { return }
   func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }

@@ -9,6 +9,9 @@
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 1x1,1x2,3x2 --stages sharded-buckets,planned --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 1x3,3x1,2x2 --stages sharded-parameters,scheduled,planned --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/empty.mlir --meshes 1x1,2x2 --stages planned --opt "fcdp-opt" | FileCheck %s
+// Copies that stay on the device, and the modes of accumulation.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2 --stages sharded,planned --strategies zero1,zero2,hpz --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2,2x1 --micro-batches 3 --stages planned --strategies zero1,fcdp --accumulations node,full --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a
@@ -16,6 +19,11 @@
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --kinds waits --opt "fcdp-opt" | FileCheck %s --check-prefix=WAITS
 // RUN: %python %S/Inputs/simulate/faults.py %t/corners.mlir --stage planned --kinds buffers --opt "fcdp-opt" | FileCheck %s --check-prefix=BUFFERS
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --kinds releases,reductions --opt "fcdp-opt" | FileCheck %s --check-prefix=SCHEDULED
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy zero2 --accumulation node --micro-batches 2 --function last_microbatch --kinds releases,reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=SUMS
+// SUMS: releases: {{[1-9][0-9]*}} found
+// SUMS-NOT: missed
+// SUMS: reductions: {{[1-9][0-9]*}} found
+// SUMS-NOT: missed
 // WAITS: waits: {{[1-9][0-9]+}} found
 // WAITS-NOT: missed
 // BUFFERS: buffers: {{[1-9][0-9]+}} found

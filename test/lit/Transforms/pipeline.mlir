@@ -3,11 +3,12 @@
 // RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=fcdp optimizer=adamw dump-dir=%t/dump" -o %t/once.mlir
 // RUN: fcdp-opt %t/layers.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3 optimizer=adamw" \
 // RUN:   | fcdp-opt --fcdp-narrow-gathers | fcdp-opt --fcdp-bucket | fcdp-opt --fcdp-decide="strategy=fcdp" \
-// RUN:   | fcdp-opt --fcdp-two-level | fcdp-opt --fcdp-cache | fcdp-opt --fcdp-schedule | fcdp-opt --fcdp-plan-memory -o %t/steps.mlir
+// RUN:   | fcdp-opt --fcdp-two-level | fcdp-opt --fcdp-accumulate | fcdp-opt --fcdp-cache \
+// RUN:   | fcdp-opt --fcdp-prefetch | fcdp-opt --fcdp-schedule | fcdp-opt --fcdp-plan-memory -o %t/steps.mlir
 // RUN: diff %t/once.mlir %t/steps.mlir
 
 // Every phase is written, with locations, and can be carried on.
-// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-verify-sharded --fcdp-schedule --fcdp-plan-memory -o %t/from-sharded.mlir
+// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-verify-sharded --fcdp-prefetch --fcdp-schedule --fcdp-plan-memory -o %t/from-sharded.mlir
 // RUN: diff %t/once.mlir %t/from-sharded.mlir
 // RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-verify-scheduled --fcdp-plan-memory -o %t/from-scheduled.mlir
 // RUN: diff %t/once.mlir %t/from-scheduled.mlir
@@ -16,7 +17,7 @@
 // RUN: fcdp-opt %t/dump/0-imported.mlir --fcdp-verify-imported -o /dev/null
 
 // Passes that are run twice, and those before them again, change nothing.
-// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-narrow-gathers --fcdp-bucket --fcdp-decide --fcdp-two-level --fcdp-cache -o %t/again.mlir
+// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-narrow-gathers --fcdp-bucket --fcdp-decide --fcdp-two-level --fcdp-accumulate --fcdp-cache -o %t/again.mlir
 // RUN: fcdp-opt %t/dump/1-sharded.mlir -o %t/sharded.mlir
 // RUN: diff %t/sharded.mlir %t/again.mlir
 

@@ -12,7 +12,7 @@
 // NODES: error: expected at least one node, rank per node and micro-batch, got 0, 1 and 1
 // RANKS: error: expected at least one node, rank per node and micro-batch, got 1, -2 and 0
 // MANY: error: 'fcdp.mesh' op expected at most 2147483647 ranks, got 65536 times 65536
-// STRATEGY: error: unknown strategy 'zero4'; expected 'zero3' or 'fcdp'
+// STRATEGY: error: strategy: expected one of {{.*}}, got 'zero4'
 
 //--- phase.mlir
 module {}

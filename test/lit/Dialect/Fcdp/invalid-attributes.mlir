@@ -203,3 +203,15 @@ func.func private @unknown_on_argument(tensor<f32> {fcdp.role = #fcdp.role<init>
 
 // expected-error@+1 {{unknown attribute 'fcdp.event' on result 0}}
 func.func private @unknown_on_result() -> (!fcdp.token {fcdp.event = 1})
+
+// -----
+
+// prefetch_negative
+// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module}}
+module attributes {fcdp.prefetch = -1} {}
+
+// -----
+
+// prefetch_function
+// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module}}
+func.func private @f() attributes {fcdp.prefetch = 1}

@@ -1095,3 +1095,108 @@ func.func @cache_load_c3() {
   %0 = fcdp.cache_load @cache {buffer = #fcdp.buffer<arena = host, offset = 0, bytes = 128>} : tensor<32xf32>
   return
 }
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @all_gather_c6_role(%s: tensor<16xbf16>) {
+  // expected-error@+1 {{expected a state of role 'resident' of @bucket and of type 'tensor<32xbf16>', got @cache}}
+  %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 into @cache : tensor<16xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @all_gather_c6_bucket(%s: tensor<16xbf16>) {
+  // expected-error@+1 {{expected a state of role 'resident' of @other and of type 'tensor<32xbf16>', got @resident}}
+  %0 = fcdp.all_gather %s of @other over @world[node] range 0 into @resident : tensor<16xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @all_gather_c6_type(%s: tensor<32xbf16>) {
+  // expected-error@+1 {{expected a state of role 'resident' of @bucket and of type 'tensor<64xbf16>', got @resident}}
+  %0 = fcdp.all_gather %s of @bucket over @world[local] range 0 into @resident : tensor<32xbf16> to tensor<64xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @read_state_c1_role() {
+  // expected-error@+1 {{expected a state of role 'resident', 'node_grad' or 'full_grad', got @cache}}
+  %0 = fcdp.read_state @cache : tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @read_state_c1_type() {
+  // expected-error@+1 {{expected result type 'tensor<32xbf16>', got 'tensor<32xf32>'}}
+  %0 = fcdp.read_state @resident : tensor<32xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @accumulate_c1_state(%g: tensor<32xbf16>) {
+  // expected-error@+1 {{expected a trainable parameter or bucket, got @resident}}
+  fcdp.accumulate %g into @resident add : tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members [@w at 0]
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
+fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
+func.func @accumulate_c2_state(%g: tensor<16xf32>) {
+  // expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<16xf32>'}}
+  fcdp.accumulate %g into @sum add : tensor<16xf32>
+  return
+}

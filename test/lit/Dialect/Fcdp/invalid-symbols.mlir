@@ -552,3 +552,37 @@ fcdp.state @s shard of @bucket in device : tensor<16xf32> at <arena = host, offs
 // expected-error@+1 {{expected a mesh in the module}}
 fcdp.state @s shard of @bucket in device : tensor<16xf32>
 fcdp.bucket @bucket unit "" elements 0 storage f32 wire f32 members []
+
+// -----
+
+// expected-error@+2 {{a frozen bucket has no gradients to accumulate}}
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket_c7 unit "fc" elements 64 storage f32 wire f32 accumulation full members []
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected type 'tensor<32xbf16>', got 'tensor<16xbf16>'}}
+fcdp.state @state_c3_resident resident of @bucket in device : tensor<16xbf16>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<32xbf16>'}}
+fcdp.state @state_c3_node_grad node_grad of @bucket in device : tensor<32xbf16>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected type 'tensor<64xf32>', got 'tensor<32xf32>'}}
+fcdp.state @state_c3_full_grad full_grad of @bucket in device : tensor<32xf32>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected to be in device memory}}
+fcdp.state @state_c2_resident resident of @bucket in host : tensor<64xbf16>

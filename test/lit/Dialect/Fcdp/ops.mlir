@@ -33,6 +33,8 @@ fcdp.input @image : tensor<2x3xf32> name "image"
 
 // CHECK-NEXT: fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
 fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
+// CHECK-NEXT: fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
+fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 // CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
 fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
 // CHECK-NEXT: fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
@@ -52,6 +54,27 @@ fcdp.state @fc.momentum momentum_buffer of @bucket.fc in device : tensor<16xf32>
 // CHECK-NEXT: fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16>
 // CHECK-SAME: at <arena = host, offset = 256, bytes = 64, local_stride = 64>
 fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16> at <arena = host, offset = 256, bytes = 64, node_stride = 0, local_stride = 64>
+// CHECK-NEXT: fcdp.state @fc.resident resident of @bucket.fc in device : tensor<32xbf16>
+fcdp.state @fc.resident resident of @bucket.fc in device : tensor<32xbf16>
+// CHECK-NEXT: fcdp.state @kept.resident resident of @bucket.kept in device : tensor<64xbf16>
+fcdp.state @kept.resident resident of @bucket.kept in device : tensor<64xbf16>
+// CHECK-NEXT: fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
+fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
+// CHECK-NEXT: fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
+fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
+
+// CHECK-LABEL: func.func @resident
+func.func @resident(%s: tensor<16xbf16>) {
+  // CHECK: fcdp.all_gather %{{.*}} of @bucket.fc over @world[node] range 0 into @fc.resident : tensor<16xbf16> to tensor<32xbf16>
+  %slice = fcdp.all_gather %s of @bucket.fc over @world[node] range 0 into @fc.resident : tensor<16xbf16> to tensor<32xbf16>
+  // CHECK: fcdp.read_state @fc.resident : tensor<32xbf16>
+  %again = fcdp.read_state @fc.resident : tensor<32xbf16>
+  // CHECK: %[[SUM:.*]] = fcdp.read_state @fc.node_grad : tensor<32xf32>
+  %sum = fcdp.read_state @fc.node_grad : tensor<32xf32>
+  // CHECK: fcdp.accumulate %[[SUM]] into @fc.node_grad add : tensor<32xf32>
+  fcdp.accumulate %sum into @fc.node_grad add : tensor<32xf32>
+  return
+}
 
 // CHECK-LABEL: func.func @imported
 func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>, %m: tensor<8xf32>) {

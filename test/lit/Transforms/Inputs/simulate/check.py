@@ -38,9 +38,9 @@ def noise(type_text, generator, limit=None):
 class Reference:
     """The imported step, run plainly."""
 
-    def __init__(self, text, nodes, locals_, micro_batches):
+    def __init__(self, text, nodes, locals_, micro_batches, accumulation):
         self.module = Module(text)
-        self.N, self.g, self.K = nodes, locals_, micro_batches
+        self.N, self.g, self.K, self.accumulation = nodes, locals_, micro_batches, accumulation
         generator = np.random.default_rng(7)
         parameters = self.module.of("parameter")
         self.weights = {n: noise(p["type"], generator) for n, p in parameters.items()}
@@ -52,16 +52,15 @@ class Reference:
             weights = self.run_step(step, weights)
 
     def run_step(self, step, weights):
-        total = {}
+        made, elements = [], {}
         for k in range(self.K):
-            made = []
+            made.append([])
             for rank in range(self.N * self.g):
-                loss, gradients = self.run_rank(weights, self.inputs[step][k][rank])
+                loss, (gradients, elements) = self.run_rank(weights, self.inputs[step][k][rank])
                 self.losses.append((step, k, rank, loss))
-                made.append(gradients)
-            for name, element in made[0][1].items():
-                reduced = self.reduce([m[0][name] for m in made], element)
-                total[name] = total[name] + reduced if name in total else reduced
+                made[-1].append(gradients)
+        total = {name: self.sum([[values[name] for values in ranks] for ranks in made], element)
+                 for name, element in elements.items()}
         self.gradients.append(total)
         scale = np.float32(1 / (self.N * self.g * self.K))
         weights = dict(weights)
@@ -71,12 +70,27 @@ class Reference:
         self.after.append(weights)
         return weights
 
-    def reduce(self, values, element):
-        values = [widen(v, element).astype(np.float32) for v in values]
-        nodes = [sum_in_order(values[n * self.g:(n + 1) * self.g]) for n in range(self.N)]
-        if self.N > 1 and self.g > 1:  # the wire between nodes has the gradient's type
-            nodes = [widen(round_to(x, element), element).astype(np.float32) for x in nodes]
-        return sum_in_order(nodes)
+    def sum(self, values, element):
+        """Of values[k][rank], as the accumulation mode has it. What is summed in f32 before it is reduced further is
+        rounded then: the wire has the gradient's type."""
+        values = [[widen(v, element).astype(np.float32) for v in ranks] for ranks in values]
+
+        def rounded(sums):
+            return [widen(round_to(x, element), element).astype(np.float32) for x in sums]
+
+        def within_nodes(ranks):
+            return [sum_in_order(ranks[n * self.g:(n + 1) * self.g]) for n in range(self.N)]
+
+        def reduce(ranks):
+            nodes = within_nodes(ranks)
+            return sum_in_order(rounded(nodes) if self.N > 1 and self.g > 1 else nodes)
+
+        if self.accumulation == "full" and self.K > 1:
+            return reduce(rounded([sum_in_order(list(ks)) for ks in zip(*values)]))
+        if self.accumulation == "node" and self.K > 1 and self.N > 1:
+            nodes = [sum_in_order(list(ks)) for ks in zip(*map(within_nodes, values))]
+            return sum_in_order(rounded(nodes))
+        return sum_in_order([reduce(ranks) for ranks in values])
 
     def run_rank(self, weights, inputs):
         env, gradients, elements, loss = {}, {}, {}, None
@@ -171,19 +185,20 @@ STAGES = {
     "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket"],
     "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket",
-                "--fcdp-decide=strategy={strategy}", "--fcdp-two-level", "--fcdp-cache"],
+                "--fcdp-decide=strategy={strategy} accumulate={accumulation}", "--fcdp-two-level",
+                "--fcdp-accumulate", "--fcdp-cache"],
 }
-STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-schedule"]
+STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch=distance={prefetch}", "--fcdp-schedule"]
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
 
 
-def passes(stage, strategy, nodes, locals_, micro_batches):
+def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
-    return [option.format(shard=shard, strategy=strategy) for option in STAGES[stage]]
+    return [option.format(shard=shard, strategy=strategy, accumulation=accumulation, prefetch=prefetch) for option in STAGES[stage]]
 
 
-def check_bytes(machine, sent, strategy):
+def check_bytes(machine, sent, strategy, accumulation):
     """The closed forms of the design, in bytes that leave a node per step."""
     module, N, K = machine.module, machine.N, int(machine.module.attrs["fcdp.micro_batches"])
     function = module.functions[roles(K)[0]]
@@ -204,7 +219,7 @@ def check_bytes(machine, sent, strategy):
         elif bucket.get("trainable") and u:
             expected += wg
         if name in reduced:
-            expected += K * bucket["elements"] * bytes_of(reduced[name])
+            expected += (K if accumulation == "sharded" else 1) * bucket["elements"] * bytes_of(reduced[name])
     if any(bytes_ != expected * (N - 1) // N for bytes_ in sent):
         raise Mismatch(f"{sent} bytes leave a node, expected {expected * (N - 1) // N}")
 
@@ -216,6 +231,8 @@ def main():
     parser.add_argument("--meshes", default="1x1,1x2,2x1,2x2,3x2")
     parser.add_argument("--micro-batches", default="1,3")
     parser.add_argument("--strategies", default="zero3,fcdp")
+    parser.add_argument("--prefetch", default="1", help="distance")
+    parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
     args = parser.parse_args()
@@ -224,18 +241,20 @@ def main():
     runs = 0
     for mesh, K in itertools.product(args.meshes.split(","), map(int, args.micro_batches.split(","))):
         nodes, locals_ = map(int, mesh.split("x"))
-        reference = Reference(plain, nodes, locals_, K)
-        for stage, strategy in itertools.product(args.stages.split(","), args.strategies.split(",")):
+        references = {mode: Reference(plain, nodes, locals_, K, mode) for mode in args.accumulations.split(",")}
+        for stage, strategy, mode in itertools.product(args.stages.split(","), args.strategies.split(","), references):
             if stage in ("sharded-parameters", "sharded-buckets") and strategy != args.strategies.split(",")[0]:
                 continue
-            module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, nodes, locals_, K)))
+            reference = references[mode]
+            module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
+                                                                                   args.prefetch)))
             for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
                 try:
                     machine, sent = run(reference, module, policy)
                     if stage in ("sharded", "scheduled", "planned"):
-                        check_bytes(machine, sent, strategy)
+                        check_bytes(machine, sent, strategy, mode)
                 except (Mismatch, Deadlock) as error:
-                    sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {stage}, streams {policy.streams}: {error}")
+                    sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {mode}, {stage}, streams {policy.streams}: {error}")
                 runs += 1
     print(f"{runs} runs agree")
 

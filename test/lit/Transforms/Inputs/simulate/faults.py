@@ -84,14 +84,19 @@ def main():
     parser.add_argument("module")
     parser.add_argument("--opt", type=shlex.split, default=["fcdp-opt"], help="fcdp-opt, with options")
     parser.add_argument("--strategy", default="fcdp")
+    parser.add_argument("--accumulation", default="sharded")
+    parser.add_argument("--micro-batches", type=int, default=1)
+    # What is issued ahead waits for memory that nobody may have used.
+    parser.add_argument("--prefetch", type=int, default=0, help="distance")
     parser.add_argument("--stage", default="planned")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--random", type=int, default=6)
     parser.add_argument("--function", default="only_microbatch")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # noise is computed with
-    reference = Reference(compile_step(args.opt, args.module), 2, 2, 1)
-    good = Module(compile_step(args.opt, args.module, *passes(args.stage, args.strategy, 2, 2, 1)))
+    reference = Reference(compile_step(args.opt, args.module), 2, 2, args.micro_batches, args.accumulation)
+    options = passes(args.stage, args.strategy, args.accumulation, 2, 2, args.micro_batches, args.prefetch)
+    good = Module(compile_step(args.opt, args.module, *options))
     if not survives(reference, good, args.random):
         sys.exit("the module as it is does not agree")
     for kind in args.kinds.split(","):

@@ -71,6 +71,7 @@ class Call:
         self.after, self.gradients = {}, {}
         self.recorded = {op.result(): op.attrs.get("event", op.result())
                          for op in self.body if op.name == "fcdp.record"}
+        self.resident = {op.result() for op in self.body if "into" in op.attrs}
         self.types = {v: t for op in self.body for v, t in zip(op.results, op.result_types)}
         self.env = [{op.result(): machine.buffer_of(rank, op) for op in self.body if op.name in BUFFERED}
                     for rank in machine.ranks]
@@ -94,6 +95,7 @@ class Machine:
         for index, rank in enumerate(self.ranks):
             for name, state in module.of("state").items():
                 self.states[index][name] = self.make_state(rank, state)
+            rank.states = self.states[index]
             rank.by_role = {(s["bucket"], s["role"]): self.states[index][n] for n, s in module.of("state").items()}
         self.load(weights)
 
@@ -146,6 +148,8 @@ class Machine:
     def buffer_of(self, rank, op):
         if self.planned:
             return self.place(rank, op.attrs["buffer"], op.result_types[0])
+        if "into" in op.attrs:
+            return rank.states[op.attrs["into"]]
         return self.fresh(op.result_types[0])
 
     def owned(self, rank):
@@ -327,7 +331,7 @@ class Machine:
         pass
 
     def do_release(self, rank, index, op):
-        if not self.planned:
+        if not self.planned and op.operands[0] not in self.call.resident:
             value = rank.env[op.operands[0]]
             value.reshape(-1).view(np.uint8)[:] = self.noisy(value.nbytes)
 
@@ -343,6 +347,9 @@ class Machine:
         size = -(-flat.size // len(self.ranks))
         flat = np.append(flat, np.zeros(size * len(self.ranks) - flat.size, flat.dtype))
         rank.env[op.result()] = flat[self.owned(rank) * size:][:size]
+
+    def do_read_state(self, rank, index, op):
+        rank.env[op.result()] = rank.states[op.attrs["source"]]
 
     def do_cast_shard(self, rank, index, op):
         element, to = shape_of(op.operand_types[0])[1], shape_of(op.result_types[0])[1]
@@ -365,7 +372,9 @@ class Machine:
 
     def do_accumulate(self, rank, index, op):
         value, target = rank.env[op.operands[0]], op.attrs["target"]
-        if (target, "grad") in rank.by_role:
+        if target in rank.states:
+            accumulator = rank.states[target]
+        elif (target, "grad") in rank.by_role:
             accumulator = rank.by_role[target, "grad"]
         else:
             element = shape_of(op.operand_types[0])[1]

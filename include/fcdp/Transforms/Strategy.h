@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategies are presets of the decisions that --fcdp-decide writes.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "llvm/Support/Error.h"
+
+namespace fcdp {
+
+struct Strategy {
+  /// Where a gathered copy waits for its next use in a micro-batch, and for the
+  /// next micro-batch (if frozen: step).
+  Residency residency, carry;
+  /// Where gradients are summed over micro-batches.
+  Accumulation accumulation;
+};
+
+/// `zero1`, `zero2`, `zero3`, `hpz` (ZeRO++, arXiv 2306.10209) or `fcdp` (arXiv
+/// 2602.06499). The error lists them.
+llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
+
+/// `sharded`, `node` or `full`. The error lists them.
+llvm::Expected<Accumulation> parseAccumulation(llvm::StringRef name);
+
+} // namespace fcdp

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Strategy.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace fcdp;
+
+namespace {
+struct Preset {
+  llvm::StringLiteral name;
+  Strategy strategy;
+};
+} // namespace
+
+static constexpr Preset kPresets[] = {
+    {"zero1", {Residency::full, Residency::full, Accumulation::full}},
+    {"zero2", {Residency::full, Residency::full, Accumulation::sharded}},
+    {"zero3", {Residency::drop, Residency::drop, Accumulation::sharded}},
+    {"hpz", {Residency::node, Residency::node, Accumulation::sharded}},
+    {"fcdp", {Residency::host, Residency::host, Accumulation::sharded}},
+};
+
+llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {
+  for (const Preset &preset : kPresets)
+    if (preset.name == name)
+      return preset.strategy;
+  auto quote = [](const Preset &preset) {
+    return "'" + preset.name.str() + "'";
+  };
+  return llvm::createStringError(
+      "expected one of " + llvm::join(llvm::map_range(kPresets, quote), ", ") +
+      ", got '" + name + "'");
+}
+
+llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {
+  if (std::optional<Accumulation> accumulation = symbolizeAccumulation(name))
+    return *accumulation;
+  return llvm::createStringError("expected 'sharded', 'node' or 'full', got '" +
+                                 name + "'");
+}

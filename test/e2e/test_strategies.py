@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies beside zero3 and fcdp, and the modes of gradient accumulation."""
+
+from dataclasses import replace
+
+import pytest
+
+from closed_forms import traffic
+from expectations import LIVE_RANGES, LOSS_TOLERANCE
+from harness import Config, Workshop, assert_bit_equal, manifest, relative_error
+
+STEPS = 3
+# Frozen parameters; bfloat16 on the wire between float32 sums; several micro-batches; one rank a node, and one node.
+CASES = [
+    Config("gpt"),
+    Config("peft_lora", micro_batches=2),
+    Config("gpt_bf16", micro_batches=3),
+    Config("gpt", micro_batches=3),
+    Config("gpt", 2, 1, micro_batches=2),
+    Config("gpt", 1, 2, micro_batches=2),
+]
+CHOICES = [("zero1", ""), ("zero2", ""), ("hpz", ""), ("fcdp", "node"), ("zero3", "full")]
+
+
+def identify(value: Config | tuple[str, str]) -> str:
+    if isinstance(value, Config):
+        return f"{value.model}-{value.nodes}x{value.local}-k{value.micro_batches}"
+    return "-".join(filter(None, value))
+
+
+@pytest.fixture(params=CASES, ids=identify)
+def case(request: pytest.FixtureRequest) -> Config:
+    return request.param
+
+
+@pytest.fixture(params=CHOICES, ids=identify)
+def config(request: pytest.FixtureRequest, case: Config) -> Config:
+    strategy, accumulate = request.param
+    return replace(case, strategy=strategy, accumulate=accumulate)
+
+
+def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config) -> None:
+    described = manifest(workshop.step(config))
+    once, each = traffic(described, config.strategy, LIVE_RANGES[config.model], config.accumulate)
+    assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)
+
+
+def test_bit_equal_within_an_accumulation_mode(workshop: Workshop, config: Config) -> None:
+    mode = config.accumulate or ("full" if config.strategy == "zero1" else "sharded")
+    same = replace(config, strategy="zero3" if config.strategy != "zero3" else "fcdp", accumulate=mode)
+    assert_bit_equal(workshop.run(config, STEPS), workshop.run(same, STEPS))
+
+
+def test_losses_are_those_of_pytorch(workshop: Workshop, config: Config) -> None:
+    expected = workshop.reference(config, STEPS).losses
+    assert relative_error(workshop.run(config, STEPS).losses, expected) <= LOSS_TOLERANCE[config.model]
+
+
+def test_one_micro_batch_has_one_mode(workshop: Workshop) -> None:
+    runs = [workshop.run(Config("gpt", accumulate=mode), STEPS) for mode in ("", "node", "full")]
+    assert_bit_equal(runs[0], runs[1])
+    assert_bit_equal(runs[0], runs[2])
+
+
+def test_modes_need_the_memory_that_they_sum_in(workshop: Workshop) -> None:
+    """Sums within a node are slices, sums of a rank are whole."""
+
+    def bytes_of(mode: str) -> int:
+        described = manifest(workshop.step(Config("gpt", micro_batches=3, accumulate=mode)))
+        keys = {"node": "node_grad", "full": "full_grad"}
+        return sum(bucket["states"][keys[mode]]["bytes"] for bucket in described["buckets"])
+
+    described = manifest(workshop.step(Config("gpt", micro_batches=3)))
+    whole = sum(4 * bucket["elements"] for bucket in described["buckets"])
+    assert (bytes_of("node"), bytes_of("full")) == (whole // 2, whole)

@@ -4,9 +4,7 @@
 import argparse
 import resource
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,11 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "test" / "e2e"), str(ROOT / "examples" / "gpt")]
 
+import demo_others  # noqa: E402
 import fcdp  # noqa: E402
 from closed_forms import Traffic, buckets, traffic  # noqa: E402
 from harness import Config, Run, compile_command, manifest, read_log, relative_error, run_command, tool  # noqa: E402
+from demo_print import Check, Progress, print_table  # noqa: E402
 from model import GPT, GPTConfig  # noqa: E402
 from text import read_text, write_tokens  # noqa: E402
 
@@ -43,14 +43,10 @@ def main() -> int:
         demo.compile(strategy)
         demo.run(strategy)
     demo.train_in_pytorch()
-    return demo.report()
-
-
-@dataclass(frozen=True)
-class Check:
-    what: str
-    found: str
-    holds: bool
+    demo.report()
+    demo.checks += demo_others.other_meshes(demo)
+    demo.checks += demo_others.other_models(folder)
+    return demo.conclude()
 
 
 class Demo:
@@ -63,6 +59,7 @@ class Demo:
         self.objects: dict[str, Path] = {}
         self.runs: dict[str, Run] = {}
         self.expected: list[float] = []
+        self.checks: list[Check] = []
 
     def config(self, strategy: str) -> Config:
         return Config("gpt", NODES, LOCAL, strategy, optimizer=OPTIMIZER)
@@ -95,11 +92,15 @@ class Demo:
         self.runs[strategy] = Run(read_log(log), parameters)
 
     def train_in_pytorch(self) -> None:
+        with Progress(f"train {self.steps} steps in plain PyTorch, each rank's batch in turn"):
+            self.expected = self.reference(NODES * LOCAL, self.steps)
+
+    def reference(self, world: int, steps: int) -> list[float]:
+        """Losses of plain PyTorch on the batches that `world` ranks read."""
         model = self.model()
         shape = (self.batch, model.wpe.num_embeddings)
         sources = {name: fcdp.open_input(source, shape) for name, source in self.inputs.items()}
-        with Progress(f"train {self.steps} steps in plain PyTorch, each rank's batch in turn"):
-            self.expected = fcdp.reference(model, fcdp.batches(sources, NODES * LOCAL), OPTIMIZER, self.steps)
+        return fcdp.reference(model, fcdp.batches(sources, world), OPTIMIZER, steps)
 
     def live_ranges(self) -> dict[str, int]:
         """How often a micro-batch needs each unit's parameters: blocks and the last norm twice, the ends once."""
@@ -108,8 +109,11 @@ class Demo:
 
     # --- what is printed ---
 
-    def report(self) -> int:
-        checks = [*self.loss_checks(), *self.equality_checks(), *self.byte_checks(), *self.time_checks()]
+    def report(self) -> None:
+        self.checks += [*self.loss_checks(), *self.equality_checks(), *self.byte_checks(), *self.time_checks()]
+
+    def conclude(self) -> int:
+        checks = self.checks
         print()
         width = max(len(check.what) for check in checks)
         for check in checks:
@@ -202,28 +206,6 @@ def traffic_rows(strategy: str, counted: Traffic, predicted: Traffic, whole: int
     return [
         (strategy, name, f"{of(counted):,}", f"{of(predicted):,}", f"{of(counted) / whole:.3f}") for name, of in names
     ]
-
-
-def print_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    lines = [header, *(tuple(str(cell) for cell in row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    for line in lines:
-        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths)))
-
-
-class Progress:
-    """Says what is done, and how long it took."""
-
-    def __init__(self, what: str):
-        self.what = what
-
-    def __enter__(self) -> "Progress":
-        print(f"{self.what} ...", end="", flush=True)
-        self.begin = time.perf_counter()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        print(f" {time.perf_counter() - self.begin:.2f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,11 @@ FailureOr<ConstantTable> ConstantTable::read(ModuleOp module,
       return buffer.emitOpError("cannot read its value: ")
              << llvm::toString(value.takeError());
     int64_t expected = byteSize(cast<RankedTensorType>(buffer.getType()));
+    if (value->empty() && expected != 0) {
+      buffer.emitWarning("the archive has no weights: '")
+          << buffer.getName() << "' has no value, and the step cannot be run";
+      continue;
+    }
     if (static_cast<int64_t>(value->size()) != expected)
       return buffer.emitOpError("expected a value of ")
              << expected << " bytes, got " << value->size();

@@ -198,9 +198,15 @@ void Checker::checkParameters() const {
 void Checker::checkBuffers() const {
   for (size_t i = 0; i < m.buffers.size(); ++i) {
     const BufferSpec &buffer = m.buffers[i];
+    std::string where = "buffers[" + std::to_string(i) + "].constant_offset";
+    require(buffer.persistent || buffer.constantOffset ||
+                numElements(buffer.shape) == 0,
+            where,
+            "'" + buffer.name +
+                "' has no value: the step was exported from a model without "
+                "weights (FakeTensorMode); export it from one with weights");
     if (!buffer.constantOffset)
       continue;
-    std::string where = "buffers[" + std::to_string(i) + "].constant_offset";
     uint64_t end = *buffer.constantOffset +
                    numElements(buffer.shape) * byteSize(buffer.dtype);
     require(end <= constantsBytes, where,

@@ -39,7 +39,8 @@ public:
   ~Pt2Tensors();
 
   /// The contiguous little-endian bytes of the tensor of that PyTorch name (a
-  /// tied parameter: any of its names). `i1` takes a byte.
+  /// tied parameter: any of its names). `i1` takes a byte. None if the archive
+  /// was exported without weights.
   llvm::Expected<std::vector<char>> readTensor(llvm::StringRef name) const;
 
 private:

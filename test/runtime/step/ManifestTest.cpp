@@ -187,6 +187,13 @@ const Refusal kRefusals[] = {
                 "mutable": false, "constant_offset": 0}])");
      },
      "ends at byte 12 of 8 bytes of constants"},
+    {"ConstantWithoutValue",
+     [](Json &m) {
+       m["buffers"] = Json::parse(
+           R"([{"name": "c", "shape": [3], "dtype": "f32", "persistent": false,
+                "mutable": false, "constant_offset": null}])");
+     },
+     "'c' has no value: the step was exported from a model without weights"},
     {"InputTwice", [](Json &m) { m["inputs"][1]["name"] = "x"; },
      "the name 'x' is there twice"},
     {"IndexLimitOfFloats", [](Json &m) { m["inputs"][0]["index_limit"] = 3; },

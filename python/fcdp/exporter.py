@@ -122,6 +122,7 @@ def _hint(message: str) -> str:
         "share storage but are not differentiable views": (
             "the step changes a buffer that has several names: give each module its own"
         ),
+        "fake mode": "only the model is built under FakeTensorMode; make the inputs and call fcdp.export outside of it",
         "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
     }
     return next((f"\nhint: {hint}" for part, hint in hints.items() if part in message), "")

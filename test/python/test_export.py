@@ -155,6 +155,12 @@ def test_fake_model_has_a_graph_and_no_weights(tmp_path):
     assert targets[0] == targets[1]
 
 
+def test_export_under_fake_mode_says_what_to_do(tmp_path):
+    with FakeTensorMode(), pytest.raises(fcdp.ExportError, match="call fcdp.export outside of it"):
+        fcdp.export(Tiny(), tuple(torch.zeros_like(t) for t in tiny_inputs()), tmp_path / "step.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("forward", "message"),
     [

@@ -324,6 +324,28 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
   let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
 }
 
+def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
+    [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
+  let summary = "bound the norm of all gradients";
+  let description = [{
+    The norm is that of the accumulated gradients of all trained parameters, on
+    all ranks, times `scale`. Where it exceeds `max_norm` the accumulators are
+    multiplied by `max_norm` / (norm + 1e-6), as torch.nn.utils.clip_grad_norm_
+    does. Sums of squares are added in the order of the shards.
+
+    Example:
+    ```mlir
+    fcdp.clip_gradients to 1.0e+00 scale 2.5e-01
+    ```
+
+    Constraints:
+    - (C1) `max_norm` and `scale` are finite and positive.
+  }];
+  let arguments = (ins F64Attr:$max_norm, F64Attr:$scale);
+  let assemblyFormat = "`to` $max_norm `scale` $scale attr-dict";
+  let hasVerifier = 1;
+}
+
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
   let summary = "keep this rank's slice of a gathered bucket in host memory";

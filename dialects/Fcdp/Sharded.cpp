@@ -259,6 +259,16 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return failure(failed(verifyTarget(*this, symbols)));
 }
 
+LogicalResult ClipGradientsOp::verify() {
+  for (auto [name, value] :
+       {std::pair("max_norm", getMaxNorm()), std::pair("scale", getScale())})
+    if (!value.isFinite() || value.isNegative() || value.isZero()) // C1
+      return emitOpError("expected '")
+             << name << "' to be finite and positive, got "
+             << value.convertToDouble();
+  return success();
+}
+
 /// C1 of the cache operations.
 static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
                                  Type type, SymbolTableCollection &symbols) {

@@ -129,10 +129,9 @@ void StepEmitter::emitBytes(StringRef name, StringRef bytes,
 static void eraseAll(ModuleOp module, ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops))
     op->erase();
-  for (StringRef name :
-       {StringRef(kPhaseAttr), StringRef(kArchiveAttr),
-        StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
-        StringRef(kPrefetchAttr)})
+  for (StringRef name : {StringRef(kPhaseAttr), StringRef(kArchiveAttr),
+                         StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
+                         StringRef(kPrefetchAttr)})
     module->removeAttr(name);
 }
 

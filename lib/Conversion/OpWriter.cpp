@@ -28,8 +28,8 @@ LogicalResult OpWriter::write(const RuntimeCall &call) {
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(call.op)
           .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-                AccumulateOp, ShardUpdateOp, AllGatherOp, ReduceScatterOp,
-                CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
+                AccumulateOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
+                ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
               [&](auto op) { return writeBody(op); })
           .DefaultUnreachable("the call was collected");
   json.objectEnd();
@@ -227,6 +227,16 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   writeBuffer(json, "out", *sum.getBuffer());
   json.attribute("elements", sum.getTensorType().getNumElements());
   json.attribute("mode", stringifyAccumulate(op.getMode()));
+  return success();
+}
+
+LogicalResult OpWriter::writeBody(ClipGradientsOp op) {
+  json.attributeBegin("max_norm");
+  writeNumber(json, op.getMaxNorm().convertToDouble());
+  json.attributeEnd();
+  json.attributeBegin("grad_scale");
+  writeNumber(json, op.getScale().convertToDouble());
+  json.attributeEnd();
   return success();
 }
 

@@ -69,6 +69,9 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<std::string> optimizer{
       *this, "optimizer", llvm::cl::init("adamw"),
       llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
+  Option<double> clipNorm{
+      *this, "clip-norm", llvm::cl::init(0),
+      llvm::cl::desc("greatest norm of the gradients; 0: no bound")};
   Option<std::string> dumpDir{
       *this, "dump-dir", llvm::cl::init(""),
       llvm::cl::desc("write the module after each phase into this folder")};
@@ -122,7 +125,8 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   case Phase::imported:
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
-                                options.microBatches, options.optimizer}));
+                                options.microBatches, options.optimizer,
+                                options.clipNorm}));
     [[fallthrough]];
   case Phase::sharded:
     buildLayout(pm, options);
@@ -148,6 +152,7 @@ void fcdp::registerFcdpPipeline() {
         options.accumulate = cl.accumulate;
         options.prefetch = cl.prefetch;
         options.optimizer = cl.optimizer;
+        options.clipNorm = cl.clipNorm;
         options.dumpDir = cl.dumpDir;
         buildFcdpPipeline(pm, options);
       });

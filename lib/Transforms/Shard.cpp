@@ -7,6 +7,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
+#include <cmath>
+
 namespace fcdp {
 #define GEN_PASS_DEF_SHARDPASS
 #include "fcdp/Transforms/Passes.h.inc"
@@ -52,6 +54,9 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
                             "micro-batch, got ")
            << nodes.getValue() << ", " << ranksPerNode.getValue() << " and "
            << microBatches.getValue();
+  if (!std::isfinite(clipNorm) || clipNorm < 0)
+    return module.emitError("clip-norm: expected 0 or more, got ")
+           << clipNorm.getValue();
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step || !step.getBody().hasOneBlock() ||
       step.getFunctionType() != FunctionType::get(&getContext(), {}, {}))
@@ -163,6 +168,9 @@ void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
   func::FuncOp update = withReturn(Role::update);
   OpBuilder body = OpBuilder::atBlockBegin(&update.front());
   double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
+  if (clipNorm > 0)
+    ClipGradientsOp::create(body, step.getLoc(), llvm::APFloat(clipNorm),
+                            llvm::APFloat(scale));
   for (auto parameter : getOperation().getOps<ParameterOp>())
     if (parameter.getTrainable())
       ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),

@@ -191,6 +191,22 @@ static LogicalResult verifyUpdates(func::FuncOp function,
   return success();
 }
 
+/// Checks that gradients are clipped in @update only, once, and in time.
+static LogicalResult verifyClipping(func::FuncOp function) {
+  bool isUsed = false, isClipped = false;
+  for (Operation &op : function.front()) {
+    isUsed |= isa<ShardUpdateOp>(op);
+    if (!isa<ClipGradientsOp>(op))
+      continue;
+    if (function.getSymName() != stringifyRole(Role::update))
+      return op.emitOpError("may stand in @update only");
+    if (isUsed || isClipped)
+      return op.emitOpError("expected once, before the first update");
+    isClipped = true;
+  }
+  return success();
+}
+
 /// Once there are buckets they are trained, before that the parameters.
 static SmallVector<StringAttr> findTrained(ModuleOp module) {
   SmallVector<StringAttr> names;
@@ -224,6 +240,8 @@ static LogicalResult verifySteps(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (isMicrobatch(function) &&
         failed(verifySums(function, trained, partialSums)))
+      return failure();
+    if (failed(verifyClipping(function)))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
         failed(verifyUpdates(function, trained)))

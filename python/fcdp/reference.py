@@ -22,12 +22,14 @@ def reference(
     world: int = 1,
     seed: int | None = None,
     loss_fn: LossFn | None = None,
+    clip_norm: float | None = None,
 ) -> list[float]:
     """Trains `model` in place for `steps` optimizer steps; returns the mean loss of each, summed in float64.
 
     batches[s], or batches(s), holds the inputs of step s (each a tuple or dict as for fcdp.export) in the order in which
     their gradients are added: micro-batch by micro-batch, and within one by rank (index k * world + r). Gradients are added
-    in float32 (float64 for float64 parameters), divided by their number, and rounded once to the parameter's type.
+    in float32 (float64 for float64 parameters), divided by their number, and rounded once to the parameter's type; with
+    clip_norm they are then clipped by torch.nn.utils.clip_grad_norm_.
 
     Every one of the `world` ranks keeps its own buffers and, with `seed`, its own random generator, which starts at
     seed + rank. Afterwards the model has the trained parameters and rank 0's buffers.
@@ -49,6 +51,8 @@ def reference(
             sums = [_add(total, gradient) for total, gradient in zip(sums, gradients)]
         for parameter, total in zip(parameters, sums):
             parameter.grad = None if total is None else (total / len(inputs)).to(parameter.dtype)
+        if clip_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, clip_norm)
         stepper.step()
         losses.append(loss_sum / len(inputs))
     stepper.zero_grad()

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace fcdp {
@@ -67,6 +68,11 @@ public:
                     size_t bytes) = 0;
   virtual void allGather(const Collective &collective) = 0;
   virtual void reduceScatter(const Collective &collective) = 0;
+
+  /// Gives all[r] the number of world rank r; `all` has one for each. Blocks,
+  /// and counts as control traffic. Throws std::runtime_error if a rank is gone.
+  virtual void gatherNumbers(double own, std::span<double> all,
+                             const char *what) = 0;
 
   /// Events are numbered 0..numEvents-1 and may be recorded again.
   virtual void record(uint32_t event, StreamId stream) = 0;

@@ -6,6 +6,8 @@
 #include "cpu/Arena.h"
 
 #include <cstring>
+#include <stdexcept>
+#include <vector>
 
 namespace fcdp {
 namespace {
@@ -42,6 +44,8 @@ public:
     issue(Command::Kind::ReduceScatter, collective);
   }
 
+  void gatherNumbers(double own, std::span<double> all,
+                     const char *what) override;
   void record(uint32_t event, StreamId stream) override {
     streams.record(event, stream);
   }
@@ -76,6 +80,9 @@ private:
   Transport &node;
   Transport &local;
   Transport *const control;
+  /// Kept, so that a step allocates nothing.
+  std::vector<Send> numberSends;
+  std::vector<Recv> numberRecvs;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
   // Last, so that its threads end before what they work on.
@@ -91,6 +98,27 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
     fcdp::allGather(transport, collective, scratch[size_t(stream)]);
   else
     fcdp::reduceScatter(transport, collective, scratch[size_t(stream)]);
+}
+
+void CpuBackend::gatherNumbers(double own, std::span<double> all,
+                               const char *what) {
+  uint32_t rank = control ? control->rank() : 0;
+  uint32_t ranks = control ? control->size() : 1;
+  if (all.size() != ranks)
+    throw std::runtime_error("expected room for a number of each rank");
+  all[rank] = own;
+  numberSends.clear();
+  numberRecvs.clear();
+  for (uint32_t peer = 0; peer < ranks; ++peer) {
+    if (peer == rank)
+      continue;
+    numberSends.push_back(
+        {peer, reinterpret_cast<const std::byte *>(&own), sizeof(own)});
+    numberRecvs.push_back(
+        {peer, reinterpret_cast<std::byte *>(&all[peer]), sizeof(own)});
+  }
+  if (ranks > 1)
+    control->exchange(numberSends, numberRecvs, what);
 }
 
 void CpuBackend::interrupt() noexcept {

@@ -19,7 +19,7 @@ struct CpuBackendOptions {
   /// One transport per axis; they must outlive the backend.
   Transport *node = nullptr;
   Transport *local = nullptr;
-  /// Only read for ByteCounters::controlSent; may be null.
+  /// All ranks; null for a job of one.
   Transport *control = nullptr;
   /// Commands a stream holds before the issuer is held back.
   uint32_t queueCapacity = 1024;

@@ -163,6 +163,9 @@ struct Accumulate {
   int64_t elements;
   bool add;
 };
+struct ClipGradients {
+  double maxNorm, gradScale;
+};
 struct ShardUpdate {
   size_t bucket;
   double gradScale;
@@ -201,6 +204,7 @@ enum class OpKind : uint8_t {
   Cast,
   Pack,
   Accumulate,
+  ClipGradients,
   ShardUpdate,
   AllGather,
   ReduceScatter,
@@ -217,8 +221,8 @@ struct Op {
   /// `file:line` and the module path; may be empty.
   std::string loc, module;
   std::variant<ops::AtenCall, ops::WriteBuffer, ops::Loss, ops::Cast, ops::Pack,
-               ops::Accumulate, ops::ShardUpdate, ops::AllGather,
-               ops::ReduceScatter, ops::CacheCopy, ops::Event>
+               ops::Accumulate, ops::ClipGradients, ops::ShardUpdate,
+               ops::AllGather, ops::ReduceScatter, ops::CacheCopy, ops::Event>
       body;
   /// For messages: "aten::mm (module 'blocks.0.fc', model.py:12)".
   std::string what;

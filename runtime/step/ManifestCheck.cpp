@@ -48,6 +48,7 @@ private:
   void check(const ops::Cast &op, const std::string &where) const;
   void check(const ops::Pack &op, const std::string &where) const;
   void check(const ops::Accumulate &op, const std::string &where) const;
+  void check(const ops::ClipGradients &op, const std::string &where) const;
   void check(const ops::ShardUpdate &op, const std::string &where) const;
   void check(const ops::AllGather &op, const std::string &where) const;
   void check(const ops::ReduceScatter &op, const std::string &where) const;
@@ -257,6 +258,11 @@ void Checker::check(const ops::Pack &op, const std::string &where) const {
 void Checker::check(const ops::Accumulate &op, const std::string &where) const {
   checkFlat(op.in, op.elements, DType::F32, where + ".in");
   checkFlat(op.out, op.elements, DType::F32, where + ".out");
+}
+
+void Checker::check(const ops::ClipGradients &op,
+                    const std::string &where) const {
+  require(op.maxNorm > 0, where + ".max_norm", "expected a positive number");
 }
 
 void Checker::check(const ops::ShardUpdate &op,

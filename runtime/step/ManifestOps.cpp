@@ -45,6 +45,9 @@ public:
   }
   ops::Pack pack() const;
   ops::Accumulate accumulate() const;
+  ops::ClipGradients clipGradients() const {
+    return {node.at("max_norm").number(), node.at("grad_scale").number()};
+  }
   ops::ShardUpdate shardUpdate() const {
     return {bucket(), node.at("grad_scale").number()};
   }
@@ -237,6 +240,9 @@ void readBody(Op &op, const OpReader &reader) {
   case OpKind::Accumulate:
     op.body = reader.accumulate();
     return;
+  case OpKind::ClipGradients:
+    op.body = reader.clipGradients();
+    return;
   case OpKind::ShardUpdate:
     op.body = reader.shardUpdate();
     return;
@@ -294,11 +300,11 @@ std::string describe(const Op &op, const Manifest &manifest) {
 
 const char *name(OpKind kind) {
   constexpr const char *names[] = {
-      "aten_call",    "write_buffer", "loss",
-      "cast",         "pack",         "accumulate",
-      "shard_update", "all_gather",   "reduce_scatter",
-      "cache_store",  "cache_load",   "record",
-      "wait"};
+      "aten_call",      "write_buffer", "loss",
+      "cast",           "pack",         "accumulate",
+      "clip_gradients", "shard_update", "all_gather",
+      "reduce_scatter", "cache_store",  "cache_load",
+      "record",         "wait"};
   return names[static_cast<size_t>(kind)];
 }
 

@@ -31,6 +31,7 @@ std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Pack &op,
                                             StepState &state);
 std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Accumulate &op,
                                             StepState &state);
+std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state);
 std::unique_ptr<PreparedOp> prepareUpdate(const ops::ShardUpdate &op,
                                           StepState &state);
 /// Collectives, copies and events: what the backend queues.

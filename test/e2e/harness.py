@@ -44,6 +44,7 @@ class Config:
     micro_batches: int = 1
     optimizer: str = ADAMW
     accumulate: str = ""
+    clip_norm: float | None = None
 
     @property
     def world(self) -> int:
@@ -53,7 +54,8 @@ class Config:
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
         strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
-        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}"
+        clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
+        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}{clip}"
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
+        *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         "-o",
         out,
     ]
@@ -250,7 +253,9 @@ class Workshop:
         def make() -> Reference:
             model = build(config.model)
             data = fcdp.batches_from_npy(self.model(config.model).inputs, config.world, config.micro_batches)
-            losses = fcdp.reference(model, data, config.optimizer, steps, world=config.world, seed=0)
+            losses = fcdp.reference(
+                model, data, config.optimizer, steps, world=config.world, seed=0, clip_norm=config.clip_norm
+            )
             return Reference(losses, {name: value.detach() for name, value in model.named_parameters()})
 
         return self._once(("reference", config, steps), make)

@@ -46,6 +46,7 @@ private:
   LogicalResult checkPastDecisions();
   LogicalResult checkOptimizer();
   LogicalResult checkAccumulation();
+  LogicalResult checkClipNorm();
   LogicalResult runPasses(Phase phase);
   LogicalResult convert();
   LogicalResult emit();
@@ -90,6 +91,17 @@ LogicalResult Driver::checkOptimizer() {
   return success();
 }
 
+LogicalResult Driver::checkClipNorm() {
+  double made = 0;
+  module->walk([&](ClipGradientsOp clip) {
+    made = clip.getMaxNorm().convertToDouble();
+  });
+  if (made == options.pipeline.clipNorm)
+    return success();
+  return fail("--clip-norm: the step in '" + options.input +
+              "' was made for another one");
+}
+
 LogicalResult Driver::checkAccumulation() {
   llvm::Expected<Accumulation> wanted =
       parseAccumulation(options.pipeline.accumulate);
@@ -132,6 +144,8 @@ LogicalResult Driver::checkPastDecisions() {
     check("strategy", options.given.strategy, StringRef(wanted.strategy),
           made.getValue());
   if (options.given.optimizer && failed(checkOptimizer()))
+    return failure();
+  if (options.given.clipNorm && failed(checkClipNorm()))
     return failure();
   if (options.given.accumulate && (*module)->hasAttr(kStrategyAttr) &&
       failed(checkAccumulation()))

@@ -7,6 +7,8 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 
+#include <cmath>
+
 using namespace fcdp;
 namespace cl = llvm::cl;
 
@@ -67,6 +69,11 @@ struct CommandLine {
                "(default adamw)"),
       cl::value_desc("NAME[,KEY=VALUE]..."), cl::init("adamw"),
       cl::cat(category)};
+  cl::opt<std::string> clipNorm{
+      "clip-norm",
+      cl::desc("greatest norm of a step's gradients, as "
+               "torch.nn.utils.clip_grad_norm_ has it (default: no bound)"),
+      cl::value_desc("X"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> archive{
       "archive",
       cl::desc("archive with the values of constants, if IN is MLIR and the "
@@ -91,6 +98,19 @@ static llvm::Error read(const cl::opt<std::string> &option, int64_t &value,
     return llvm::createStringError("--" + option.ArgStr + ": expected " +
                                    (least ? "a positive number" : "0 or more") +
                                    ", got '" + option.getValue() + "'");
+  return llvm::Error::success();
+}
+
+/// Reads a positive number with a fraction; leaves `value` alone if the option
+/// is not given.
+static llvm::Error read(const cl::opt<std::string> &option, double &value) {
+  if (option.getValue().empty())
+    return llvm::Error::success();
+  if (llvm::StringRef(option).getAsDouble(value) || !std::isfinite(value) ||
+      value <= 0)
+    return llvm::createStringError("--" + option.ArgStr +
+                                   ": expected a positive number, got '" +
+                                   option.getValue() + "'");
   return llvm::Error::success();
 }
 
@@ -145,6 +165,8 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
         std::pair(&line.microBatches, &pipeline.microBatches)})
     if (llvm::Error error = read(*option, *value))
       return std::move(error);
+  if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
+    return std::move(error);
   if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
     return std::move(error);
   pipeline.strategy = line.strategy;
@@ -159,6 +181,6 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
                    isGiven(line.accumulate),   isGiven(line.prefetch),
-                   isGiven(line.optimizer)};
+                   isGiven(line.clipNorm),     isGiven(line.optimizer)};
   return options;
 }

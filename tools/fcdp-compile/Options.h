@@ -19,7 +19,7 @@ struct CompileOptions {
   struct Given {
     bool nodes = false, ranksPerNode = false, microBatches = false,
          strategy = false, accumulate = false, prefetch = false,
-         optimizer = false;
+         clipNorm = false, optimizer = false;
   } given;
 };
 

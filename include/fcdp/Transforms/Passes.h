@@ -28,6 +28,8 @@ struct PipelineOptions {
   int64_t prefetch = 1;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
+  /// Greatest norm of a step's gradients; 0: no bound.
+  double clipNorm = 0;
   /// Where the module is written after each phase; nowhere if empty.
   std::string dumpDir;
 };

@@ -38,7 +38,9 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "micro-batches per optimizer step: gradients accumulate over them">,
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
-           "optimizer with PyTorch's names and defaults, e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9">
+           "optimizer with PyTorch's names and defaults, e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9">,
+    Option<"clipNorm", "clip-norm", "double", "0",
+           "greatest norm of the gradients of a step; 0: no bound">
   ];
 }
 
@@ -208,7 +210,8 @@ def VerifyShardedPass : VerifyPass<"sharded"> {
   let description = [{
     There is a mesh and a family of functions; every bucket has a shard, and a
     trained one an accumulator; every trainable parameter is reduced once per
-    micro-batch and updated once; the first micro-batch starts the sums.
+    micro-batch and updated once; the first micro-batch starts the sums. Gradients
+    are clipped once at most, in @update, before they are used.
   }];
 }
 def VerifyScheduledPass : VerifyPass<"scheduled"> {

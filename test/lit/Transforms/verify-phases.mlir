@@ -22,6 +22,20 @@
 // ADD: error: 'fcdp.accumulate' op expected 'add' in @next_microbatch
 // RUN: sed '/fcdp.accumulate/s/overwrite/add/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OVERWRITE
 // OVERWRITE: error: 'fcdp.accumulate' op expected 'overwrite' in @first_microbatch
+// RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 clip-norm=0.5" --fcdp-verify-sharded -o %t/clipped.mlir
+// RUN: FileCheck %s --check-prefix=CLIPPED --input-file=%t/clipped.mlir
+// CLIPPED-LABEL: func.func @update
+// CLIPPED-NEXT: fcdp.clip_gradients to 5.000000e-01 scale 5.000000e-01
+// CLIPPED-NEXT: fcdp.shard_update
+// RUN: sed '/fcdp.clip_gradients/s/.*/&\n&/' %t/clipped.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPTWICE
+// CLIPTWICE: error: 'fcdp.clip_gradients' op expected once, before the first update
+// RUN: sed '/fcdp.loss/s/.*/&\n fcdp.clip_gradients to 1.0 scale 1.0/' %t/clipped.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPEARLY
+// CLIPEARLY: error: 'fcdp.clip_gradients' op may stand in @update only
+// RUN: not fcdp-opt %t/good.mlir --fcdp-shard="clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=CLIPNORM
+// CLIPNORM: error: clip-norm: expected 0 or more, got -1
+// Dont: without a bound nothing is clipped.
+// RUN: FileCheck %s --check-prefix=DONTCLIP --input-file=%t/sharded.mlir
+// DONTCLIP-NOT: fcdp.clip_gradients
 // RUN: sed '/fcdp.loss/s/.*/&\n fcdp.read_parameter @w : tensor<4xf32>/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
 

@@ -4,6 +4,7 @@
 // shared object by the system's C compiler.
 #pragma once
 
+#include "fcdp/runtime.h"
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ struct FakeStep {
   std::string build(const TemporaryFolder &folder) const;
 
   Json manifest;
-  uint32_t abi = 1;
+  uint32_t abi = FCDP_ABI_VERSION;
   std::vector<unsigned char> constants;
   struct Call {
     std::string kind;

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace fcdp;
 using namespace fcdp::test;
@@ -213,6 +214,29 @@ TEST_F(StepTest, Sgd) {
   EXPECT_EQ(backend->at<float>(0)[0], 0);
 }
 
+TEST_F(StepTest, ClipGradients) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 0.5}});
+  load();
+  float *grad = backend->at<float>(64);
+  // A norm of 10 * 0.5 is 5 times too much.
+  grad[0] = 6, grad[3] = 8;
+  run();
+  EXPECT_FLOAT_EQ(grad[0], 6 / 5.f);
+  EXPECT_FLOAT_EQ(grad[3], 8 / 5.f);
+  // One that is small enough stays, bit for bit.
+  grad[0] = 0.3f, grad[3] = 0.4f;
+  run();
+  EXPECT_EQ(grad[0], 0.3f);
+  EXPECT_EQ(grad[3], 0.4f);
+  grad[1] = std::numeric_limits<float>::quiet_NaN();
+  run();
+  EXPECT_TRUE(std::isnan(grad[0]));
+}
+
 TEST_F(StepTest, SgdMomentumStartsFromTheFirstGradient) {
   addLoss();
   addBucket("f32", 4, {"shard", "grad", "momentum_buffer"});
@@ -352,7 +376,7 @@ TEST_F(StepTest, UnknownOperatorIsNamedAtLoad) {
 
 TEST_F(StepTest, OtherAbi) {
   fake.abi = 7;
-  expectLoadError("step.so: expected ABI version 1, got 7");
+  expectLoadError("step.so: expected ABI version 2, got 7");
 }
 
 TEST_F(StepTest, NoSharedObject) {

@@ -103,6 +103,7 @@ func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>
 }
 
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+  fcdp.clip_gradients to 0.5 scale 0.125
   fcdp.shard_update @fc scale 1.250000e-01 with #fcdp.sgd<lr = 1.000000e-01, momentum = 9.000000e-01, dampening = 0.000000e+00, weight_decay = 0.000000e+00, nesterov = true>
   return
 }

@@ -1200,3 +1200,19 @@ func.func @accumulate_c2_state(%g: tensor<16xf32>) {
   fcdp.accumulate %g into @sum add : tensor<16xf32>
   return
 }
+
+// -----
+
+func.func @clip_gradients_c1_max_norm() {
+  // expected-error@+1 {{expected 'max_norm' to be finite and positive, got 0}}
+  fcdp.clip_gradients to 0.0 scale 0.25
+  return
+}
+
+// -----
+
+func.func @clip_gradients_c1_scale() {
+  // expected-error@+1 {{expected 'scale' to be finite and positive, got -1}}
+  fcdp.clip_gradients to 1.0 scale -1.0
+  return
+}

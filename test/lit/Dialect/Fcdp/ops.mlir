@@ -63,6 +63,13 @@ fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 
+// CHECK-LABEL: func.func @clip
+func.func @clip() {
+  // CHECK-NEXT: fcdp.clip_gradients to 1.000000e+00 scale 2.500000e-01
+  fcdp.clip_gradients to 1.0 scale 0.25
+  return
+}
+
 // CHECK-LABEL: func.func @resident
 func.func @resident(%s: tensor<16xbf16>) {
   // CHECK: fcdp.all_gather %{{.*}} of @bucket.fc over @world[node] range 0 into @fc.resident : tensor<16xbf16> to tensor<32xbf16>

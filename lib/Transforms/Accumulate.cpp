@@ -151,11 +151,7 @@ void AccumulatePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  WalkResult result = module.walk([](Operation *op) {
-    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
-  });
-  if (result.wasInterrupted())
+  if (failed(verifyOneLevel(module)))
     return signalPassFailure();
   SymbolTable symbols(module);
   table = &symbols;

@@ -266,11 +266,7 @@ void SchedulePass::runOnOperation() {
     module.emitError("unknown order '") << order << "'; expected 'program'";
     return signalPassFailure();
   }
-  WalkResult result = module.walk([](Operation *op) {
-    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
-  });
-  if (result.wasInterrupted())
+  if (failed(verifyOneLevel(module)))
     return signalPassFailure();
   for (auto function : module.getOps<func::FuncOp>())
     ProgramOrder(function).run();

@@ -306,6 +306,14 @@ LogicalResult fcdp::verifyOneLevel(Operation *op) {
   return success();
 }
 
+LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
+  WalkResult result = module.walk([](Operation *op) {
+    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
+                                      : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 static LogicalResult verifyStreams(Operation *op) {
   if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
     return success();

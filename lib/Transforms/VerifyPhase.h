@@ -16,6 +16,8 @@ bool isBuffered(mlir::Operation *op);
 
 /// Fails if `op` is a collective but not over one axis of flat tensors.
 mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
+/// The same for all of `module`.
+mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 
 /// A state named after its bucket and role; in host memory if it is a cache.
 /// Not inserted into the module.

@@ -1,6 +1,6 @@
 # Parses the headers that most files of a part read once a part, not once a
 # file: three quarters of the time to compile a file goes there.
-option(FCDP_PRECOMPILE_HEADERS "Precompile headers of MLIR, libtorch and GoogleTest" ON)
+option(FCDP_PRECOMPILE_HEADERS "Precompile headers of MLIR and libtorch" ON)
 
 # fcdp_precompile(TARGET USERS target ... HEADERS <header> ...)
 #   USERS  further targets, compiled with the same flags and definitions

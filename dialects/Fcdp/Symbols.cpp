@@ -182,8 +182,8 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected to be in ")
            << (isCache ? "host" : "device") << " memory";
   RankedTensorType expected = getStateType(bucket, getRole(), mesh);
-  auto whole = RankedTensorType::get({static_cast<int64_t>(bucket.getElements())},
-                                     bucket.getWire());
+  auto whole = RankedTensorType::get(
+      {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());
   bool isWhole = getRole() == StateRole::resident && getType() == whole;
   if (isWhole)
     expected = whole;

@@ -70,7 +70,8 @@ public:
   virtual void reduceScatter(const Collective &collective) = 0;
 
   /// Gives all[r] the number of world rank r; `all` has one for each. Blocks,
-  /// and counts as control traffic. Throws std::runtime_error if a rank is gone.
+  /// and counts as control traffic. Throws std::runtime_error if a rank is
+  /// gone.
   virtual void gatherNumbers(double own, std::span<double> all,
                              const char *what) = 0;
 

@@ -13,8 +13,8 @@
 
 namespace fcdp {
 
-/// Gives the contiguous bytes of the tensor of that PyTorch name, or none if the
-/// archive was exported without weights.
+/// Gives the contiguous bytes of the tensor of that PyTorch name, or none if
+/// the archive was exported without weights.
 using TensorReader =
     llvm::function_ref<llvm::Expected<std::vector<char>>(llvm::StringRef)>;
 

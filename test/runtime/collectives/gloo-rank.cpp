@@ -182,10 +182,13 @@ void runRank(Rank &rank) {
     return;
   }
   if (rank.scenario == "kill-compute") {
-    // Nobody communicates: only the monitor can notice.
-    if (rank.isVictim())
-      raise(SIGKILL);
-    pause();
+    // Nobody communicates, nor joins any more: only the monitor can notice.
+    rank.job->set("joined-" + std::to_string(rank.job->rank()), "yes");
+    if (!rank.isVictim())
+      pause();
+    for (uint32_t other = 0; other < rank.job->mesh().size(); ++other)
+      rank.job->get("joined-" + std::to_string(other), 20);
+    raise(SIGKILL);
   }
   rank.loopUntilFailure();
 }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace fcdp {
+
+/// What operations of different streams compete for.
+enum class Resource { compute, inter, intra, h2d, d2h };
+inline constexpr unsigned kNumResources = 5;
+
+/// What an operation takes on one rank while all ranks run it.
+struct Cost {
+  Resource resource = Resource::compute;
+  /// Seconds in which it holds its stream but no resource.
+  double latency = 0;
+  /// Seconds of the resource at its full rate. Operations that use it at once
+  /// share it.
+  double seconds = 0;
+};
+
+} // namespace fcdp

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Simulation/Simulator.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+using namespace fcdp;
+
+llvm::StringRef fcdp::stringifyActivity(Activity activity) {
+  static constexpr llvm::StringLiteral names[kNumActivities] = {
+      "compute",      "optimizer",    "inter gather", "inter reduce",
+      "intra gather", "intra reduce", "host store",   "host load"};
+  return names[static_cast<unsigned>(activity)];
+}
+
+namespace {
+constexpr uint32_t kNoRecord = std::numeric_limits<uint32_t>::max();
+
+/// An instruction of a run.
+struct Issued {
+  const Instruction *instruction;
+  /// Its index in the run.
+  uint32_t function;
+  /// Of a record, which of the run's records it is; of a wait, the one that it
+  /// waits for.
+  uint32_t record = kNoRecord;
+};
+
+struct Stream {
+  std::vector<Issued> queue;
+  size_t next = 0;
+  /// Whether queue[next] is work that has begun.
+  bool isWorking = false;
+  double begin = 0;
+  /// What is left of it, in seconds.
+  double latency = 0, seconds = 0;
+
+  bool isDone() const { return next == queue.size(); }
+  const Issued &front() const { return queue[next]; }
+};
+
+class Simulator {
+public:
+  Simulator(llvm::ArrayRef<const InstructionList *> run,
+            std::vector<TimedWork> *trace);
+  SimulatedRun take();
+
+private:
+  void issue(uint32_t function, const InstructionList &list);
+  /// Goes on where nothing holds a stream back; whether anything happened.
+  bool advance(Stream &stream);
+  void finish(Stream &stream);
+  void leave(Stream &stream);
+  void pass(double seconds);
+  double findNextEvent() const;
+  double getShare(const Stream &stream) const;
+  std::optional<Activity> findWhatHolds(const Stream &stream) const;
+  std::array<Stream, kNumSimulatedStreams> streams;
+  std::vector<bool> recorded;
+  /// The stream of each record.
+  std::vector<uint8_t> streamOf;
+  llvm::DenseMap<uint32_t, uint32_t> latestRecord;
+  /// Working streams that are past their latency, by resource.
+  std::array<unsigned, kNumResources> users{};
+  std::vector<TimedWork> *trace;
+  /// Where each function's instructions begin, to number those of the trace.
+  llvm::SmallVector<const Instruction *> firstOf;
+  SimulatedRun result;
+  double now = 0;
+};
+} // namespace
+
+Simulator::Simulator(llvm::ArrayRef<const InstructionList *> run,
+                     std::vector<TimedWork> *trace)
+    : trace(trace) {
+  result.functions.resize(run.size());
+  for (size_t i = 0; i < run.size(); ++i) {
+    firstOf.push_back(run[i]->data());
+    issue(i, *run[i]);
+  }
+}
+
+void Simulator::issue(uint32_t function, const InstructionList &list) {
+  for (const Instruction &instruction : list) {
+    Issued issued{&instruction, function};
+    if (instruction.kind == Instruction::record) {
+      issued.record = recorded.size();
+      latestRecord[instruction.event] = issued.record;
+      recorded.push_back(false);
+      streamOf.push_back(instruction.stream);
+    } else if (instruction.kind == Instruction::wait) {
+      auto it = latestRecord.find(instruction.event);
+      if (it == latestRecord.end())
+        continue;
+      issued.record = it->second;
+    }
+    streams[instruction.stream].queue.push_back(issued);
+  }
+}
+
+bool Simulator::advance(Stream &stream) {
+  bool moved = false;
+  while (!stream.isDone() && !stream.isWorking) {
+    const Issued &front = stream.front();
+    const Instruction &instruction = *front.instruction;
+    if (instruction.kind == Instruction::work) {
+      stream.isWorking = true;
+      stream.begin = now;
+      stream.latency = instruction.cost.latency;
+      stream.seconds = instruction.cost.seconds;
+      if (stream.latency <= 0)
+        ++users[static_cast<unsigned>(instruction.cost.resource)];
+      return true;
+    }
+    if (instruction.kind == Instruction::wait && !recorded[front.record])
+      return moved;
+    if (instruction.kind == Instruction::record)
+      recorded[front.record] = true;
+    leave(stream);
+    moved = true;
+  }
+  return moved;
+}
+
+void Simulator::finish(Stream &stream) {
+  const Issued &front = stream.front();
+  const Instruction &instruction = *front.instruction;
+  --users[static_cast<unsigned>(instruction.cost.resource)];
+  FunctionTimes &times = result.functions[front.function];
+  times.busy[static_cast<unsigned>(instruction.activity)] += now - stream.begin;
+  if (trace)
+    trace->push_back({front.function,
+                      uint32_t(&instruction - firstOf[front.function]),
+                      stream.begin, now});
+  stream.isWorking = false;
+  leave(stream);
+}
+
+void Simulator::leave(Stream &stream) {
+  if (&stream == &streams[kComputeStream])
+    result.functions[stream.front().function].end = now;
+  ++stream.next;
+}
+
+/// By how many the resource of `stream`'s work is shared.
+double Simulator::getShare(const Stream &stream) const {
+  return users[static_cast<unsigned>(
+      stream.front().instruction->cost.resource)];
+}
+
+/// Seconds until a latency or a work ends; infinite if nothing runs.
+double Simulator::findNextEvent() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const Stream &stream : streams)
+    if (stream.isWorking)
+      next = std::min(next, stream.latency > 0
+                                ? stream.latency
+                                : stream.seconds * getShare(stream));
+  return next;
+}
+
+/// Follows what `stream` waits for to the work that runs now.
+std::optional<Activity>
+Simulator::findWhatHolds(const Stream &waiting) const {
+  const Stream *stream = &waiting;
+  for (unsigned i = 0; i <= kNumSimulatedStreams; ++i) {
+    if (stream->isDone())
+      return std::nullopt;
+    const Issued &front = stream->front();
+    if (stream->isWorking)
+      return front.instruction->activity;
+    stream = &streams[streamOf[front.record]];
+  }
+  return std::nullopt;
+}
+
+void Simulator::pass(double seconds) {
+  const Stream &compute = streams[kComputeStream];
+  if (!compute.isDone() && !compute.isWorking)
+    if (std::optional<Activity> cause = findWhatHolds(compute))
+      result.functions[compute.front().function]
+          .exposed[static_cast<unsigned>(*cause)] += seconds;
+  // All shares are those before anything ends.
+  std::array<double, kNumSimulatedStreams> shares{};
+  for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
+    if (streams[i].isWorking)
+      shares[i] = getShare(streams[i]);
+  now += seconds;
+  for (unsigned i = 0; i < kNumSimulatedStreams; ++i) {
+    Stream &stream = streams[i];
+    if (!stream.isWorking)
+      continue;
+    if (stream.latency > 0) {
+      stream.latency = stream.latency <= seconds ? 0 : stream.latency - seconds;
+      if (stream.latency == 0)
+        ++users[static_cast<unsigned>(
+            stream.front().instruction->cost.resource)];
+      continue;
+    }
+    stream.seconds -= seconds / shares[i];
+  }
+}
+
+SimulatedRun Simulator::take() {
+  for (;;) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (Stream &stream : streams)
+        moved |= advance(stream);
+    }
+    double next = findNextEvent();
+    if (next == std::numeric_limits<double>::infinity())
+      break;
+    std::array<bool, kNumSimulatedStreams> ends{};
+    for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
+      ends[i] = streams[i].isWorking && streams[i].latency <= 0 &&
+                streams[i].seconds * getShare(streams[i]) <= next;
+    pass(next);
+    for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
+      if (ends[i]) {
+        finish(streams[i]);
+      }
+  }
+  // Waits are for records in front of them, so no stream is held for ever.
+  result.seconds = now;
+  return std::move(result);
+}
+
+SimulatedRun fcdp::simulate(llvm::ArrayRef<const InstructionList *> run,
+                            std::vector<TimedWork> *trace) {
+  return Simulator(run, trace).take();
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Simulation/StepProgram.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+llvm::SmallVector<Role> StepProgram::getRoles(int64_t steps) const {
+  llvm::SmallVector<Role> roles;
+  for (int64_t step = 0; step < steps; ++step) {
+    if (microBatches == 1) {
+      roles.push_back(Role::only_microbatch);
+    } else {
+      roles.push_back(Role::first_microbatch);
+      roles.append(microBatches - 2, Role::next_microbatch);
+      roles.push_back(Role::last_microbatch);
+    }
+    roles.push_back(Role::update);
+  }
+  return roles;
+}
+
+llvm::SmallVector<const InstructionList *>
+StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
+  llvm::SmallVector<const InstructionList *> run;
+  for (Role role : roles)
+    run.push_back(&functions.at(role).instructions);
+  return run;
+}
+
+/// Collectives over both axes are between nodes.
+static bool isBetweenNodes(ArrayAttr axes) {
+  return llvm::any_of(axes.getAsRange<AxisAttr>(), [](AxisAttr axis) {
+    return axis.getValue() == Axis::node;
+  });
+}
+
+Activity fcdp::getActivity(Operation *op) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return isBetweenNodes(gather.getAxes()) ? Activity::interGather
+                                            : Activity::intraGather;
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    return isBetweenNodes(reduce.getAxes()) ? Activity::interReduce
+                                            : Activity::intraReduce;
+  if (isa<CacheStoreOp>(op))
+    return Activity::hostStore;
+  if (isa<CacheLoadOp>(op))
+    return Activity::hostLoad;
+  if (isa<ShardUpdateOp, ClipGradientsOp>(op))
+    return Activity::optimizer;
+  return Activity::compute;
+}
+
+namespace {
+class ProgramBuilder {
+public:
+  explicit ProgramBuilder(llvm::function_ref<Cost(Operation *)> costOf)
+      : costOf(costOf) {}
+  StepProgram::Function build(func::FuncOp function);
+
+private:
+  void add(StepProgram::Function &function, Operation *op);
+  uint32_t getEvent(Value token) {
+    return events.try_emplace(token, events.size()).first->second;
+  }
+
+  llvm::function_ref<Cost(Operation *)> costOf;
+  llvm::DenseMap<Value, uint32_t> events;
+};
+} // namespace
+
+void ProgramBuilder::add(StepProgram::Function &function, Operation *op) {
+  Instruction instruction;
+  auto setStream = [&](Stream stream) {
+    instruction.stream = static_cast<uint8_t>(stream);
+  };
+  if (auto record = dyn_cast<RecordOp>(op)) {
+    instruction.kind = Instruction::record;
+    instruction.event = getEvent(record.getToken());
+    setStream(record.getStream());
+  } else if (auto wait = dyn_cast<WaitOp>(op)) {
+    instruction.kind = Instruction::wait;
+    instruction.event = getEvent(wait.getToken());
+    setStream(wait.getStream());
+  } else {
+    instruction.activity = getActivity(op);
+    instruction.cost = costOf(op);
+    if (auto stream = op->getAttrOfType<StreamAttr>("stream"))
+      setStream(stream.getValue());
+    // Views, releases and the like are no work.
+    if (instruction.cost.latency == 0 && instruction.cost.seconds == 0)
+      return;
+  }
+  function.instructions.push_back(instruction);
+  function.ops.push_back(op);
+}
+
+StepProgram::Function ProgramBuilder::build(func::FuncOp function) {
+  StepProgram::Function result;
+  for (Operation &op : function.front().without_terminator())
+    add(result, &op);
+  return result;
+}
+
+StepProgram fcdp::makeStepProgram(ModuleOp module,
+                                  llvm::function_ref<Cost(Operation *)> costOf) {
+  StepProgram program;
+  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
+    program.microBatches = count.getInt();
+  ProgramBuilder builder(costOf);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
+      program.functions[role.getValue()] = builder.build(function);
+  return program;
+}
+
+StepTimes fcdp::simulateStep(const StepProgram &program) {
+  // The second of two steps: the first has no step in front of it to overlap
+  // with.
+  llvm::SmallVector<Role> roles = program.getRoles(2);
+  SimulatedRun run = simulate(program.getRun(roles));
+  llvm::ArrayRef<FunctionTimes> functions = run.functions;
+  size_t half = functions.size() / 2;
+  StepTimes times;
+  times.seconds = functions.back().end - functions[half - 1].end;
+  for (const FunctionTimes &function : functions.drop_front(half))
+    for (unsigned i = 0; i < kNumActivities; ++i) {
+      times.busy[i] += function.busy[i];
+      times.exposed[i] += function.exposed[i];
+    }
+  return times;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Simulation/Simulator.h"
+
+#include "gtest/gtest.h"
+
+using namespace fcdp;
+
+namespace {
+constexpr uint8_t inter = 1, intra = 2;
+
+Instruction work(uint8_t stream, Activity activity, Resource resource,
+                 double seconds, double latency = 0) {
+  Instruction instruction;
+  instruction.stream = stream;
+  instruction.activity = activity;
+  instruction.cost = {resource, latency, seconds};
+  return instruction;
+}
+Instruction compute(double seconds) {
+  return work(kComputeStream, Activity::compute, Resource::compute, seconds);
+}
+Instruction gather(double seconds, double latency = 0) {
+  return work(inter, Activity::interGather, Resource::inter, seconds, latency);
+}
+Instruction order(Instruction::Kind kind, uint8_t stream, uint32_t event) {
+  Instruction instruction;
+  instruction.kind = kind;
+  instruction.stream = stream;
+  instruction.event = event;
+  return instruction;
+}
+Instruction record(uint8_t stream, uint32_t event) {
+  return order(Instruction::record, stream, event);
+}
+Instruction wait(uint8_t stream, uint32_t event) {
+  return order(Instruction::wait, stream, event);
+}
+
+SimulatedRun run(std::vector<const InstructionList *> lists,
+                 std::vector<TimedWork> *trace = nullptr) {
+  return simulate(lists, trace);
+}
+double of(const std::array<double, kNumActivities> &seconds,
+          Activity activity) {
+  return seconds[static_cast<unsigned>(activity)];
+}
+} // namespace
+
+TEST(Simulator, StreamsRunBesideEachOther) {
+  InstructionList list{gather(2), compute(3)};
+  SimulatedRun result = run({&list});
+  EXPECT_DOUBLE_EQ(result.seconds, 3);
+  EXPECT_DOUBLE_EQ(result.functions[0].end, 3);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::interGather), 0);
+}
+
+TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
+  // The chain inter -> intra holds compute back: 2 s of one, 1 s of the other.
+  InstructionList list{gather(2),
+                       record(inter, 0),
+                       wait(intra, 0),
+                       work(intra, Activity::intraGather, Resource::intra, 1),
+                       record(intra, 1),
+                       wait(kComputeStream, 1),
+                       compute(5)};
+  SimulatedRun result = run({&list});
+  EXPECT_DOUBLE_EQ(result.seconds, 8);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::interGather), 2);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::intraGather), 1);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].busy, Activity::compute), 5);
+}
+
+TEST(Simulator, WorkOnOneResourceSharesIt) {
+  // 3 s and 1 s share: the short one ends at 2, the long one at 4.
+  InstructionList list{
+      gather(3), work(intra, Activity::interReduce, Resource::inter, 1)};
+  std::vector<TimedWork> trace;
+  EXPECT_DOUBLE_EQ(run({&list}, &trace).seconds, 4);
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].instruction, 1u);
+  EXPECT_DOUBLE_EQ(trace[0].end, 2);
+  EXPECT_DOUBLE_EQ(trace[1].end, 4);
+}
+
+TEST(Simulator, LatencyHoldsNoResource) {
+  InstructionList list{
+      gather(2, /*latency=*/1),
+      work(intra, Activity::interReduce, Resource::inter, 1)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 3);
+}
+
+TEST(Simulator, EventsCrossFunctionsAndAreUsedAgain) {
+  InstructionList first{gather(4), record(inter, 7), compute(1)};
+  InstructionList second{wait(kComputeStream, 7), compute(1)};
+  SimulatedRun result = run({&first, &second, &first, &second});
+  EXPECT_DOUBLE_EQ(result.functions[0].end, 1);
+  EXPECT_DOUBLE_EQ(result.functions[1].end, 5);
+  EXPECT_DOUBLE_EQ(of(result.functions[1].exposed, Activity::interGather), 3);
+  // The second gather begins when the first ends, and lasts until 8.
+  EXPECT_DOUBLE_EQ(result.functions[2].end, 6);
+  EXPECT_DOUBLE_EQ(result.functions[3].end, 9);
+  EXPECT_DOUBLE_EQ(result.seconds, 9);
+}
+
+TEST(Simulator, AWaitWithoutARecordIsForNothing) {
+  InstructionList list{wait(kComputeStream, 3), compute(1), record(inter, 3)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 1);
+}

@@ -228,6 +228,10 @@ SimulatedRun Simulator::take() {
   }
   // Waits are for records in front of them, so no stream is held for ever.
   result.seconds = now;
+  // A function without compute ends with the one before it.
+  for (size_t i = 1; i < result.functions.size(); ++i)
+    result.functions[i].end =
+        std::max(result.functions[i].end, result.functions[i - 1].end);
   return std::move(result);
 }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where each bucket's gathered copy lives between its uses, so that a step
+// takes the least time within the memory that there is. Knows no IR.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/Cost.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// Where one bucket's copy lives.
+struct BucketResidency {
+  /// Between two uses in a micro-batch.
+  Residency residency = Residency::drop;
+  /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
+  /// to the next step.
+  Residency carry = Residency::drop;
+
+  bool operator==(const BucketResidency &other) const {
+    return residency == other.residency && carry == other.carry;
+  }
+};
+
+/// What a plan is chosen for: a step as a sequence of uses of buckets, with
+/// what each way of bringing a copy there costs.
+struct ResidencyProblem {
+  struct Bucket {
+    /// For messages.
+    std::string name;
+    /// Bytes of the gathered copy on a rank's device, and of a node slice.
+    int64_t wholeBytes = 0, sliceBytes = 0;
+    bool trainable = true;
+    /// The two steps of a gather, the copies of a slice, the two steps of a
+    /// reduction, and the optimizer.
+    Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
+        interReduce, update;
+    Accumulation accumulation = Accumulation::sharded;
+    /// Where a user has decided.
+    std::optional<Residency> residency, carry;
+  };
+
+  /// A part of a micro-batch, in which one bucket is in use.
+  struct Use {
+    /// Index of the bucket.
+    unsigned bucket = 0;
+    /// Compute until the next use, in seconds.
+    double seconds = 0;
+    /// Bytes on the device that are there whatever is decided: states,
+    /// activations, gradients; their greatest sum in this part.
+    int64_t otherBytes = 0;
+    /// The buckets whose gradients are reduced at its end.
+    std::vector<unsigned> reduced;
+  };
+
+  std::vector<Bucket> buckets;
+  /// Of one micro-batch, in order.
+  std::vector<Use> uses;
+  int64_t microBatches = 1;
+  /// Uses that a copy is fetched ahead.
+  int64_t prefetch = 1;
+  /// Bytes of a rank's device and of a node's host memory for the cache.
+  int64_t deviceBudget = 0, hostBudget = 0;
+  /// Ranks of a node: each keeps a slice.
+  int64_t localRanks = 1;
+
+  /// Fails on indices or numbers out of range.
+  llvm::Error check() const;
+};
+
+/// What a plan is predicted to take.
+struct ResidencyEstimate {
+  /// Of one optimizer step.
+  double seconds = 0;
+  /// Greatest over a step, of a rank.
+  int64_t deviceBytes = 0;
+  /// Of a node's cache.
+  int64_t hostBytes = 0;
+};
+
+struct ResidencySolution {
+  /// One for each bucket.
+  std::vector<BucketResidency> buckets;
+  ResidencyEstimate estimate;
+
+  /// Fails if it leaves out a bucket, takes more than the budgets, or overrides
+  /// what a user has decided.
+  llvm::Error verify(const ResidencyProblem &problem) const;
+};
+
+/// Whether `a` is better than `b`: faster; or, if their times differ by less
+/// than one part in 10^9, smaller on the device, then in host memory.
+bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
+
+/// Simulates one step under a plan. Pre: problem.check() succeeds and there is
+/// a plan for each bucket.
+ResidencyEstimate estimate(const ResidencyProblem &problem,
+                           llvm::ArrayRef<BucketResidency> buckets);
+
+/// The fastest plan within the budgets. Exact where there are few plans in all
+/// (up to 6 buckets between forward and backward); else the best that is found
+/// from every uniform plan and from thresholds along the order in which copies
+/// are used again soonest, by single changes. Never worse than a uniform plan
+/// that fits. Fails if no plan fits, and says by how much.
+llvm::Expected<ResidencySolution> planResidency(const ResidencyProblem &problem);
+
+} // namespace fcdp

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step under a plan, as coarse as the problem: one piece of compute a use.
+
+#include "fcdp/Scheduling/ResidencyPlanning.h"
+#include "fcdp/Simulation/Simulator.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace fcdp;
+
+namespace {
+/// More of them are taken to last as long as one of these.
+constexpr int64_t kSimulatedMicrobatches = 5;
+
+constexpr uint8_t streamOf(Stream stream) {
+  return static_cast<uint8_t>(stream);
+}
+
+/// The first and last use of each bucket in a micro-batch.
+struct UseRanges {
+  explicit UseRanges(const ResidencyProblem &problem);
+  bool isUsed(unsigned bucket) const { return first[bucket] <= last[bucket]; }
+  bool isUsedAgain(unsigned bucket) const {
+    return first[bucket] < last[bucket];
+  }
+  std::vector<size_t> first, last;
+};
+
+/// One function of the step.
+class FunctionBuilder {
+public:
+  FunctionBuilder(const ResidencyProblem &problem, const UseRanges &ranges,
+                  llvm::ArrayRef<BucketResidency> plan, Role role,
+                  uint32_t &nextEvent)
+      : problem(problem), ranges(ranges), plan(plan), role(role),
+        nextEvent(nextEvent) {}
+
+  InstructionList buildMicrobatch();
+  InstructionList buildUpdate();
+
+private:
+  /// Where the copy comes from that use `index` needs.
+  Residency getSource(unsigned index) const;
+  bool isFirstOfBucket(unsigned index) const {
+    return ranges.first[problem.uses[index].bucket] == index;
+  }
+  bool isStored(unsigned bucket) const;
+  void fetch(unsigned index);
+  void reduce(unsigned bucket);
+  void finishReduction();
+  void work(Stream stream, Activity activity, const Cost &cost);
+  /// Has `to` wait for what `from` has been given.
+  void order(Stream from, Stream to);
+  uint32_t record(Stream stream);
+  void wait(Stream stream, uint32_t event);
+
+  const ResidencyProblem &problem;
+  const UseRanges &ranges;
+  llvm::ArrayRef<BucketResidency> plan;
+  const Role role;
+  uint32_t &nextEvent;
+  InstructionList list;
+  /// Of each use: what it waits for, if it fetches.
+  std::vector<std::optional<uint32_t>> fetched;
+  std::optional<uint32_t> reduced;
+};
+
+bool isOnDevice(Residency residency) {
+  return residency == Residency::full || residency == Residency::node;
+}
+
+bool isCarried(const ResidencyProblem &problem, unsigned bucket) {
+  return !problem.buckets[bucket].trainable || problem.microBatches > 1;
+}
+
+/// Where the copy is between uses in a micro-batch: one that stays on the
+/// device for longer serves them, too.
+Residency getResidency(const ResidencyProblem &problem,
+                       const BucketResidency &plan, unsigned bucket) {
+  if (isCarried(problem, bucket) && isOnDevice(plan.carry))
+    return std::min(plan.residency, plan.carry);
+  return plan.residency;
+}
+} // namespace
+
+UseRanges::UseRanges(const ResidencyProblem &problem)
+    : first(problem.buckets.size(), problem.uses.size()),
+      last(problem.buckets.size()) {
+  for (size_t i = 0; i < problem.uses.size(); ++i) {
+    unsigned bucket = problem.uses[i].bucket;
+    first[bucket] = std::min(first[bucket], i);
+    last[bucket] = i;
+  }
+}
+
+/// Whether a cache in host memory serves the bucket.
+static bool isCached(const ResidencyProblem &problem, const UseRanges &ranges,
+                     const BucketResidency &plan, unsigned bucket) {
+  bool isAcross =
+      isCarried(problem, bucket) && plan.carry == Residency::host;
+  bool isWithin = getResidency(problem, plan, bucket) == Residency::host &&
+                  ranges.isUsedAgain(bucket);
+  return ranges.isUsed(bucket) && (isAcross || isWithin);
+}
+
+void FunctionBuilder::work(Stream stream, Activity activity, const Cost &cost) {
+  Instruction instruction;
+  instruction.stream = streamOf(stream);
+  instruction.activity = activity;
+  instruction.cost = cost;
+  list.push_back(instruction);
+}
+
+uint32_t FunctionBuilder::record(Stream stream) {
+  Instruction instruction;
+  instruction.kind = Instruction::record;
+  instruction.stream = streamOf(stream);
+  instruction.event = nextEvent;
+  list.push_back(instruction);
+  return nextEvent++;
+}
+
+void FunctionBuilder::wait(Stream stream, uint32_t event) {
+  Instruction instruction;
+  instruction.kind = Instruction::wait;
+  instruction.stream = streamOf(stream);
+  instruction.event = event;
+  list.push_back(instruction);
+}
+
+void FunctionBuilder::order(Stream from, Stream to) { wait(to, record(from)); }
+
+Residency FunctionBuilder::getSource(unsigned index) const {
+  unsigned bucket = problem.uses[index].bucket;
+  if (!isFirstOfBucket(index))
+    return getResidency(problem, plan[bucket], bucket);
+  // The copy that a trained bucket has is of the weights before the update.
+  bool isStale = problem.buckets[bucket].trainable &&
+                 (role == Role::only_microbatch || role == Role::first_microbatch);
+  return isStale ? Residency::drop : plan[bucket].carry;
+}
+
+/// Whether a gather of this function fills the bucket's cache.
+bool FunctionBuilder::isStored(unsigned bucket) const {
+  if (!problem.buckets[bucket].trainable)
+    return false; // in @init
+  bool isAcross =
+      isCarried(problem, bucket) && plan[bucket].carry == Residency::host;
+  if (isAcross && role != Role::first_microbatch)
+    return false;
+  return isCached(problem, ranges, plan[bucket], bucket);
+}
+
+void FunctionBuilder::fetch(unsigned index) {
+  unsigned bucket = problem.uses[index].bucket;
+  const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
+  Residency source = getSource(index);
+  if (source == Residency::full)
+    return;
+  if (source == Residency::host) {
+    order(Stream::compute, Stream::h2d);
+    work(Stream::h2d, Activity::hostLoad, costs.hostLoad);
+    order(Stream::h2d, Stream::intra);
+  } else if (source == Residency::drop) {
+    order(Stream::compute, Stream::inter);
+    work(Stream::inter, Activity::interGather, costs.interGather);
+    order(Stream::inter, Stream::intra);
+    if (isFirstOfBucket(index) && isStored(bucket)) {
+      order(Stream::inter, Stream::d2h);
+      work(Stream::d2h, Activity::hostStore, costs.hostStore);
+      order(Stream::d2h, Stream::h2d);
+    }
+  } else {
+    order(Stream::compute, Stream::intra);
+  }
+  work(Stream::intra, Activity::intraGather, costs.intraGather);
+  fetched[index] = record(Stream::intra);
+}
+
+/// The sum before is noted when the next is ready to be reduced.
+void FunctionBuilder::finishReduction() {
+  if (reduced)
+    wait(Stream::compute, *reduced);
+  reduced.reset();
+}
+
+void FunctionBuilder::reduce(unsigned bucket) {
+  const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
+  bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
+  finishReduction();
+  if (costs.accumulation == Accumulation::full && !isLast)
+    return;
+  order(Stream::compute, Stream::intra);
+  work(Stream::intra, Activity::intraReduce, costs.intraReduce);
+  if (costs.accumulation == Accumulation::sharded || isLast) {
+    order(Stream::intra, Stream::inter);
+    work(Stream::inter, Activity::interReduce, costs.interReduce);
+    reduced = record(Stream::inter);
+  } else {
+    reduced = record(Stream::intra);
+  }
+}
+
+InstructionList FunctionBuilder::buildMicrobatch() {
+  size_t count = problem.uses.size();
+  fetched.resize(count);
+  size_t issued = 0;
+  for (size_t i = 0; i < count; ++i) {
+    size_t ahead = std::min<size_t>(count, i + problem.prefetch + 1);
+    for (; issued < ahead; ++issued)
+      fetch(issued);
+    if (fetched[i])
+      wait(Stream::compute, *fetched[i]);
+    work(Stream::compute, Activity::compute,
+         {Resource::compute, 0, problem.uses[i].seconds});
+    for (unsigned bucket : problem.uses[i].reduced)
+      reduce(bucket);
+  }
+  finishReduction();
+  return std::move(list);
+}
+
+InstructionList FunctionBuilder::buildUpdate() {
+  for (const ResidencyProblem::Bucket &bucket : problem.buckets)
+    if (bucket.trainable)
+      work(Stream::compute, Activity::optimizer, bucket.update);
+  return std::move(list);
+}
+
+static double estimateSeconds(const ResidencyProblem &problem,
+                              const UseRanges &ranges,
+                              llvm::ArrayRef<BucketResidency> plan) {
+  uint32_t nextEvent = 0;
+  auto build = [&](Role role) {
+    FunctionBuilder builder(problem, ranges, plan, role, nextEvent);
+    return role == Role::update ? builder.buildUpdate()
+                                : builder.buildMicrobatch();
+  };
+  int64_t simulated = std::min(problem.microBatches, kSimulatedMicrobatches);
+  llvm::SmallVector<Role> roles{Role::only_microbatch};
+  if (simulated > 1) {
+    roles = {Role::first_microbatch};
+    roles.append(simulated - 2, Role::next_microbatch);
+    roles.push_back(Role::last_microbatch);
+  }
+  roles.push_back(Role::update);
+  std::map<Role, InstructionList> lists;
+  for (Role role : roles)
+    if (!lists.count(role))
+      lists[role] = build(role);
+
+  // The second of two steps counts.
+  size_t functions = roles.size();
+  llvm::SmallVector<const InstructionList *> run;
+  for (size_t i = 0; i < 2 * functions; ++i)
+    run.push_back(&lists[roles[i % functions]]);
+  std::vector<FunctionTimes> times = simulate(run).functions;
+  double seconds = times.back().end - times[functions - 1].end;
+  int64_t left = problem.microBatches - simulated;
+  if (left > 0) // in front of the last micro-batch and the update
+    seconds += double(left) * (times[2 * functions - 3].end -
+                               times[2 * functions - 4].end);
+  return seconds;
+}
+
+/// The greatest sum over the uses of a micro-batch.
+static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
+                                   const UseRanges &ranges,
+                                   llvm::ArrayRef<BucketResidency> plan) {
+  size_t count = problem.uses.size();
+  int64_t always = 0;
+  // By use: how many bytes begin there, less what has ended before it.
+  std::vector<int64_t> change(count + 1);
+  auto hold = [&](size_t first, size_t last, int64_t bytes) {
+    change[first] += bytes;
+    change[last + 1] -= bytes;
+  };
+  auto whenFetched = [&](size_t use) {
+    return use - std::min<size_t>(use, problem.prefetch);
+  };
+  for (unsigned b = 0; b < problem.buckets.size(); ++b) {
+    if (!ranges.isUsed(b))
+      continue;
+    const ResidencyProblem::Bucket &bucket = problem.buckets[b];
+    bool carried = isCarried(problem, b);
+    if (carried && plan[b].carry == Residency::full) {
+      always += bucket.wholeBytes;
+      continue;
+    }
+    if (carried && plan[b].carry == Residency::node)
+      always += bucket.sliceBytes;
+    Residency residency = getResidency(problem, plan[b], b);
+    if (residency == Residency::full) {
+      hold(whenFetched(ranges.first[b]), ranges.last[b], bucket.wholeBytes);
+      continue;
+    }
+    if (residency == Residency::node &&
+        !(carried && plan[b].carry == Residency::node))
+      hold(whenFetched(ranges.first[b]), ranges.last[b], bucket.sliceBytes);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    unsigned b = problem.uses[i].bucket;
+    bool isKept = getResidency(problem, plan[b], b) == Residency::full ||
+                  (isCarried(problem, b) && plan[b].carry == Residency::full);
+    if (!isKept)
+      hold(whenFetched(i), i, problem.buckets[b].wholeBytes);
+  }
+  int64_t greatest = 0, held = 0;
+  for (size_t i = 0; i < count; ++i) {
+    held += change[i];
+    greatest = std::max(greatest, held + problem.uses[i].otherBytes);
+  }
+  return always + greatest;
+}
+
+static int64_t estimateHostBytes(const ResidencyProblem &problem,
+                                 const UseRanges &ranges,
+                                 llvm::ArrayRef<BucketResidency> plan) {
+  int64_t bytes = 0;
+  for (unsigned b = 0; b < problem.buckets.size(); ++b)
+    if (isCached(problem, ranges, plan[b], b))
+      bytes += problem.buckets[b].sliceBytes * problem.localRanks;
+  return bytes;
+}
+
+ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
+                                 llvm::ArrayRef<BucketResidency> buckets) {
+  UseRanges ranges(problem);
+  return {estimateSeconds(problem, ranges, buckets),
+          estimateDeviceBytes(problem, ranges, buckets),
+          estimateHostBytes(problem, ranges, buckets)};
+}

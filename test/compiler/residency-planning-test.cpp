@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Scheduling/ResidencyPlanning.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace fcdp;
+
+namespace {
+using Bucket = ResidencyProblem::Bucket;
+using Plan = std::vector<BucketResidency>;
+constexpr int64_t kUnbounded = int64_t(1) << 60;
+
+std::string check(const ResidencyProblem &problem) {
+  return llvm::toString(problem.check());
+}
+
+/// `layers` equal layers, forward and backward; a node of 4 ranks.
+ResidencyProblem makeLayers(unsigned layers, double compute, double inter,
+                            double hostLoad) {
+  ResidencyProblem problem;
+  problem.localRanks = 4;
+  problem.deviceBudget = problem.hostBudget = kUnbounded;
+  for (unsigned layer = 0; layer < layers; ++layer) {
+    Bucket bucket;
+    bucket.name = "layer" + std::to_string(layer);
+    bucket.wholeBytes = 4000;
+    bucket.sliceBytes = 1000;
+    bucket.interGather = bucket.interReduce = {Resource::inter, 0, inter};
+    bucket.intraGather = bucket.intraReduce = {Resource::intra, 0, inter / 10};
+    bucket.hostLoad = {Resource::h2d, 0, hostLoad};
+    bucket.hostStore = {Resource::d2h, 0, hostLoad};
+    problem.buckets.push_back(bucket);
+  }
+  for (unsigned layer = 0; layer < layers; ++layer)
+    problem.uses.push_back({layer, compute, 100 * (layer + 1), {}});
+  for (unsigned layer = layers; layer-- > 0;)
+    problem.uses.push_back({layer, 2 * compute, 100 * (layer + 1), {layer}});
+  return problem;
+}
+
+Plan uniform(const ResidencyProblem &problem, Residency residency) {
+  return Plan(problem.buckets.size(), {residency, residency});
+}
+
+/// The best of all plans that give each bucket one residency.
+std::optional<ResidencyEstimate>
+searchExhaustively(const ResidencyProblem &problem) {
+  std::optional<ResidencyEstimate> best;
+  size_t count = problem.buckets.size();
+  for (size_t code = 0; code < size_t(1) << 2 * count; ++code) {
+    Plan plan;
+    for (size_t i = 0; i < count; ++i) {
+      auto residency = static_cast<Residency>(code >> 2 * i & 3);
+      plan.push_back({residency, residency});
+    }
+    ResidencyEstimate taken = estimate(problem, plan);
+    if (taken.deviceBytes <= problem.deviceBudget &&
+        taken.hostBytes <= problem.hostBudget &&
+        (!best || isBetter(taken, *best)))
+      best = taken;
+  }
+  return best;
+}
+
+ResidencyProblem makeRandom(unsigned layers, std::mt19937 &random) {
+  auto pick = [&](double from, double to) {
+    return std::uniform_real_distribution<double>(from, to)(random);
+  };
+  ResidencyProblem problem =
+      makeLayers(layers, 1, pick(0.2, 4), pick(0.05, 3));
+  for (Bucket &bucket : problem.buckets) {
+    double size = pick(0.2, 2);
+    bucket.sliceBytes = int64_t(1000 * size);
+    bucket.wholeBytes = 4 * bucket.sliceBytes;
+    for (Cost *cost : {&bucket.interGather, &bucket.intraGather,
+                       &bucket.hostLoad, &bucket.hostStore})
+      cost->seconds *= size;
+  }
+  int64_t least = estimate(problem, uniform(problem, Residency::drop)).deviceBytes;
+  int64_t most = estimate(problem, uniform(problem, Residency::full)).deviceBytes;
+  problem.deviceBudget = least + int64_t(pick(0, 1) * double(most - least));
+  problem.hostBudget = int64_t(pick(0, 4000.0 * layers));
+  return problem;
+}
+} // namespace
+
+TEST(ResidencyProblem, RefusesWhatCannotBe) {
+  ResidencyProblem problem = makeLayers(2, 1, 1, 1);
+  EXPECT_EQ(check(problem), "");
+  ResidencyProblem bad = problem;
+  bad.uses[0].bucket = 2;
+  EXPECT_EQ(check(bad), "a use names bucket 2 of 2");
+  bad = problem;
+  bad.uses[1].seconds = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(check(bad), "a use of bucket 'layer1': expected a finite time and "
+                        "bytes of 0 or more");
+  bad = problem;
+  bad.buckets[1].hostLoad.seconds = -1;
+  EXPECT_EQ(check(bad),
+            "bucket 'layer1': expected finite costs of 0 s or more");
+  bad = problem;
+  bad.buckets[0].wholeBytes = -1;
+  EXPECT_EQ(check(bad), "bucket 'layer0': expected 0 bytes or more");
+  bad = problem;
+  bad.microBatches = 0;
+  EXPECT_EQ(check(bad), "expected at least one micro-batch and local rank, and "
+                        "a prefetch of 0 or more");
+  bad = problem;
+  bad.hostBudget = -1;
+  EXPECT_EQ(check(bad), "expected budgets of 0 bytes or more");
+}
+
+TEST(ResidencyEstimate, IsMadeOfWhatIsExposed) {
+  // One layer, nothing to hide behind: gather 1 + 0.1, compute 1, gather or
+  // load again, compute 2, reduce 0.1 + 1.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0.5);
+  problem.prefetch = 0;
+  auto seconds = [&](Residency residency) {
+    return estimate(problem, uniform(problem, residency)).seconds;
+  };
+  EXPECT_NEAR(seconds(Residency::full), 5.2, 1e-9);
+  EXPECT_NEAR(seconds(Residency::node), 5.3, 1e-9);
+  EXPECT_NEAR(seconds(Residency::host), 5.8, 1e-9);
+  EXPECT_NEAR(seconds(Residency::drop), 6.3, 1e-9);
+}
+
+TEST(ResidencyEstimate, CountsWhatIsHeld) {
+  ResidencyProblem problem = makeLayers(4, 1, 1, 1);
+  auto taken = [&](Residency residency) {
+    return estimate(problem, uniform(problem, residency));
+  };
+  // At the last layer all activations are there, and two copies.
+  EXPECT_EQ(taken(Residency::drop).deviceBytes, 400 + 2 * 4000);
+  EXPECT_EQ(taken(Residency::full).deviceBytes, 400 + 4 * 4000);
+  EXPECT_EQ(taken(Residency::node).deviceBytes, 400 + 2 * 4000 + 4 * 1000);
+  EXPECT_EQ(taken(Residency::host).deviceBytes, 400 + 2 * 4000);
+  EXPECT_EQ(taken(Residency::host).hostBytes, 4 * 4 * 1000);
+  EXPECT_EQ(taken(Residency::drop).hostBytes, 0);
+}
+
+TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
+  ResidencyProblem problem = makeLayers(3, 0.001, 1, 0.001);
+  problem.microBatches = 7;
+  auto seconds = [&](Residency residency, Residency carry) {
+    return estimate(problem, Plan(3, {residency, carry})).seconds;
+  };
+  // What crosses between nodes: 6 gathers a micro-batch or 3 a step, and 3
+  // reductions a micro-batch; then what nothing hides at its begin and end.
+  auto expectNear = [](double seconds, double link) {
+    EXPECT_GE(seconds, link);
+    EXPECT_LT(seconds, 1.25 * link);
+  };
+  expectNear(seconds(Residency::drop, Residency::drop), 7 * 9);
+  expectNear(seconds(Residency::host, Residency::host), 3 + 7 * 3);
+  for (Bucket &bucket : problem.buckets)
+    bucket.trainable = false;
+  for (ResidencyProblem::Use &use : problem.uses)
+    use.reduced.clear();
+  // Nothing crosses: 6 gathers within the node a micro-batch.
+  EXPECT_NEAR(seconds(Residency::host, Residency::host), 7 * 6 * 0.1, 0.3);
+}
+
+TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToSixBuckets) {
+  std::mt19937 random(7);
+  for (unsigned i = 0; i < 60; ++i) {
+    ResidencyProblem problem = makeRandom(1 + i % 6, random);
+    std::optional<ResidencyEstimate> best = searchExhaustively(problem);
+    ASSERT_TRUE(best);
+    ResidencySolution found = llvm::cantFail(planResidency(problem));
+    EXPECT_EQ(llvm::toString(found.verify(problem)), "");
+    EXPECT_EQ(found.estimate.seconds, best->seconds) << i;
+    EXPECT_EQ(found.estimate.deviceBytes, best->deviceBytes) << i;
+    EXPECT_EQ(found.estimate.hostBytes, best->hostBytes) << i;
+  }
+}
+
+TEST(ResidencyPlanning, IsNeverWorseThanAPresetThatFits) {
+  std::mt19937 random(8);
+  for (unsigned i = 0; i < 12; ++i) {
+    ResidencyProblem problem = makeRandom(10 + 5 * i, random);
+    if (i % 2)
+      problem.microBatches = 3;
+    ResidencySolution found = llvm::cantFail(planResidency(problem));
+    EXPECT_EQ(llvm::toString(found.verify(problem)), "");
+    for (Residency residency : {Residency::full, Residency::node,
+                                Residency::host, Residency::drop}) {
+      ResidencyEstimate preset = estimate(problem, uniform(problem, residency));
+      if (preset.deviceBytes <= problem.deviceBudget &&
+          preset.hostBytes <= problem.hostBudget) {
+        EXPECT_FALSE(isBetter(preset, found.estimate)) << i;
+      }
+    }
+  }
+}
+
+TEST(ResidencyPlanning, MixesWhereHostLoadsAreExposed) {
+  // Backward, loads and gathers within the node take longer than compute, and
+  // gathers between nodes would be beside reductions.
+  ResidencyProblem problem = makeLayers(24, 1, 2, 3.5);
+  for (Bucket &bucket : problem.buckets)
+    bucket.intraGather.seconds = 2.5; // as behind one PCIe switch
+  auto bytes = [&](Residency residency) {
+    return estimate(problem, uniform(problem, residency)).deviceBytes;
+  };
+  problem.deviceBudget =
+      (bytes(Residency::drop) + bytes(Residency::full)) / 2;
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  for (Residency residency :
+       {Residency::node, Residency::host, Residency::drop}) {
+    ResidencyEstimate preset = estimate(problem, uniform(problem, residency));
+    EXPECT_LT(found.estimate.seconds, 0.98 * preset.seconds);
+  }
+}
+
+TEST(ResidencyPlanning, KeepsWhatAUserHasDecided) {
+  ResidencyProblem problem = makeLayers(3, 1, 10, 0.1);
+  problem.buckets[1].residency = problem.buckets[1].carry = Residency::drop;
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  EXPECT_EQ(found.buckets[1].residency, Residency::drop);
+  EXPECT_NE(found.buckets[0].residency, Residency::drop);
+  found.buckets[1].residency = Residency::full;
+  EXPECT_EQ(llvm::toString(found.verify(problem)),
+            "bucket 'layer1': the given residency is not kept");
+}
+
+TEST(ResidencyPlanning, SaysWhatIsMissing) {
+  ResidencyProblem problem = makeLayers(3, 1, 1, 1);
+  problem.deviceBudget = 100;
+  llvm::Expected<ResidencySolution> found = planResidency(problem);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(llvm::toString(found.takeError()),
+            "no plan fits: the smallest takes 8300 bytes of device memory of "
+            "100 and 0 bytes of host memory of 1152921504606846976");
+}

@@ -5,6 +5,7 @@
 
 #include "dialects/Aten/OpTable.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace fcdp::aten;
@@ -171,8 +172,58 @@ static const llvm::StringSet<> &fresh() {
   return names;
 }
 
-OpInfo fcdp::aten::lookupOp(llvm::StringRef callee) {
-  llvm::StringRef name = callee.rsplit('.').first;
+// All that are not here and are no views read their operands and write their
+// results.
+static const llvm::StringMap<Work> &works() {
+  static const llvm::StringMap<Work> names{
+      {"aten._scaled_dot_product_cudnn_attention", Work::Attention},
+      {"aten._scaled_dot_product_cudnn_attention_backward",
+       Work::AttentionBackward},
+      {"aten._scaled_dot_product_efficient_attention", Work::Attention},
+      {"aten._scaled_dot_product_efficient_attention_backward",
+       Work::AttentionBackward},
+      {"aten._scaled_dot_product_flash_attention", Work::Attention},
+      {"aten._scaled_dot_product_flash_attention_backward",
+       Work::AttentionBackward},
+      {"aten._scaled_dot_product_flash_attention_for_cpu", Work::Attention},
+      {"aten._scaled_dot_product_flash_attention_for_cpu_backward",
+       Work::AttentionBackward},
+      {"aten.addmm", Work::MatMul},
+      {"aten.arange", Work::Fill},
+      {"aten.baddbmm", Work::MatMul},
+      {"aten.bmm", Work::MatMul},
+      {"aten.convolution", Work::Convolution},
+      {"aten.convolution_backward", Work::ConvolutionBackward},
+      {"aten.embedding", Work::Lookup},
+      {"aten.empty", Work::None},
+      {"aten.empty_like", Work::None},
+      {"aten.eye", Work::Fill},
+      {"aten.fill", Work::Fill},
+      {"aten.full", Work::Fill},
+      {"aten.full_like", Work::Fill},
+      {"aten.gather", Work::Lookup},
+      {"aten.index", Work::Lookup},
+      {"aten.index_select", Work::Lookup},
+      {"aten.linear", Work::MatMul},
+      {"aten.matmul", Work::MatMul},
+      {"aten.mm", Work::MatMul},
+      {"aten.new_empty", Work::None},
+      {"aten.new_empty_strided", Work::None},
+      {"aten.new_full", Work::Fill},
+      {"aten.new_ones", Work::Fill},
+      {"aten.new_zeros", Work::Fill},
+      {"aten.ones", Work::Fill},
+      {"aten.ones_like", Work::Fill},
+      {"aten.rand", Work::Fill},
+      {"aten.randn", Work::Fill},
+      {"aten.scalar_tensor", Work::Fill},
+      {"aten.scaled_dot_product_attention", Work::Attention},
+      {"aten.zeros", Work::Fill},
+      {"aten.zeros_like", Work::Fill}};
+  return names;
+}
+
+static OpInfo lookupAliasing(llvm::StringRef name) {
   if (views().contains(name))
     return {Aliasing::View, /*random=*/false};
   if (fresh().contains(name))
@@ -184,4 +235,15 @@ OpInfo fcdp::aten::lookupOp(llvm::StringRef callee) {
   if (name == "aten.native_dropout_backward")
     return {Aliasing::Fresh, /*random=*/false};
   return {};
+}
+
+OpInfo fcdp::aten::lookupOp(llvm::StringRef callee) {
+  llvm::StringRef name = callee.rsplit('.').first;
+  OpInfo info = lookupAliasing(name);
+  auto work = works().find(name);
+  if (work != works().end())
+    info.work = work->second;
+  else if (info.aliasing == Aliasing::View)
+    info.work = Work::None;
+  return info;
 }

@@ -16,11 +16,30 @@ enum class Aliasing {
   Unknown
 };
 
+/// What an operator's time grows with.
+enum class Work {
+  /// Computes nothing and moves nothing: views, memory that is not filled.
+  None,
+  /// Reads its operands and writes its results.
+  Bytes,
+  /// Writes its results.
+  Fill,
+  /// Reads as much of its first tensor as it writes, and all other operands.
+  Lookup,
+  /// Multiplies two matrices, or batches of them.
+  MatMul,
+  Convolution,
+  ConvolutionBackward,
+  Attention,
+  AttentionBackward
+};
+
 /// What the compiler knows of an ATen operator.
 struct OpInfo {
   Aliasing aliasing = Aliasing::Unknown;
   /// Draws from the random-number generator, or may.
   bool random = true;
+  Work work = Work::Bytes;
 };
 
 /// What is known of `callee` (`aten.mm.default`); the cautious answer for an

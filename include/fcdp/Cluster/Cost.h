@@ -3,7 +3,8 @@
 
 namespace fcdp {
 
-/// What operations of different streams compete for.
+/// What operations of different streams compete for. All ranks are alike and do
+/// the same at the same time, so these are the resources of one rank.
 enum class Resource { compute, inter, intra, h2d, d2h };
 inline constexpr unsigned kNumResources = 5;
 
@@ -15,6 +16,9 @@ struct Cost {
   /// Seconds of the resource at its full rate. Operations that use it at once
   /// share it.
   double seconds = 0;
+
+  /// Seconds if nothing else uses the resource.
+  double getTotal() const { return latency + seconds; }
 };
 
 } // namespace fcdp

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a job runs on: nodes, their devices and the links between them. Read
+// from YAML; docs/cluster.md has the schema. Knows no IR.
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <cstdint>
+#include <string>
+
+namespace fcdp {
+
+/// Peak rates of a device, in floating-point operations per second, by the type
+/// of the operands.
+struct FlopRates {
+  double f64 = 0, f32 = 0, bf16 = 0, f16 = 0;
+};
+
+/// The device of one rank.
+struct Device {
+  /// Bytes.
+  int64_t memory = 0;
+  /// Bytes per second, reads and writes together.
+  double memoryBandwidth = 0;
+  FlopRates flops;
+  /// The share of the peak rate that a very large matrix multiplication
+  /// reaches, in (0, 1].
+  double matmulEfficiency = 0;
+  /// The size, in rows, of a cubic matrix multiplication that reaches half of
+  /// that.
+  double halfEfficiencySize = 0;
+  /// Seconds between an operator and the next, when neither does anything.
+  double launchLatency = 0;
+};
+
+/// What the ranks of a node share.
+struct Host {
+  /// Bytes.
+  int64_t memory = 0;
+};
+
+/// Who shares the bandwidth of a link.
+enum class Sharing {
+  /// Nobody: each rank has a link of its own.
+  rank,
+  /// The ranks behind one switch.
+  switched,
+  /// All ranks of a node.
+  node
+};
+
+struct Link {
+  /// Bytes per second that all ranks of one sharing domain together can send,
+  /// while they receive as many.
+  double bandwidth = 0;
+  /// Seconds from the start of a message to its first byte's arrival.
+  double latency = 0;
+  Sharing sharing = Sharing::rank;
+  /// Ranks behind one switch, where `sharing` is `switched`; divides the ranks
+  /// of a node.
+  int64_t ranksPerSwitch = 0;
+};
+
+struct Cluster {
+  std::string name;
+  int64_t nodes = 0, ranksPerNode = 0;
+  Device device;
+  Host host;
+  /// Between nodes, within a node, host to device, device to host.
+  Link inter, intra, h2d, d2h;
+
+  int64_t getWorldSize() const { return nodes * ranksPerNode; }
+  /// Ranks that share one domain of `link`.
+  int64_t getSharers(const Link &link) const;
+  /// Fails on numbers that are out of range or contradict each other; readers
+  /// and whoever changes a cluster call it.
+  llvm::Error check() const;
+};
+
+/// Reads a description. The error is `FILE:LINE: error: ...`, where FILE is the
+/// buffer's name.
+llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
+
+/// The preset of that name or, if there is none, the file.
+llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
+
+struct ClusterPreset {
+  llvm::StringRef name, yaml;
+};
+/// The descriptions in `cluster/`, in alphabetical order.
+llvm::ArrayRef<ClusterPreset> getClusterPresets();
+
+} // namespace fcdp

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operations cost on a cluster. The decisions, the schedule and the
+// simulator ask the same model.
+#pragma once
+
+#include "fcdp/Cluster/Cluster.h"
+#include "fcdp/Cluster/CollectiveCost.h"
+#include "fcdp/Cluster/Cost.h"
+#include "mlir/IR/Operation.h"
+
+namespace fcdp {
+
+/// Estimates from a description of the cluster. Answers for the phases from
+/// sharded on; a measured profile would stand in front of the estimates here,
+/// so that users of the model do not ask which of the two an answer is.
+class CostModel {
+public:
+  explicit CostModel(const Cluster &cluster) : cluster(cluster) {}
+
+  const Cluster &getCluster() const { return cluster; }
+
+  /// What `op` costs a rank. What does no work (views, reads of states, waits)
+  /// costs nothing. A collective over both axes is costed as a flat ring, on
+  /// the link that it takes longer on. The module's mesh is taken to be the
+  /// cluster's.
+  Cost costOf(mlir::Operation *op) const;
+
+private:
+  Cluster cluster;
+};
+
+} // namespace fcdp

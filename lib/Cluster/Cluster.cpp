@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/Cluster.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace fcdp;
+
+static constexpr ClusterPreset kPresets[] = {
+#include "Presets.inc"
+};
+
+llvm::ArrayRef<ClusterPreset> fcdp::getClusterPresets() { return kPresets; }
+
+int64_t Cluster::getSharers(const Link &link) const {
+  switch (link.sharing) {
+  case Sharing::rank:
+    return 1;
+  case Sharing::switched:
+    return link.ranksPerSwitch;
+  case Sharing::node:
+    return ranksPerNode;
+  }
+  llvm_unreachable("unknown sharing");
+}
+
+static llvm::Error checkPositive(llvm::StringRef name, double value) {
+  if (std::isfinite(value) && value > 0)
+    return llvm::Error::success();
+  return llvm::createStringError(llvm::formatv(
+      "expected '{0}' to be positive and finite, got {1}", name, value));
+}
+
+static llvm::Error checkLink(const Cluster &cluster, llvm::StringRef name,
+                             const Link &link) {
+  if (llvm::Error error =
+          checkPositive((name + ".bandwidth").str(), link.bandwidth))
+    return error;
+  if (!std::isfinite(link.latency) || link.latency < 0)
+    return llvm::createStringError(llvm::formatv(
+        "expected '{0}.latency' to be 0 or more, got {1}", name, link.latency));
+  if (link.sharing == Sharing::switched &&
+      (link.ranksPerSwitch <= 0 ||
+       cluster.ranksPerNode % link.ranksPerSwitch != 0))
+    return llvm::createStringError(llvm::formatv(
+        "expected '{0}.ranks_per_switch' to divide the {1} ranks of a node, "
+        "got {2}",
+        name, cluster.ranksPerNode, link.ranksPerSwitch));
+  return llvm::Error::success();
+}
+
+llvm::Error Cluster::check() const {
+  // As MPI and NCCL count ranks.
+  if (nodes <= 0 || ranksPerNode <= 0 ||
+      nodes > std::numeric_limits<int32_t>::max() / ranksPerNode)
+    return llvm::createStringError(
+        llvm::formatv("expected nodes and ranks per node to be positive, and "
+                      "below 2^31 ranks in all, got {0} and {1}",
+                      nodes, ranksPerNode));
+  for (auto [field, value] :
+       std::initializer_list<std::pair<llvm::StringRef, double>>{
+           {"device.memory", device.memory},
+           {"device.memory_bandwidth", device.memoryBandwidth},
+           {"device.flops.f64", device.flops.f64},
+           {"device.flops.f32", device.flops.f32},
+           {"device.flops.bf16", device.flops.bf16},
+           {"device.flops.f16", device.flops.f16},
+           {"device.matmul_efficiency", device.matmulEfficiency},
+           {"device.half_efficiency_size", device.halfEfficiencySize},
+           {"host.memory", host.memory}})
+    if (llvm::Error error = checkPositive(field, value))
+      return error;
+  if (device.matmulEfficiency > 1)
+    return llvm::createStringError(llvm::formatv(
+        "expected 'device.matmul_efficiency' to be at most 1, got {0}",
+        device.matmulEfficiency));
+  if (!std::isfinite(device.launchLatency) || device.launchLatency < 0)
+    return llvm::createStringError(
+        llvm::formatv("expected 'device.launch_latency' to be 0 or more, got "
+                      "{0}",
+                      device.launchLatency));
+  for (auto [field, link] :
+       {std::pair("inter", &inter), std::pair("intra", &intra),
+        std::pair("h2d", &h2d), std::pair("d2h", &d2h)})
+    if (llvm::Error error = checkLink(*this, field, *link))
+      return error;
+  return llvm::Error::success();
+}
+
+static std::string listPresets() {
+  return llvm::join(llvm::map_range(getClusterPresets(),
+                                    [](const ClusterPreset &preset) {
+                                      return preset.name.str();
+                                    }),
+                    ", ");
+}
+
+llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset) {
+  for (const ClusterPreset &preset : getClusterPresets())
+    if (preset.name == fileOrPreset)
+      return parseCluster({preset.yaml, preset.name});
+  auto file = llvm::MemoryBuffer::getFile(fileOrPreset, /*IsText=*/true);
+  if (!file)
+    return llvm::createStringError("expected a file or one of " +
+                                   listPresets() + ", got '" + fileOrPreset +
+                                   "': " + file.getError().message());
+  return parseCluster((*file)->getMemBufferRef());
+}

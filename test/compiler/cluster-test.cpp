@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/Cluster.h"
+
+#include "gtest/gtest.h"
+
+#include <string>
+
+using namespace fcdp;
+
+namespace {
+/// What is wrong with the text of a cluster; empty if nothing is.
+std::string complain(const std::string &text) {
+  auto cluster = parseCluster({text, "two.yaml"});
+  return cluster ? "" : llvm::toString(cluster.takeError());
+}
+
+constexpr char kGood[] = R"(name: two
+nodes: 2
+ranks_per_node: 4
+device:
+  memory: 48e9
+  memory_bandwidth: 696e9
+  flops: {f64: 0.5e12, f32: 37e12, bf16: 150e12, f16: 150e12}
+  matmul_efficiency: 0.6
+  half_efficiency_size: 100
+  launch_latency: 5e-6
+host:
+  memory: 512000000001
+inter: {bandwidth: 12.5e9, latency: 10e-6, sharing: node}
+intra: {bandwidth: 20e9, latency: 0, sharing: rank}
+h2d: {bandwidth: 13e9, latency: 1e-5, sharing: switch, ranks_per_switch: 2}
+d2h: {bandwidth: 13e9, latency: 1e-5, sharing: switch, ranks_per_switch: 2}
+)";
+
+/// The good text with its first `from` replaced.
+std::string change(const std::string &from, const std::string &to) {
+  std::string text = kGood;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+} // namespace
+
+TEST(Cluster, Parses) {
+  auto cluster = parseCluster({kGood, "two.yaml"});
+  ASSERT_TRUE(static_cast<bool>(cluster))
+      << llvm::toString(cluster.takeError());
+  EXPECT_EQ(cluster->name, "two");
+  EXPECT_EQ(cluster->getWorldSize(), 8);
+  EXPECT_EQ(cluster->device.memory, 48'000'000'000);
+  EXPECT_EQ(cluster->device.flops.bf16, 150e12);
+  EXPECT_EQ(cluster->device.launchLatency, 5e-6);
+  EXPECT_EQ(cluster->host.memory, 512'000'000'001);
+  EXPECT_EQ(cluster->inter.bandwidth, 12.5e9);
+  EXPECT_EQ(cluster->getSharers(cluster->inter), 4);
+  EXPECT_EQ(cluster->getSharers(cluster->intra), 1);
+  EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
+}
+
+TEST(Cluster, RefusesUnknownKeys) {
+  EXPECT_EQ(complain(change("  memory: 512", "  numa: 2\n  memory: 512")),
+            "two.yaml:12: error: unknown key 'numa'");
+  EXPECT_EQ(complain(change("sharing: rank", "sharing: rank, "
+                                             "ranks_per_switch: 2")),
+            "two.yaml:14: error: unknown key 'ranks_per_switch'");
+}
+
+TEST(Cluster, NamesMissingKeys) {
+  EXPECT_EQ(complain(change("  launch_latency: 5e-6\n", "")),
+            "two.yaml:5: error: missing required key 'launch_latency'");
+  EXPECT_EQ(complain(change("nodes: 2\n", "")),
+            "two.yaml:1: error: missing required key 'nodes'");
+  EXPECT_EQ(complain(change(", ranks_per_switch: 2", "")),
+            "two.yaml:15: error: missing required key 'ranks_per_switch'");
+}
+
+TEST(Cluster, RefusesBadNumbers) {
+  EXPECT_EQ(complain(change("696e9", "-1")),
+            "two.yaml:6: error: expected a positive number, got '-1'");
+  EXPECT_EQ(complain(change("696e9", "0")),
+            "two.yaml:6: error: expected a positive number, got '0'");
+  EXPECT_EQ(complain(change("696e9", "1e400")),
+            "two.yaml:6: error: expected a positive number, got '1e400'");
+  EXPECT_EQ(complain(change("696e9", ".inf")),
+            "two.yaml:6: error: expected a positive number, got '.inf'");
+  EXPECT_EQ(complain(change("696e9", "nan")),
+            "two.yaml:6: error: expected a positive number, got 'nan'");
+  EXPECT_EQ(complain(change("696e9", "696 GB")),
+            "two.yaml:6: error: expected a positive number, got '696 GB'");
+  EXPECT_EQ(complain(change("5e-6", "-5e-6")),
+            "two.yaml:10: error: expected 0 or a positive number, got "
+            "'-5e-6'");
+  EXPECT_EQ(complain(change("nodes: 2", "nodes: 2.5")),
+            "two.yaml:2: error: expected a positive whole number, got '2.5'");
+  EXPECT_EQ(complain(change("48e9", "1e30")),
+            "two.yaml:5: error: expected a positive whole number, got '1e30'");
+}
+
+TEST(Cluster, RefusesContradictions) {
+  EXPECT_EQ(complain(change("efficiency: 0.6", "efficiency: 60")),
+            "two.yaml:5: error: expected 'matmul_efficiency' to be at most 1, "
+            "got 60.00");
+  EXPECT_EQ(complain(change("ranks_per_switch: 2", "ranks_per_switch: 3")),
+            "two.yaml:1: error: expected 'h2d.ranks_per_switch' to divide the "
+            "4 ranks of a node, got 3");
+  EXPECT_EQ(complain(change("nodes: 2", "nodes: 2e9")),
+            "two.yaml:1: error: expected nodes and ranks per node to be "
+            "positive, and below 2^31 ranks in all, got 2000000000 and 4");
+}
+
+TEST(Cluster, RefusesWhatIsNoDescription) {
+  EXPECT_EQ(complain(""), "two.yaml:1: error: expected the description of a "
+                          "cluster, got nothing");
+  EXPECT_EQ(complain("# nothing\n"),
+            "two.yaml:1: error: expected the description of a cluster, got "
+            "nothing");
+  EXPECT_EQ(complain("[1, 2]\n"), "two.yaml:1: error: not a mapping");
+  EXPECT_EQ(complain("nodes: {\n"),
+            "two.yaml:1: error: Unexpected token. Expected Key, Flow Entry, or "
+            "Flow Mapping End.");
+  EXPECT_EQ(complain(std::string(kGood) + "---\n" + kGood),
+            "two.yaml:1: error: expected one description, got several "
+            "documents");
+  EXPECT_EQ(complain(std::string(16 << 10, '[')),
+            "two.yaml:1: error: Could not find closing ]!");
+  EXPECT_EQ(complain(std::string(1 << 20, '[')),
+            "two.yaml:1: error: expected a description of at most 16384 bytes, "
+            "got 1048576");
+}
+
+TEST(ClusterPresets, Load) {
+  for (const ClusterPreset &preset : getClusterPresets()) {
+    auto cluster = loadCluster(preset.name);
+    ASSERT_TRUE(static_cast<bool>(cluster))
+        << llvm::toString(cluster.takeError());
+    EXPECT_EQ(cluster->name, preset.name);
+  }
+}
+
+TEST(ClusterPresets, AreListedWhereAFileIsMissing) {
+  auto cluster = loadCluster("a50");
+  ASSERT_FALSE(static_cast<bool>(cluster));
+  EXPECT_EQ(llvm::toString(cluster.takeError()),
+            "expected a file or one of a100-40gb, a100-80gb, a40-10gbe, "
+            "a40-1gbe, a40-ipoib, a40-rdma, cpu, h100, h100-tcp, workstations, "
+            "got 'a50': No such file or directory");
+}

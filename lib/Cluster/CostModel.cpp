@@ -17,7 +17,8 @@ namespace {
 /// The estimates for one operation.
 class Estimator {
 public:
-  explicit Estimator(const Cluster &cluster) : cluster(cluster) {}
+  explicit Estimator(const CostModel &model)
+      : model(model), cluster(model.getCluster()) {}
 
   Cost estimate(Operation *op) const {
     return llvm::TypeSwitch<Operation *, Cost>(op)
@@ -33,14 +34,10 @@ private:
   Cost costOf(AllGatherOp gather) const;
   Cost costOf(ReduceScatterOp reduce) const;
   Cost costOf(CacheStoreOp store) const {
-    return onLink(Resource::d2h,
-                  costOfTransfer(cluster, cluster.d2h,
-                                 bytesOf(store.getValue().getType())));
+    return model.costOfStore(bytesOf(store.getValue().getType()));
   }
   Cost costOf(CacheLoadOp load) const {
-    return onLink(Resource::h2d,
-                  costOfTransfer(cluster, cluster.h2d,
-                                 bytesOf(load.getResult().getType())));
+    return model.costOfLoad(bytesOf(load.getResult().getType()));
   }
   Cost costOf(CastShardOp cast) const {
     return inMemory(bytesOf(cast.getInput().getType()) +
@@ -61,16 +58,20 @@ private:
     return {Resource::compute, cluster.device.launchLatency,
             bytes / cluster.device.memoryBandwidth};
   }
-  static Cost onLink(Resource resource, TransferCost transfer) {
-    return {resource, transfer.latency, transfer.seconds};
+  /// A flat ring, in which each rank has a part of `partBytes`.
+  Cost overAll(double partBytes) const;
+  int64_t getRanks(Axis axis) const {
+    return axis == Axis::node ? cluster.nodes : cluster.ranksPerNode;
   }
-  /// Each rank along `axes` has a part of `partBytes`.
-  Cost alongAxes(ArrayAttr axes, double partBytes) const;
-  int64_t getRanks(ArrayAttr axes) const;
 
+  const CostModel &model;
   const Cluster &cluster;
 };
 } // namespace
+
+static Axis getAxis(ArrayAttr axes) {
+  return cast<AxisAttr>(axes[0]).getValue();
+}
 
 double Estimator::bytesOf(Type type) const {
   if (auto shard = dyn_cast<ShardType>(type))
@@ -87,37 +88,31 @@ Cost Estimator::costOf(aten::CallOp call) const {
           costOfWork(cluster.device, work)};
 }
 
-int64_t Estimator::getRanks(ArrayAttr axes) const {
-  if (axes.size() > 1)
-    return cluster.getWorldSize();
-  bool isNode = cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  return isNode ? cluster.nodes : cluster.ranksPerNode;
-}
-
-Cost Estimator::alongAxes(ArrayAttr axes, double partBytes) const {
-  if (axes.size() > 1) {
-    FlatCost ring = costOfFlatRing(cluster, partBytes);
-    if (ring.inter >= ring.intra)
-      return {Resource::inter, ring.latency, ring.inter};
-    return {Resource::intra, ring.latency, ring.intra};
-  }
-  bool isNode = cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  return onLink(isNode ? Resource::inter : Resource::intra,
-                costOfDirect(cluster, isNode ? cluster.inter : cluster.intra,
-                             getRanks(axes), partBytes));
+Cost Estimator::overAll(double partBytes) const {
+  FlatCost ring = costOfFlatRing(cluster, partBytes);
+  if (ring.inter >= ring.intra)
+    return {Resource::inter, ring.latency, ring.inter};
+  return {Resource::intra, ring.latency, ring.intra};
 }
 
 Cost Estimator::costOf(AllGatherOp gather) const {
-  return alongAxes(gather.getAxes(), bytesOf(gather.getInput().getType()));
+  double part = bytesOf(gather.getInput().getType());
+  if (gather.getAxes().size() > 1)
+    return overAll(part);
+  Axis axis = getAxis(gather.getAxes());
+  return model.costOfGather(axis, getRanks(axis), part);
 }
 
 Cost Estimator::costOf(ReduceScatterOp reduce) const {
-  int64_t ranks = getRanks(reduce.getAxes());
-  double part = bytesOf(reduce.getInput().getType()) / ranks;
-  Cost cost = alongAxes(reduce.getAxes(), part);
-  // The sum follows when all parts are there.
-  cost.latency += costOfSum(cluster.device, ranks, part);
-  return cost;
+  double bytes = bytesOf(reduce.getInput().getType());
+  if (reduce.getAxes().size() > 1) {
+    int64_t ranks = cluster.getWorldSize();
+    Cost cost = overAll(bytes / ranks);
+    cost.latency += costOfSum(cluster.device, ranks, bytes / ranks);
+    return cost;
+  }
+  Axis axis = getAxis(reduce.getAxes());
+  return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
 }
 
 Cost Estimator::costOf(PackOp pack) const {
@@ -177,5 +172,31 @@ Cost Estimator::costOf(ClipGradientsOp clip) const {
 }
 
 Cost CostModel::costOf(Operation *op) const {
-  return Estimator(cluster).estimate(op);
+  return Estimator(*this).estimate(op);
+}
+
+Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
+  bool isNode = axis == Axis::node;
+  TransferCost transfer = costOfDirect(
+      cluster, isNode ? cluster.inter : cluster.intra, ranks, partBytes);
+  return {isNode ? Resource::inter : Resource::intra, transfer.latency,
+          transfer.seconds};
+}
+
+Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
+                                double partBytes) const {
+  Cost cost = costOfGather(axis, ranks, partBytes);
+  // The sum follows when all parts are there.
+  cost.latency += costOfSum(cluster.device, ranks, partBytes);
+  return cost;
+}
+
+Cost CostModel::costOfStore(double bytes) const {
+  TransferCost transfer = costOfTransfer(cluster, cluster.d2h, bytes);
+  return {Resource::d2h, transfer.latency, transfer.seconds};
+}
+
+Cost CostModel::costOfLoad(double bytes) const {
+  TransferCost transfer = costOfTransfer(cluster, cluster.h2d, bytes);
+  return {Resource::h2d, transfer.latency, transfer.seconds};
 }

@@ -20,7 +20,7 @@ constexpr uint8_t streamOf(Stream stream) {
   return static_cast<uint8_t>(stream);
 }
 
-/// The first and last use of each bucket in a micro-batch.
+/// The first use of each bucket in a micro-batch, and the last.
 struct UseRanges {
   explicit UseRanges(const ResidencyProblem &problem);
   bool isUsed(unsigned bucket) const { return first[bucket] <= last[bucket]; }
@@ -279,6 +279,9 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
     change[first] += bytes;
     change[last + 1] -= bytes;
   };
+  auto untilOf = [&](size_t use) {
+    return std::max<size_t>(use, problem.uses[use].until);
+  };
   auto whenFetched = [&](size_t use) {
     return use - std::min<size_t>(use, problem.prefetch);
   };
@@ -295,19 +298,19 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
       always += bucket.sliceBytes;
     Residency residency = getResidency(problem, plan[b], b);
     if (residency == Residency::full) {
-      hold(whenFetched(ranges.first[b]), ranges.last[b], bucket.wholeBytes);
+      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bucket.wholeBytes);
       continue;
     }
     if (residency == Residency::node &&
         !(carried && plan[b].carry == Residency::node))
-      hold(whenFetched(ranges.first[b]), ranges.last[b], bucket.sliceBytes);
+      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bucket.sliceBytes);
   }
   for (size_t i = 0; i < count; ++i) {
     unsigned b = problem.uses[i].bucket;
     bool isKept = getResidency(problem, plan[b], b) == Residency::full ||
                   (isCarried(problem, b) && plan[b].carry == Residency::full);
     if (!isKept)
-      hold(whenFetched(i), i, problem.buckets[b].wholeBytes);
+      hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
   int64_t greatest = 0, held = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -46,6 +46,12 @@ llvm::Error ResidencyProblem::check() const {
                          bucket.name.c_str());
   }
   for (const Use &use : uses) {
+    if (use.until >= uses.size())
+      return makeError("a use of bucket '%s' ends with use %u of %zu",
+                       use.bucket < buckets.size()
+                           ? buckets[use.bucket].name.c_str()
+                           : "",
+                       use.until, uses.size());
     if (use.bucket >= buckets.size() ||
         llvm::any_of(use.reduced,
                      [&](unsigned b) { return b >= buckets.size(); }))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "VerifyPhase.h"
+#include "fcdp/Scheduling/ResidencyAnalysis.h"
 #include "fcdp/Transforms/Strategy.h"
 
 #include "mlir/IR/Builders.h"
@@ -18,6 +19,18 @@ class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
   using DecidePassBase::DecidePassBase;
   void runOnOperation() override;
+
+private:
+  LogicalResult decideByPreset();
+  LogicalResult decideByCost();
+  FailureOr<Cluster> getCluster();
+  FailureOr<SmallVector<Accumulation>> getAccumulations();
+};
+
+/// What a plan is, for all buckets in the order of the module.
+struct Plan {
+  ResidencySolution solution;
+  Accumulation accumulation;
 };
 } // namespace
 
@@ -43,26 +56,107 @@ static FailureOr<T> check(ModuleOp module, StringRef option,
   return module.emitError(option) << ": " << toString(parsed.takeError());
 }
 
-void DecidePass::runOnOperation() {
+LogicalResult DecidePass::decideByPreset() {
   ModuleOp module = getOperation();
-  if (failed(requirePhase(module, Phase::sharded)))
-    return signalPassFailure();
   FailureOr<Strategy> preset =
       check(module, "strategy", parseStrategy(strategy));
   if (failed(preset))
-    return signalPassFailure();
+    return failure();
   if (!accumulate.empty()) {
     FailureOr<Accumulation> given =
         check(module, "accumulate", parseAccumulation(accumulate));
     if (failed(given))
-      return signalPassFailure();
+      return failure();
     preset->accumulation = *given;
   }
-  bool decided = !module->hasAttr(kStrategyAttr);
-  for (auto bucket : module.getOps<BucketOp>()) {
-    decided |= !bucket.getResidency();
+  for (auto bucket : module.getOps<BucketOp>())
     decide(bucket, *preset);
+  return success();
+}
+
+/// The description, with as many nodes and ranks as the mesh has.
+FailureOr<Cluster> DecidePass::getCluster() {
+  ModuleOp module = getOperation();
+  if (cluster.empty())
+    return module.emitError("strategy 'auto' chooses for a cluster; give one "
+                            "as 'cluster', a file or the name of a preset");
+  FailureOr<Cluster> loaded = check(module, "cluster", loadCluster(cluster));
+  if (failed(loaded))
+    return failure();
+  MeshOp mesh = getMesh(module);
+  loaded->nodes = mesh.getNode();
+  loaded->ranksPerNode = mesh.getLocal();
+  if (llvm::Error error = loaded->check())
+    return module.emitError("cluster '")
+           << loaded->name << "' with the nodes and ranks of this mesh: "
+           << toString(std::move(error));
+  return loaded;
+}
+
+/// The ways to sum gradients that are to be compared.
+FailureOr<SmallVector<Accumulation>> DecidePass::getAccumulations() {
+  ModuleOp module = getOperation();
+  if (!accumulate.empty()) {
+    FailureOr<Accumulation> given =
+        check(module, "accumulate", parseAccumulation(accumulate));
+    if (failed(given))
+      return failure();
+    return SmallVector<Accumulation>{*given};
   }
-  if (decided)
-    module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+  auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  if (!count || count.getInt() == 1)
+    return SmallVector<Accumulation>{Accumulation::sharded};
+  return SmallVector<Accumulation>{Accumulation::sharded, Accumulation::node,
+                                   Accumulation::full};
+}
+
+static void apply(ModuleOp module, const Plan &plan) {
+  for (auto [bucket, chosen] :
+       llvm::zip(module.getOps<BucketOp>(), plan.solution.buckets))
+    decide(bucket, {chosen.residency, chosen.carry, plan.accumulation});
+}
+
+LogicalResult DecidePass::decideByCost() {
+  ModuleOp module = getOperation();
+  FailureOr<Cluster> described = getCluster();
+  FailureOr<SmallVector<Accumulation>> accumulations = getAccumulations();
+  if (failed(described) || failed(accumulations))
+    return failure();
+  CostModel model(*described);
+  ResidencyLimits limits;
+  limits.deviceBytes =
+      deviceMemory > 0 ? deviceMemory : described->device.memory;
+  limits.hostBytes = hostMemory > 0 ? hostMemory : described->host.memory;
+  limits.prefetch = prefetch;
+  std::optional<Plan> best;
+  std::string why;
+  for (Accumulation accumulation : *accumulations) {
+    ResidencyProblem problem =
+        makeResidencyProblem(module, model, limits, accumulation);
+    llvm::Expected<ResidencySolution> found = planResidency(problem);
+    if (!found)
+      why = toString(found.takeError());
+    else if (!best ||
+             isBetter(found->estimate, best->solution.estimate))
+      best = Plan{std::move(*found), accumulation};
+  }
+  if (!best)
+    return module.emitError("strategy 'auto': ") << why;
+  apply(module, *best);
+  return success();
+}
+
+void DecidePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  bool decided =
+      !module->hasAttr(kStrategyAttr) ||
+      llvm::any_of(module.getOps<BucketOp>(),
+                   [](BucketOp bucket) { return !bucket.getResidency(); });
+  if (!decided)
+    return;
+  if (failed(strategy == kAutoStrategy ? decideByCost() : decideByPreset()))
+    return signalPassFailure();
+  module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
 }

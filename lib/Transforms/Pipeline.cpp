@@ -2,6 +2,7 @@
 //
 // The compiler in one place: which pass follows which, and why.
 
+#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -51,7 +52,18 @@ private:
 struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<std::string> strategy{
       *this, "strategy", llvm::cl::init("fcdp"),
-      llvm::cl::desc("zero1, zero2, zero3, hpz or fcdp")};
+      llvm::cl::desc("zero1, zero2, zero3, hpz, fcdp or auto")};
+  Option<std::string> cluster{
+      *this, "cluster", llvm::cl::init(""),
+      llvm::cl::desc("a file or the name of a preset; gives nodes and ranks "
+                     "where they are not given, and what auto decides by")};
+  Option<int64_t> deviceMemory{
+      *this, "device-memory", llvm::cl::init(0),
+      llvm::cl::desc("bytes of a device that auto may use; 0: all")};
+  Option<int64_t> hostMemory{
+      *this, "host-memory", llvm::cl::init(0),
+      llvm::cl::desc("bytes of a node's host memory that auto may use; 0: "
+                     "all")};
   Option<std::string> accumulate{
       *this, "accumulate", llvm::cl::init(""),
       llvm::cl::desc("sharded, node or full; the strategy's choice if not "
@@ -95,7 +107,9 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass());
-  pm.addPass(createDecidePass({options.strategy, options.accumulate}));
+  pm.addPass(createDecidePass(
+      {options.strategy, options.accumulate, options.cluster,
+       options.deviceMemory, options.hostMemory, options.prefetch}));
   // The slice that a gather between nodes yields is what is cached, and what a
   // reduction within the node yields may be what is summed.
   pm.addPass(createTwoLevelPass());
@@ -140,13 +154,31 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   }
 }
 
+/// What is not given comes from the cluster. If that cannot be read, the pass
+/// that needs it says so.
+static void takeCounts(const PipelineCLOptions &cl, PipelineOptions &options) {
+  options.nodes = cl.nodes;
+  options.ranksPerNode = cl.ranksPerNode;
+  if (cl.cluster.empty())
+    return;
+  llvm::Expected<Cluster> cluster = loadCluster(cl.cluster);
+  if (!cluster)
+    return llvm::consumeError(cluster.takeError());
+  if (!cl.nodes.getNumOccurrences())
+    options.nodes = cluster->nodes;
+  if (!cl.ranksPerNode.getNumOccurrences())
+    options.ranksPerNode = cluster->ranksPerNode;
+}
+
 void fcdp::registerFcdpPipeline() {
   PassPipelineRegistration<PipelineCLOptions>(
       "fcdp-pipeline", "take an imported step to a planned one",
       [](OpPassManager &pm, const PipelineCLOptions &cl) {
         PipelineOptions options;
-        options.nodes = cl.nodes;
-        options.ranksPerNode = cl.ranksPerNode;
+        takeCounts(cl, options);
+        options.cluster = cl.cluster;
+        options.deviceMemory = cl.deviceMemory;
+        options.hostMemory = cl.hostMemory;
         options.microBatches = cl.microBatches;
         options.strategy = cl.strategy;
         options.accumulate = cl.accumulate;

@@ -31,7 +31,7 @@ llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {
   };
   return llvm::createStringError(
       "expected one of " + llvm::join(llvm::map_range(kPresets, quote), ", ") +
-      ", got '" + name + "'");
+      " or '" + kAutoStrategy.str() + "', got '" + name + "'");
 }
 
 llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {

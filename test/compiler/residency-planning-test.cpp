@@ -35,9 +35,9 @@ ResidencyProblem makeLayers(unsigned layers, double compute, double inter,
     problem.buckets.push_back(bucket);
   }
   for (unsigned layer = 0; layer < layers; ++layer)
-    problem.uses.push_back({layer, compute, 100 * (layer + 1), {}});
+    problem.uses.push_back({layer, 0, compute, 100 * (layer + 1), {}});
   for (unsigned layer = layers; layer-- > 0;)
-    problem.uses.push_back({layer, 2 * compute, 100 * (layer + 1), {layer}});
+    problem.uses.push_back({layer, 0, 2 * compute, 100 * (layer + 1), {layer}});
   return problem;
 }
 
@@ -93,6 +93,9 @@ TEST(ResidencyProblem, RefusesWhatCannotBe) {
   ResidencyProblem bad = problem;
   bad.uses[0].bucket = 2;
   EXPECT_EQ(check(bad), "a use names bucket 2 of 2");
+  bad = problem;
+  bad.uses[0].until = 4;
+  EXPECT_EQ(check(bad), "a use of bucket 'layer0' ends with use 4 of 4");
   bad = problem;
   bad.uses[1].seconds = std::numeric_limits<double>::infinity();
   EXPECT_EQ(check(bad), "a use of bucket 'layer1': expected a finite time and "

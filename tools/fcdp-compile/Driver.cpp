@@ -48,6 +48,7 @@ private:
   LogicalResult checkAccumulation();
   LogicalResult checkClipNorm();
   LogicalResult runPasses(Phase phase);
+  LogicalResult predict(llvm::raw_ostream &stream);
   LogicalResult convert();
   LogicalResult emit();
   void printManifest();
@@ -165,6 +166,20 @@ void Driver::printManifest() {
   output << cast<StringAttr>(global.getValueAttr()).getValue() << '\n';
 }
 
+LogicalResult Driver::predict(llvm::raw_ostream &stream) {
+  llvm::Expected<Cluster> cluster = loadCluster(options.pipeline.cluster);
+  if (!cluster)
+    return fail("--cluster: " + toString(cluster.takeError()));
+  MeshOp mesh = getMesh(*module);
+  cluster->nodes = mesh.getNode();
+  cluster->ranksPerNode = mesh.getLocal();
+  if (llvm::Error error = cluster->check())
+    return fail("--cluster: with the nodes and ranks of the step: " +
+                toString(std::move(error)));
+  printPrediction(*module, *cluster, stream);
+  return success();
+}
+
 LogicalResult Driver::convert() {
   progress.start("describing the step");
   PassManager pm(&context);
@@ -194,6 +209,8 @@ LogicalResult Driver::run() {
   std::string summary;
   llvm::raw_string_ostream stream(summary);
   printSummary(*module, stream);
+  if (!options.pipeline.cluster.empty() && failed(predict(stream)))
+    return failure();
   if (failed(convert()))
     return failure();
   if (!options.output.empty() && failed(emit()))

@@ -2,6 +2,7 @@
 
 #include "Options.h"
 
+#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/Strategy.h"
 #include "llvm/Support/CommandLine.h"
@@ -43,8 +44,25 @@ struct CommandLine {
       "strategy",
       cl::desc("where gathered parameters wait for their next use: 'fcdp' in "
                "host memory (default), 'zero1' and 'zero2' on every device, "
-               "'hpz' a slice on every device, 'zero3' nowhere"),
+               "'hpz' a slice on every device, 'zero3' nowhere; 'auto': each "
+               "bucket where it makes the step fastest on --cluster"),
       cl::value_desc("S"), cl::init("fcdp"), cl::cat(category)};
+  cl::opt<std::string> cluster{
+      "cluster",
+      cl::desc("what the step will run on, for 'auto' and for predicted times: "
+               "a file (docs/cluster.md) or the name of a preset; gives "
+               "nodes and ranks where they are not given"),
+      cl::value_desc("FILE"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> deviceMemory{
+      "device-memory",
+      cl::desc("bytes of a rank's device that 'auto' may use (default: all "
+               "that the cluster's devices have)"),
+      cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> hostMemory{
+      "host-memory",
+      cl::desc("bytes of a node's host memory that 'auto' may use (default: "
+               "all that the cluster's hosts have)"),
+      cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> accumulate{
       "accumulate",
       cl::desc("where gradients are summed over micro-batches: 'sharded' "
@@ -114,14 +132,35 @@ static llvm::Error read(const cl::opt<std::string> &option, double &value) {
   return llvm::Error::success();
 }
 
+/// What is not given comes from the cluster.
+static llvm::Error takeCounts(const CommandLine &line,
+                              PipelineOptions &pipeline) {
+  if (line.cluster.empty())
+    return llvm::Error::success();
+  llvm::Expected<Cluster> cluster = loadCluster(line.cluster);
+  if (!cluster)
+    return llvm::createStringError("--cluster: " +
+                                   toString(cluster.takeError()));
+  if (!line.nodes.getNumOccurrences())
+    pipeline.nodes = cluster->nodes;
+  if (!line.ranksPerNode.getNumOccurrences())
+    pipeline.ranksPerNode = cluster->ranksPerNode;
+  return llvm::Error::success();
+}
+
 static llvm::Error check(const CommandLine &line) {
   if (line.input.empty())
     return llvm::createStringError("expected an input file; see --help");
   if (line.output.empty() && !line.printManifest)
     return llvm::createStringError("-o: expected the name of the output file");
-  if (auto strategy = parseStrategy(line.strategy); !strategy)
+  if (line.strategy == kAutoStrategy) {
+    if (line.cluster.empty())
+      return llvm::createStringError(
+          "--strategy=auto chooses for a cluster; give one with --cluster");
+  } else if (auto strategy = parseStrategy(line.strategy); !strategy) {
     return llvm::createStringError("--strategy: " +
                                    toString(strategy.takeError()));
+  }
   if (!line.accumulate.empty())
     if (auto mode = parseAccumulation(line.accumulate); !mode)
       return llvm::createStringError("--accumulate: " +
@@ -165,6 +204,15 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
         std::pair(&line.microBatches, &pipeline.microBatches)})
     if (llvm::Error error = read(*option, *value))
       return std::move(error);
+  for (auto [option, value] :
+       {std::pair(&line.deviceMemory, &pipeline.deviceMemory),
+        std::pair(&line.hostMemory, &pipeline.hostMemory)})
+    if (!option->empty())
+      if (llvm::Error error = read(*option, *value))
+        return std::move(error);
+  if (llvm::Error error = takeCounts(line, pipeline))
+    return std::move(error);
+  pipeline.cluster = line.cluster;
   if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
     return std::move(error);
   if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))

@@ -2,7 +2,9 @@
 
 #include "Summary.h"
 
+#include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Simulation/StepProgram.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -116,4 +118,25 @@ void fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
   printTraffic("init, once  ", init, stream);
   stream << "            what one node sends or copies, over its "
          << mesh.getLocal() << (mesh.getLocal() == 1 ? " rank\n" : " ranks\n");
+}
+
+void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,
+                           llvm::raw_ostream &stream) {
+  CostModel model(cluster);
+  StepProgram program = makeStepProgram(
+      module, [&](Operation *op) { return model.costOf(op); });
+  StepTimes times = simulateStep(program);
+  stream << llvm::format("predicted   %.4g s a step on ", times.seconds)
+         << cluster.name << "; exposed";
+  bool isAny = false;
+  for (unsigned i = 0; i < kNumActivities; ++i) {
+    // Less than a thousandth of the step is noise.
+    if (times.exposed[i] < times.seconds / 1000)
+      continue;
+    stream << (isAny ? ", " : " ")
+           << stringifyActivity(static_cast<Activity>(i))
+           << llvm::format(" %.4g s", times.exposed[i]);
+    isAny = true;
+  }
+  stream << (isAny ? "\n" : " nothing\n");
 }

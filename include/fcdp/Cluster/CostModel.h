@@ -7,7 +7,7 @@
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/CollectiveCost.h"
 #include "fcdp/Cluster/Cost.h"
-#include "mlir/IR/Operation.h"
+#include "dialects/Fcdp/Fcdp.h"
 
 namespace fcdp {
 
@@ -25,6 +25,14 @@ public:
   /// the link that it takes longer on. The module's mesh is taken to be the
   /// cluster's.
   Cost costOf(mlir::Operation *op) const;
+
+  /// A gather along `axis` of parts of `partBytes`, one from each of `ranks`.
+  Cost costOfGather(Axis axis, int64_t ranks, double partBytes) const;
+  /// A reduction along `axis` that leaves each of `ranks` a part.
+  Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
+  /// A copy of `bytes` of each rank to or from host memory.
+  Cost costOfStore(double bytes) const;
+  Cost costOfLoad(double bytes) const;
 
 private:
   Cluster cluster;

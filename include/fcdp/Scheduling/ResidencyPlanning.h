@@ -45,10 +45,12 @@ struct ResidencyProblem {
     std::optional<Residency> residency, carry;
   };
 
-  /// A part of a micro-batch, in which one bucket is in use.
+  /// A part of a micro-batch, which begins with the use of a bucket.
   struct Use {
     /// Index of the bucket.
     unsigned bucket = 0;
+    /// Index of the use until whose end the copy is read, from its own on.
+    unsigned until = 0;
     /// Compute until the next use, in seconds.
     double seconds = 0;
     /// Bytes on the device that are there whatever is decided: states,

@@ -20,8 +20,13 @@ struct PipelineOptions {
   int64_t ranksPerNode = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
-  /// See parseStrategy.
+  /// See parseStrategy; or `auto`.
   std::string strategy = "fcdp";
+  /// See loadCluster; needed by `auto`.
+  std::string cluster;
+  /// Bytes of a rank's device, and of a node's host memory, that `auto` may
+  /// use; 0: what the cluster has.
+  int64_t deviceMemory = 0, hostMemory = 0;
   /// See parseAccumulation; the strategy's choice if empty.
   std::string accumulate;
   /// Uses that a gather is issued ahead.

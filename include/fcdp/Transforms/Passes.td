@@ -88,13 +88,25 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     | `zero3` | `drop` | `sharded` |
     | `hpz` | `node` | `sharded` |
     | `fcdp` | `host` | `sharded` |
+
+    `auto` chooses for each bucket what makes a step on `cluster` take the least time
+    within the memory of its devices and hosts: a step is simulated under each plan that
+    is looked at. Of plans that take the same time it chooses the smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",
-           "preset: `zero1`, `zero2`, `zero3`, `hpz` or `fcdp`">,
+           "preset: `zero1`, `zero2`, `zero3`, `hpz` or `fcdp`; or `auto`">,
     Option<"accumulate", "accumulate", "std::string", "\"\"",
            "where gradients are summed over micro-batches, in place of the strategy's "
-           "choice: `sharded`, `node` or `full`">
+           "choice: `sharded`, `node` or `full`">,
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "description of the cluster, a file or the name of a preset; `auto` needs it">,
+    Option<"deviceMemory", "device-memory", "int64_t", "0",
+           "bytes of a device that `auto` may use; 0: all that the cluster's devices have">,
+    Option<"hostMemory", "host-memory", "int64_t", "0",
+           "bytes of a node's host memory that `auto` may use; 0: all that there are">,
+    Option<"prefetch", "prefetch", "int64_t", "1",
+           "uses that --fcdp-prefetch will issue a gather ahead">
   ];
 }
 

@@ -8,6 +8,9 @@
 
 namespace fcdp {
 
+/// The strategy that is no preset: decisions by cost.
+inline constexpr llvm::StringLiteral kAutoStrategy = "auto";
+
 struct Strategy {
   /// Where a gathered copy waits for its next use in a micro-batch, and for the
   /// next micro-batch (if frozen: step).

@@ -50,6 +50,8 @@ inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
 /// Uses that gathers are issued ahead, i64.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
+/// Reductions that may run at once, i64.
+inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 
 } // namespace fcdp
 

@@ -150,7 +150,7 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return isa<ModuleOp>(op) && value &&
            value.getType().isSignlessInteger(64) && value.getInt() >= least;
   };
-  if (name == kMicroBatchesAttr)
+  if (name == kMicroBatchesAttr || name == kReductionsAttr)
     return expect(isI64From(1), "a positive i64 on a module");
   if (name == kPrefetchAttr)
     return expect(isI64From(0), "an i64 from 0 on, on a module");

@@ -131,7 +131,7 @@ static void eraseAll(ModuleOp module, ArrayRef<Operation *> ops) {
     op->erase();
   for (StringRef name : {StringRef(kPhaseAttr), StringRef(kArchiveAttr),
                          StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
-                         StringRef(kPrefetchAttr)})
+                         StringRef(kPrefetchAttr), StringRef(kReductionsAttr)})
     module->removeAttr(name);
 }
 

@@ -78,6 +78,9 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<int64_t> prefetch{
       *this, "prefetch", llvm::cl::init(1),
       llvm::cl::desc("uses that a gather is issued ahead; 0: none")};
+  Option<int64_t> reductions{
+      *this, "reductions", llvm::cl::init(2),
+      llvm::cl::desc("reductions of gradients that may run at once")};
   Option<std::string> optimizer{
       *this, "optimizer", llvm::cl::init("adamw"),
       llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
@@ -124,6 +127,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createPrefetchPass({options.prefetch}));
+  pm.addPass(createDelaySumsPass({options.reductions}));
   pm.addPass(createSchedulePass());
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -183,6 +187,7 @@ void fcdp::registerFcdpPipeline() {
         options.strategy = cl.strategy;
         options.accumulate = cl.accumulate;
         options.prefetch = cl.prefetch;
+        options.reductions = cl.reductions;
         options.optimizer = cl.optimizer;
         options.clipNorm = cl.clipNorm;
         options.dumpDir = cl.dumpDir;

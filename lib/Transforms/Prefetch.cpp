@@ -14,12 +14,35 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
+/// The unit of each bucket, and of its caches.
+class UnitsOfBuckets {
+public:
+  explicit UnitsOfBuckets(ModuleOp module) {
+    for (auto bucket : module.getOps<BucketOp>())
+      units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
+    for (auto state : module.getOps<StateOp>())
+      units[state.getSymNameAttr()] =
+          units.lookup(state.getBucketAttr().getAttr());
+  }
+  /// Of a fetch that consists of `ops`.
+  StringAttr of(ArrayRef<Operation *> ops) const {
+    auto source = ops.back()->getAttrOfType<FlatSymbolRefAttr>("source");
+    return units.lookup(source.getAttr());
+  }
+
+private:
+  llvm::DenseMap<StringAttr, StringAttr> units;
+};
+
 /// What brings one copy of a bucket to where it is used.
 struct Fetch {
   /// In program order; the last gathers or loads what is used.
   SmallVector<Operation *> ops;
   /// What followed the fetch, and is not moved: from there on it is used.
   Operation *use;
+  /// Which live range of a unit it is for, counted over all units: a unit may
+  /// have several buckets.
+  size_t range = 0;
 };
 
 class PrefetchPass : public fcdp::impl::PrefetchPassBase<PrefetchPass> {
@@ -92,12 +115,25 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
   });
 }
 
-static void prefetch(Block &block, size_t distance) {
+/// Fetches that follow each other and are for one unit are for one range.
+static void countRanges(MutableArrayRef<Fetch> fetches,
+                        const UnitsOfBuckets &units) {
+  for (size_t i = 1; i < fetches.size(); ++i)
+    fetches[i].range = fetches[i - 1].range +
+                       (units.of(fetches[i].ops) != units.of(fetches[i - 1].ops));
+}
+
+static void prefetch(Block &block, size_t distance,
+                     const UnitsOfBuckets &units) {
   SmallVector<Fetch> fetches = findFetches(block);
+  countRanges(fetches, units);
   llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
   size_t before = 0; // no fetch overtakes another
-  for (size_t i = 1; i < fetches.size(); ++i) {
-    size_t ahead = std::max(before, i - std::min(i, distance));
+  for (size_t i = 1; distance > 0 && i < fetches.size(); ++i) {
+    size_t ahead = i;
+    while (ahead > before &&
+           fetches[ahead - 1].range + distance >= fetches[i].range)
+      --ahead;
     while (ahead < i && !isReadyAt(fetches[i], fetches[ahead].use, stores))
       ++ahead;
     if (ahead < i)
@@ -118,8 +154,9 @@ void PrefetchPass::runOnOperation() {
   }
   if (module->hasAttr(kPrefetchAttr))
     return; // else what is ahead would go further ahead
+  UnitsOfBuckets units(module);
   for (auto function : module.getOps<func::FuncOp>())
-    prefetch(function.front(), distance);
+    prefetch(function.front(), distance, units);
   module->setAttr(kPrefetchAttr,
                   Builder(&getContext()).getI64IntegerAttr(distance));
 }

@@ -141,6 +141,9 @@ LogicalResult Driver::checkPastDecisions() {
           made.getInt());
   if (auto made = (*module)->getAttrOfType<IntegerAttr>(kPrefetchAttr))
     check("prefetch", options.given.prefetch, wanted.prefetch, made.getInt());
+  if (auto made = (*module)->getAttrOfType<IntegerAttr>(kReductionsAttr))
+    check("reductions", options.given.reductions, wanted.reductions,
+          made.getInt());
   if (auto made = (*module)->getAttrOfType<StringAttr>(kStrategyAttr))
     check("strategy", options.given.strategy, StringRef(wanted.strategy),
           made.getValue());

@@ -80,6 +80,11 @@ struct CommandLine {
           "uses that a gather is issued ahead of its own (default 1): more "
           "hides more of it and takes more device memory; 0: none"),
       cl::value_desc("D"), cl::init("1"), cl::cat(category)};
+  cl::opt<std::string> reductions{
+      "reductions",
+      cl::desc("reductions of gradients that may run at once (default 2): more "
+               "hides more of them and takes more device memory"),
+      cl::value_desc("R"), cl::init("2"), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("adamw or sgd, with PyTorch's names and defaults: "
@@ -201,7 +206,8 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   for (auto [option, value] :
        {std::pair(&line.nodes, &pipeline.nodes),
         std::pair(&line.ranksPerNode, &pipeline.ranksPerNode),
-        std::pair(&line.microBatches, &pipeline.microBatches)})
+        std::pair(&line.microBatches, &pipeline.microBatches),
+        std::pair(&line.reductions, &pipeline.reductions)})
     if (llvm::Error error = read(*option, *value))
       return std::move(error);
   for (auto [option, value] :

@@ -19,7 +19,7 @@ struct CompileOptions {
   struct Given {
     bool nodes = false, ranksPerNode = false, microBatches = false,
          strategy = false, accumulate = false, prefetch = false,
-         clipNorm = false, optimizer = false;
+         reductions = false, clipNorm = false, optimizer = false;
   } given;
 };
 

@@ -31,6 +31,8 @@ struct PipelineOptions {
   std::string accumulate;
   /// Uses that a gather is issued ahead.
   int64_t prefetch = 1;
+  /// Reductions that may run at once.
+  int64_t reductions = 2;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Greatest norm of a step's gradients; 0: no bound.

@@ -163,10 +163,11 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
   let description = [{
     Requires phase `sharded`. A fetch is what brings one gathered copy to its use:
     the gather between nodes or the load from the host cache, with what is cast
-    before and stored behind it, and the gather within the node. Each fetch is
-    moved in front of the use of the fetch that is `distance` before it, so that
-    it runs while the units between them compute. So at most `distance` + 1
-    copies are there that are not used yet; each costs device memory. Nothing
+    before and stored behind it, and the gather within the node. The fetches of a
+    unit's live range are moved in front of the use that is `distance` ranges
+    before it, so that they run while the units between them compute. So the
+    copies of at most `distance` + 1 units are there that are not used yet; each
+    costs device memory. Nothing
     moves in front of what it needs, a load not in front of the store, nor into
     another function. Of several fetches the order stays. The module says that it
     was done, so that it is done once.
@@ -174,6 +175,21 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
   let options = [
     Option<"distance", "distance", "int64_t", "1",
            "uses that a fetch is issued ahead; 0 leaves the program's order">
+  ];
+}
+
+def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
+  let summary = "let several reductions run while the backward pass goes on";
+  let description = [{
+    Requires phase `sharded`. The sum of a reduction is noted where the reduction
+    of the unit that is `in-flight` after its own begins, or at the end of the
+    function, so that the reductions of so many units run while others compute.
+    Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
+    where they are. The module says that it was done, so that it is done once.
+  }];
+  let options = [
+    Option<"inFlight", "in-flight", "int64_t", "2",
+           "units whose reductions may run at once, 1 or more">
   ];
 }
 

@@ -29,8 +29,8 @@ struct Device {
   /// The share of the peak rate that a very large matrix multiplication
   /// reaches, in (0, 1].
   double matmulEfficiency = 0;
-  /// The size, in rows, of a cubic matrix multiplication that reaches half of
-  /// that.
+  /// The size of a cubic matrix multiplication, in rows, that reaches half of
+  /// that rate.
   double halfEfficiencySize = 0;
   /// Seconds between an operator and the next, when neither does anything.
   double launchLatency = 0;

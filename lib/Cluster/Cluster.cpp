@@ -71,15 +71,17 @@ llvm::Error Cluster::check() const {
            {"device.flops.f32", device.flops.f32},
            {"device.flops.bf16", device.flops.bf16},
            {"device.flops.f16", device.flops.f16},
-           {"device.matmul_efficiency", device.matmulEfficiency},
-           {"device.half_efficiency_size", device.halfEfficiencySize},
+           {"device.compute_efficiency", device.computeEfficiency},
+           {"device.memory_efficiency", device.memoryEfficiency},
            {"host.memory", host.memory}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
-  if (device.matmulEfficiency > 1)
-    return llvm::createStringError(llvm::formatv(
-        "expected 'device.matmul_efficiency' to be at most 1, got {0}",
-        device.matmulEfficiency));
+  for (auto [field, share] :
+       {std::pair("compute_efficiency", device.computeEfficiency),
+        std::pair("memory_efficiency", device.memoryEfficiency)})
+    if (share > 1)
+      return llvm::createStringError(llvm::formatv(
+          "expected 'device.{0}' to be at most 1, got {1}", field, share));
   if (!std::isfinite(device.launchLatency) || device.launchLatency < 0)
     return llvm::createStringError(
         llvm::formatv("expected 'device.launch_latency' to be 0 or more, got "

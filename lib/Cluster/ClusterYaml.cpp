@@ -33,6 +33,9 @@ struct Positive {
 struct NotNegative {
   double value;
 };
+struct Share {
+  double value;
+};
 struct Count {
   int64_t value;
 };
@@ -73,6 +76,18 @@ struct ScalarTraits<NotNegative> {
     return readNumber(
         scalar, context, "0 or a positive number",
         [](double x) { return x >= 0; }, value.value);
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+template <>
+struct ScalarTraits<Share> {
+  static void output(const Share &value, void *, raw_ostream &stream) {
+    stream << value.value;
+  }
+  static StringRef input(StringRef scalar, void *context, Share &value) {
+    return readNumber(
+        scalar, context, "a number above 0 and at most 1",
+        [](double x) { return x > 0 && x <= 1; }, value.value);
   }
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
@@ -128,16 +143,9 @@ struct MappingTraits<Device> {
     mapNumber<Count>(io, "memory", device.memory);
     mapNumber<Positive>(io, "memory_bandwidth", device.memoryBandwidth);
     io.mapRequired("flops", device.flops);
-    mapNumber<Positive>(io, "matmul_efficiency", device.matmulEfficiency);
-    mapNumber<Positive>(io, "half_efficiency_size", device.halfEfficiencySize);
+    mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);
+    mapNumber<Share>(io, "memory_efficiency", device.memoryEfficiency);
     mapNumber<NotNegative>(io, "launch_latency", device.launchLatency);
-  }
-  static std::string validate(IO &, Device &device) {
-    if (device.matmulEfficiency <= 1)
-      return {};
-    return formatv("expected 'matmul_efficiency' to be at most 1, got {0}",
-                   device.matmulEfficiency)
-        .str();
   }
 };
 template <>

@@ -19,7 +19,7 @@ TransferCost fcdp::costOfDirect(const Cluster &cluster, const Link &link,
 }
 
 double fcdp::costOfSum(const Device &device, int64_t ranks, double partBytes) {
-  return ranks == 1 ? 0 : (ranks + 1) * partBytes / device.memoryBandwidth;
+  return ranks == 1 ? 0 : device.getMemoryTime((ranks + 1) * partBytes);
 }
 
 double FlatCost::getTotal() const { return latency + std::max(inter, intra); }

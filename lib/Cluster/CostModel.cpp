@@ -56,7 +56,7 @@ private:
   double bytesOf(Type type) const;
   Cost inMemory(double bytes) const {
     return {Resource::compute, cluster.device.launchLatency,
-            bytes / cluster.device.memoryBandwidth};
+            cluster.device.getMemoryTime(bytes)};
   }
   /// A flat ring, in which each rank has a part of `partBytes`.
   Cost overAll(double partBytes) const;

@@ -5,15 +5,12 @@
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/Fcdp.h"
 
-#include <algorithm>
-
 using namespace mlir;
 using namespace fcdp;
 
-/// What attention reaches of a very large product's rate, at any size: its
-/// products are thin, and the softmax stands between them. Fitted, together
-/// with the devices' constants, to measured runs on three kinds of GPU
-/// (benchmarks/simulator/llm_foundry.py).
+/// What attention reaches of the rate of other products: its products are thin,
+/// and the softmax stands between them. Fitted, together with the devices'
+/// efficiencies, to measured runs (benchmarks/simulator/llm_foundry.py).
 static constexpr double kAttentionShare = 0.4;
 
 using aten::CallOp;
@@ -63,7 +60,6 @@ static void addProduct(OperatorWork &work, Type type, double batch, double m,
     return;
   work.type = type;
   work.flops += 2 * batch * m * n * k;
-  work.size = 3 / (1 / m + 1 / n + 1 / k);
 }
 
 static void addMatMul(OperatorWork &work, CallOp call) {
@@ -180,13 +176,10 @@ static double getRate(const FlopRates &rates, Type type) {
 }
 
 double fcdp::costOfWork(const Device &device, const OperatorWork &work) {
-  double memory = work.bytes / device.memoryBandwidth;
+  double seconds = device.getMemoryTime(work.bytes);
   if (work.flops == 0)
-    return memory;
-  double efficiency =
-      device.matmulEfficiency *
-      (work.isAttention ? kAttentionShare
-                        : work.size / (work.size + device.halfEfficiencySize));
-  return std::max(memory,
-                  work.flops / (getRate(device.flops, work.type) * efficiency));
+    return seconds;
+  double share =
+      device.computeEfficiency * (work.isAttention ? kAttentionShare : 1);
+  return seconds + work.flops / (getRate(device.flops, work.type) * share);
 }

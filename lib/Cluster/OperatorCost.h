@@ -10,10 +10,8 @@ namespace fcdp {
 struct OperatorWork {
   /// Floating-point operations, a multiplication and an addition being two.
   double flops = 0;
-  /// The type that they are done in.
+  /// The type of their operands.
   mlir::Type type;
-  /// The harmonic mean of the sizes of its matrix products, m x k by k x n.
-  double size = 0;
   /// The products are those of attention.
   bool isAttention = false;
   /// Bytes read from memory and written to it, each value once.
@@ -23,10 +21,11 @@ struct OperatorWork {
 /// From the types of operands and results.
 OperatorWork measureWork(aten::CallOp call);
 
-/// Seconds for `work`: as long as its arithmetic or its memory traffic takes,
-/// whichever is longer (the roofline model, Williams et al. 2009). A product of
-/// size s reaches s / (s + half_efficiency_size) of what a very large one does:
-/// time for s operations and time for a tile's operands add up.
+/// Seconds for `work`: its arithmetic and its memory traffic, one after the
+/// other. Measured runs (benchmarks/simulator/llm_foundry.py) are told better
+/// by the sum than by the greater of the two, as a kernel computes little while
+/// it loads its first operands and stores its results; so small and thin
+/// products reach less of the peak rate.
 double costOfWork(const Device &device, const OperatorWork &work);
 
 } // namespace fcdp

@@ -13,8 +13,8 @@
 
 namespace fcdp {
 
-/// Peak rates of a device, in floating-point operations per second, by the type
-/// of the operands.
+/// Peak rates of a device in matrix products, in floating-point operations per
+/// second, by the type of the operands.
 struct FlopRates {
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0;
 };
@@ -26,14 +26,15 @@ struct Device {
   /// Bytes per second, reads and writes together.
   double memoryBandwidth = 0;
   FlopRates flops;
-  /// The share of the peak rate that a very large matrix multiplication
-  /// reaches, in (0, 1].
-  double matmulEfficiency = 0;
-  /// The size of a cubic matrix multiplication, in rows, that reaches half of
-  /// that rate.
-  double halfEfficiencySize = 0;
+  /// The shares of these rates that operators reach, in (0, 1].
+  double computeEfficiency = 0, memoryEfficiency = 0;
   /// Seconds between an operator and the next, when neither does anything.
   double launchLatency = 0;
+
+  /// Seconds to read or write `bytes`.
+  double getMemoryTime(double bytes) const {
+    return bytes / (memoryBandwidth * memoryEfficiency);
+  }
 };
 
 /// What the ranks of a node share.

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/CostModel.h"
+
+#include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/Fcdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// 2 nodes of 4 ranks, with round numbers.
+Cluster makeCluster() {
+  Cluster cluster;
+  cluster.nodes = 2;
+  cluster.ranksPerNode = 4;
+  cluster.device.memory = cluster.host.memory = 1'000'000'000;
+  cluster.device.memoryBandwidth = 2e9;
+  cluster.device.flops = {1e9, 2e9, 8e9, 4e9};
+  cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 0.5;
+  cluster.device.launchLatency = 0.5;
+  cluster.inter = {1e6, 3, Sharing::node, 0};
+  cluster.intra = {1e7, 2, Sharing::rank, 0};
+  cluster.h2d = {1e8, 1, Sharing::switched, 2};
+  cluster.d2h = {1e8, 1, Sharing::node, 0};
+  llvm::cantFail(cluster.check());
+  return cluster;
+}
+
+constexpr char kSymbols[] = R"(
+  fcdp.mesh @world(node = 2, local = 4)
+  fcdp.parameter @w : tensor<1000xf32> unit "m" trainable names ["w"]
+  fcdp.parameter @x : tensor<1000xf32> unit "n" names ["x"]
+  fcdp.bucket @b unit "m" elements 8000 storage f32 wire bf16 trainable members [@w at 0]
+  fcdp.bucket @c unit "n" elements 8000 storage f32 wire bf16 members [@x at 0]
+  fcdp.state @s cache of @b in host : tensor<2000xbf16>
+  fcdp.buffer @m : tensor<100xf32> name "m" mutable
+)";
+
+class CostModelTest : public testing::Test {
+protected:
+  CostModelTest() {
+    DialectRegistry registry;
+    registry.insert<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
+    context.appendDialectRegistry(registry);
+  }
+
+  /// The cost of the last operation of `body`; operands are %a, %b and so on of
+  /// the types given.
+  Cost cost(std::string body, std::string arguments = "") {
+    std::string text = kSymbols + ("func.func @f(" + arguments + ") {\n") +
+                       body + "\nreturn\n}\n";
+    ParserConfig config(&context);
+    module = parseSourceString<ModuleOp>(text, config);
+    EXPECT_TRUE(module) << text;
+    if (!module)
+      return {};
+    auto function = *module->getOps<func::FuncOp>().begin();
+    Block &block = function.getBody().front();
+    return CostModel(makeCluster())
+        .costOf(block.getTerminator()->getPrevNode());
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+};
+
+void expectCost(const Cost &cost, Resource resource, double latency,
+                double seconds) {
+  EXPECT_EQ(cost.resource, resource);
+  EXPECT_DOUBLE_EQ(cost.latency, latency);
+  EXPECT_DOUBLE_EQ(cost.seconds, seconds);
+}
+} // namespace
+
+TEST_F(CostModelTest, Gathers) {
+  // 4 ranks share the node's link, each sends 1000 elements of 2 bytes.
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
+                  "tensor<1000xbf16> to tensor<2000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3, 4 * 2000 / 1e6);
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[local] range 0 : "
+                  "tensor<2000xbf16> to tensor<8000xbf16>",
+                  "%a: tensor<2000xbf16>"),
+             Resource::intra, 2, 3 * 4000 / 1e7);
+  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node, local] "
+                  "range 0 : tensor<1000xbf16> to tensor<8000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3 + 6 * 2, 7 * 2000 / 1e6);
+  // A shard of 1000 f32 on each of 8 ranks.
+  expectCost(cost("%g = fcdp.all_gather %a of @w over @world[node, local] "
+                  "range 0 : !fcdp.shard<tensor<1000xf32>> to "
+                  "tensor<1000xf32>",
+                  "%a: !fcdp.shard<tensor<1000xf32>>"),
+             Resource::inter, 3 + 6 * 2, 7 * 500 / 1e6);
+}
+
+TEST_F(CostModelTest, Reductions) {
+  // The sum reads 4 parts of 2000 elements and writes one.
+  expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[local] : "
+                  "tensor<8000xf32> to tensor<2000xf32>",
+                  "%a: tensor<8000xf32>"),
+             Resource::intra, 2 + 5 * 8000 / 1e9, 3 * 8000 / 1e7);
+  expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[node] : "
+                  "tensor<2000xf32> to tensor<1000xf32>",
+                  "%a: tensor<2000xf32>"),
+             Resource::inter, 3 + 3 * 4000 / 1e9, 4 * 4000 / 1e6);
+}
+
+TEST_F(CostModelTest, HostCopies) {
+  expectCost(cost("fcdp.cache_store %a to @s : tensor<2000xbf16>",
+                  "%a: tensor<2000xbf16>"),
+             Resource::d2h, 1, 4 * 4000 / 1e8);
+  expectCost(cost("%l = fcdp.cache_load @s : tensor<2000xbf16>"), Resource::h2d,
+             1, 2 * 4000 / 1e8);
+}
+
+TEST_F(CostModelTest, MemoryTraffic) {
+  auto expectBytes = [](const Cost &cost, double bytes) {
+    expectCost(cost, Resource::compute, 0.5, bytes / 1e9);
+  };
+  expectBytes(cost("%c = fcdp.cast_shard %a : tensor<1000xf32> to "
+                   "tensor<1000xbf16>",
+                   "%a: tensor<1000xf32>"),
+              4000 + 2000);
+  expectBytes(cost("%p = fcdp.pack @b(%a as @w) : (tensor<1000xbf16>) -> "
+                   "tensor<8000xbf16>",
+                   "%a: tensor<1000xbf16>"),
+              2000 + 16000);
+  expectBytes(cost("fcdp.accumulate %a into @b overwrite : tensor<1000xf32>",
+                   "%a: tensor<1000xf32>"),
+              2 * 4000);
+  expectBytes(cost("fcdp.accumulate %a into @b add : tensor<1000xf32>",
+                   "%a: tensor<1000xf32>"),
+              3 * 4000);
+  expectBytes(cost("fcdp.write_buffer %a to @m : tensor<100xf32>",
+                   "%a: tensor<100xf32>"),
+              2 * 400);
+}
+
+TEST_F(CostModelTest, Updates) {
+  // Of a rank's 1000 elements: the gradient once, all others to and fro.
+  auto update = [&](std::string optimizer) {
+    return cost("fcdp.shard_update @b scale 1.0 with #fcdp." + optimizer)
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(update("adamw<lr = 1.0, beta1 = 0.5, beta2 = 0.5, eps = "
+                          "1.0, weight_decay = 0.0>"),
+                   7 * 4000 / 1e9);
+  EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.0, dampening = 0.0, "
+                          "weight_decay = 0.0, nesterov = false>"),
+                   3 * 4000 / 1e9);
+  EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.5, dampening = 0.0, "
+                          "weight_decay = 0.0, nesterov = false>"),
+                   5 * 4000 / 1e9);
+  // The trained bucket's gradients twice read and once written; both kinds of
+  // links carry the norm.
+  expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
+             0.5 + 3 + 2, 3 * 4000 / 1e9);
+}
+
+TEST_F(CostModelTest, NothingForWhatDoesNothing) {
+  for (std::string body :
+       {"%s = fcdp.read_shard @b : tensor<1000xf32>",
+        "%m = fcdp.read_buffer @m : tensor<100xf32>",
+        "%v = aten.call \"aten.view.default\"(self = %a, size = [10, 100]) : "
+        "(tensor<1000xf32>) -> tensor<10x100xf32>",
+        "%v = aten.call \"aten.empty.memory_format\"(size = [10]) : () -> "
+        "tensor<10xf32>"})
+    EXPECT_EQ(cost(body, "%a: tensor<1000xf32>").getTotal(), 0) << body;
+}
+
+TEST_F(CostModelTest, Products) {
+  // At half of the type's rate, and its operands and result through memory.
+  auto product = [](double flops, double rate, double bytes) {
+    return flops / (rate * 0.5) + bytes / 1e9;
+  };
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
+           "(tensor<400x200xf32>, tensor<200x100xf32>) -> tensor<400x100xf32>",
+           "%a: tensor<400x200xf32>, %b: tensor<200x100xf32>")
+          .seconds,
+      product(2 * 400.0 * 100 * 200, 2e9, 4 * 140000));
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.addmm.default\"(self = %a, mat1 = %b, mat2 = "
+           "%c0) : (tensor<300xbf16>, tensor<300x300xbf16>, "
+           "tensor<300x300xbf16>) -> tensor<300x300xbf16>",
+           "%a: tensor<300xbf16>, %b: tensor<300x300xbf16>, %c0: "
+           "tensor<300x300xbf16>")
+          .seconds,
+      product(2 * 300.0 * 300 * 300, 8e9, 2 * (3 * 90000 + 300)));
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.bmm.default\"(self = %a, mat2 = %b) : "
+           "(tensor<5x300x300xf16>, tensor<5x300x300xf16>) -> "
+           "tensor<5x300x300xf16>",
+           "%a: tensor<5x300x300xf16>, %b: tensor<5x300x300xf16>")
+          .seconds,
+      product(5 * 2 * 300.0 * 300 * 300, 4e9, 2 * 15 * 90000));
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.linear.default\"(input = %a, weight = %b) : "
+           "(tensor<3x100x300xf64>, tensor<300x300xf64>) -> "
+           "tensor<3x100x300xf64>",
+           "%a: tensor<3x100x300xf64>, %b: tensor<300x300xf64>")
+          .seconds,
+      product(2 * 300.0 * 300 * 300, 1e9, 8 * 3 * 90000));
+}
+
+TEST_F(CostModelTest, Convolutions) {
+  // 64 filters of 3 x 3 x 64 at 2 x 8 x 8 places.
+  double once = 2 * 128.0 * 64 * 576 / (2e9 * 0.5);
+  double image = 4 * 2 * 64 * 8 * 8 / 1e9, filters = 4 * 64 * 576 / 1e9;
+  std::string tail =
+      "stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = "
+      "false, output_padding = [0, 0], groups = 1";
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.convolution.default\"(input = %a, weight = "
+           "%b, bias = none, " +
+               tail +
+               ") : (tensor<2x64x8x8xf32>, tensor<64x64x3x3xf32>) -> "
+               "tensor<2x64x8x8xf32>",
+           "%a: tensor<2x64x8x8xf32>, %b: tensor<64x64x3x3xf32>")
+          .seconds,
+      once + 2 * image + filters);
+  auto backward = [&](std::string mask, std::string undefined,
+                      std::string results) {
+    return cost("%c:2 = aten.call \"aten.convolution_backward.default\"("
+                "grad_output = %g, input = %a, weight = %b, bias_sizes = "
+                "none, " +
+                    tail + ", output_mask = " + mask + ") " + undefined +
+                    " : (tensor<2x64x8x8xf32>, tensor<2x64x8x8xf32>, "
+                    "tensor<64x64x3x3xf32>) -> " +
+                    results,
+                "%g: tensor<2x64x8x8xf32>, %a: tensor<2x64x8x8xf32>, %b: "
+                "tensor<64x64x3x3xf32>")
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(backward("[true, true, false]",
+                            "{undefined = array<i64: 2>}",
+                            "(tensor<2x64x8x8xf32>, tensor<64x64x3x3xf32>)"),
+                   2 * once + 3 * image + 2 * filters);
+  EXPECT_DOUBLE_EQ(backward("[false, true, true]",
+                            "{undefined = array<i64: 0>}",
+                            "(tensor<64x64x3x3xf32>, tensor<64xf32>)"),
+                   once + 2 * image + 2 * filters + 256 / 1e9);
+}
+
+TEST_F(CostModelTest, Attention) {
+  // 2 x 3 heads, 512 queries and keys of 64.
+  auto forward = [&](std::string causal) {
+    return cost("%c:2 = aten.call "
+                "\"aten._scaled_dot_product_flash_attention_for_cpu.default\"("
+                "query = %q, key = %k, value = %v, is_causal = " +
+                    causal +
+                    ") : (tensor<2x3x512x64xf32>, tensor<2x3x512x64xf32>, "
+                    "tensor<2x3x512x64xf32>) -> (tensor<2x3x512x64xf32>, "
+                    "tensor<2x3x512xf32>)",
+                "%q: tensor<2x3x512x64xf32>, %k: tensor<2x3x512x64xf32>, %v: "
+                "tensor<2x3x512x64xf32>")
+        .seconds;
+  };
+  double product = 2 * 6.0 * 512 * 512 * 64 / (2e9 * 0.5 * 0.4);
+  double memory = 4 * 6.0 * 512 * (4 * 64 + 1) / 1e9;
+  EXPECT_DOUBLE_EQ(forward("false"), 2 * product + memory);
+  EXPECT_DOUBLE_EQ(forward("true"), product + memory);
+}
+
+TEST_F(CostModelTest, BytesOfOtherOperators) {
+  // Both read and the result written.
+  expectCost(cost("%c = aten.call \"aten.add.Tensor\"(self = %a, other = %b) : "
+                  "(tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>",
+                  "%a: tensor<1000xf32>, %b: tensor<1000xf32>"),
+             Resource::compute, 0.5, 12000 / 1e9);
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.nobody_knows.default\"(self = %a) : "
+           "(tensor<1000xf32>) -> tensor<1000xf32>",
+           "%a: tensor<1000xf32>")
+          .seconds,
+      8000 / 1e9);
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.full.default\"(size = [1000], fill_value = "
+           "1) : () -> tensor<1000xf32>")
+          .seconds,
+      4000 / 1e9);
+  // 10 rows of the table and their numbers, not the whole table.
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.embedding.default\"(weight = %a, indices = "
+           "%b) : (tensor<50000x100xf32>, tensor<10xi64>) -> "
+           "tensor<10x100xf32>",
+           "%a: tensor<50000x100xf32>, %b: tensor<10xi64>")
+          .seconds,
+      (2 * 4000 + 80) / 1e9);
+}
+
+TEST_F(CostModelTest, NoSizesNoCrash) {
+  for (std::string type : {"tensor<?x?xf32>", "tensor<0x0xf32>",
+                           "tensor<4611686018427387904x4xf32>"}) {
+    double seconds =
+        cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %a0) : (" +
+                 type + ", " + type + ") -> " + type,
+             "%a: " + type + ", %a0: " + type)
+            .seconds;
+    EXPECT_EQ(seconds, 0) << type;
+  }
+}

@@ -38,7 +38,7 @@ class Device:
     launch: float
 
     def product(self, m, n, k):
-        """Seconds of a product in bf16."""
+        """Seconds of a product in bf16; those of its two gradients take as long."""
         return 2 * m * n * k / self.flops + self.memory(2 * (m * n + m * k + n * k), 1)
 
     def attention(self, batch, rows, d, products, tensors):
@@ -67,7 +67,7 @@ def layer(device, batch, rows, d):
     tokens, activation = batch * rows, 2 * batch * rows * d
     shapes = [(tokens, 3 * d, d), (tokens, d, d), (tokens, 4 * d, d), (tokens, d, 4 * d)]
     forward = sum(device.product(m, n, k) for m, n, k in shapes)
-    backward = sum(device.product(m, k, n) + device.product(k, n, m) for m, n, k in shapes)
+    backward = 2 * forward
     forward += device.attention(batch, rows, d, 2, 4)
     backward += device.attention(batch, rows, d, 5, 8)
     # 2 norms (2 + 2 activations), 2 sums (3 + 3), GELU on 4 times the width (8); backward 3 + 3, 3 + 3 and 12.
@@ -81,18 +81,24 @@ def step(device, cluster, run):
     d, layers = SHAPES[run["model"]]
     ranks, batch, rows = int(run["gpus"]), int(run["microbatch"]), int(run["seqlen"])
     nodes = max(1, ranks // cluster["ranks_per_node"])
-    elements = 12 * d * d
     reduced = 2 if run["mp_mode"] == "PURE" else 4
-    gather, reduce = ring(cluster, nodes, 2 * elements / ranks), ring(cluster, nodes, reduced * elements / ranks)
+
+    def gather(elements):
+        return ring(cluster, nodes, 2 * elements / ranks)
+
+    def reduce(elements):
+        return ring(cluster, nodes, reduced * elements / ranks)
+
     forward, backward, again = layer(device, batch, rows, d)
     if run["act_ckpt"] == "True":
         backward += again
+    weights = 12 * d * d
+    micro = layers * (max(forward, gather(weights)) + max(backward, gather(weights) + reduce(weights)))
+    # Embedding and head are one matrix, gathered once and hidden behind nothing; logits to f32, log-softmax and back
+    # are 28 bytes each.
+    micro += gather(VOCABULARY * d) + reduce(VOCABULARY * d)
     tokens = batch * rows
-    head = sum(device.product(*shape) for shape in itertools.permutations((tokens, VOCABULARY, d), 3) if shape[0] >= shape[1])
-    # Logits to f32, log-softmax and back: 28 bytes each.
-    head += device.memory(28 * tokens * VOCABULARY, 6)
-    once = ring(cluster, nodes, 2 * VOCABULARY * d / ranks)
-    micro = 2 * once + head + layers * (max(forward, gather) + max(backward, gather + reduce))
+    micro += 3 * device.product(tokens, VOCABULARY, d) + device.memory(28 * tokens * VOCABULARY, 6)
     update = device.memory(7 * 4 * int(run["numparams"]) / ranks, 10)
     return int(run["gradaccum"]) * micro + update
 

@@ -2,6 +2,8 @@
 
 #include "fcdp/Cluster/Cluster.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+
 #include "gtest/gtest.h"
 
 #include <string>
@@ -129,6 +131,16 @@ TEST(Cluster, RefusesWhatIsNoDescription) {
   EXPECT_EQ(complain(std::string(1 << 20, '[')),
             "two.yaml:1: error: expected a description of at most 16384 bytes, "
             "got 1048576");
+}
+
+TEST(Cluster, ParsesTheDocumentsExample) {
+  auto file = llvm::MemoryBuffer::getFile(FCDP_SOURCE_DIR "/docs/cluster.md");
+  ASSERT_TRUE(static_cast<bool>(file)) << file.getError().message();
+  llvm::StringRef text = (*file)->getBuffer().split("```yaml\n").second;
+  auto cluster = parseCluster({text.split("```").first, "cluster.md"});
+  ASSERT_TRUE(static_cast<bool>(cluster))
+      << llvm::toString(cluster.takeError());
+  EXPECT_EQ(cluster->name, "four-nodes");
 }
 
 TEST(ClusterPresets, Load) {

@@ -15,11 +15,12 @@ using namespace llvm::yaml;
 
 /// Far above what a description takes: LLVM's parser calls itself for each
 /// level of nesting.
-static constexpr size_t kMaxBytes = 16 << 10;
+static constexpr size_t kMaxBytes = 8 << 10;
 
 namespace {
 /// What the parser's callbacks share.
 struct Reader {
+  llvm::StringRef file;
   /// A message of ours; the parser keeps a reference to it.
   std::string message;
   /// The first complaint, with file and line.
@@ -189,7 +190,7 @@ static void keepFirst(const llvm::SMDiagnostic &diagnostic, void *context) {
   if (!reader->complaint.empty())
     return;
   reader->complaint =
-      llvm::formatv("{0}:{1}: error: {2}", diagnostic.getFilename(),
+      llvm::formatv("{0}:{1}: error: {2}", reader->file, // some have no place
                     std::max(diagnostic.getLineNo(), 1),
                     diagnostic.getMessage())
           .str();
@@ -204,11 +205,13 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
     return fail("expected a description of at most " + llvm::Twine(kMaxBytes) +
                 " bytes, got " + llvm::Twine(text.getBufferSize()));
   Reader reader;
+  reader.file = text.getBufferIdentifier();
   Input input(text, &reader, keepFirst, &reader);
   Cluster cluster;
   EmptyContext context;
   bool found = input.setCurrentDocument();
-  if (found)
+  // Where the parser refuses the whole document there is no node to map.
+  if (found && input.getCurrentNode())
     yamlize(input, cluster, /*Required=*/true, context);
   if (!reader.complaint.empty())
     return llvm::createStringError(reader.complaint);

@@ -119,6 +119,9 @@ TEST(Cluster, RefusesWhatIsNoDescription) {
   EXPECT_EQ(complain("# nothing\n"),
             "two.yaml:1: error: expected the description of a cluster, got "
             "nothing");
+  // The parser gives no node, or no place of its complaint.
+  EXPECT_EQ(complain("**"), "two.yaml:1: error: unknown node kind");
+  EXPECT_EQ(complain("%YAML 1.2\n%l !"), "two.yaml:1: error: Unexpected token");
   EXPECT_EQ(complain("[1, 2]\n"), "two.yaml:1: error: not a mapping");
   EXPECT_EQ(complain("nodes: {\n"),
             "two.yaml:1: error: Unexpected token. Expected Key, Flow Entry, or "
@@ -126,10 +129,10 @@ TEST(Cluster, RefusesWhatIsNoDescription) {
   EXPECT_EQ(complain(std::string(kGood) + "---\n" + kGood),
             "two.yaml:1: error: expected one description, got several "
             "documents");
-  EXPECT_EQ(complain(std::string(16 << 10, '[')),
+  EXPECT_EQ(complain(std::string(8 << 10, '[')),
             "two.yaml:1: error: Could not find closing ]!");
   EXPECT_EQ(complain(std::string(1 << 20, '[')),
-            "two.yaml:1: error: expected a description of at most 16384 bytes, "
+            "two.yaml:1: error: expected a description of at most 8192 bytes, "
             "got 1048576");
 }
 

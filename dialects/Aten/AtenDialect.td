@@ -13,9 +13,10 @@ def Aten_Dialect : Dialect {
   let description = [{
     One generic operation, `aten.call`, holds any functional ATen operator with
     its arguments by name. What the compiler knows of an operator (whether its
-    result aliases its operand, whether it draws random numbers) stands in one
-    table, `OpTable`; an operator that is not in the table may alias every
-    operand and touches the random state.
+    result aliases its operand, whether it draws random numbers, what its time
+    grows with) stands in one table, `OpTable`; an operator that is not in the
+    table may alias every operand, touches the random state, and takes the time
+    that its operands and results take to read and write.
   }];
   let useDefaultAttributePrinterParser = 1;
 }

@@ -212,6 +212,8 @@ static const llvm::StringMap<Work> &works() {
       {"aten.new_full", Work::Fill},
       {"aten.new_ones", Work::Fill},
       {"aten.new_zeros", Work::Fill},
+      {"aten.nll_loss_backward", Work::Fill},
+      {"aten.nll_loss_forward", Work::Lookup},
       {"aten.ones", Work::Fill},
       {"aten.ones_like", Work::Fill},
       {"aten.rand", Work::Fill},

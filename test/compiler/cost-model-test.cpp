@@ -286,6 +286,13 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
            "1) : () -> tensor<1000xf32>")
           .seconds,
       4000 / 1e9);
+  // One of 500 numbers of each row, and the rows' labels.
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.nll_loss_forward.default\"(self = %a, target "
+           "= %b) : (tensor<10x500xf32>, tensor<10xi64>) -> tensor<10xf32>",
+           "%a: tensor<10x500xf32>, %b: tensor<10xi64>")
+          .seconds,
+      (2 * 40 + 80) / 1e9);
   // 10 rows of the table and their numbers, not the whole table.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.embedding.default\"(weight = %a, indices = "

@@ -27,89 +27,59 @@ struct Reader {
   std::string complaint;
 };
 
-/// Numbers, in the places that they are read into.
+// Numbers while they are read: what is expected of each kind.
 struct Positive {
   double value;
+  static constexpr char kExpected[] = "a positive number";
+  bool isGood() const { return value > 0; }
 };
 struct NotNegative {
   double value;
+  static constexpr char kExpected[] = "0 or a positive number";
+  bool isGood() const { return value >= 0; }
 };
 struct Share {
   double value;
+  static constexpr char kExpected[] = "a number above 0 and at most 1";
+  bool isGood() const { return value > 0 && value <= 1; }
 };
+/// Exact below 2^53.
 struct Count {
-  int64_t value;
+  double value;
+  static constexpr char kExpected[] = "a positive whole number below 2^53";
+  bool isGood() const {
+    return value > 0 && value < 0x1p53 && value == std::floor(value);
+  }
+};
+
+template <typename Number>
+struct NumberTraits {
+  static void output(const Number &number, void *, llvm::raw_ostream &stream) {
+    stream << number.value;
+  }
+  static llvm::StringRef input(llvm::StringRef scalar, void *context,
+                               Number &number) {
+    if (!scalar.getAsDouble(number.value) && std::isfinite(number.value) &&
+        number.isGood())
+      return {};
+    auto *reader = static_cast<Reader *>(context);
+    reader->message =
+        llvm::formatv("expected {0}, got '{1}'", &Number::kExpected[0], scalar);
+    return reader->message;
+  }
+  static QuotingType mustQuote(llvm::StringRef) { return QuotingType::None; }
 };
 } // namespace
 
-template <typename T>
-static llvm::StringRef readNumber(llvm::StringRef scalar, void *context,
-                                  llvm::StringRef expected, T isGood,
-                                  double &value) {
-  // getAsDouble takes what is no number in YAML, too ("0x1p3"); harmless.
-  if (!scalar.getAsDouble(value) && std::isfinite(value) && isGood(value))
-    return {};
-  auto *reader = static_cast<Reader *>(context);
-  reader->message =
-      llvm::formatv("expected {0}, got '{1}'", expected, scalar).str();
-  return reader->message;
-}
-
 namespace llvm::yaml {
 template <>
-struct ScalarTraits<Positive> {
-  static void output(const Positive &value, void *, raw_ostream &stream) {
-    stream << value.value;
-  }
-  static StringRef input(StringRef scalar, void *context, Positive &value) {
-    return readNumber(
-        scalar, context, "a positive number", [](double x) { return x > 0; },
-        value.value);
-  }
-  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
-};
+struct ScalarTraits<Positive> : NumberTraits<Positive> {};
 template <>
-struct ScalarTraits<NotNegative> {
-  static void output(const NotNegative &value, void *, raw_ostream &stream) {
-    stream << value.value;
-  }
-  static StringRef input(StringRef scalar, void *context, NotNegative &value) {
-    return readNumber(
-        scalar, context, "0 or a positive number",
-        [](double x) { return x >= 0; }, value.value);
-  }
-  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
-};
+struct ScalarTraits<NotNegative> : NumberTraits<NotNegative> {};
 template <>
-struct ScalarTraits<Share> {
-  static void output(const Share &value, void *, raw_ostream &stream) {
-    stream << value.value;
-  }
-  static StringRef input(StringRef scalar, void *context, Share &value) {
-    return readNumber(
-        scalar, context, "a number above 0 and at most 1",
-        [](double x) { return x > 0 && x <= 1; }, value.value);
-  }
-  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
-};
+struct ScalarTraits<Share> : NumberTraits<Share> {};
 template <>
-struct ScalarTraits<Count> {
-  static void output(const Count &value, void *, raw_ostream &stream) {
-    stream << value.value;
-  }
-  static StringRef input(StringRef scalar, void *context, Count &count) {
-    double value = 0;
-    // Whole doubles below 2^62: 48e9 is as good as 48000000000.
-    StringRef message = readNumber(
-        scalar, context, "a positive whole number",
-        [](double x) { return x > 0 && x < 0x1p62 && x == std::floor(x); },
-        value);
-    if (message.empty() && scalar.getAsInteger(10, count.value))
-      count.value = static_cast<int64_t>(value);
-    return message;
-  }
-  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
-};
+struct ScalarTraits<Count> : NumberTraits<Count> {};
 
 template <>
 struct ScalarEnumerationTraits<Sharing> {
@@ -123,9 +93,9 @@ struct ScalarEnumerationTraits<Sharing> {
 
 template <typename Number, typename T>
 static void mapNumber(IO &io, const char *key, T &field) {
-  Number number{field};
+  Number number{static_cast<double>(field)};
   io.mapRequired(key, number);
-  field = number.value;
+  field = static_cast<T>(number.value);
 }
 
 namespace llvm::yaml {

@@ -99,9 +99,11 @@ TEST(Cluster, RefusesBadNumbers) {
             "two.yaml:8: error: expected a number above 0 and at most 1, got "
             "'60'");
   EXPECT_EQ(complain(change("nodes: 2", "nodes: 2.5")),
-            "two.yaml:2: error: expected a positive whole number, got '2.5'");
+            "two.yaml:2: error: expected a positive whole number below 2^53, "
+            "got '2.5'");
   EXPECT_EQ(complain(change("48e9", "1e30")),
-            "two.yaml:5: error: expected a positive whole number, got '1e30'");
+            "two.yaml:5: error: expected a positive whole number below 2^53, "
+            "got '1e30'");
 }
 
 TEST(Cluster, RefusesContradictions) {

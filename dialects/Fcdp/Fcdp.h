@@ -48,9 +48,10 @@ inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
-/// Uses that gathers are issued ahead, i64.
+/// Units that gathers are issued ahead, i64; and that they are, a unit.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
-/// Reductions that may run at once, i64.
+inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
+/// Units whose reductions may run at once, i64.
 inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 
 } // namespace fcdp

@@ -152,6 +152,9 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
   };
   if (name == kMicroBatchesAttr || name == kReductionsAttr)
     return expect(isI64From(1), "a positive i64 on a module");
+  if (name == kPrefetchedAttr)
+    return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
+                  "a unit on a module");
   if (name == kPrefetchAttr)
     return expect(isI64From(0), "an i64 from 0 on, on a module");
   return op->emitError("unknown attribute '") << name << "'";

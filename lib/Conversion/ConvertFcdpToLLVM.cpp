@@ -131,7 +131,8 @@ static void eraseAll(ModuleOp module, ArrayRef<Operation *> ops) {
     op->erase();
   for (StringRef name : {StringRef(kPhaseAttr), StringRef(kArchiveAttr),
                          StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
-                         StringRef(kPrefetchAttr), StringRef(kReductionsAttr)})
+                         StringRef(kPrefetchAttr), StringRef(kPrefetchedAttr),
+                         StringRef(kReductionsAttr)})
     module->removeAttr(name);
 }
 

@@ -12,7 +12,8 @@ using namespace fcdp;
 namespace {
 class ProblemBuilder {
 public:
-  ProblemBuilder(ModuleOp module, const CostModel &model, Accumulation accumulation)
+  ProblemBuilder(ModuleOp module, const CostModel &model,
+                 Accumulation accumulation)
       : module(module), model(model), mesh(getMesh(module)),
         accumulation(accumulation) {}
   void addBuckets(ResidencyProblem &problem);
@@ -22,6 +23,9 @@ private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
   int64_t countStateBytes();
   void collectLifetimes(Block &block);
+  void beginUse(AllGatherOp gather);
+  void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
+  void endUses();
   void hold(Operation *from, Operation *to, int64_t bytes);
   /// Of `value`'s memory.
   Operation *findLastUser(Value value);
@@ -31,12 +35,17 @@ private:
   MeshOp mesh;
   const Accumulation accumulation;
   llvm::DenseMap<StringAttr, unsigned> indices;
+  llvm::DenseMap<StringAttr, StringAttr> units;
   /// The update of each bucket, by its name.
   llvm::DenseMap<StringAttr, Operation *> updates;
   llvm::DenseMap<Operation *, size_t> positions;
   /// By position: bytes whose lifetime begins there, less those that have
   /// ended.
   std::vector<int64_t> change;
+  std::vector<ResidencyProblem::Use> uses;
+  /// Of each use.
+  std::vector<AllGatherOp> gathers;
+  StringAttr previousUnit;
 };
 } // namespace
 
@@ -76,6 +85,7 @@ void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
   });
   for (auto bucket : module.getOps<BucketOp>()) {
     indices[bucket.getSymNameAttr()] = problem.buckets.size();
+    units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
     problem.buckets.push_back(describe(bucket));
   }
 }
@@ -114,87 +124,88 @@ void ProblemBuilder::hold(Operation *from, Operation *to, int64_t bytes) {
   change[positions[to] + 1] -= bytes;
 }
 
-/// Of results of operators, and of gradients on their way.
+/// Of results of operators. Gradients on their way are counted by how many are.
 void ProblemBuilder::collectLifetimes(Block &block) {
-  PackOp previous;
-  for (Operation &op : block) {
+  for (Operation &op : block)
+    positions.try_emplace(&op, positions.size());
+  change.assign(positions.size() + 1, 0);
+  for (Operation &op : block)
     if (isa<aten::CallOp>(op) && !isView(&op))
       for (Value result : op.getResults())
         if (auto type = dyn_cast<RankedTensorType>(result.getType()))
           hold(&op, findLastUser(result), byteSize(type));
-    auto pack = dyn_cast<PackOp>(op);
-    if (!pack)
-      continue;
-    // Each is reduced, by way of as many bytes of scratch, until the next one
-    // is ready.
-    if (previous)
-      hold(previous, pack, 2 * byteSize(previous.getResult().getType()));
-    previous = pack;
+}
+
+void ProblemBuilder::beginUse(AllGatherOp gather) {
+  ResidencyProblem::Use use;
+  StringAttr bucket = gather.getSourceAttr().getAttr();
+  use.bucket = indices.lookup(bucket);
+  StringAttr unit = units.lookup(bucket);
+  if (gathers.empty())
+    use.seconds = uses.back().seconds; // of what is in front of all gathers
+  else
+    use.range = uses.back().range + (unit != previousUnit);
+  previousUnit = unit;
+  if (gathers.empty())
+    uses.pop_back();
+  uses.push_back(use);
+  gathers.push_back(gather);
+}
+
+void ProblemBuilder::addReduction(ResidencyProblem &problem,
+                                  ReduceScatterOp reduce) {
+  unsigned index = indices.lookup(reduce.getSourceAttr().getAttr());
+  ResidencyProblem::Bucket &bucket = problem.buckets[index];
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  int64_t bytes = byteSize(cast<RankedTensorType>(reduce.getInput().getType()));
+  auto whole = static_cast<double>(bytes);
+  if (locals > 1)
+    bucket.intraReduce =
+        model.costOfReduction(Axis::local, locals, whole / locals);
+  if (nodes > 1)
+    bucket.interReduce =
+        model.costOfReduction(Axis::node, nodes, whole / (nodes * locals));
+  uses.back().reduced.push_back(index);
+  uses.back().reducedBytes += 2 * bytes; // packed, and scratch
+}
+
+/// A copy is read until the use in which its last reader is.
+void ProblemBuilder::endUses() {
+  for (size_t i = 0; i < gathers.size(); ++i) {
+    size_t last = positions[findLastUser(gathers[i].getResult())];
+    uses[i].until = i;
+    while (uses[i].until + 1 < gathers.size() &&
+           positions[gathers[uses[i].until + 1]] < last)
+      ++uses[i].until;
   }
-  if (previous)
-    hold(previous, block.getTerminator(),
-         2 * byteSize(previous.getResult().getType()));
 }
 
 void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
-  Block &block = function.front();
-  for (Operation &op : block)
-    positions.try_emplace(&op, positions.size());
-  change.assign(positions.size() + 1, 0);
-  collectLifetimes(block);
-
+  collectLifetimes(function.front());
   int64_t held = countStateBytes();
-  std::vector<std::pair<size_t, AllGatherOp>> gathers;
-  // What is in front of the first gather counts to its use.
-  ResidencyProblem::Use start;
-  auto current = [&]() -> ResidencyProblem::Use & {
-    return problem.uses.empty() ? start : problem.uses.back();
-  };
-  for (Operation &op : block) {
+  uses.emplace_back();
+  for (Operation &op : function.front()) {
     held += change[positions[&op]];
-    if (auto gather = dyn_cast<AllGatherOp>(op)) {
-      ResidencyProblem::Use use;
-      if (problem.uses.empty())
-        use = start;
-      use.bucket = indices.lookup(gather.getSourceAttr().getAttr());
-      gathers.push_back({positions[findLastUser(gather.getResult())], gather});
-      problem.uses.push_back(use);
-    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-      unsigned bucket = indices.lookup(reduce.getSourceAttr().getAttr());
-      current().reduced.push_back(bucket);
-      double whole = byteSize(
-          cast<RankedTensorType>(reduce.getInput().getType()));
-      ResidencyProblem::Bucket &costs = problem.buckets[bucket];
-      int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
-      if (locals > 1)
-        costs.intraReduce =
-            model.costOfReduction(Axis::local, locals, whole / locals);
-      if (nodes > 1)
-        costs.interReduce = model.costOfReduction(Axis::node, nodes,
-                                                  whole / (nodes * locals));
-    } else {
-      current().seconds += model.costOf(&op).getTotal();
-    }
-    current().otherBytes = std::max(current().otherBytes, held);
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      beginUse(gather);
+    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+      addReduction(problem, reduce);
+    else
+      uses.back().seconds += model.costOf(&op).getTotal();
+    uses.back().otherBytes = std::max(uses.back().otherBytes, held);
   }
-  // A copy is read until the use in which its last reader is.
-  for (size_t i = 0; i < gathers.size(); ++i) {
-    problem.uses[i].until = i;
-    for (size_t j = i + 1; j < gathers.size() &&
-                           positions[gathers[j].second] < gathers[i].first;
-         ++j)
-      problem.uses[i].until = j;
-  }
+  endUses();
+  if (!gathers.empty())
+    problem.uses = std::move(uses);
 }
 
 ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
                                             const CostModel &model,
-                                            const ResidencyLimits &limits,
+                                            const MemoryBudget &budget,
                                             Accumulation accumulation) {
   ResidencyProblem problem;
-  problem.prefetch = limits.prefetch;
-  problem.deviceBudget = limits.deviceBytes;
-  problem.hostBudget = limits.hostBytes;
+  problem.deviceBudget = budget.device;
+  problem.hostBudget = budget.host;
   problem.localRanks = getMesh(module).getLocal();
   if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
     problem.microBatches = count.getInt();

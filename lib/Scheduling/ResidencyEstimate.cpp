@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 using namespace fcdp;
@@ -51,7 +52,8 @@ private:
   bool isStored(unsigned bucket) const;
   void fetch(unsigned index);
   void reduce(unsigned bucket);
-  void finishReduction();
+  /// Waits for all but the last `left` uses' reductions.
+  void finishReductions(size_t left);
   void work(Stream stream, Activity activity, const Cost &cost);
   /// Has `to` wait for what `from` has been given.
   void order(Stream from, Stream to);
@@ -66,11 +68,18 @@ private:
   InstructionList list;
   /// Of each use: what it waits for, if it fetches.
   std::vector<std::optional<uint32_t>> fetched;
-  std::optional<uint32_t> reduced;
+  /// Of each use whose sums are not noted yet: what to wait for.
+  std::deque<llvm::SmallVector<uint32_t, 2>> reduced;
 };
 
 bool isOnDevice(Residency residency) {
   return residency == Residency::full || residency == Residency::node;
+}
+
+/// Whether the copy of use `later` is fetched before use `use`.
+bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
+  return problem.prefetch > 0 && problem.uses[later].range <=
+                                     problem.uses[use].range + problem.prefetch;
 }
 
 bool isCarried(const ResidencyProblem &problem, unsigned bucket) {
@@ -100,8 +109,7 @@ UseRanges::UseRanges(const ResidencyProblem &problem)
 /// Whether a cache in host memory serves the bucket.
 static bool isCached(const ResidencyProblem &problem, const UseRanges &ranges,
                      const BucketResidency &plan, unsigned bucket) {
-  bool isAcross =
-      isCarried(problem, bucket) && plan.carry == Residency::host;
+  bool isAcross = isCarried(problem, bucket) && plan.carry == Residency::host;
   bool isWithin = getResidency(problem, plan, bucket) == Residency::host &&
                   ranges.isUsedAgain(bucket);
   return ranges.isUsed(bucket) && (isAcross || isWithin);
@@ -139,8 +147,9 @@ Residency FunctionBuilder::getSource(unsigned index) const {
   if (!isFirstOfBucket(index))
     return getResidency(problem, plan[bucket], bucket);
   // The copy that a trained bucket has is of the weights before the update.
-  bool isStale = problem.buckets[bucket].trainable &&
-                 (role == Role::only_microbatch || role == Role::first_microbatch);
+  bool isStale =
+      problem.buckets[bucket].trainable &&
+      (role == Role::only_microbatch || role == Role::first_microbatch);
   return isStale ? Residency::drop : plan[bucket].carry;
 }
 
@@ -181,17 +190,19 @@ void FunctionBuilder::fetch(unsigned index) {
   fetched[index] = record(Stream::intra);
 }
 
-/// The sum before is noted when the next is ready to be reduced.
-void FunctionBuilder::finishReduction() {
-  if (reduced)
-    wait(Stream::compute, *reduced);
-  reduced.reset();
+/// Sums are noted when as many reductions as may run at once have begun after
+/// theirs.
+void FunctionBuilder::finishReductions(size_t left) {
+  while (reduced.size() > left) {
+    for (uint32_t event : reduced.front())
+      wait(Stream::compute, event);
+    reduced.pop_front();
+  }
 }
 
 void FunctionBuilder::reduce(unsigned bucket) {
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
   bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
-  finishReduction();
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
   order(Stream::compute, Stream::intra);
@@ -199,9 +210,9 @@ void FunctionBuilder::reduce(unsigned bucket) {
   if (costs.accumulation == Accumulation::sharded || isLast) {
     order(Stream::intra, Stream::inter);
     work(Stream::inter, Activity::interReduce, costs.interReduce);
-    reduced = record(Stream::inter);
+    reduced.back().push_back(record(Stream::inter));
   } else {
-    reduced = record(Stream::intra);
+    reduced.back().push_back(record(Stream::intra));
   }
 }
 
@@ -210,17 +221,21 @@ InstructionList FunctionBuilder::buildMicrobatch() {
   fetched.resize(count);
   size_t issued = 0;
   for (size_t i = 0; i < count; ++i) {
-    size_t ahead = std::min<size_t>(count, i + problem.prefetch + 1);
-    for (; issued < ahead; ++issued)
-      fetch(issued);
+    while (issued < count && (issued <= i || isAhead(problem, i, issued)))
+      fetch(issued++);
     if (fetched[i])
       wait(Stream::compute, *fetched[i]);
     work(Stream::compute, Activity::compute,
          {Resource::compute, 0, problem.uses[i].seconds});
+    if (!problem.uses[i].reduced.empty())
+      finishReductions(problem.reductions - 1);
+    reduced.emplace_back();
     for (unsigned bucket : problem.uses[i].reduced)
       reduce(bucket);
+    if (reduced.back().empty())
+      reduced.pop_back();
   }
-  finishReduction();
+  finishReductions(0);
   return std::move(list);
 }
 
@@ -262,9 +277,25 @@ static double estimateSeconds(const ResidencyProblem &problem,
   double seconds = times.back().end - times[functions - 1].end;
   int64_t left = problem.microBatches - simulated;
   if (left > 0) // in front of the last micro-batch and the update
-    seconds += double(left) * (times[2 * functions - 3].end -
-                               times[2 * functions - 4].end);
+    seconds += double(left) *
+               (times[2 * functions - 3].end - times[2 * functions - 4].end);
   return seconds;
+}
+
+/// Each until the reductions of as many uses as may run at once have begun.
+static void
+holdReductions(const ResidencyProblem &problem,
+               llvm::function_ref<void(size_t, size_t, int64_t)> hold) {
+  std::vector<size_t> reducing;
+  for (size_t i = 0; i < problem.uses.size(); ++i)
+    if (!problem.uses[i].reduced.empty())
+      reducing.push_back(i);
+  for (size_t i = 0; i < reducing.size(); ++i) {
+    size_t next = i + problem.reductions;
+    hold(reducing[i],
+         next < reducing.size() ? reducing[next] : problem.uses.size() - 1,
+         problem.uses[reducing[i]].reducedBytes);
+  }
 }
 
 /// The greatest sum over the uses of a micro-batch.
@@ -283,7 +314,10 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
     return std::max<size_t>(use, problem.uses[use].until);
   };
   auto whenFetched = [&](size_t use) {
-    return use - std::min<size_t>(use, problem.prefetch);
+    size_t when = use;
+    while (when > 0 && isAhead(problem, when - 1, use))
+      --when;
+    return when;
   };
   for (unsigned b = 0; b < problem.buckets.size(); ++b) {
     if (!ranges.isUsed(b))
@@ -298,12 +332,14 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
       always += bucket.sliceBytes;
     Residency residency = getResidency(problem, plan[b], b);
     if (residency == Residency::full) {
-      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bucket.wholeBytes);
+      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]),
+           bucket.wholeBytes);
       continue;
     }
     if (residency == Residency::node &&
         !(carried && plan[b].carry == Residency::node))
-      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bucket.sliceBytes);
+      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]),
+           bucket.sliceBytes);
   }
   for (size_t i = 0; i < count; ++i) {
     unsigned b = problem.uses[i].bucket;
@@ -312,6 +348,7 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
     if (!isKept)
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
+  holdReductions(problem, hold);
   int64_t greatest = 0, held = 0;
   for (size_t i = 0; i < count; ++i) {
     held += change[i];

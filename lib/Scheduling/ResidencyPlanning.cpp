@@ -28,9 +28,9 @@ static bool isGood(const Cost &cost) {
 }
 
 llvm::Error ResidencyProblem::check() const {
-  if (microBatches < 1 || localRanks < 1 || prefetch < 0)
-    return makeError("expected at least one micro-batch and local rank, and a "
-                     "prefetch of 0 or more");
+  if (microBatches < 1 || localRanks < 1 || prefetch < 0 || reductions < 1)
+    return makeError("expected at least one micro-batch, local rank and "
+                     "reduction at once, and a prefetch of 0 or more");
   if (deviceBudget < 0 || hostBudget < 0)
     return makeError("expected budgets of 0 bytes or more");
   for (const Bucket &bucket : buckets) {
@@ -47,17 +47,16 @@ llvm::Error ResidencyProblem::check() const {
   }
   for (const Use &use : uses) {
     if (use.until >= uses.size())
-      return makeError("a use of bucket '%s' ends with use %u of %zu",
-                       use.bucket < buckets.size()
-                           ? buckets[use.bucket].name.c_str()
-                           : "",
-                       use.until, uses.size());
+      return makeError(
+          "a use of bucket '%s' ends with use %u of %zu",
+          use.bucket < buckets.size() ? buckets[use.bucket].name.c_str() : "",
+          use.until, uses.size());
     if (use.bucket >= buckets.size() ||
         llvm::any_of(use.reduced,
                      [&](unsigned b) { return b >= buckets.size(); }))
       return makeError("a use names bucket %u of %zu", use.bucket,
                        buckets.size());
-    if (!isDuration(use.seconds) || use.otherBytes < 0)
+    if (!isDuration(use.seconds) || use.otherBytes < 0 || use.reducedBytes < 0)
       return makeError("a use of bucket '%s': expected a finite time and bytes "
                        "of 0 or more",
                        buckets[use.bucket].name.c_str());
@@ -81,14 +80,14 @@ llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
                      (long long)problem.deviceBudget);
   if (taken.hostBytes > problem.hostBudget)
     return makeError("the plan takes %lld bytes of host memory of %lld",
-                     (long long)taken.hostBytes,
-                     (long long)problem.hostBudget);
+                     (long long)taken.hostBytes, (long long)problem.hostBudget);
   return llvm::Error::success();
 }
 
 bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
   constexpr double tolerance = 1e-9;
-  if (std::abs(a.seconds - b.seconds) > tolerance * std::max(a.seconds, b.seconds))
+  if (std::abs(a.seconds - b.seconds) >
+      tolerance * std::max(a.seconds, b.seconds))
     return a.seconds < b.seconds;
   return std::make_pair(a.deviceBytes, a.hostBytes) <
          std::make_pair(b.deviceBytes, b.hostBytes);
@@ -305,12 +304,11 @@ llvm::Expected<ResidencySolution> Search::run() {
   }
   if (best)
     return std::move(*best);
-  return makeError("no plan fits: the smallest takes %lld bytes of device "
-                   "memory of %lld and %lld bytes of host memory of %lld",
-                   (long long)smallest->deviceBytes,
-                   (long long)problem.deviceBudget,
-                   (long long)smallest->hostBytes,
-                   (long long)problem.hostBudget);
+  return makeError(
+      "no plan fits: the smallest takes %lld bytes of device "
+      "memory of %lld and %lld bytes of host memory of %lld",
+      (long long)smallest->deviceBytes, (long long)problem.deviceBudget,
+      (long long)smallest->hostBytes, (long long)problem.hostBudget);
 }
 
 llvm::Expected<ResidencySolution>

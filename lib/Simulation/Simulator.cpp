@@ -165,8 +165,7 @@ double Simulator::findNextEvent() const {
 }
 
 /// Follows what `stream` waits for to the work that runs now.
-std::optional<Activity>
-Simulator::findWhatHolds(const Stream &waiting) const {
+std::optional<Activity> Simulator::findWhatHolds(const Stream &waiting) const {
   const Stream *stream = &waiting;
   for (unsigned i = 0; i <= kNumSimulatedStreams; ++i) {
     if (stream->isDone())

@@ -102,8 +102,9 @@ StepProgram::Function ProgramBuilder::build(func::FuncOp function) {
   return result;
 }
 
-StepProgram fcdp::makeStepProgram(ModuleOp module,
-                                  llvm::function_ref<Cost(Operation *)> costOf) {
+StepProgram
+fcdp::makeStepProgram(ModuleOp module,
+                      llvm::function_ref<Cost(Operation *)> costOf) {
   StepProgram program;
   if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
     program.microBatches = count.getInt();

@@ -14,6 +14,9 @@ namespace fcdp {
 using namespace mlir;
 using namespace fcdp;
 
+/// What presets have: two copies and two reductions at once, as FSDP.
+static constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
+
 namespace {
 class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
@@ -22,15 +25,21 @@ public:
 
 private:
   LogicalResult decideByPreset();
+  void setIfAbsent(StringRef name, int64_t value) {
+    if (!getOperation()->hasAttr(name))
+      getOperation()->setAttr(name,
+                              Builder(&getContext()).getI64IntegerAttr(value));
+  }
   LogicalResult decideByCost();
   FailureOr<Cluster> getCluster();
   FailureOr<SmallVector<Accumulation>> getAccumulations();
 };
 
-/// What a plan is, for all buckets in the order of the module.
+/// What is decided by cost, for all buckets in the order of the module.
 struct Plan {
   ResidencySolution solution;
   Accumulation accumulation;
+  int64_t prefetch, reductions;
 };
 } // namespace
 
@@ -110,6 +119,14 @@ FailureOr<SmallVector<Accumulation>> DecidePass::getAccumulations() {
                                    Accumulation::full};
 }
 
+/// A given number, or those that are to be compared.
+static SmallVector<int64_t> getChoices(int64_t given,
+                                       ArrayRef<int64_t> otherwise) {
+  if (given >= 0)
+    return {given};
+  return SmallVector<int64_t>(otherwise);
+}
+
 static void apply(ModuleOp module, const Plan &plan) {
   for (auto [bucket, chosen] :
        llvm::zip(module.getOps<BucketOp>(), plan.solution.buckets))
@@ -123,26 +140,30 @@ LogicalResult DecidePass::decideByCost() {
   if (failed(described) || failed(accumulations))
     return failure();
   CostModel model(*described);
-  ResidencyLimits limits;
-  limits.deviceBytes =
-      deviceMemory > 0 ? deviceMemory : described->device.memory;
-  limits.hostBytes = hostMemory > 0 ? hostMemory : described->host.memory;
-  limits.prefetch = prefetch;
+  MemoryBudget budget;
+  budget.device = deviceMemory > 0 ? deviceMemory : described->device.memory;
+  budget.host = hostMemory > 0 ? hostMemory : described->host.memory;
   std::optional<Plan> best;
   std::string why;
   for (Accumulation accumulation : *accumulations) {
     ResidencyProblem problem =
-        makeResidencyProblem(module, model, limits, accumulation);
-    llvm::Expected<ResidencySolution> found = planResidency(problem);
-    if (!found)
-      why = toString(found.takeError());
-    else if (!best ||
-             isBetter(found->estimate, best->solution.estimate))
-      best = Plan{std::move(*found), accumulation};
+        makeResidencyProblem(module, model, budget, accumulation);
+    for (int64_t ahead : getChoices(prefetch, {1, 2, 3}))
+      for (int64_t atOnce : getChoices(reductions, {1, 2, 3})) {
+        problem.prefetch = ahead;
+        problem.reductions = atOnce;
+        llvm::Expected<ResidencySolution> found = planResidency(problem);
+        if (!found)
+          why = toString(found.takeError());
+        else if (!best || isBetter(found->estimate, best->solution.estimate))
+          best = Plan{std::move(*found), accumulation, ahead, atOnce};
+      }
   }
   if (!best)
     return module.emitError("strategy 'auto': ") << why;
   apply(module, *best);
+  prefetch = best->prefetch;
+  reductions = best->reductions;
   return success();
 }
 
@@ -150,13 +171,16 @@ void DecidePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  bool decided =
-      !module->hasAttr(kStrategyAttr) ||
-      llvm::any_of(module.getOps<BucketOp>(),
-                   [](BucketOp bucket) { return !bucket.getResidency(); });
+  bool decided = !module->hasAttr(kStrategyAttr) ||
+                 llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+                   return !bucket.getResidency();
+                 });
   if (!decided)
     return;
   if (failed(strategy == kAutoStrategy ? decideByCost() : decideByPreset()))
     return signalPassFailure();
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+  setIfAbsent(kPrefetchAttr, prefetch < 0 ? kDefaultPrefetch : prefetch);
+  setIfAbsent(kReductionsAttr,
+              reductions < 1 ? kDefaultReductions : reductions);
 }

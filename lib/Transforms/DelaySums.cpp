@@ -22,52 +22,64 @@ public:
 
 namespace {
 struct Packing {
-  PackOp pack;
+  Operation *pack;
   /// Which unit's gradients it packs, counted in program order: a unit may have
   /// several buckets.
-  size_t index;
+  size_t unit;
+};
+
+/// Plans on the order that there is, for asking a block for its order after
+/// each move takes time in its length.
+class BlockSums {
+public:
+  BlockSums(Block &block, const SymbolTable &symbols);
+  void delay(size_t inFlight);
+
+private:
+  Operation *findPlace(Operation *reduction, size_t inFlight) const;
+
+  Block &block;
+  llvm::DenseMap<Operation *, size_t> positions;
+  /// In order.
+  SmallVector<Packing> packings;
 };
 } // namespace
 
-static SmallVector<Packing> findPackings(Block &block,
-                                         const SymbolTable &symbols) {
-  SmallVector<Packing> packings;
+BlockSums::BlockSums(Block &block, const SymbolTable &symbols) : block(block) {
   StringAttr previous;
-  for (auto pack : block.getOps<PackOp>()) {
+  for (Operation &op : block) {
+    positions.try_emplace(&op, positions.size());
+    auto pack = dyn_cast<PackOp>(op);
+    if (!pack)
+      continue;
     StringAttr unit = symbols.lookup<BucketOp>(pack.getBucket()).getUnitAttr();
-    size_t index = packings.empty() ? 0 : packings.back().index;
+    size_t index = packings.empty() ? 0 : packings.back().unit;
     packings.push_back({pack, index + (previous && unit != previous)});
     previous = unit;
   }
-  return packings;
 }
 
 /// Where the sum of `reduction` is noted; null if nothing was packed for it.
-static Operation *findPlace(Operation *reduction, ArrayRef<Packing> packings,
-                            size_t inFlight) {
-  const Packing *next = llvm::partition_point(
-      packings, [&](const Packing &packing) {
-        return PackOp(packing.pack)->isBeforeInBlock(reduction);
+Operation *BlockSums::findPlace(Operation *reduction, size_t inFlight) const {
+  const Packing *next =
+      llvm::partition_point(packings, [&](const Packing &packing) {
+        return positions.lookup(packing.pack) < positions.lookup(reduction);
       });
   if (next == packings.begin())
     return nullptr;
-  size_t index = std::prev(next)->index + inFlight;
-  next = llvm::partition_point(packings, [&](const Packing &packing) {
-    return packing.index < index;
-  });
-  return next == packings.end() ? reduction->getBlock()->getTerminator()
-                                : PackOp(next->pack).getOperation();
+  size_t unit = std::prev(next)->unit + inFlight;
+  next = llvm::partition_point(
+      packings, [&](const Packing &packing) { return packing.unit < unit; });
+  return next == packings.end() ? block.getTerminator() : next->pack;
 }
 
-static void delaySums(Block &block, size_t inFlight,
-                      const SymbolTable &symbols) {
-  SmallVector<Packing> packings = findPackings(block, symbols);
+void BlockSums::delay(size_t inFlight) {
   for (AccumulateOp sum : llvm::to_vector(block.getOps<AccumulateOp>())) {
     auto reduction = sum.getValue().getDefiningOp<ReduceScatterOp>();
     if (!reduction)
       continue; // noted where it is made
-    Operation *place = findPlace(reduction, packings, inFlight);
-    if (place && sum->isBeforeInBlock(place))
+    Operation *place = findPlace(reduction, inFlight);
+    if (place && positions.lookup(sum) < positions.lookup(place))
       sum->moveBefore(place);
   }
 }
@@ -81,11 +93,11 @@ void DelaySumsPass::runOnOperation() {
         << inFlight.getValue();
     return signalPassFailure();
   }
-  if (module->hasAttr(kReductionsAttr))
-    return;
+  if (auto decided = module->getAttrOfType<IntegerAttr>(kReductionsAttr))
+    inFlight = decided.getInt();
   SymbolTable symbols(module);
   for (auto function : module.getOps<func::FuncOp>())
-    delaySums(function.front(), inFlight, symbols);
+    BlockSums(function.front(), symbols).delay(inFlight);
   module->setAttr(kReductionsAttr,
                   Builder(&getContext()).getI64IntegerAttr(inFlight));
 }

@@ -76,11 +76,13 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       *this, "micro-batches", llvm::cl::init(1),
       llvm::cl::desc("micro-batches per optimizer step")};
   Option<int64_t> prefetch{
-      *this, "prefetch", llvm::cl::init(1),
-      llvm::cl::desc("uses that a gather is issued ahead; 0: none")};
+      *this, "prefetch", llvm::cl::init(-1),
+      llvm::cl::desc("units that a gather is issued ahead; 0: none; the "
+                     "strategy's choice if not given")};
   Option<int64_t> reductions{
-      *this, "reductions", llvm::cl::init(2),
-      llvm::cl::desc("reductions of gradients that may run at once")};
+      *this, "reductions", llvm::cl::init(-1),
+      llvm::cl::desc("units whose gradients may be reduced at once; the "
+                     "strategy's choice if not given")};
   Option<std::string> optimizer{
       *this, "optimizer", llvm::cl::init("adamw"),
       llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
@@ -110,9 +112,10 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass());
-  pm.addPass(createDecidePass(
-      {options.strategy, options.accumulate, options.cluster,
-       options.deviceMemory, options.hostMemory, options.prefetch}));
+  pm.addPass(
+      createDecidePass({options.strategy, options.accumulate, options.cluster,
+                        options.deviceMemory, options.hostMemory,
+                        options.prefetch, options.reductions}));
   // The slice that a gather between nodes yields is what is cached, and what a
   // reduction within the node yields may be what is summed.
   pm.addPass(createTwoLevelPass());
@@ -126,8 +129,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
-  pm.addPass(createPrefetchPass({options.prefetch}));
-  pm.addPass(createDelaySumsPass({options.reductions}));
+  pm.addPass(createPrefetchPass());
+  pm.addPass(createDelaySumsPass());
   pm.addPass(createSchedulePass());
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }

@@ -119,8 +119,8 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
 static void countRanges(MutableArrayRef<Fetch> fetches,
                         const UnitsOfBuckets &units) {
   for (size_t i = 1; i < fetches.size(); ++i)
-    fetches[i].range = fetches[i - 1].range +
-                       (units.of(fetches[i].ops) != units.of(fetches[i - 1].ops));
+    fetches[i].range = fetches[i - 1].range + (units.of(fetches[i].ops) !=
+                                               units.of(fetches[i - 1].ops));
 }
 
 static void prefetch(Block &block, size_t distance,
@@ -152,11 +152,14 @@ void PrefetchPass::runOnOperation() {
         << distance.getValue();
     return signalPassFailure();
   }
-  if (module->hasAttr(kPrefetchAttr))
+  if (module->hasAttr(kPrefetchedAttr))
     return; // else what is ahead would go further ahead
+  Builder builder(&getContext());
+  if (auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr))
+    distance = decided.getInt();
   UnitsOfBuckets units(module);
   for (auto function : module.getOps<func::FuncOp>())
     prefetch(function.front(), distance, units);
-  module->setAttr(kPrefetchAttr,
-                  Builder(&getContext()).getI64IntegerAttr(distance));
+  module->setAttr(kPrefetchAttr, builder.getI64IntegerAttr(distance));
+  module->setAttr(kPrefetchedAttr, builder.getUnitAttr());
 }

@@ -35,9 +35,16 @@ ResidencyProblem makeLayers(unsigned layers, double compute, double inter,
     problem.buckets.push_back(bucket);
   }
   for (unsigned layer = 0; layer < layers; ++layer)
-    problem.uses.push_back({layer, 0, compute, 100 * (layer + 1), {}});
+    problem.uses.push_back(
+        {layer, 0, layer, compute, 100 * (layer + 1), {}, 0});
   for (unsigned layer = layers; layer-- > 0;)
-    problem.uses.push_back({layer, 0, 2 * compute, 100 * (layer + 1), {layer}});
+    problem.uses.push_back({layer,
+                            0,
+                            2 * layers - 1 - layer,
+                            2 * compute,
+                            100 * (layer + 1),
+                            {layer},
+                            0});
   return problem;
 }
 
@@ -69,8 +76,7 @@ ResidencyProblem makeRandom(unsigned layers, std::mt19937 &random) {
   auto pick = [&](double from, double to) {
     return std::uniform_real_distribution<double>(from, to)(random);
   };
-  ResidencyProblem problem =
-      makeLayers(layers, 1, pick(0.2, 4), pick(0.05, 3));
+  ResidencyProblem problem = makeLayers(layers, 1, pick(0.2, 4), pick(0.05, 3));
   for (Bucket &bucket : problem.buckets) {
     double size = pick(0.2, 2);
     bucket.sliceBytes = int64_t(1000 * size);
@@ -79,8 +85,10 @@ ResidencyProblem makeRandom(unsigned layers, std::mt19937 &random) {
                        &bucket.hostLoad, &bucket.hostStore})
       cost->seconds *= size;
   }
-  int64_t least = estimate(problem, uniform(problem, Residency::drop)).deviceBytes;
-  int64_t most = estimate(problem, uniform(problem, Residency::full)).deviceBytes;
+  int64_t least =
+      estimate(problem, uniform(problem, Residency::drop)).deviceBytes;
+  int64_t most =
+      estimate(problem, uniform(problem, Residency::full)).deviceBytes;
   problem.deviceBudget = least + int64_t(pick(0, 1) * double(most - least));
   problem.hostBudget = int64_t(pick(0, 4000.0 * layers));
   return problem;
@@ -109,8 +117,8 @@ TEST(ResidencyProblem, RefusesWhatCannotBe) {
   EXPECT_EQ(check(bad), "bucket 'layer0': expected 0 bytes or more");
   bad = problem;
   bad.microBatches = 0;
-  EXPECT_EQ(check(bad), "expected at least one micro-batch and local rank, and "
-                        "a prefetch of 0 or more");
+  EXPECT_EQ(check(bad), "expected at least one micro-batch, local rank and "
+                        "reduction at once, and a prefetch of 0 or more");
   bad = problem;
   bad.hostBudget = -1;
   EXPECT_EQ(check(bad), "expected budgets of 0 bytes or more");
@@ -188,8 +196,8 @@ TEST(ResidencyPlanning, IsNeverWorseThanAPresetThatFits) {
       problem.microBatches = 3;
     ResidencySolution found = llvm::cantFail(planResidency(problem));
     EXPECT_EQ(llvm::toString(found.verify(problem)), "");
-    for (Residency residency : {Residency::full, Residency::node,
-                                Residency::host, Residency::drop}) {
+    for (Residency residency :
+         {Residency::full, Residency::node, Residency::host, Residency::drop}) {
       ResidencyEstimate preset = estimate(problem, uniform(problem, residency));
       if (preset.deviceBytes <= problem.deviceBudget &&
           preset.hostBytes <= problem.hostBudget) {
@@ -208,8 +216,7 @@ TEST(ResidencyPlanning, MixesWhereHostLoadsAreExposed) {
   auto bytes = [&](Residency residency) {
     return estimate(problem, uniform(problem, residency)).deviceBytes;
   };
-  problem.deviceBudget =
-      (bytes(Residency::drop) + bytes(Residency::full)) / 2;
+  problem.deviceBudget = (bytes(Residency::drop) + bytes(Residency::full)) / 2;
   ResidencySolution found = llvm::cantFail(planResidency(problem));
   for (Residency residency :
        {Residency::node, Residency::host, Residency::drop}) {

@@ -57,13 +57,11 @@ TEST(Simulator, StreamsRunBesideEachOther) {
 
 TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
   // The chain inter -> intra holds compute back: 2 s of one, 1 s of the other.
-  InstructionList list{gather(2),
-                       record(inter, 0),
-                       wait(intra, 0),
-                       work(intra, Activity::intraGather, Resource::intra, 1),
-                       record(intra, 1),
-                       wait(kComputeStream, 1),
-                       compute(5)};
+  InstructionList list{
+      gather(2),        record(inter, 0),
+      wait(intra, 0),   work(intra, Activity::intraGather, Resource::intra, 1),
+      record(intra, 1), wait(kComputeStream, 1),
+      compute(5)};
   SimulatedRun result = run({&list});
   EXPECT_DOUBLE_EQ(result.seconds, 8);
   EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::interGather), 2);
@@ -73,8 +71,8 @@ TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
 
 TEST(Simulator, WorkOnOneResourceSharesIt) {
   // 3 s and 1 s share: the short one ends at 2, the long one at 4.
-  InstructionList list{
-      gather(3), work(intra, Activity::interReduce, Resource::inter, 1)};
+  InstructionList list{gather(3),
+                       work(intra, Activity::interReduce, Resource::inter, 1)};
   std::vector<TimedWork> trace;
   EXPECT_DOUBLE_EQ(run({&list}, &trace).seconds, 4);
   ASSERT_EQ(trace.size(), 2u);
@@ -84,9 +82,8 @@ TEST(Simulator, WorkOnOneResourceSharesIt) {
 }
 
 TEST(Simulator, LatencyHoldsNoResource) {
-  InstructionList list{
-      gather(2, /*latency=*/1),
-      work(intra, Activity::interReduce, Resource::inter, 1)};
+  InstructionList list{gather(2, /*latency=*/1),
+                       work(intra, Activity::interReduce, Resource::inter, 1)};
   EXPECT_DOUBLE_EQ(run({&list}).seconds, 3);
 }
 

@@ -77,14 +77,16 @@ struct CommandLine {
   cl::opt<std::string> prefetch{
       "prefetch",
       cl::desc(
-          "uses that a gather is issued ahead of its own (default 1): more "
-          "hides more of it and takes more device memory; 0: none"),
-      cl::value_desc("D"), cl::init("1"), cl::cat(category)};
+          "units that a gather is issued ahead of its own (default 1, 'auto' "
+          "chooses): more hides more of it and takes more device memory; 0: "
+          "none"),
+      cl::value_desc("D"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> reductions{
       "reductions",
-      cl::desc("reductions of gradients that may run at once (default 2): more "
-               "hides more of them and takes more device memory"),
-      cl::value_desc("R"), cl::init("2"), cl::cat(category)};
+      cl::desc(
+          "units whose gradients may be reduced at once (default 2, 'auto' "
+          "chooses): more hides more of it and takes more device memory"),
+      cl::value_desc("R"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("adamw or sgd, with PyTorch's names and defaults: "
@@ -206,13 +208,13 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   for (auto [option, value] :
        {std::pair(&line.nodes, &pipeline.nodes),
         std::pair(&line.ranksPerNode, &pipeline.ranksPerNode),
-        std::pair(&line.microBatches, &pipeline.microBatches),
-        std::pair(&line.reductions, &pipeline.reductions)})
+        std::pair(&line.microBatches, &pipeline.microBatches)})
     if (llvm::Error error = read(*option, *value))
       return std::move(error);
   for (auto [option, value] :
        {std::pair(&line.deviceMemory, &pipeline.deviceMemory),
-        std::pair(&line.hostMemory, &pipeline.hostMemory)})
+        std::pair(&line.hostMemory, &pipeline.hostMemory),
+        std::pair(&line.reductions, &pipeline.reductions)})
     if (!option->empty())
       if (llvm::Error error = read(*option, *value))
         return std::move(error);
@@ -221,8 +223,9 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   pipeline.cluster = line.cluster;
   if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
     return std::move(error);
-  if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
-    return std::move(error);
+  if (!line.prefetch.empty())
+    if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
+      return std::move(error);
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
   pipeline.optimizer = line.optimizer;
@@ -235,6 +238,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
                    isGiven(line.accumulate),   isGiven(line.prefetch),
-                   isGiven(line.clipNorm),     isGiven(line.optimizer)};
+                   isGiven(line.reductions),   isGiven(line.clipNorm),
+                   isGiven(line.optimizer)};
   return options;
 }

@@ -7,11 +7,9 @@
 
 namespace fcdp {
 
-struct ResidencyLimits {
-  /// Bytes of a rank's device, and of a node's host memory.
-  int64_t deviceBytes = 0, hostBytes = 0;
-  /// Uses that a copy is fetched ahead.
-  int64_t prefetch = 1;
+/// Bytes of a rank's device, and of a node's host memory.
+struct MemoryBudget {
+  int64_t device = 0, host = 0;
 };
 
 /// The problem of a module whose buckets are laid out and whose collectives are
@@ -19,7 +17,7 @@ struct ResidencyLimits {
 /// the module; where their accumulation is not given it is `accumulation`.
 ResidencyProblem makeResidencyProblem(mlir::ModuleOp module,
                                       const CostModel &model,
-                                      const ResidencyLimits &limits,
+                                      const MemoryBudget &budget,
                                       Accumulation accumulation);
 
 } // namespace fcdp

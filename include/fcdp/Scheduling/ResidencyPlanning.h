@@ -51,6 +51,9 @@ struct ResidencyProblem {
     unsigned bucket = 0;
     /// Index of the use until whose end the copy is read, from its own on.
     unsigned until = 0;
+    /// Which live range of a unit it is in, counted over all units from 0: a
+    /// unit may have several buckets.
+    unsigned range = 0;
     /// Compute until the next use, in seconds.
     double seconds = 0;
     /// Bytes on the device that are there whatever is decided: states,
@@ -58,14 +61,18 @@ struct ResidencyProblem {
     int64_t otherBytes = 0;
     /// The buckets whose gradients are reduced at its end.
     std::vector<unsigned> reduced;
+    /// Bytes of packed gradients and scratch that these reductions hold.
+    int64_t reducedBytes = 0;
   };
 
   std::vector<Bucket> buckets;
   /// Of one micro-batch, in order.
   std::vector<Use> uses;
   int64_t microBatches = 1;
-  /// Uses that a copy is fetched ahead.
+  /// Ranges that a copy is fetched ahead.
   int64_t prefetch = 1;
+  /// Uses whose reductions may run at once.
+  int64_t reductions = 2;
   /// Bytes of a rank's device and of a node's host memory for the cache.
   int64_t deviceBudget = 0, hostBudget = 0;
   /// Ranks of a node: each keeps a slice.
@@ -109,6 +116,7 @@ ResidencyEstimate estimate(const ResidencyProblem &problem,
 /// from every uniform plan and from thresholds along the order in which copies
 /// are used again soonest, by single changes. Never worse than a uniform plan
 /// that fits. Fails if no plan fits, and says by how much.
-llvm::Expected<ResidencySolution> planResidency(const ResidencyProblem &problem);
+llvm::Expected<ResidencySolution>
+planResidency(const ResidencyProblem &problem);
 
 } // namespace fcdp

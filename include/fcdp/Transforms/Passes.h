@@ -29,10 +29,9 @@ struct PipelineOptions {
   int64_t deviceMemory = 0, hostMemory = 0;
   /// See parseAccumulation; the strategy's choice if empty.
   std::string accumulate;
-  /// Uses that a gather is issued ahead.
-  int64_t prefetch = 1;
-  /// Reductions that may run at once.
-  int64_t reductions = 2;
+  /// Units that a gather is issued ahead, and units whose reductions may run at
+  /// once; negative: the strategy's choice.
+  int64_t prefetch = -1, reductions = -1;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Greatest norm of a step's gradients; 0: no bound.

@@ -89,9 +89,11 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     | `hpz` | `node` | `sharded` |
     | `fcdp` | `host` | `sharded` |
 
+    The module gets what `--fcdp-prefetch` and `--fcdp-delay-sums` are to do.
+
     `auto` chooses for each bucket what makes a step on `cluster` take the least time
-    within the memory of its devices and hosts: a step is simulated under each plan that
-    is looked at. Of plans that take the same time it chooses the smallest.
+    within the memory of its devices and hosts, and how far ahead to gather and how many
+    reductions to let run: a step is simulated under each plan that is looked at. Of plans that take the same time it chooses the smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",
@@ -105,8 +107,10 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
            "bytes of a device that `auto` may use; 0: all that the cluster's devices have">,
     Option<"hostMemory", "host-memory", "int64_t", "0",
            "bytes of a node's host memory that `auto` may use; 0: all that there are">,
-    Option<"prefetch", "prefetch", "int64_t", "1",
-           "uses that --fcdp-prefetch will issue a gather ahead">
+    Option<"prefetch", "prefetch", "int64_t", "-1",
+           "units that gathers are issued ahead; if negative, 1 or what `auto` chooses">,
+    Option<"reductions", "reductions", "int64_t", "-1",
+           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">
   ];
 }
 
@@ -167,14 +171,14 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
     unit's live range are moved in front of the use that is `distance` ranges
     before it, so that they run while the units between them compute. So the
     copies of at most `distance` + 1 units are there that are not used yet; each
-    costs device memory. Nothing
+    costs device memory. A distance that the module gives wins. Nothing
     moves in front of what it needs, a load not in front of the store, nor into
     another function. Of several fetches the order stays. The module says that it
     was done, so that it is done once.
   }];
   let options = [
     Option<"distance", "distance", "int64_t", "1",
-           "uses that a fetch is issued ahead; 0 leaves the program's order">
+           "units that a fetch is issued ahead; 0 leaves the program's order">
   ];
 }
 
@@ -185,7 +189,7 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     of the unit that is `in-flight` after its own begins, or at the end of the
     function, so that the reductions of so many units run while others compute.
     Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
-    where they are. The module says that it was done, so that it is done once.
+    where they are. A number that the module gives wins.
   }];
   let options = [
     Option<"inFlight", "in-flight", "int64_t", "2",

@@ -2,17 +2,16 @@
 
 #include "fcdp/Analysis/ArenaPacking.h"
 
+#include "core/Packing.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
+#include <tuple>
+
 using namespace fcdp;
 using Buffer = PackingProblem::Buffer;
-
-static bool liveTogether(const Buffer &a, const Buffer &b) {
-  return a.begin < b.end && b.begin < a.end;
-}
 
 llvm::Error PackingProblem::check() const {
   if (alignment <= 0 || !llvm::isPowerOf2_64(alignment))
@@ -25,71 +24,75 @@ llvm::Error PackingProblem::check() const {
   return llvm::Error::success();
 }
 
+/// Fails if two buffers overlap in time and place: goes through time with the
+/// live ones by offset, where neighbors tell.
+static llvm::Error verifyApart(const PackingProblem &problem,
+                               llvm::ArrayRef<int64_t> offsets) {
+  struct Change {
+    int64_t moment;
+    bool begins;
+    size_t index;
+    bool operator<(const Change &other) const {
+      return std::tie(moment, begins, index) <
+             std::tie(other.moment, other.begins, other.index);
+    }
+  };
+  llvm::SmallVector<Change> changes;
+  for (auto [i, buffer] : llvm::enumerate(problem.buffers)) {
+    if (buffer.bytes == 0)
+      continue;
+    changes.push_back({buffer.begin, true, i});
+    changes.push_back({buffer.end, false, i});
+  }
+  llvm::sort(changes); // at one moment, ends come before begins
+  std::map<int64_t, size_t> live;
+  auto overlap = [&](size_t a, size_t b) {
+    return llvm::createStringError(llvm::formatv(
+        "buffers {0} and {1} overlap", std::min(a, b), std::max(a, b)));
+  };
+  for (auto [moment, begins, i] : changes) {
+    if (!begins) {
+      live.erase(offsets[i]);
+      continue;
+    }
+    auto next = live.lower_bound(offsets[i]);
+    if (next != live.end() &&
+        next->first < offsets[i] + problem.buffers[i].bytes)
+      return overlap(i, next->second);
+    if (next != live.begin())
+      if (auto [offset, other] = *std::prev(next);
+          offset + problem.buffers[other].bytes > offsets[i])
+        return overlap(i, other);
+    live.emplace_hint(next, offsets[i], i);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error PackingSolution::verify(const PackingProblem &problem) const {
   if (offsets.size() != problem.buffers.size())
     return llvm::createStringError(
         llvm::formatv("expected {0} offsets, got {1}", problem.buffers.size(),
                       offsets.size()));
-  for (size_t i = 0; i < problem.buffers.size(); ++i) {
-    const Buffer &a = problem.buffers[i];
+  for (auto [i, buffer] : llvm::enumerate(problem.buffers))
     if (offsets[i] < 0 || offsets[i] % problem.alignment != 0 ||
-        offsets[i] + a.bytes > peak)
+        offsets[i] + buffer.bytes > peak)
       return llvm::createStringError(llvm::formatv(
           "buffer {0} is misplaced at {1} of {2}", i, offsets[i], peak));
-    for (size_t j = 0; j < i; ++j) {
-      const Buffer &b = problem.buffers[j];
-      if (liveTogether(a, b) && offsets[i] < offsets[j] + b.bytes &&
-          offsets[j] < offsets[i] + a.bytes)
-        return llvm::createStringError(
-            llvm::formatv("buffers {0} and {1} overlap", j, i));
-    }
-  }
-  return llvm::Error::success();
+  return verifyApart(problem, offsets);
+}
+
+static std::vector<packing::Buffer> convert(const PackingProblem &problem) {
+  std::vector<packing::Buffer> buffers;
+  for (const Buffer &buffer : problem.buffers)
+    buffers.push_back({buffer.bytes, buffer.begin, buffer.end});
+  return buffers;
 }
 
 PackingSolution fcdp::packArena(const PackingProblem &problem) {
-  PackingSolution solution;
-  solution.offsets.assign(problem.buffers.size(), 0);
-  auto order = llvm::to_vector(llvm::seq<size_t>(problem.buffers.size()));
-  llvm::sort(order, [&](size_t a, size_t b) {
-    int64_t left = problem.buffers[a].bytes, right = problem.buffers[b].bytes;
-    return left != right ? left > right : a < b;
-  });
-
-  llvm::SmallVector<size_t> placed; // by ascending offset
-  for (size_t index : order) {
-    const Buffer &buffer = problem.buffers[index];
-    int64_t offset = 0;
-    for (size_t other : placed) {
-      if (!liveTogether(buffer, problem.buffers[other]))
-        continue;
-      if (offset + buffer.bytes <= solution.offsets[other])
-        break;
-      int64_t end = solution.offsets[other] + problem.buffers[other].bytes;
-      offset = std::max<int64_t>(offset, llvm::alignTo(end, problem.alignment));
-    }
-    solution.offsets[index] = offset;
-    solution.peak = std::max<int64_t>(
-        solution.peak, llvm::alignTo(offset + buffer.bytes, problem.alignment));
-    auto *position =
-        llvm::upper_bound(placed, offset, [&](int64_t o, size_t i) {
-          return o < solution.offsets[i];
-        });
-    placed.insert(position, index);
-  }
-  return solution;
+  packing::Packing packed = packing::pack(convert(problem), problem.alignment);
+  return {llvm::to_vector(packed.offsets), packed.peak};
 }
 
 int64_t fcdp::lowerBound(const PackingProblem &problem) {
-  llvm::SmallVector<std::pair<int64_t, int64_t>> changes;
-  for (const Buffer &buffer : problem.buffers) {
-    int64_t bytes = llvm::alignTo(buffer.bytes, problem.alignment);
-    changes.push_back({buffer.begin, bytes});
-    changes.push_back({buffer.end, -bytes});
-  }
-  llvm::sort(changes); // at one position, ends come before begins
-  int64_t live = 0, peak = 0;
-  for (auto [position, bytes] : changes)
-    peak = std::max(peak, live += bytes);
-  return peak;
+  return packing::lowerBound(convert(problem), problem.alignment);
 }

@@ -3,6 +3,8 @@
 // Places allocations of known sizes and lifetimes in one region.
 #pragma once
 
+#include "core/Packing.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,11 +27,9 @@ struct Placement {
   size_t regionBytes = 0;
 };
 
-inline constexpr size_t kPoolAlignment = 64;
+inline constexpr size_t kPoolAlignment = packing::kPoolAlignment;
 
-/// Big ones first, each into the smallest gap that holds it among those that
-/// live at the same time. Takes time quadratic in the number of allocations,
-/// with a small constant: 30,000 take about a second.
+/// Places what is freed as core/Packing.h says.
 Placement placeLifetimes(const std::vector<Lifetime> &lifetimes);
 
 } // namespace fcdp

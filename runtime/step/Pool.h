@@ -21,7 +21,7 @@ class PoolReplay;
 
 /// In front of each allocation stands how to free it: this many bytes, which
 /// keep what follows aligned like the whole.
-inline constexpr size_t kPoolTagBytes = kPoolAlignment;
+inline constexpr size_t kPoolTagBytes = packing::kPoolTagBytes;
 
 /// Serves the thread that holds a Scope, and no other. Memory may be freed by
 /// any thread, and after the pool is gone. Everything else is for one thread.

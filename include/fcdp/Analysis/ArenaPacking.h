@@ -34,8 +34,7 @@ struct PackingSolution {
   llvm::Error verify(const PackingProblem &problem) const;
 };
 
-/// Places buffers largest first, each at the lowest offset that is free for its
-/// whole lifetime. Quadratic in the number of buffers.
+/// Places buffers as runtime/core/Packing.h says.
 PackingSolution packArena(const PackingProblem &problem);
 
 /// The least memory that any packing needs: the greatest sum of live bytes,

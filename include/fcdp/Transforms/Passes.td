@@ -221,9 +221,9 @@ def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
   let description = [{
     Requires phase `scheduled`; gives phase `planned`. States get places that hold
     for the whole job; values of a function share the memory after them by
-    lifetime, largest first. The input of a gather is placed inside its result
-    when nothing else needs it, and a reduction writes straight into the gradient
-    accumulator that it starts. Records get event numbers.
+    lifetime. The input of a gather is placed inside its result when nothing else
+    needs it, and a reduction writes straight into the gradient accumulator that
+    it starts. Records get event numbers.
   }];
 }
 

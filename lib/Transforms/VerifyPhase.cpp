@@ -267,26 +267,9 @@ StateOp fcdp::createState(BucketOp bucket, StateRole role,
       BufferAttr());
 }
 
-llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
-  llvm::DenseMap<StringAttr, StateOp> accumulators;
-  for (auto state : module.getOps<StateOp>()) {
-    if (state.getRole() == StateRole::grad)
-      accumulators[state.getBucketAttr().getAttr()] = state;
-    else if (state.getRole() == StateRole::node_grad ||
-             state.getRole() == StateRole::full_grad)
-      accumulators[state.getSymNameAttr()] = state;
-  }
-  return accumulators;
-}
-
 //===----------------------------------------------------------------------===//
 // Scheduled
 //===----------------------------------------------------------------------===//
-
-bool fcdp::isBuffered(Operation *op) {
-  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-                         ReduceScatterOp>(op);
-}
 
 template <typename OpTy>
 static LogicalResult verifyOneAxis(OpTy op) {

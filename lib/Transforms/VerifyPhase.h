@@ -3,6 +3,7 @@
 // Checks that passes share.
 #pragma once
 
+#include "fcdp/Analysis/BufferPlan.h"
 #include "fcdp/Transforms/Passes.h"
 
 namespace fcdp {
@@ -10,9 +11,6 @@ namespace fcdp {
 /// Fails unless `module` is in `phase`, at least sharded, with what every pass
 /// on it relies on: a mesh, the functions of a step, the states of its buckets.
 mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
-
-/// Whether `op`'s result lives in memory that the plan gives and takes back.
-bool isBuffered(mlir::Operation *op);
 
 /// Fails if `op` is a collective but not over one axis of flat tensors.
 mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
@@ -23,11 +21,6 @@ mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 /// Not inserted into the module.
 StateOp createState(BucketOp bucket, StateRole role,
                     mlir::RankedTensorType type);
-
-/// The states that hold sums of gradients: those of role `grad` by their
-/// bucket's name, as `fcdp.accumulate` names them, all others by their own.
-llvm::DenseMap<mlir::StringAttr, StateOp>
-collectAccumulators(mlir::ModuleOp module);
 
 /// Fails unless every buffer and state has a place of its own and every record
 /// an event of its own.

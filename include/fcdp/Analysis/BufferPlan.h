@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace fcdp {
+
+/// Whether `op`'s result lives in memory that the plan gives and takes back.
+bool isBuffered(mlir::Operation *op);
+
+/// The states that hold sums of gradients: those of role `grad` by their
+/// bucket's name, as `fcdp.accumulate` names them, all others by their own.
+llvm::DenseMap<mlir::StringAttr, StateOp>
+collectAccumulators(mlir::ModuleOp module);
+
+/// The places of a module's states, which hold for the whole job.
+struct StatePlan {
+  /// By the state's name.
+  llvm::DenseMap<mlir::StringAttr, BufferAttr> places;
+  /// Bytes of the device arena, per rank, that they take.
+  int64_t deviceBytes = 0;
+};
+StatePlan planStates(mlir::ModuleOp module);
+
+/// The places of a scheduled function's values in the device arena, after the
+/// states.
+struct BufferPlan {
+  /// The memory of each buffered operation's result.
+  llvm::MapVector<mlir::Operation *, BufferAttr> places;
+  llvm::MapVector<mlir::Operation *, BufferAttr> scratches;
+};
+
+/// Gives places to what has none yet; a `buffer` that an operation already has
+/// stays, unless the memory of a state is the only place for the value.
+/// Changes nothing. Requires collectives over one axis of flat tensors. An
+/// error, such as a value that is never released, is reported.
+mlir::FailureOr<BufferPlan> planBuffers(mlir::func::FuncOp function,
+                                        const StatePlan &states);
+
+} // namespace fcdp

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/BufferPlan.h"
+
+#include "fcdp/Analysis/ArenaPacking.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// Buckets start at multiples of this many bytes.
+constexpr int64_t kBufferAlignment = 256;
+
+/// A value's place within a block of memory that several values may share.
+struct Place {
+  /// The operation whose memory this is: the value's own, or the gather that it
+  /// is inside.
+  Operation *block;
+  int64_t nodeStride = 0, localStride = 0;
+};
+
+/// Plans one function.
+class Planner {
+public:
+  Planner(func::FuncOp function, const StatePlan &states)
+      : function(function), states(states),
+        accumulators(
+            collectAccumulators(function->getParentOfType<ModuleOp>())) {
+    problem.alignment = kBufferAlignment;
+  }
+
+  FailureOr<BufferPlan> run();
+
+private:
+  void findPositions();
+  BufferAttr findGiven(Operation *op) const;
+  LogicalResult addValue(Operation *op);
+  void addScratch(ReduceScatterOp reduce);
+  void addToBlock(Operation *op, Operation *block);
+  LogicalResult pack();
+  void fillPlan();
+  BufferAttr makeBuffer(int64_t offset, int64_t bytes, int64_t nodeStride = 0,
+                        int64_t localStride = 0) {
+    return BufferAttr::get(function.getContext(), Arena::device, offset, bytes,
+                           nodeStride, localStride);
+  }
+  int64_t offsetOf(size_t index) const {
+    return states.deviceBytes + solution.offsets[index];
+  }
+
+  func::FuncOp function;
+  const StatePlan &states;
+  llvm::DenseMap<StringAttr, StateOp> accumulators;
+  llvm::DenseMap<Operation *, int64_t> position;
+  /// Where each buffered operation's result is released.
+  llvm::DenseMap<Operation *, int64_t> end;
+  llvm::DenseMap<Operation *, Place> places;
+  /// What has a place already.
+  llvm::DenseMap<Operation *, BufferAttr> given;
+  /// Indices in `problem`, by operation.
+  llvm::MapVector<Operation *, size_t> blocks, scratches;
+  PackingProblem problem;
+  PackingSolution solution;
+  BufferPlan plan;
+};
+} // namespace
+
+bool fcdp::isBuffered(Operation *op) {
+  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+                         ReduceScatterOp>(op);
+}
+
+llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
+  llvm::DenseMap<StringAttr, StateOp> accumulators;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() == StateRole::grad)
+      accumulators[state.getBucketAttr().getAttr()] = state;
+    else if (state.getRole() == StateRole::node_grad ||
+             state.getRole() == StateRole::full_grad)
+      accumulators[state.getSymNameAttr()] = state;
+  }
+  return accumulators;
+}
+
+static int64_t bytesOf(Value value) {
+  return byteSize(cast<RankedTensorType>(value.getType()));
+}
+
+StatePlan fcdp::planStates(ModuleOp module) {
+  StatePlan plan;
+  int64_t host = 0;
+  for (auto state : module.getOps<StateOp>()) {
+    int64_t bytes = byteSize(state.getTensorType());
+    int64_t aligned = llvm::alignTo(bytes, kBufferAlignment);
+    bool onDevice = state.getArena() == Arena::device;
+    plan.places[state.getSymNameAttr()] =
+        BufferAttr::get(module.getContext(), state.getArena(),
+                        onDevice ? plan.deviceBytes : host, bytes,
+                        /*node_stride=*/0, onDevice ? 0 : aligned);
+    if (onDevice)
+      plan.deviceBytes += aligned;
+    else
+      host += aligned * getMesh(module).getLocal();
+  }
+  return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// Lifetimes
+//===----------------------------------------------------------------------===//
+
+/// Whether the input of `gather` needs no memory but its place in the result.
+static bool fitsInside(AllGatherOp gather) {
+  Value input = gather.getInput();
+  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp>(
+          input.getDefiningOp()))
+    return false; // a shard is a state of its own
+  if (auto part = input.getDefiningOp<AllGatherOp>(); part && part.getInto())
+    return false; // so is what stays on the device
+  return llvm::all_of(input.getUsers(), [&](Operation *user) {
+    return user == gather || isa<CacheStoreOp, ReleaseOp>(user);
+  });
+}
+
+/// What starts a sum is written straight into the accumulator, and what stays
+/// on the device into its state.
+BufferAttr Planner::findGiven(Operation *op) const {
+  auto own = op->getAttrOfType<BufferAttr>("buffer");
+  if (isa<CacheLoadOp>(op))
+    return own;
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto())
+    return states.places.lookup(gather.getIntoAttr().getAttr());
+  AccumulateOp accumulate;
+  for (Operation *user : op->getUsers()) {
+    if (isa<ReleaseOp>(user))
+      continue;
+    accumulate = dyn_cast<AccumulateOp>(user);
+    if (!accumulate || accumulate.getMode() != Accumulate::overwrite)
+      return own;
+  }
+  if (!accumulate)
+    return own;
+  StateOp sum = accumulators.lookup(accumulate.getTargetAttr().getAttr());
+  return sum ? states.places.lookup(sum.getSymNameAttr()) : own;
+}
+
+void Planner::findPositions() {
+  int64_t count = 0;
+  for (Operation &op : function.front()) {
+    position[&op] = count++;
+    if (auto release = dyn_cast<ReleaseOp>(op))
+      end[release.getValue().getDefiningOp()] = position[&op];
+    else if (isBuffered(&op))
+      if (BufferAttr buffer = findGiven(&op))
+        given[&op] = buffer;
+  }
+}
+
+/// Scratch memory is in use as long as the reduction's input is.
+void Planner::addScratch(ReduceScatterOp reduce) {
+  Operation *input = reduce.getInput().getDefiningOp();
+  int64_t last = end.lookup(isBuffered(input) ? input : reduce);
+  scratches[reduce] = problem.buffers.size();
+  problem.buffers.push_back(
+      {bytesOf(reduce.getInput()), position[reduce], last});
+}
+
+/// The memory of `block` is in use while that of `op`, inside it, is.
+void Planner::addToBlock(Operation *op, Operation *block) {
+  auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());
+  if (inserted)
+    problem.buffers.push_back({bytesOf(block->getResult(0)), position[op], 0});
+  PackingProblem::Buffer &buffer = problem.buffers[it->second];
+  buffer.begin = std::min(buffer.begin, position[op]);
+  buffer.end = std::max(buffer.end, end[op]);
+}
+
+/// Expects that all users have been added.
+LogicalResult Planner::addValue(Operation *op) {
+  if (!end.count(op))
+    return op->emitOpError("expected a release of its result");
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    addScratch(reduce);
+  Place place{op};
+  if (given.count(op)) {
+    places[op] = place; // for what is inside it
+    return success();
+  }
+  for (Operation *user : op->getUsers())
+    if (auto gather = dyn_cast<AllGatherOp>(user);
+        gather && fitsInside(gather)) {
+      place = places.lookup(gather);
+      bool overNodes =
+          cast<AxisAttr>(gather.getAxes()[0]).getValue() == Axis::node;
+      (overNodes ? place.nodeStride : place.localStride) =
+          bytesOf(op->getResult(0));
+    }
+  places[op] = place;
+  if (!given.count(place.block)) // else inside a state
+    addToBlock(op, place.block);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+LogicalResult Planner::pack() {
+  llvm::Error error = problem.check();
+  if (!error) {
+    solution = packArena(problem);
+    error = solution.verify(problem);
+  }
+  if (error)
+    return function.emitError("memory plan: ")
+           << llvm::toString(std::move(error));
+  return success();
+}
+
+void Planner::fillPlan() {
+  for (Operation &op : function.front()) {
+    auto found = places.find(&op);
+    if (found == places.end())
+      continue;
+    if (BufferAttr buffer = given.lookup(&op)) {
+      plan.places[&op] = buffer;
+      continue;
+    }
+    Place place = found->second;
+    auto block = blocks.find(place.block);
+    int64_t offset = block != blocks.end()
+                         ? offsetOf(block->second)
+                         : given.lookup(place.block).getOffset();
+    plan.places[&op] = makeBuffer(offset, bytesOf(op.getResult(0)),
+                                  place.nodeStride, place.localStride);
+  }
+  for (auto &[op, index] : scratches)
+    plan.scratches[op] =
+        makeBuffer(offsetOf(index), problem.buffers[index].bytes);
+}
+
+FailureOr<BufferPlan> Planner::run() {
+  findPositions();
+  // From the last value to the first, so that a gather is placed before its
+  // input.
+  for (Operation &op : llvm::reverse(function.front()))
+    if (isBuffered(&op) && failed(addValue(&op)))
+      return failure();
+  if (failed(pack()))
+    return failure();
+  fillPlan();
+  return std::move(plan);
+}
+
+FailureOr<BufferPlan> fcdp::planBuffers(func::FuncOp function,
+                                        const StatePlan &states) {
+  return Planner(function, states).run();
+}

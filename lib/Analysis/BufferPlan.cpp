@@ -9,9 +9,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Buckets start at multiples of this many bytes.
-constexpr int64_t kBufferAlignment = 256;
-
 /// A value's place within a block of memory that several values may share.
 struct Place {
   /// The operation whose memory this is: the value's own, or the gather that it

@@ -8,6 +8,7 @@
 #include "OpWriter.h"
 #include "Slots.h"
 #include "SymbolWriter.h"
+#include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -38,7 +39,7 @@ public:
 private:
   LogicalResult writeKeys();
   LogicalResult writeHead();
-  void writeFunctions();
+  LogicalResult writeFunctions();
   void writeExpected();
   void writeEvents();
   LogicalResult writeOps();
@@ -74,7 +75,7 @@ LogicalResult ManifestWriter::writeHead() {
   return success();
 }
 
-void ManifestWriter::writeFunctions() {
+LogicalResult ManifestWriter::writeFunctions() {
   json.attributeArray("functions", [&] {
     for (auto function : module.getOps<func::FuncOp>())
       json.value(getRole(function));
@@ -84,6 +85,15 @@ void ManifestWriter::writeFunctions() {
     json.attribute("device", arenas.device);
     json.attribute("host", arenas.host);
   });
+  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
+  if (failed(memory))
+    return failure();
+  json.attributeObject("planned", [&] {
+    json.attribute("device_bytes", memory->total());
+    json.attribute("pool_bytes", memory->pool.bytes);
+    json.attribute("input_bytes", memory->inputs);
+  });
+  return success();
 }
 
 void ManifestWriter::writeEvents() {
@@ -122,8 +132,8 @@ LogicalResult ManifestWriter::writeKeys() {
   json.attribute("hash", std::string(kHashDigits, '0'));
   if (failed(writeHead()) || failed(symbols.writeOptimizer()))
     return failure();
-  writeFunctions();
-  if (failed(symbols.writeParameters()) || failed(symbols.writeBuckets()) ||
+  if (failed(writeFunctions()) || failed(symbols.writeParameters()) ||
+      failed(symbols.writeBuckets()) ||
       failed(symbols.writeBuffers(constants)) ||
       failed(symbols.writeInputs()) || failed(slots.write(json)))
     return failure();

@@ -193,8 +193,12 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
 }
 
 Step::Memory Step::memory() const {
-  return {impl->state.manifest.deviceBytes + impl->pool.peakBytes(),
-          impl->pool.systemAllocations()};
+  const StepState &state = impl->state;
+  uint64_t bytes = state.manifest.deviceBytes + impl->pool.peakBytes();
+  for (const auto *tensors : {&state.inputs, &state.buffers})
+    for (const at::Tensor &tensor : *tensors)
+      bytes += tensor.nbytes();
+  return {bytes, impl->pool.systemAllocations()};
 }
 
 void Step::execute(int64_t index, OpKind kind) noexcept {

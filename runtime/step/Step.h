@@ -51,7 +51,7 @@ public:
   run(const std::function<void(int64_t microBatch)> &fillInputs);
 
   struct Memory {
-    /// Arena and pool of this rank.
+    /// Arena and pool of this rank, inputs and buffers.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

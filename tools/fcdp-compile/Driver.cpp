@@ -211,7 +211,8 @@ LogicalResult Driver::run() {
     return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);
-  printSummary(*module, stream);
+  if (failed(printSummary(*module, stream)))
+    return failure();
   if (!options.pipeline.cluster.empty() && failed(predict(stream)))
     return failure();
   if (failed(convert()))

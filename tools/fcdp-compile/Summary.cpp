@@ -2,9 +2,12 @@
 
 #include "Summary.h"
 
+#include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "fcdp/Simulation/StepProgram.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -88,16 +91,82 @@ static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
     stream << llvm::format(", %.2f %% of what is stored",
                            100.0 * static_cast<double>(storage.padding) /
                                static_cast<double>(stored));
-  ArenaBytes arenas = measureArenas(module);
-  stream << "\nmemory      device ";
-  printBytes(arenas.device, stream);
-  stream << " per rank without activations, host ";
-  printBytes(arenas.host, stream);
-  stream << " per node\n";
+  stream << '\n';
 }
 
-void fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
+/// `arena 2624 bytes (2.6 KiB), 1.2 % over the most in use at once`
+static void printRegion(StringRef name, const RegionBytes &region,
+                        llvm::raw_ostream &stream) {
+  stream << name << ' ';
+  printBytes(region.bytes, stream);
+  if (region.bound != 0)
+    stream << llvm::format(", %.1f %% over the most in use at once",
+                           100.0 * static_cast<double>(region.bytes) /
+                                   static_cast<double>(region.bound) -
+                               100.0);
+  stream << '\n';
+}
+
+/// `aten.mm.default in @only_microbatch (model.py:12, module 'head')`
+static void printPlace(Operation *op, llvm::raw_ostream &stream) {
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    stream << call.getCallee();
+  else
+    stream << op->getName();
+  stream << " in @" << op->getParentOfType<func::FuncOp>().getName();
+  auto file = op->getLoc()->findInstanceOf<FileLineColLoc>();
+  auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  SmallVector<std::string> parts;
+  if (file && file.getLine() != 0)
+    parts.push_back(
+        (file.getFilename().getValue() + ":" + Twine(file.getLine())).str());
+  if (name && !name.getName().empty())
+    parts.push_back(("module '" + name.getName().getValue() + "'").str());
+  if (!parts.empty())
+    stream << " (" << llvm::join(parts, ", ") << ')';
+}
+
+/// What is in use where most is, and what is not: gaps between lifetimes,
+/// alignment, and what another function needs.
+static void printFullest(const DeviceMemory &memory,
+                         llvm::raw_ostream &stream) {
+  if (!memory.fullest)
+    return;
+  stream << "            in use at ";
+  printPlace(memory.fullest, stream);
+  stream << ":\n";
+  auto printPart = [&](StringRef name, int64_t bytes) {
+    if (bytes == 0)
+      return;
+    stream << "              " << name << ' ';
+    printBytes(bytes, stream);
+    stream << '\n';
+  };
+  for (size_t i = 0; i < kHeldForCount; ++i)
+    printPart(getName(static_cast<HeldFor>(i)), memory.held.bytes[i]);
+  printPart("unused", memory.total() - memory.held.total());
+}
+
+static LogicalResult printMemory(ModuleOp module, llvm::raw_ostream &stream) {
+  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
+  if (failed(memory))
+    return failure();
+  stream << "memory      device ";
+  printBytes(memory->total(), stream);
+  stream << " per rank, host ";
+  printBytes(measureArenas(module).host, stream);
+  stream << " per node\n            ";
+  printRegion("arena", memory->arena, stream);
+  stream << "            ";
+  printRegion("pool", memory->pool, stream);
+  printFullest(*memory, stream);
+  return success();
+}
+
+LogicalResult fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
   printStorage(module, stream);
+  if (failed(printMemory(module, stream)))
+    return failure();
   MeshOp mesh = getMesh(module);
   int64_t microBatches =
       module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr).getInt();
@@ -118,6 +187,7 @@ void fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
   printTraffic("init, once  ", init, stream);
   stream << "            what one node sends or copies, over its "
          << mesh.getLocal() << (mesh.getLocal() == 1 ? " rank\n" : " ranks\n");
+  return success();
 }
 
 void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,

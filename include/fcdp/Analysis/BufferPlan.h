@@ -7,6 +7,9 @@
 
 namespace fcdp {
 
+/// States and values start at multiples of this many bytes in an arena.
+inline constexpr int64_t kBufferAlignment = 256;
+
 /// Whether `op`'s result lives in memory that the plan gives and takes back.
 bool isBuffered(mlir::Operation *op);
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Analysis/BufferPlan.h"
+
+#include <array>
+
+namespace fcdp {
+
+/// What device memory is held for.
+enum class HeldFor {
+  Shards,
+  Optimizer,
+  Gathered,
+  Gradients,
+  Activations,
+  Scratch,
+  Inputs
+};
+inline constexpr size_t kHeldForCount = 7;
+
+/// What is held, as a user reads it: "shards".
+llvm::StringRef getName(HeldFor what);
+
+/// Bytes by what they are held for.
+struct HeldBytes {
+  std::array<int64_t, kHeldForCount> bytes{};
+  int64_t &operator[](HeldFor what) { return bytes[static_cast<size_t>(what)]; }
+  int64_t operator[](HeldFor what) const {
+    return bytes[static_cast<size_t>(what)];
+  }
+  int64_t total() const;
+};
+
+/// A region in which places are given by lifetime.
+struct RegionBytes {
+  /// Of the region.
+  int64_t bytes = 0;
+  /// The most that is in use at once: no packing needs less.
+  int64_t bound = 0;
+};
+
+/// Device memory of one rank while a function runs.
+struct FunctionMemory {
+  /// States, then the function's buffers.
+  RegionBytes arena;
+  /// Results of ATen operators.
+  RegionBytes pool;
+  /// The operation at which most is in use, and what is in use there; null in
+  /// an empty function.
+  mlir::Operation *fullest = nullptr;
+  HeldBytes held;
+};
+
+/// Device memory of one rank over all functions of a step. Memory that kernels
+/// take and give back by themselves is not in it, see findActivations.
+struct DeviceMemory {
+  RegionBytes arena, pool;
+  /// Inputs and buffers of the model, which are apart from both.
+  int64_t inputs = 0;
+  /// Of all functions, where most is in use; null if all are empty.
+  mlir::Operation *fullest = nullptr;
+  HeldBytes held;
+
+  int64_t total() const { return arena.bytes + pool.bytes + inputs; }
+};
+
+/// What `function` of a scheduled or planned module needs, by the places that
+/// it has or that --fcdp-plan-memory would give. Changes nothing.
+mlir::FailureOr<FunctionMemory>
+measureFunctionMemory(mlir::func::FuncOp function);
+
+/// The same for a module. The arena and the pool are made once, so that each
+/// has the size that the function asks for that needs most of it.
+mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
+
+/// The device bytes of one rank that `module`, scheduled or planned, needs.
+mlir::FailureOr<int64_t> peakDeviceBytes(mlir::ModuleOp module);
+
+} // namespace fcdp

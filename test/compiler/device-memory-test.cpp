@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/DeviceMemory.h"
+
+#include "dialects/Aten/Aten.h"
+#include "fcdp/Transforms/Passes.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// One parameter, gathered once for two products, on 2 nodes x 2 ranks.
+constexpr const char *kScheduled = R"(
+module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
+  fcdp.mesh @world(node = 2, local = 2)
+  fcdp.parameter @w : tensor<64xf32> unit "" names ["w"]
+  fcdp.input @x : tensor<64xf32> name "x"
+  fcdp.bucket @b unit "" elements 64 storage f32 wire f32 members [@w at 0]
+  fcdp.state @b.shard shard of @b in device : tensor<16xf32>
+  func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
+  func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
+    %x = fcdp.read_input @x : tensor<64xf32>
+    %s = fcdp.read_shard @b : tensor<16xf32>
+    %slice = fcdp.all_gather %s of @b over @world[node] range 0 on inter : tensor<16xf32> to tensor<32xf32>
+    %t0 = fcdp.record on inter
+    fcdp.wait %t0 on intra
+    %whole = fcdp.all_gather %slice of @b over @world[local] range 0 on intra : tensor<32xf32> to tensor<64xf32>
+    %t1 = fcdp.record on intra
+    fcdp.wait %t1 on compute
+    %w = fcdp.view_member %whole @w of @b : tensor<64xf32> to tensor<64xf32>
+    %0 = aten.call "aten.mul.Tensor"(self = %x, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    fcdp.release %slice : tensor<32xf32>
+    fcdp.release %whole : tensor<64xf32>
+    %l = aten.call "aten.sum.default"(self = %1) : (tensor<64xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    return
+  }
+  func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
+})";
+
+class DeviceMemoryTest : public testing::Test {
+protected:
+  DeviceMemoryTest() {
+    context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
+    module = parseSourceString<ModuleOp>(kScheduled, &context);
+  }
+
+  std::string print() {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module->print(stream);
+    return text;
+  }
+  DeviceMemory measure() {
+    FailureOr<DeviceMemory> memory = measureDeviceMemory(*module);
+    EXPECT_TRUE(succeeded(memory));
+    return memory.value_or(DeviceMemory());
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+} // namespace
+
+TEST_F(DeviceMemoryTest, AddsUpWhatIsInUse) {
+  ASSERT_TRUE(module);
+  DeviceMemory memory = measure();
+  // The shard, and the gathered bucket with the slice inside it.
+  EXPECT_EQ(memory.arena.bytes, 256 + 256);
+  EXPECT_EQ(memory.arena.bound, memory.arena.bytes);
+  // Two products, each with a tag of 64 bytes in front.
+  EXPECT_EQ(memory.pool.bytes, 2 * (256 + 64));
+  EXPECT_EQ(memory.inputs, 256);
+  EXPECT_EQ(memory.total(), 512 + 640 + 256);
+  // Where the second is made.
+  auto call = dyn_cast_if_present<aten::CallOp>(memory.fullest);
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call.getOperand(0).getDefiningOp(), call->getPrevNode());
+  EXPECT_EQ(memory.held[HeldFor::Shards], 64);
+  EXPECT_EQ(memory.held[HeldFor::Gathered], 256);
+  EXPECT_EQ(memory.held[HeldFor::Activations], 512);
+  EXPECT_EQ(memory.held[HeldFor::Inputs], 256);
+  EXPECT_EQ(memory.held.total(), 64 + 256 + 512 + 256);
+}
+
+TEST_F(DeviceMemoryTest, ChangesNothingAndAgreesWithThePlan) {
+  ASSERT_TRUE(module);
+  std::string before = print();
+  FailureOr<int64_t> peak = peakDeviceBytes(*module);
+  ASSERT_TRUE(succeeded(peak));
+  EXPECT_EQ(print(), before);
+
+  PassManager pm(&context);
+  pm.addPass(createPlanMemoryPass());
+  ASSERT_TRUE(succeeded(pm.run(*module)));
+  EXPECT_NE(print(), before);
+  EXPECT_EQ(measure().total(), *peak);
+}
+
+TEST_F(DeviceMemoryTest, RefusesOtherPhases) {
+  ASSERT_TRUE(module);
+  setPhase(*module, Phase::sharded);
+  std::string message;
+  ScopedDiagnosticHandler handler(
+      &context, [&](Diagnostic &diagnostic) { message = diagnostic.str(); });
+  EXPECT_TRUE(failed(peakDeviceBytes(*module)));
+  EXPECT_EQ(message, "expected a module in phase 'scheduled' or 'planned'");
+}

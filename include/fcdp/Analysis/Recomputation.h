@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace fcdp {
+
+/// A forward pass whose values the backward pass needs: each value is kept from
+/// one to the other, or computed again there. Knows no IR.
+struct RecomputationProblem {
+  /// What may be done with an operation's values where they are needed again.
+  enum class Choice { Keep, Any, Recompute };
+  struct Op {
+    /// Of running it once more, in a unit of the caller's.
+    double cost = 0;
+    /// Values that it reads. Those that are there anyway (parameters, inputs of
+    /// the step) are none.
+    llvm::SmallVector<size_t, 4> inputs;
+    Choice choice = Choice::Any;
+  };
+  struct Value {
+    int64_t bytes = 0;
+    /// The operation that gives it.
+    size_t producer = 0;
+    /// Whether the backward pass reads it.
+    bool isNeeded = false;
+  };
+  /// In program order.
+  llvm::SmallVector<Op> ops;
+  llvm::SmallVector<Value> values;
+
+  /// Fails on negative or infinite numbers, on values without a producer, and
+  /// on inputs that a later operation gives.
+  llvm::Error check() const;
+};
+
+struct RecomputationSolution {
+  /// By operation: whether it runs again.
+  llvm::SmallVector<bool> isRecomputed;
+  /// Sum of the bytes of what is kept.
+  int64_t keptBytes = 0;
+  /// Sum of the costs of what runs again.
+  double cost = 0;
+
+  /// Fails if an operation runs again without need or against its choice, or a
+  /// sum is not what it says.
+  llvm::Error verify(const RecomputationProblem &problem) const;
+};
+
+/// What follows from recomputing the operations of `chosen` where their values
+/// are needed, and those whose choice is `Recompute`.
+RecomputationSolution evaluate(const RecomputationProblem &problem,
+                               llvm::ArrayRef<bool> chosen);
+
+/// Keeps the fewest bytes, and of all ways to do so takes the cheapest: a
+/// minimum cut, as in Jain et al. 2020 (arXiv 1910.02653, section 3) without
+/// its time steps.
+RecomputationSolution keepLeast(const RecomputationProblem &problem);
+
+/// Keeps at most `budget` bytes at little cost: the cheapest of the minimum
+/// cuts at one price per byte that fits, less what need not be recomputed to
+/// fit. Another choice may be cheaper, for this one is that of a knapsack. If
+/// nothing fits, keepLeast's solution.
+RecomputationSolution keepWithin(const RecomputationProblem &problem,
+                                 int64_t budget);
+
+} // namespace fcdp

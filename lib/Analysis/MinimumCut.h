@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace fcdp {
+
+/// A directed graph with capacities between a source and a sink.
+class MinimumCut {
+public:
+  static constexpr size_t kSource = 0, kSink = 1;
+
+  explicit MinimumCut(size_t nodes) : outgoing(nodes) {}
+
+  void addEdge(size_t from, size_t to, double capacity);
+
+  /// Finds the cut of least capacity, with as few nodes on the source's side as
+  /// there can be; says of each node whether it is there. Dinic's algorithm.
+  llvm::SmallVector<bool> solve();
+
+private:
+  struct Edge {
+    size_t to;
+    /// What still fits. An edge's reverse stands next to it.
+    double rest;
+  };
+  bool findLevels();
+  void augment();
+
+  llvm::SmallVector<Edge> edges;
+  /// Indices of edges, by node.
+  llvm::SmallVector<llvm::SmallVector<size_t, 4>> outgoing;
+  /// Distance from the source, -1 if there is no way; by node.
+  llvm::SmallVector<int> level;
+};
+
+} // namespace fcdp

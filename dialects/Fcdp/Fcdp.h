@@ -53,6 +53,10 @@ inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
 /// Units whose reductions may run at once, i64.
 inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
+/// How much of the forward pass runs again, a string as parseRemat has it.
+inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
+/// Whether a call of the forward pass runs again in the backward pass, a bool.
+inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
 
 } // namespace fcdp
 

@@ -142,7 +142,11 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
   if (name == kRoleAttr)
     return expect(isa<func::FuncOp>(op) && isa<RoleAttr>(attr.getValue()),
                   "a role on a function");
-  if (name == kArchiveAttr || name == kStrategyAttr)
+  if (name == kRecomputeAttr)
+    return expect(op->getName().getStringRef() == "aten.call" &&
+                      isa<BoolAttr>(attr.getValue()),
+                  "a bool on a call");
+  if (name == kArchiveAttr || name == kStrategyAttr || name == kRematAttr)
     return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
                   "a string on a module");
   auto isI64From = [&](int64_t least) {

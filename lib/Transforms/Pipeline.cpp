@@ -83,6 +83,10 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       *this, "reductions", llvm::cl::init(-1),
       llvm::cl::desc("units whose gradients may be reduced at once; the "
                      "strategy's choice if not given")};
+  Option<std::string> remat{
+      *this, "remat", llvm::cl::init("none"),
+      llvm::cl::desc("what the backward pass computes again: none, unit, or as "
+                     "little as keeps this many bytes for it")};
   Option<std::string> optimizer{
       *this, "optimizer", llvm::cl::init("adamw"),
       llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
@@ -145,6 +149,9 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   switch (from) {
   case Phase::imported:
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
+    // Before gathers, which what runs again shares with the backward pass.
+    pm.addPass(createDecideRematPass({options.remat}));
+    pm.addPass(createRematPass());
     pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
                                 options.microBatches, options.optimizer,
                                 options.clipNorm}));
@@ -191,6 +198,7 @@ void fcdp::registerFcdpPipeline() {
         options.accumulate = cl.accumulate;
         options.prefetch = cl.prefetch;
         options.reductions = cl.reductions;
+        options.remat = cl.remat;
         options.optimizer = cl.optimizer;
         options.clipNorm = cl.clipNorm;
         options.dumpDir = cl.dumpDir;

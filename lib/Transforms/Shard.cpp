@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "VerifyPhase.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
@@ -19,7 +20,6 @@ using namespace fcdp;
 
 namespace {
 constexpr llvm::StringLiteral kMeshName = "world";
-constexpr llvm::StringLiteral kStepName = "step";
 
 class ShardPass : public fcdp::impl::ShardPassBase<ShardPass> {
 public:
@@ -47,8 +47,9 @@ private:
 
 FailureOr<func::FuncOp> ShardPass::checkInput() {
   ModuleOp module = getOperation();
-  if (getPhase(module) != Phase::imported)
-    return module.emitError("expected a module in phase 'imported'");
+  FailureOr<func::FuncOp> step = requireImported(module);
+  if (failed(step))
+    return failure();
   if (nodes < 1 || ranksPerNode < 1 || microBatches < 1)
     return module.emitError("expected at least one node, rank per node and "
                             "micro-batch, got ")
@@ -57,11 +58,6 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
   if (!std::isfinite(clipNorm) || clipNorm < 0)
     return module.emitError("clip-norm: expected 0 or more, got ")
            << clipNorm.getValue();
-  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-  if (!step || !step.getBody().hasOneBlock() ||
-      step.getFunctionType() != FunctionType::get(&getContext(), {}, {}))
-    return module.emitError(
-        "expected a function @step of one block, without arguments or results");
   return step;
 }
 

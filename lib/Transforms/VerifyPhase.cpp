@@ -63,6 +63,17 @@ static LogicalResult verifyImported(ModuleOp module) {
   return success();
 }
 
+FailureOr<func::FuncOp> fcdp::requireImported(ModuleOp module) {
+  if (getPhase(module) != Phase::imported)
+    return module.emitError("expected a module in phase 'imported'");
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step || !step.getBody().hasOneBlock() ||
+      step.getFunctionType() != FunctionType::get(module.getContext(), {}, {}))
+    return module.emitError(
+        "expected a function @step of one block, without arguments or results");
+  return step;
+}
+
 //===----------------------------------------------------------------------===//
 // Sharded
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,10 @@ namespace fcdp {
 /// on it relies on: a mesh, the functions of a step, the states of its buckets.
 mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 
+/// The function @step of a module in phase `imported`; fails if there is none
+/// of one block, without arguments and results.
+mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
+
 /// Fails if `op` is a collective but not over one axis of flat tensors.
 mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
 /// The same for all of `module`.

@@ -32,6 +32,8 @@ struct PipelineOptions {
   /// Units that a gather is issued ahead, and units whose reductions may run at
   /// once; negative: the strategy's choice.
   int64_t prefetch = -1, reductions = -1;
+  /// See parseRemat.
+  std::string remat = "none";
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Greatest norm of a step's gradients; 0: no bound.

@@ -9,6 +9,50 @@ class FcdpPass<string name> : Pass<name, "::mlir::ModuleOp"> {
                            "::mlir::func::FuncDialect"];
 }
 
+def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
+  let summary = "choose what the backward pass computes again instead of keeping it";
+  let description = [{
+    Requires phase `imported`. The forward pass is what stands up to the operation
+    that gives the loss; what it computes and later operations read is kept in
+    device memory until then, or computed again from what is kept. Writes
+    `fcdp.recompute = true` on calls that run again, and on the module that it was
+    done. A call that has the attribute stays as it is, `true` or `false`.
+
+    - `none`: nothing runs again.
+    - `unit`: in each unit (a block of a transformer, say) as much as frees memory,
+      so that little but what one unit hands to the next is kept.
+    - a number of bytes: as little as brings what is kept down to that many, by
+      the bytes that calls move and their floating-point operations. What
+      the backward pass allocates itself is not counted.
+
+    A call's unit is the one that its module path lies in; without a path, that of
+    the parameters it reads; without these, that of the calls before it, unless it
+    is behind all units, as a loss is. A value that another unit reads is kept.
+    Nothing runs again that draws random numbers or may (dropout, and operators
+    that the compiler does not know), reads a buffer that the step changes
+    (batch norm's statistics), or would gather a parameter once more. Errs on the
+    side of keeping.
+  }];
+  let options = [
+    Option<"remat", "remat", "std::string", "\"unit\"",
+           "`none`, `unit` or the number of bytes that may be kept">
+  ];
+}
+
+def RematPass : FcdpPass<"fcdp-remat"> {
+  let summary = "compute forward values again in the backward pass";
+  let description = [{
+    Requires phase `imported`. A call of the forward pass with
+    `fcdp.recompute = true` runs again in front of the first operation of the
+    backward pass that needs it, after what it needs itself; views of its results
+    go with it. Results are the same bit for bit: the same calls on the same
+    values. There, the parameters that it reads are gathered for the unit's
+    backward pass anyway, if `--fcdp-decide-remat` chose it; a choice
+    that was given may cost a gather. The attribute stays on the first of the two
+    calls, so that CSE does not merge them.
+  }];
+}
+
 def ShardPass : FcdpPass<"fcdp-shard"> {
   let summary = "cut parameters over a mesh and make the step a family of functions";
   let description = [{

@@ -12,6 +12,9 @@
 // Copies that stay on the device, and the modes of accumulation.
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2 --stages sharded,planned --strategies zero1,zero2,hpz --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2,2x1 --micro-batches 3 --stages planned --strategies zero1,fcdp --accumulations node,full --random 0 --opt "fcdp-opt" | FileCheck %s
+// Values that the backward pass computes again.
+// RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x2 --remat unit --stages sharded-parameters,sharded,planned --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x1 --micro-batches 2 --remat 260 --stages planned --prefetch 3 --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a

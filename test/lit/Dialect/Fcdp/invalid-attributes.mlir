@@ -215,3 +215,22 @@ module attributes {fcdp.prefetch = -1} {}
 // prefetch_function
 // expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module}}
 func.func private @f() attributes {fcdp.prefetch = 1}
+
+// -----
+
+// remat_number
+// expected-error@+1 {{attribute 'fcdp.remat' must be a string on a module}}
+module attributes {fcdp.remat = 8} {}
+
+// -----
+
+func.func @recompute_word(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.recompute' must be a bool on a call}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.recompute} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.recompute' must be a bool on a call}}
+func.func private @recompute_function() attributes {fcdp.recompute = true}

@@ -2,8 +2,8 @@
 // RUN: fcdp-opt %s --mlir-print-op-generic | fcdp-opt | FileCheck %s
 // RUN: fcdp-opt %s --emit-bytecode | fcdp-opt | FileCheck %s
 
-// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.strategy = "fcdp"} {
-module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.strategy = "fcdp"} {
+// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp"} {
+module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp"} {
 
 // CHECK-NEXT: fcdp.mesh @world(node = 2, local = 2)
 fcdp.mesh @world(node = 2, local = 2)
@@ -91,6 +91,10 @@ func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>,
   %b = fcdp.read_buffer @mean : tensor<8xf32>
   // CHECK: fcdp.read_input @ids : tensor<4x8xi64>
   %i = fcdp.read_input @ids : tensor<4x8xi64>
+  // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.recompute = true} :
+  %n = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = true} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.recompute = false} :
+  %k = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = false} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: fcdp.gradient %{{.*}} of @fc.weight : tensor<3x4xf32>
   fcdp.gradient %g of @fc.weight : tensor<3x4xf32>
   // CHECK: fcdp.loss %{{.*}} : tensor<f32>

@@ -192,10 +192,11 @@ STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch=distance={prefetch}"
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
 
 
-def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1):
+def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none"):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
-    return [option.format(shard=shard, strategy=strategy, accumulation=accumulation, prefetch=prefetch) for option in STAGES[stage]]
+    first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
+    return first + [option.format(shard=shard, strategy=strategy, accumulation=accumulation, prefetch=prefetch) for option in STAGES[stage]]
 
 
 def check_bytes(machine, sent, strategy, accumulation):
@@ -232,6 +233,7 @@ def main():
     parser.add_argument("--micro-batches", default="1,3")
     parser.add_argument("--strategies", default="zero3,fcdp")
     parser.add_argument("--prefetch", default="1", help="distance")
+    parser.add_argument("--remat", default="none", help="what the backward pass computes again")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
@@ -247,7 +249,7 @@ def main():
                 continue
             reference = references[mode]
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
-                                                                                   args.prefetch)))
+                                                                                   args.prefetch, args.remat)))
             for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
                 try:
                     machine, sent = run(reference, module, policy)

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace fcdp {
+
+/// How much of the forward pass the backward pass computes again.
+struct RematSpec {
+  enum class Mode { None, Unit, Budget };
+  Mode mode = Mode::None;
+  /// Bytes that may be kept from the forward to the backward pass of a
+  /// micro-batch; given in mode `Budget` only.
+  std::optional<int64_t> budget;
+};
+
+/// `none`, `unit` or a number of bytes. The error says so.
+llvm::Expected<RematSpec> parseRemat(llvm::StringRef text);
+
+} // namespace fcdp

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Units.h"
+
+#include "dialects/Aten/Aten.h"
+#include "mlir/IR/Location.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// The longest of `units` that is `path` or a module around it, or null.
+static StringAttr findEnclosing(StringRef path,
+                                const llvm::StringMap<StringAttr> &units) {
+  while (!path.empty()) {
+    if (StringAttr unit = units.lookup(path))
+      return unit;
+    size_t dot = path.rfind('.');
+    path = dot == StringRef::npos ? StringRef() : path.take_front(dot);
+  }
+  return {};
+}
+
+llvm::DenseMap<Operation *, StringAttr>
+fcdp::findUnits(Operation *end, const LiveRanges &ranges) {
+  llvm::StringMap<StringAttr> units;
+  for (auto parameter : end->getParentOfType<ModuleOp>().getOps<ParameterOp>())
+    units[parameter.getUnit()] = parameter.getUnitAttr();
+  // Null for a call that reads parameters of several units.
+  llvm::DenseMap<Operation *, StringAttr> unitRead;
+  for (const ParameterUse &use : ranges.uses) {
+    StringAttr unit = ParameterOp(use.parameter).getUnitAttr();
+    auto [known, isNew] = unitRead.insert({use.operand->getOwner(), unit});
+    if (!isNew && known->second != unit)
+      known->second = {};
+  }
+  auto find = [&](aten::CallOp call) -> StringAttr {
+    if (auto name = call->getLoc()->findInstanceOf<NameLoc>())
+      if (StringAttr unit = findEnclosing(name.getName(), units))
+        return unit;
+    return unitRead.lookup(call);
+  };
+
+  llvm::DenseMap<Operation *, StringAttr> found;
+  StringAttr current;
+  SmallVector<aten::CallOp> open;
+  for (auto call : end->getBlock()->getOps<aten::CallOp>()) {
+    if (end->isBeforeInBlock(call))
+      break;
+    StringAttr unit = find(call);
+    if (!unit) {
+      open.push_back(call);
+      continue;
+    }
+    for (aten::CallOp between : open)
+      if (current)
+        found[between] = current;
+    open.clear();
+    found[call] = current = unit;
+  }
+  return found;
+}

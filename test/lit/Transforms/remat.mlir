@@ -1,0 +1,258 @@
+// What the backward pass needs of a block is computed again there; see
+// Inputs/blocks.mlir.
+// RUN: split-file %s %t
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat -o %t.decided
+// RUN: FileCheck %s --input-file=%t.decided --check-prefix=UNIT
+// RUN: fcdp-opt %t.decided --fcdp-remat -o %t.remat
+// RUN: FileCheck %s --input-file=%t.remat --check-prefix=AGAIN
+
+// What the next unit or no unit reads is kept: the sums and the output. So is
+// what nothing reads in the backward pass: the squares.
+// UNIT: fcdp.remat = "unit"
+// UNIT-LABEL: func.func @step
+// UNIT-NOT: recompute
+// UNIT: "aten.mm.default"{{.*}} {fcdp.recompute = true}
+// UNIT-NOT: recompute
+// UNIT: "aten.mm.default"{{.*}} {fcdp.recompute = true}
+// UNIT-NOT: recompute
+// UNIT: return
+
+// The product of the second block runs again first, right before its use, from
+// the block's input; its view goes with it.
+// AGAIN-LABEL: func.func @step
+// AGAIN: %[[X0:.*]] = aten.call "aten.embedding.default"
+// AGAIN: %[[T0:.*]] = aten.call "aten.t.default"
+// AGAIN: "aten.mm.default"(self = %[[X0]], mat2 = %[[T0]]) {fcdp.recompute = true}
+// AGAIN: %[[X1:.*]] = aten.call "aten.add.Tensor"(self = %[[X0]]
+// AGAIN: %[[T1:.*]] = aten.call "aten.t.default"
+// AGAIN: "aten.mm.default"(self = %[[X1]], mat2 = %[[T1]]) {fcdp.recompute = true}
+// AGAIN: "aten.ones_like.default"
+// AGAIN: %[[P1:.*]] = aten.call "aten.mm.default"(self = %[[X1]], mat2 = %[[T1]]) : (
+// AGAIN-NEXT: %[[V1:.*]] = aten.call "aten.view.default"(self = %[[P1]]
+// AGAIN-NEXT: "aten.mul.Tensor"(self = %{{.*}}, other = %[[V1]])
+// AGAIN: %[[P0:.*]] = aten.call "aten.mm.default"(self = %[[X0]], mat2 = %[[T0]]) : (
+// AGAIN-NEXT: %[[V0:.*]] = aten.call "aten.view.default"(self = %[[P0]]
+// AGAIN-NEXT: "aten.mul.Tensor"(self = %{{.*}}, other = %[[V0]])
+// AGAIN-NOT: recompute
+
+// Twice is once, and nothing merges the two.
+// RUN: fcdp-opt %t.remat --fcdp-decide-remat --fcdp-remat -o %t.twice
+// RUN: diff %t.remat %t.twice
+// RUN: fcdp-opt %t.remat --canonicalize --cse -o %t.cse
+// RUN: FileCheck %s --input-file=%t.cse --check-prefix=AGAIN
+
+// A budget is met with as little as does: nothing, one block, both. Three
+// values of 64 bytes and the loss pass between units.
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=324 | FileCheck %s --check-prefix=NOTHING
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=323 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=260 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=259 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
+// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=196 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
+// NOTHING: fcdp.remat = "324"
+// NOTHING-NOT: recompute
+// ONE: {{^}}1
+// TWO: {{^}}2
+
+// A gather serves what runs again, too: each block is gathered twice.
+// RUN: fcdp-opt %t.remat --fcdp-shard="nodes=2 ranks-per-node=2" | FileCheck %s --check-prefix=GATHERS
+// GATHERS-LABEL: func.func @only_microbatch
+// GATHERS: fcdp.all_gather %{{.*}} of @a over {{.*}} range 0
+// GATHERS: fcdp.all_gather %{{.*}} of @b over {{.*}} range 0
+// GATHERS: fcdp.all_gather %{{.*}} of @h over {{.*}} range 0
+// GATHERS-NOT: fcdp.all_gather
+// GATHERS: fcdp.all_gather %{{.*}} of @b over {{.*}} range 1
+// GATHERS-NOT: fcdp.all_gather
+// GATHERS: fcdp.all_gather %{{.*}} of @a over {{.*}} range 1
+// GATHERS-NOT: fcdp.all_gather
+// GATHERS-LABEL: func.func @update
+
+// RUN: fcdp-opt %t/choices.mlir --split-input-file --fcdp-decide-remat | FileCheck %s
+// RUN: fcdp-opt %t/choices.mlir --split-input-file -o %t.plain
+// RUN: fcdp-opt %t/choices.mlir --split-input-file --fcdp-decide-remat=remat=none -o %t.none
+// RUN: diff %t.plain %t.none
+// RUN: fcdp-opt %t/given.mlir --split-input-file --fcdp-remat | FileCheck %s --check-prefix=GIVEN
+
+//--- choices.mlir
+// A module path says more than the order of calls: what the second block does
+// in front of its first parameter is its own.
+// CHECK-LABEL: fcdp.parameter @Paths
+// CHECK: "aten.neg.default"
+// CHECK-SAME: {fcdp.recompute = true}
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @Paths : tensor<4xf32> unit "blocks.0" names ["a"]
+  fcdp.parameter @b : tensor<4xf32> unit "blocks.1" trainable names ["b"]
+  func.func @step() {
+    %a = fcdp.read_parameter @Paths : tensor<4xf32>
+    %b = fcdp.read_parameter @b : tensor<4xf32>
+    %x = aten.call "aten.abs.default"(self = %a) : (tensor<4xf32>) -> tensor<4xf32> loc("blocks.0"("m.py":1:1))
+    %n = aten.call "aten.neg.default"(self = %x) : (tensor<4xf32>) -> tensor<4xf32> loc("blocks.1.act"("m.py":2:1))
+    %y = aten.call "aten.mul.Tensor"(self = %n, other = %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("blocks.1"("m.py":2:1))
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "aten.mul.Tensor"(self = %n, other = %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g of @b : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+// Without paths it belongs to the block before, and passes from one to the other.
+// CHECK-LABEL: fcdp.parameter @DontPassBorders
+// CHECK-NOT: fcdp.recompute
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @DontPassBorders : tensor<4xf32> unit "blocks.0" names ["a"]
+  fcdp.parameter @b : tensor<4xf32> unit "blocks.1" trainable names ["b"]
+  func.func @step() {
+    %a = fcdp.read_parameter @DontPassBorders : tensor<4xf32>
+    %b = fcdp.read_parameter @b : tensor<4xf32>
+    %x = aten.call "aten.abs.default"(self = %a) : (tensor<4xf32>) -> tensor<4xf32>
+    %n = aten.call "aten.neg.default"(self = %x) : (tensor<4xf32>) -> tensor<4xf32>
+    %y = aten.call "aten.mul.Tensor"(self = %n, other = %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "aten.mul.Tensor"(self = %n, other = %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g of @b : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+// A mask is drawn once. What is made of it may be made again, from what the
+// dropout gave.
+// CHECK-LABEL: fcdp.parameter @DontDrawTwice
+// CHECK: "aten.native_dropout.default"
+// CHECK-NOT: fcdp.recompute
+// CHECK: "aten.neg.default"
+// CHECK-SAME: {fcdp.recompute = true}
+// CHECK-NOT: fcdp.recompute
+// CHECK: "custom.noise.default"
+// CHECK-NOT: fcdp.recompute
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @DontDrawTwice : tensor<4xf32> unit "a" trainable names ["a"]
+  func.func @step() {
+    %a = fcdp.read_parameter @DontDrawTwice : tensor<4xf32>
+    %d:2 = aten.call "aten.native_dropout.default"(input = %a, p = 0.5, train = true) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+    %n = aten.call "aten.neg.default"(self = %d#0) : (tensor<4xf32>) -> tensor<4xf32>
+    %u = aten.call "custom.noise.default"(self = %n) : (tensor<4xf32>) -> tensor<4xf32>
+    %y = aten.call "aten.mul.Tensor"(self = %u, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4xf32>) -> tensor<f32>
+    %g0 = aten.call "aten.mul.Tensor"(self = %n, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %g1 = aten.call "aten.mul.Tensor"(self = %g0, other = %d#0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %g2 = aten.call "aten.mul.Tensor"(self = %g1, other = %u) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g2 of @DontDrawTwice : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+// Statistics that the step changes are read and written once; those that it
+// does not change may be read again.
+// CHECK-LABEL: fcdp.parameter @DontCountTwice
+// CHECK: "aten.mul.Tensor"{{.*}}%{{.*}}, other = %{{.*}}) :
+// CHECK: "aten.div.Tensor"
+// CHECK-SAME: {fcdp.recompute = true}
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @DontCountTwice : tensor<4xf32> unit "a" trainable names ["a"]
+  fcdp.buffer @mean : tensor<4xf32> name "mean" persistent mutable
+  fcdp.buffer @table : tensor<4xf32> name "table" persistent
+  func.func @step() {
+    %a = fcdp.read_parameter @DontCountTwice : tensor<4xf32>
+    %m = fcdp.read_buffer @mean : tensor<4xf32>
+    %t = fcdp.read_buffer @table : tensor<4xf32>
+    %x = aten.call "aten.mul.Tensor"(self = %a, other = %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %z = aten.call "aten.div.Tensor"(self = %x, other = %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %y = aten.call "aten.mul.Tensor"(self = %z, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4xf32>) -> tensor<f32>
+    %g0 = aten.call "aten.mul.Tensor"(self = %z, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %g1 = aten.call "aten.mul.Tensor"(self = %g0, other = %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g1 of @DontCountTwice : tensor<4xf32>
+    fcdp.write_buffer %x to @mean : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+// The backward pass does not read the block's frozen parameter, so it is not
+// gathered there; the trained one is.
+// CHECK-LABEL: fcdp.parameter @DontGatherAgain
+// CHECK-NOT: fcdp.recompute
+// CHECK: "aten.mm.default"
+// CHECK-NOT: fcdp.recompute
+// CHECK: "aten.mm.default"
+// CHECK-SAME: {fcdp.recompute = true}
+// CHECK-NOT: fcdp.recompute
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @DontGatherAgain : tensor<4x4xf32> unit "a" names ["a.base"]
+  fcdp.parameter @scale : tensor<4x4xf32> unit "a" trainable names ["a.scale"]
+  fcdp.parameter @h : tensor<4x4xf32> unit "h" names ["h"]
+  fcdp.input @x : tensor<4x4xf32> name "x"
+  func.func @step() {
+    %w = fcdp.read_parameter @DontGatherAgain : tensor<4x4xf32>
+    %s = fcdp.read_parameter @scale : tensor<4x4xf32>
+    %h = fcdp.read_parameter @h : tensor<4x4xf32>
+    %x = fcdp.read_input @x : tensor<4x4xf32>
+    %p = aten.call "aten.mm.default"(self = %x, mat2 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %q = aten.call "aten.mm.default"(self = %p, mat2 = %s) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = aten.call "aten.neg.default"(self = %q) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = aten.call "aten.mm.default"(self = %r, mat2 = %h) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4x4xf32>) -> tensor<f32>
+    %gr = aten.call "aten.mm.default"(self = %y, mat2 = %h) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %gq = aten.call "aten.mul.Tensor"(self = %gr, other = %q) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %gs = aten.call "aten.mm.default"(self = %p, mat2 = %gq) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %gp = aten.call "aten.mm.default"(self = %gs, mat2 = %s) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %gp of @scale : tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// A given choice wins: the one that costs a gather, and the one to keep.
+// CHECK-LABEL: fcdp.parameter @Given
+// CHECK: "aten.neg.default"
+// CHECK-SAME: {fcdp.recompute = false}
+// CHECK: "aten.abs.default"
+// CHECK-SAME: {fcdp.recompute = true}
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @Given : tensor<4xf32> unit "a" trainable names ["a"]
+  func.func @step() {
+    %a = fcdp.read_parameter @Given : tensor<4xf32>
+    %n = aten.call "aten.neg.default"(self = %a) {fcdp.recompute = false} : (tensor<4xf32>) -> tensor<4xf32>
+    %x = aten.call "aten.abs.default"(self = %n) {fcdp.recompute = true} : (tensor<4xf32>) -> tensor<4xf32>
+    %y = aten.call "aten.mul.Tensor"(self = %x, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %y) : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "aten.mul.Tensor"(self = %n, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g of @Given : tensor<4xf32>
+    return
+  }
+}
+
+//--- given.mlir
+// What the forward pass computes for the backward pass only, a mask for
+// example, moves there.
+// GIVEN-LABEL: func.func @step
+// GIVEN: fcdp.read_parameter
+// GIVEN-NEXT: "aten.sum.default"
+// GIVEN-NEXT: %[[N:.*]] = aten.call "aten.neg.default"
+// GIVEN-NEXT: "aten.abs.default"(self = %[[N]])
+// GIVEN-NOT: aten.call
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @a : tensor<4xf32> unit "a" trainable names ["a"]
+  func.func @step() {
+    %a = fcdp.read_parameter @a : tensor<4xf32>
+    %n = aten.call "aten.neg.default"(self = %a) {fcdp.recompute = true} : (tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %a) : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "aten.abs.default"(self = %n) : (tensor<4xf32>) -> tensor<4xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g of @a : tensor<4xf32>
+    return
+  }
+}

@@ -45,6 +45,7 @@ class Config:
     optimizer: str = ADAMW
     accumulate: str = ""
     clip_norm: float | None = None
+    remat: str = ""
 
     @property
     def world(self) -> int:
@@ -55,7 +56,8 @@ class Config:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
         strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
-        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}{clip}"
+        remat = self.remat and f"-remat-{self.remat}"
+        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}"
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
+        *([f"--remat={config.remat}"] if config.remat else []),
         "-o",
         out,
     ]
@@ -248,7 +251,7 @@ class Workshop:
 
     def reference(self, config: Config, steps: int) -> Reference:
         """Plain PyTorch on the rows that fcdp-run reads; independent of the strategy, and of how ranks form nodes."""
-        config = replace(config, nodes=1, local=config.world, strategy="", accumulate="")
+        config = replace(config, nodes=1, local=config.world, strategy="", accumulate="", remat="")
 
         def make() -> Reference:
             model = build(config.model)

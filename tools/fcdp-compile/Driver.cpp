@@ -147,6 +147,9 @@ LogicalResult Driver::checkPastDecisions() {
   if (auto made = (*module)->getAttrOfType<StringAttr>(kStrategyAttr))
     check("strategy", options.given.strategy, StringRef(wanted.strategy),
           made.getValue());
+  auto remat = (*module)->getAttrOfType<StringAttr>(kRematAttr);
+  check("remat", options.given.remat, StringRef(wanted.remat),
+        remat ? remat.getValue() : "none");
   if (options.given.optimizer && failed(checkOptimizer()))
     return failure();
   if (options.given.clipNorm && failed(checkClipNorm()))

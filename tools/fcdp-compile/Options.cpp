@@ -4,6 +4,7 @@
 
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
+#include "fcdp/Transforms/RematSpec.h"
 #include "fcdp/Transforms/Strategy.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
@@ -87,6 +88,13 @@ struct CommandLine {
           "units whose gradients may be reduced at once (default 2, 'auto' "
           "chooses): more hides more of it and takes more device memory"),
       cl::value_desc("R"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> remat{
+      "remat",
+      cl::desc("what the backward pass computes again instead of keeping it: "
+               "'none' (default), 'unit' (all but what passes from one unit, "
+               "such as a block, to the next), or as little as keeps at most "
+               "BYTES from the forward pass"),
+      cl::value_desc("none|unit|BYTES"), cl::init("none"), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("adamw or sgd, with PyTorch's names and defaults: "
@@ -172,6 +180,8 @@ static llvm::Error check(const CommandLine &line) {
     if (auto mode = parseAccumulation(line.accumulate); !mode)
       return llvm::createStringError("--accumulate: " +
                                      toString(mode.takeError()));
+  if (auto remat = parseRemat(line.remat); !remat)
+    return llvm::createStringError("--remat: " + toString(remat.takeError()));
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<FcdpDialect>();
   if (auto optimizer = parseOptimizer(line.optimizer, &context); !optimizer)
@@ -228,6 +238,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
       return std::move(error);
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
+  pipeline.remat = line.remat;
   pipeline.optimizer = line.optimizer;
   pipeline.dumpDir = line.dumpDir;
   options.archive = line.archive;
@@ -239,6 +250,6 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
                    isGiven(line.microBatches), isGiven(line.strategy),
                    isGiven(line.accumulate),   isGiven(line.prefetch),
                    isGiven(line.reductions),   isGiven(line.clipNorm),
-                   isGiven(line.optimizer)};
+                   isGiven(line.remat),        isGiven(line.optimizer)};
   return options;
 }

@@ -19,7 +19,8 @@ struct CompileOptions {
   struct Given {
     bool nodes = false, ranksPerNode = false, microBatches = false,
          strategy = false, accumulate = false, prefetch = false,
-         reductions = false, clipNorm = false, optimizer = false;
+         reductions = false, clipNorm = false, remat = false,
+         optimizer = false;
   } given;
 };
 

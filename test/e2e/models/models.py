@@ -131,6 +131,32 @@ class ConvNetBn(nn.Module):
         return F.cross_entropy(self.head(x), label)
 
 
+class ResidualBn(nn.Module):
+    """Blocks that batch norm divides."""
+
+    class Block(nn.Module):
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+            self.bn = nn.BatchNorm2d(channels)
+            self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.conv2(F.gelu(F.gelu(self.bn(self.conv1(x)))))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.blocks = nn.ModuleList(self.Block(8) for _ in range(2))
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        x = self.stem(image)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(x.mean((2, 3))), label)
+
+
 class UnusedParam(nn.Module):
     """One layer that the loss never reaches."""
 
@@ -147,7 +173,7 @@ class UnusedParam(nn.Module):
 # --- models of other libraries, imported where used because they are slow to import ---
 
 
-def hf_gpt2() -> nn.Module:
+def hf_gpt2(dropout: float = 0.0) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -156,9 +182,9 @@ def hf_gpt2() -> nn.Module:
         n_embd=64,
         n_layer=2,
         n_head=4,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
         bos_token_id=0,
         eos_token_id=0,
         use_cache=False,
@@ -200,8 +226,10 @@ MODELS = {
     "tiny_params": Entry(TinyParams, vector_inputs),
     "mlp_dropout": Entry(MlpDropout, vector_inputs),
     "convnet_bn": Entry(ConvNetBn, image_inputs),
+    "residual_bn": Entry(ResidualBn, image_inputs),
     "unused_param": Entry(UnusedParam, vector_inputs),
     "hf_gpt2": Entry(hf_gpt2, hf_inputs),
+    "hf_gpt2_dropout": Entry(lambda: hf_gpt2(dropout=0.1), hf_inputs),
     "hf_llama": Entry(hf_llama, hf_inputs),
     "peft_lora": Entry(peft_lora, hf_inputs),
 }

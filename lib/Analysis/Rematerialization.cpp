@@ -109,6 +109,7 @@ bool Decider::crossesUnits(aten::CallOp call) {
   SmallVector<Value> worklist(call->getResults());
   while (!worklist.empty())
     for (Operation *user : worklist.pop_back_val().getUsers()) {
+      user = end->getBlock()->findAncestorOpInBlock(*user);
       if (end->isBeforeInBlock(user))
         continue;
       if (isView(user))

@@ -91,6 +91,9 @@ void setPhase(mlir::ModuleOp module, Phase phase);
 /// The one mesh of a module from the sharded phase on, or null.
 MeshOp getMesh(mlir::ModuleOp module);
 
+/// Whether a copy of a bucket of `sharding` can live where `residency` says.
+bool isPossible(Sharding sharding, Residency residency);
+
 /// The type of a state of `bucket`; of `resident`, that of a node slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);

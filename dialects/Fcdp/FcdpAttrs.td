@@ -48,6 +48,13 @@ def Fcdp_Residency : Fcdp_Enum<"Residency", "where the gathered copy of a bucket
   I32EnumAttrCase<"host", 2>, I32EnumAttrCase<"drop", 3>]>;
 def Fcdp_ResidencyAttr : Fcdp_BareEnumAttr<Fcdp_Residency, "residency">;
 
+def Fcdp_Sharding : Fcdp_Enum<"Sharding", "the ranks that a bucket's states are cut "
+    "over: all of them, those of a node, every node having them all, or none, every "
+    "rank having the whole", [
+  I32EnumAttrCase<"world", 0>, I32EnumAttrCase<"node", 1>,
+  I32EnumAttrCase<"none", 2>]>;
+def Fcdp_ShardingAttr : Fcdp_BareEnumAttr<Fcdp_Sharding, "sharding">;
+
 def Fcdp_Accumulate : Fcdp_Enum<"Accumulate", "what happens to the value that a "
     "gradient accumulator holds", [
   I32EnumAttrCase<"overwrite", 0>, I32EnumAttrCase<"add", 1>]>;

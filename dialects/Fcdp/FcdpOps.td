@@ -113,7 +113,7 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
 
     Constraints:
     - (C1) Of a parameter, the result is a shard of its type; of a bucket, it is
-      flat, of the bucket's storage type and elements / world size elements.
+      what its state `shard` holds.
   }];
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Fcdp_AnyShard:$result);
@@ -166,7 +166,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
     The result holds the inputs of the ranks along `axes`, in order. Over both
     axes it is the whole; over `node` alone a node slice; over `local` the whole
     from node slices. `range` counts the live ranges of the gathered copy of a
-    unit within a function. With `into` the result is the memory of a state, and
+    unit within a function. Without it, what is gathered is a reduced gradient, for
+    ranks that own more than a shard of it. With `into` the result is the memory of a state, and
     stays there for later functions.
 
     Example:
@@ -183,16 +184,21 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
     - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C5) `buffer`, where given, is device memory for the result.
     - (C6) `into` is a state of role `resident` of the source, with the result's type.
+    - (C7) Without `range` the source is a bucket, the input is f32, and there is no `into`.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$range,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$range,
                        Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    /// Whether a reduced gradient is gathered, not a parameter's copy.
+    bool isOfGradient() { return !getRange(); }
+  }];
   let assemblyFormat = [{
-    $input `of` $source `over` $mesh `` custom<Axes>($axes) `range` $range
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`range` $range^)?
     (`into` $into^)? (`on` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
@@ -295,7 +301,7 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     Constraints:
     - (C1) `target` is a trainable parameter or bucket, or a state of role `node_grad`
       or `full_grad`.
-    - (C2) Over a bucket the value is f32 and has the elements of a shard; over a
+    - (C2) Over a bucket the value has the type of its state `grad`; over a
       parameter it is a shard of its shape; a state has its type.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,

@@ -125,7 +125,8 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     A flat buffer of `elements` elements cut in G equal shards; rank (node n,
     local l) owns shard `l * N + n`, so that the gather between nodes yields one
     contiguous slice of the bucket and the gather within a node puts the slices
-    in order. `storage` is the type of the shard, `wire` that of the gather.
+    in order. With `sharding node` a rank owns that slice, the same on all nodes,
+    and with `sharding none` the whole (default: `world`). `storage` is the type of the shard, `wire` that of the gather.
     Members stand at multiples of 64 bytes (of the wire type), in PyTorch's
     parameter order. The rest is padding and zero.
 
@@ -152,18 +153,21 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32 as the
       gradient's accumulator has them.
     - (C7) A frozen bucket has no `accumulation`.
+    - (C8) `residency` and `carry` are `full` or `drop` with `sharding node`, whose
+      shard is the slice that they would keep, and `full` with `sharding none`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
                        TypeAttr:$wire, UnitAttr:$trainable,
+                       DefaultValuedAttr<Fcdp_ShardingAttr, "::fcdp::Sharding::world">:$sharding,
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
                        OptionalAttr<Fcdp_ResidencyAttr>:$carry,
                        OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`trainable` $trainable^)? (`residency` $residency^)? (`carry` $carry^)?
-    (`accumulation` $accumulation^)? `members` custom<Members>($members) attr-dict
+    (`trainable` $trainable^)? (`sharding` $sharding^)? (`residency` $residency^)?
+    (`carry` $carry^)? (`accumulation` $accumulation^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -188,8 +192,8 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     - (C2) The type is flat; `cache` is in `host` memory, all others in `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
       a node slice or the whole bucket in it; `node_grad` holds one node slice and `full_grad`
-      the whole, in f32; all others hold one shard, `grad` in f32 and the rest in the
-      storage type.
+      the whole, in f32; all others hold what the rank owns by the bucket's `sharding`,
+      `grad` in f32 and the rest in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,

@@ -59,6 +59,14 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << getSourceAttr() << " and of type " << getResult().getType()
              << ", got " << getIntoAttr();
   }
+  if (isOfGradient()) { // C7
+    auto input = dyn_cast<RankedTensorType>(getInput().getType());
+    if (!symbols.lookupNearestSymbolFrom<BucketOp>(*this, getSourceAttr()) ||
+        !input || !input.getElementType().isF32() || getIntoAttr())
+      return emitOpError("without 'range' expected an f32 gradient of a bucket "
+                         "and no 'into', got ")
+             << getInput().getType() << " of " << getSourceAttr();
+  }
   if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
     return verifyWhole(*this, shard, getResult().getType());
   auto input = cast<RankedTensorType>(getInput().getType());
@@ -107,8 +115,7 @@ LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
     MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
     if (!mesh)
       return emitOpError("expected a mesh in the module");
-    int64_t elements = bucket.getElements() / mesh.getWorldSize();
-    expected = RankedTensorType::get({elements}, bucket.getStorage());
+    expected = getStateType(bucket, StateRole::shard, mesh);
   } else {
     return emitOpError("expected a parameter or bucket, got ")
            << getSourceAttr();
@@ -246,9 +253,7 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   MeshOp mesh = getMesh((*this)->getParentOfType<ModuleOp>());
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  int64_t elements = bucket.getElements() / mesh.getWorldSize();
-  auto expected =
-      RankedTensorType::get({elements}, Float32Type::get(getContext()));
+  RankedTensorType expected = getStateType(bucket, StateRole::grad, mesh);
   if (getValue().getType() != expected) // C2
     return emitOpError("expected type ")
            << expected << ", got " << getValue().getType();

@@ -85,6 +85,19 @@ static LogicalResult verifyMember(BucketOp bucket, MemberAttr member,
   return success();
 }
 
+/// C8 of fcdp.bucket for its residency or carry, by the name `what`.
+static LogicalResult verifyResidency(BucketOp bucket, StringRef what,
+                                     std::optional<Residency> residency) {
+  if (!residency || isPossible(bucket.getSharding(), *residency))
+    return success();
+  return bucket.emitOpError("expected '")
+         << what << "' to be "
+         << (bucket.getSharding() == Sharding::none ? "'full'"
+                                                    : "'full' or 'drop'")
+         << " with sharding '" << stringifySharding(bucket.getSharding())
+         << "', got '" << stringifyResidency(*residency) << "'";
+}
+
 LogicalResult BucketOp::verify() {
   if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
@@ -101,6 +114,9 @@ LogicalResult BucketOp::verify() {
            << getElements() << " elements of " << bytes << " bytes";
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
+  if (failed(verifyResidency(*this, "residency", getResidency())) ||
+      failed(verifyResidency(*this, "carry", getCarry()))) // C8
+    return failure();
   return success();
 }
 
@@ -142,6 +158,24 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+bool fcdp::isPossible(Sharding sharding, Residency residency) {
+  return sharding == Sharding::world || residency == Residency::full ||
+         (sharding == Sharding::node && residency == Residency::drop);
+}
+
+/// How many different parts of a bucket there are.
+static int64_t countParts(Sharding sharding, MeshOp mesh) {
+  switch (sharding) {
+  case Sharding::world:
+    return mesh.getWorldSize();
+  case Sharding::node:
+    return mesh.getLocal();
+  case Sharding::none:
+    return 1;
+  }
+  llvm_unreachable("unknown sharding");
+}
+
 RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh) {
   Type f32 = Float32Type::get(bucket.getContext());
@@ -158,12 +192,12 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::full_grad:
     return type(1, f32);
   case StateRole::grad:
-    return type(mesh.getWorldSize(), f32);
+    return type(countParts(bucket.getSharding(), mesh), f32);
   case StateRole::shard:
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
-    return type(mesh.getWorldSize(), bucket.getStorage());
+    return type(countParts(bucket.getSharding(), mesh), bucket.getStorage());
   }
   llvm_unreachable("unknown role");
 }

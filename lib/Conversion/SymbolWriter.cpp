@@ -138,12 +138,14 @@ LogicalResult SymbolWriter::writeStates(BucketOp bucket) {
 }
 
 LogicalResult SymbolWriter::writeBucket(BucketOp bucket) {
-  auto elements = static_cast<int64_t>(bucket.getElements());
+  RankedTensorType shard =
+      getStateType(bucket, StateRole::shard, getMesh(module));
   json.attribute("name", bucket.getSymName());
   json.attribute("unit", bucket.getUnit());
   json.attribute("trainable", bucket.getTrainable());
-  json.attribute("elements", elements);
-  json.attribute("shard_elements", elements / getMesh(module).getWorldSize());
+  json.attribute("elements", static_cast<int64_t>(bucket.getElements()));
+  json.attribute("sharding", stringifySharding(bucket.getSharding()));
+  json.attribute("shard_elements", shard.getNumElements());
   if (failed(writeDType(json, "storage", bucket.getStorage(), bucket)) ||
       failed(writeDType(json, "wire", bucket.getWire(), bucket)))
     return failure();

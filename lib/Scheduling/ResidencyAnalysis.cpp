@@ -66,10 +66,11 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   if (result.residency && !result.carry)
     result.carry = result.residency;
   double whole = static_cast<double>(result.wholeBytes);
-  if (nodes > 1)
+  // Else the shard is the slice, or the whole.
+  if (nodes > 1 && bucket.getSharding() == Sharding::world)
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
-  if (locals > 1)
+  if (locals > 1 && bucket.getSharding() != Sharding::none)
     result.intraGather =
         model.costOfGather(Axis::local, locals, whole / locals);
   result.hostStore = model.costOfStore(whole / locals);

@@ -3,6 +3,7 @@
 #include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_ACCUMULATEPASS
@@ -18,6 +19,8 @@ struct Reduction {
   PackOp pack;
   /// From the pack to the sum, in order.
   SmallVector<ReduceScatterOp> steps;
+  /// From the last step to the sum, in order.
+  SmallVector<AllGatherOp> gathers;
   AccumulateOp sum;
 };
 
@@ -35,7 +38,8 @@ private:
   SymbolTable *table = nullptr;
   MeshOp mesh;
   /// A sum that is reduced between nodes, to be noted where the next one is.
-  ReduceScatterOp pending;
+  Value pending;
+  StringRef pendingBucket;
 };
 } // namespace
 
@@ -43,6 +47,11 @@ static Reduction findReduction(AccumulateOp sum) {
   Reduction reduction;
   reduction.sum = sum;
   Value value = sum.getValue();
+  while (auto gather = value.getDefiningOp<AllGatherOp>()) {
+    reduction.gathers.push_back(gather);
+    value = gather.getInput();
+  }
+  std::reverse(reduction.gathers.begin(), reduction.gathers.end());
   while (auto step = value.getDefiningOp<ReduceScatterOp>()) {
     reduction.steps.push_back(step);
     value = step.getInput();
@@ -82,8 +91,8 @@ StateOp AccumulatePass::findOrMakeState(BucketOp bucket, Accumulation mode) {
 
 void AccumulatePass::finishPending(OpBuilder &builder) {
   if (pending)
-    AccumulateOp::create(builder, pending.getLoc(), pending,
-                         pending.getSource(), Accumulate::overwrite);
+    AccumulateOp::create(builder, pending.getLoc(), pending, pendingBucket,
+                         Accumulate::overwrite);
   pending = {};
 }
 
@@ -120,9 +129,18 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
                                     state.getTensorType(), state.getSymName());
     sum = castTo(builder, sum, gradient);
     for (ReduceScatterOp step : steps.drop_front(before))
-      sum = pending = cloneStep(builder, step, sum, step.getResult().getType());
+      sum = cloneStep(builder, step, sum, step.getResult().getType());
+    for (AllGatherOp gather : reduction.gathers) {
+      IRMapping mapping;
+      mapping.map(gather.getInput(), sum);
+      sum = builder.clone(*gather, mapping)->getResult(0);
+    }
+    pending = sum;
+    pendingBucket = bucket.getSymName();
   }
   reduction.sum.erase();
+  for (AllGatherOp gather : llvm::reverse(reduction.gathers))
+    gather.erase();
   for (ReduceScatterOp step : llvm::reverse(steps))
     step.erase();
 }

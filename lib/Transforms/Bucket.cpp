@@ -38,6 +38,7 @@ struct Key {
 
 class BucketPass : public fcdp::impl::BucketPassBase<BucketPass> {
 public:
+  using BucketPassBase::BucketPassBase;
   void runOnOperation() override;
 
 private:
@@ -48,6 +49,9 @@ private:
                       ArrayRef<ParameterOp> members);
   void makeStates(SymbolTable &table, BucketOp bucket);
   void mergeGathers(func::FuncOp function);
+  Value gatherCopy(OpBuilder &builder, BucketOp bucket, AllGatherOp like);
+  Value gatherGradient(OpBuilder &builder, BucketOp bucket,
+                       ReduceScatterOp reduced);
   void mergeReductions(func::FuncOp function);
   void mergeUpdates(func::FuncOp function);
   BucketOp bucketOf(FlatSymbolRefAttr parameter) {
@@ -55,6 +59,8 @@ private:
   }
 
   MeshOp mesh;
+  /// The option, read.
+  Sharding cut = Sharding::world;
   /// Where symbols go: in front of the first function.
   Block::iterator symbolsEnd;
   /// Null for a module without trainable parameters.
@@ -134,7 +140,7 @@ BucketOp BucketPass::makeBucket(SymbolTable &table, const Key &key,
   auto bucket = BucketOp::create(
       builder, ParameterOp(members.front()).getLoc(), bucketName(key), key.unit,
       llvm::alignTo(end, alignment * mesh.getWorldSize()), key.storage,
-      key.wire, key.trainable, ResidencyAttr(), ResidencyAttr(),
+      key.wire, key.trainable, cut, ResidencyAttr(), ResidencyAttr(),
       AccumulationAttr(), builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
@@ -180,33 +186,62 @@ void BucketPass::makeBuckets(SymbolTable &table) {
     makeStates(table, makeBucket(table, key, members));
 }
 
+static ArrayAttr makeAxes(MLIRContext *context, ArrayRef<Axis> axes) {
+  SmallVector<Attribute> attrs;
+  for (Axis axis : axes)
+    attrs.push_back(AxisAttr::get(context, axis));
+  return ArrayAttr::get(context, attrs);
+}
+
+/// The whole bucket in its wire type, from what this rank owns.
+Value BucketPass::gatherCopy(OpBuilder &builder, BucketOp bucket,
+                             AllGatherOp like) {
+  RankedTensorType type = getStateType(bucket, StateRole::shard, mesh);
+  Value part =
+      ReadShardOp::create(builder, like.getLoc(), type, bucket.getSymName());
+  if (bucket.getWire() != bucket.getStorage())
+    part =
+        CastShardOp::create(builder, like.getLoc(),
+                            type.clone(bucket.getWire()), part, BufferAttr());
+  auto whole = RankedTensorType::get(
+      {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());
+  bool overNodes = bucket.getSharding() == Sharding::world;
+  if (!overNodes && part.getType() == whole)
+    return part; // every rank owns it
+  ArrayAttr axes =
+      overNodes ? like.getAxes() : makeAxes(&getContext(), {Axis::local});
+  return AllGatherOp::create(builder, like.getLoc(), whole, part,
+                             FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
+                             like.getMeshAttr(), axes, like.getRangeAttr(),
+                             FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+}
+
+/// What this rank owns of a gradient, from its shard: an all-reduce is a
+/// reduction followed by a gather.
+Value BucketPass::gatherGradient(OpBuilder &builder, BucketOp bucket,
+                                 ReduceScatterOp reduced) {
+  RankedTensorType owned = getStateType(bucket, StateRole::grad, mesh);
+  if (reduced.getResult().getType() == owned)
+    return reduced.getResult();
+  ArrayAttr axes = bucket.getSharding() == Sharding::none
+                       ? reduced.getAxes()
+                       : makeAxes(&getContext(), {Axis::node});
+  return AllGatherOp::create(builder, reduced.getLoc(), owned,
+                             reduced.getResult(), reduced.getSourceAttr(),
+                             reduced.getMeshAttr(), axes, IntegerAttr(),
+                             FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+}
+
 /// Gathers of one bucket and live range become one, in front of the first.
 void BucketPass::mergeGathers(func::FuncOp function) {
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> wholes;
   for (AllGatherOp gather :
        llvm::make_early_inc_range(function.getOps<AllGatherOp>())) {
     BucketOp bucket = bucketOf(gather.getSourceAttr());
-    Value &whole = wholes[{bucket, gather.getRange()}];
+    Value &whole = wholes[{bucket, *gather.getRange()}];
     OpBuilder builder(gather);
-    auto elements = static_cast<int64_t>(bucket.getElements());
-    if (!whole) {
-      int64_t shardElements = elements / mesh.getWorldSize();
-      Value shard = ReadShardOp::create(
-          builder, gather.getLoc(),
-          RankedTensorType::get({shardElements}, bucket.getStorage()),
-          bucket.getSymName());
-      if (bucket.getWire() != bucket.getStorage())
-        shard = CastShardOp::create(
-            builder, gather.getLoc(),
-            RankedTensorType::get({shardElements}, bucket.getWire()), shard,
-            BufferAttr());
-      whole = AllGatherOp::create(
-          builder, gather.getLoc(),
-          RankedTensorType::get({elements}, bucket.getWire()), shard,
-          FlatSymbolRefAttr::get(bucket.getSymNameAttr()), gather.getMeshAttr(),
-          gather.getAxes(), gather.getRangeAttr(), FlatSymbolRefAttr(),
-          StreamAttr(), BufferAttr());
-    }
+    if (!whole)
+      whole = gatherCopy(builder, bucket, gather);
     auto view = ViewMemberOp::create(builder, gather.getLoc(),
                                      gather.getResult().getType(), whole,
                                      gather.getSource(), bucket.getSymName());
@@ -265,12 +300,13 @@ void BucketPass::mergeReductions(func::FuncOp function) {
     auto packed = PackOp::create(
         builder, last.getLoc(), RankedTensorType::get({elements}, gradient),
         name, values, builder.getArrayAttr(names), BufferAttr());
-    pending = ReduceScatterOp::create(
+    auto reduced = ReduceScatterOp::create(
         builder, last.getLoc(),
         RankedTensorType::get({elements / mesh.getWorldSize()},
                               builder.getF32Type()),
         packed, name, last.getMeshAttr(), last.getAxes(), StreamAttr(),
         BufferAttr(), BufferAttr());
+    pending = gatherGradient(builder, bucket, reduced);
     pendingBucket = name;
     for (ReduceScatterOp reduce : reductions)
       reduce.erase();
@@ -298,6 +334,13 @@ void BucketPass::runOnOperation() {
   mesh = getMesh(module);
   buckets.clear();
   optimizer = {};
+  std::optional<Sharding> parsed = symbolizeSharding(sharding);
+  if (!parsed) {
+    module.emitError("sharding: expected 'world', 'node' or 'none', got '")
+        << sharding << "'";
+    return signalPassFailure();
+  }
+  cut = *parsed;
   if (!module.getOps<BucketOp>().empty())
     return; // the layout is final
   if (failed(checkInput()))

@@ -65,7 +65,7 @@ void CachePass::collect() {
   for (auto function : getOperation().getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     for (auto gather : function.getOps<AllGatherOp>()) {
-      if (gather.getAxes().size() != 1)
+      if (gather.getAxes().size() != 1 || gather.isOfGradient())
         continue;
       Axis axis = cast<AxisAttr>(gather.getAxes()[0]).getValue();
       gathers[{gather.getSourceAttr().getAttr(), static_cast<unsigned>(axis)}]

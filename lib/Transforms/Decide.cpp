@@ -43,17 +43,48 @@ struct Plan {
 };
 } // namespace
 
+/// What `residency` comes to in a bucket whose shard is the slice that would be
+/// kept, or the whole.
+static Residency adapt(Residency residency, Sharding sharding) {
+  if (isPossible(sharding, residency))
+    return residency;
+  return sharding == Sharding::node ? Residency::drop : Residency::full;
+}
+
 /// Writes what is not given. A given residency also holds between
 /// micro-batches.
 static void decide(BucketOp bucket, const Strategy &strategy) {
   if (!bucket.getResidency()) {
-    bucket.setResidency(strategy.residency);
-    if (!bucket.getCarry() && strategy.carry != strategy.residency)
-      bucket.setCarry(strategy.carry);
+    Residency residency = adapt(strategy.residency, bucket.getSharding());
+    Residency carry = adapt(strategy.carry, bucket.getSharding());
+    bucket.setResidency(residency);
+    if (!bucket.getCarry() && carry != residency)
+      bucket.setCarry(carry);
   }
   if (bucket.getTrainable() && !bucket.getAccumulation() &&
       strategy.accumulation != Accumulation::sharded)
     bucket.setAccumulation(strategy.accumulation);
+}
+
+/// Buckets are laid out before. Fails if a strategy would decide for some of
+/// them, but none is laid out as it needs.
+static LogicalResult checkSharding(ModuleOp module, StringRef name,
+                                   Sharding sharding) {
+  BucketOp other;
+  for (auto bucket : module.getOps<BucketOp>()) {
+    if (bucket.getResidency())
+      continue;
+    if (bucket.getSharding() == sharding)
+      return success();
+    other = bucket;
+  }
+  if (!other)
+    return success();
+  return other.emitOpError("strategy '")
+         << name << "' needs buckets of sharding '"
+         << stringifySharding(sharding) << "', got '"
+         << stringifySharding(other.getSharding())
+         << "'; run --fcdp-bucket=sharding=" << stringifySharding(sharding);
 }
 
 /// Gives what `parsed` holds, or an error of `module` about `option`.
@@ -78,6 +109,8 @@ LogicalResult DecidePass::decideByPreset() {
       return failure();
     preset->accumulation = *given;
   }
+  if (failed(checkSharding(module, strategy, preset->sharding)))
+    return failure();
   for (auto bucket : module.getOps<BucketOp>())
     decide(bucket, *preset);
   return success();
@@ -130,7 +163,8 @@ static SmallVector<int64_t> getChoices(int64_t given,
 static void apply(ModuleOp module, const Plan &plan) {
   for (auto [bucket, chosen] :
        llvm::zip(module.getOps<BucketOp>(), plan.solution.buckets))
-    decide(bucket, {chosen.residency, chosen.carry, plan.accumulation});
+    decide(bucket, {chosen.residency, chosen.carry, plan.accumulation,
+                    bucket.getSharding()});
 }
 
 LogicalResult DecidePass::decideByCost() {

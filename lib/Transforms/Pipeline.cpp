@@ -4,6 +4,7 @@
 
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/Passes.h"
+#include "fcdp/Transforms/Strategy.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
@@ -52,7 +53,8 @@ private:
 struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<std::string> strategy{
       *this, "strategy", llvm::cl::init("fcdp"),
-      llvm::cl::desc("zero1, zero2, zero3, hpz, fcdp or auto")};
+      llvm::cl::desc("zero1, zero2, zero3, hpz, fcdp, ddp, hsdp, mics or "
+                     "auto")};
   Option<std::string> cluster{
       *this, "cluster", llvm::cl::init(""),
       llvm::cl::desc("a file or the name of a preset; gives nodes and ranks "
@@ -110,12 +112,21 @@ static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
 // imported -> sharded
 //===----------------------------------------------------------------------===//
 
+/// The layout that a strategy needs. --fcdp-decide refuses an unknown one.
+static std::string getSharding(StringRef strategy) {
+  llvm::Expected<Strategy> preset = parseStrategy(strategy);
+  if (preset)
+    return stringifySharding(preset->sharding).str();
+  llvm::consumeError(preset.takeError());
+  return stringifySharding(Sharding::world).str();
+}
+
 /// Passes that do nothing where they have run before, so that text which
 /// stopped between any two of them can be carried on.
 static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
-  pm.addPass(createBucketPass());
+  pm.addPass(createBucketPass({getSharding(options.strategy)}));
   pm.addPass(
       createDecidePass({options.strategy, options.accumulate, options.cluster,
                         options.deviceMemory, options.hostMemory,

@@ -56,6 +56,13 @@ static bool feedsGather(Operation *op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
 }
 
+/// Whether `op` gathers or loads a parameter's copy.
+static bool isOfCopy(Operation *op) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return !gather.isOfGradient();
+  return isa<CacheLoadOp>(op);
+}
+
 /// Collects `op`, what feeds it, and the stores of what feeds it, but for what
 /// is in `taken`: fetches may share a slice.
 static void collectFetch(Operation *op,
@@ -77,7 +84,7 @@ static SmallVector<Fetch> findFetches(Block &block) {
   llvm::SmallPtrSet<Operation *, 32> taken;
   SmallVector<Fetch> fetches;
   for (Operation &op : block) {
-    if (!isa<AllGatherOp, CacheLoadOp>(op) || feedsGather(&op))
+    if (!isOfCopy(&op) || feedsGather(&op))
       continue;
     Fetch &fetch = fetches.emplace_back();
     collectFetch(&op, taken, fetch.ops);

@@ -20,6 +20,12 @@ static constexpr Preset kPresets[] = {
     {"zero3", {Residency::drop, Residency::drop, Accumulation::sharded}},
     {"hpz", {Residency::node, Residency::node, Accumulation::sharded}},
     {"fcdp", {Residency::host, Residency::host, Accumulation::sharded}},
+    {"ddp",
+     {Residency::full, Residency::full, Accumulation::sharded, Sharding::none}},
+    {"hsdp",
+     {Residency::drop, Residency::drop, Accumulation::sharded, Sharding::node}},
+    {"mics",
+     {Residency::drop, Residency::drop, Accumulation::node, Sharding::node}},
 };
 
 llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {

@@ -86,8 +86,20 @@ static bool isInPlaceInputOf(Operation *input, Operation *op) {
   return false;
 }
 
-/// Whether `op` starts the sum in `state`, in place.
+/// Whether `op` feeds, in place, a gather for which `holds`.
+static bool feedsInPlace(Operation *op,
+                         llvm::function_ref<bool(AllGatherOp)> holds) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    auto gather = dyn_cast<AllGatherOp>(user);
+    return gather && isInPlace(gather) && holds(gather);
+  });
+}
+
+/// Whether `op` starts the sum in `state`, in place, or feeds what does.
 static bool startsSum(Operation *op, StateOp state) {
+  if (feedsInPlace(
+          op, [&](AllGatherOp gather) { return startsSum(gather, state); }))
+    return true;
   if (getBuffer(op) != state.getBuffer())
     return false;
   StringRef target = state.getRole() == StateRole::grad ? state.getBucket()
@@ -104,10 +116,8 @@ static bool fillsState(Operation *op, StateOp state) {
   if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto())
     return gather.getInto() == state.getSymName() &&
            getBuffer(gather) == state.getBuffer();
-  return llvm::any_of(op->getUsers(), [&](Operation *user) {
-    auto gather = dyn_cast<AllGatherOp>(user);
-    return gather && isInPlace(gather) && fillsState(gather, state);
-  });
+  return feedsInPlace(
+      op, [&](AllGatherOp gather) { return fillsState(gather, state); });
 }
 
 LogicalResult BufferVerifier::verifyApart(Operation *op, Extent extent,

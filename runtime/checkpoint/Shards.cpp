@@ -36,20 +36,6 @@ void loadMember(const Parameter &parameter, const StoredTensor &tensor,
                  shard + (first - begin) * byteSize(tensor.dtype));
 }
 
-/// A bucket in its own order, from shards in the order of world ranks.
-std::vector<std::byte> inShardOrder(const Manifest &manifest,
-                                    const std::vector<std::byte> &byRank) {
-  const Mesh &mesh = manifest.mesh;
-  size_t shardBytes = byRank.size() / mesh.size();
-  std::vector<std::byte> bucket(byRank.size());
-  if (shardBytes == 0)
-    return bucket;
-  for (uint32_t rank = 0; rank < mesh.size(); ++rank)
-    std::memcpy(bucket.data() + shardOf(mesh, placeOf(mesh, rank)) * shardBytes,
-                byRank.data() + rank * shardBytes, shardBytes);
-  return bucket;
-}
-
 std::vector<SafetensorsWriter::Entry>
 entriesOf(const Manifest &manifest,
           const std::vector<std::vector<const Parameter *>> &members) {
@@ -65,6 +51,16 @@ entriesOf(const Manifest &manifest,
 
 } // namespace
 
+std::vector<uint32_t> ownersOf(const Bucket &bucket, const Mesh &mesh) {
+  std::vector<uint32_t> owners(countParts(bucket.sharding, mesh), mesh.size());
+  for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
+    uint32_t &owner =
+        owners[partOf(bucket.sharding, mesh, placeOf(mesh, rank))];
+    owner = std::min(owner, rank);
+  }
+  return owners;
+}
+
 void loadShards(const Manifest &manifest, Place place, WeightSource &source,
                 const MemoryOf &shard) {
   auto members = membersOf(manifest);
@@ -72,7 +68,8 @@ void loadShards(const Manifest &manifest, Place place, WeightSource &source,
     const Bucket &bucket = manifest.buckets[b];
     std::span<std::byte> memory = shard(b);
     std::fill(memory.begin(), memory.end(), std::byte(0));
-    int64_t begin = shardOf(manifest.mesh, place) * bucket.shardElements;
+    int64_t begin =
+        partOf(bucket.sharding, manifest.mesh, place) * bucket.shardElements;
     for (const Parameter *parameter : members[b]) {
       StoredTensor tensor = requireTensor(source, parameter->names,
                                           parameter->shape, parameter->dtype);
@@ -102,10 +99,9 @@ void saveParameters(const Manifest &manifest, const std::string &path,
   if (isWriter)
     writer.emplace(path, entriesOf(manifest, members));
   for (size_t b = 0; b < manifest.buckets.size(); ++b) {
-    std::vector<std::byte> byRank = gather(b);
+    std::vector<std::byte> bucket = gather(b);
     if (!writer)
       continue;
-    std::vector<std::byte> bucket = inShardOrder(manifest, byRank);
     for (const Parameter *parameter : members[b]) {
       size_t elementBytes = byteSize(parameter->dtype);
       writer->write(std::span<const std::byte>(bucket).subspan(

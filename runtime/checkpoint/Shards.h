@@ -2,8 +2,8 @@
 //
 // Between whole parameters in files and the ranks' shards of buckets.
 //
-// A bucket is cut in equal shards, one per rank; rank (node n, local l) owns
-// shard l N + n. Nothing here knows backends or jobs.
+// A bucket is cut in equal parts, which ranks own by its sharding. Nothing here
+// knows backends or jobs.
 #pragma once
 
 #include "checkpoint/SafetensorsWriter.h"
@@ -13,9 +13,8 @@
 
 namespace fcdp {
 
-inline uint32_t shardOf(const Mesh &mesh, Place place) {
-  return place.local * mesh.nodes + place.node;
-}
+/// The first world rank that owns each part of a bucket, in the parts' order.
+std::vector<uint32_t> ownersOf(const Bucket &bucket, const Mesh &mesh);
 
 /// Memory of this rank's shard of a bucket, or of a buffer.
 using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
@@ -29,8 +28,8 @@ void loadShards(const Manifest &manifest, Place place, WeightSource &source,
 void loadBuffers(const Manifest &manifest, WeightSource &source,
                  const MemoryOf &buffer);
 
-/// Collects a bucket's shards on the caller, in the order of world ranks; on
-/// other ranks the result is not looked at.
+/// Collects a bucket's parts on the caller, in their order; on other ranks the
+/// result is not looked at.
 using GatherShards = std::function<std::vector<std::byte>(size_t bucket)>;
 
 /// Writes all parameters and the persistent buffers. All ranks call it, as

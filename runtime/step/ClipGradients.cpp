@@ -18,14 +18,13 @@ public:
         squares(state.manifest.mesh.size()) {
     for (const Bucket &bucket : state.manifest.buckets)
       if (bucket.grad && bucket.shardElements != 0)
-        grads.push_back(
-            state.flat(*bucket.grad, bucket.shardElements, bucket.grad->dtype));
+        grads.push_back(makeGrad(bucket, state));
   }
 
   void run(StepState &state) override {
     double own = 0;
-    for (const at::Tensor &grad : grads) {
-      double norm = at::linalg_vector_norm(grad, 2, std::nullopt,
+    for (const Grad &grad : grads) {
+      double norm = at::linalg_vector_norm(grad.part, 2, std::nullopt,
                                            /*keepdim=*/false, at::kDouble)
                         .item<double>();
       own += norm * norm;
@@ -37,11 +36,29 @@ public:
     double factor = op.maxNorm / (norm + 1e-6);
     if (factor >= 1)
       return;
-    for (at::Tensor &grad : grads)
-      grad.mul_(factor);
+    for (Grad &grad : grads)
+      grad.all.mul_(factor);
   }
 
 private:
+  struct Grad {
+    at::Tensor all;
+    /// This rank's own of as many shards as there are ranks: so each counts
+    /// once, and sums are the same whatever ranks hold beside it.
+    at::Tensor part;
+  };
+
+  static Grad makeGrad(const Bucket &bucket, StepState &state) {
+    const Mesh &mesh = state.manifest.mesh;
+    at::Tensor all =
+        state.flat(*bucket.grad, bucket.shardElements, bucket.grad->dtype);
+    int64_t size = bucket.elements / mesh.size();
+    int64_t begin =
+        partOf(Sharding::World, mesh, state.place) * size -
+        partOf(bucket.sharding, mesh, state.place) * bucket.shardElements;
+    return {all, all.narrow(0, begin, size)};
+  }
+
   /// Rank (n, l) owns shard l N + n.
   double sumInShardOrder(const Mesh &mesh) const {
     double sum = 0;
@@ -53,7 +70,7 @@ private:
 
   const ops::ClipGradients &op;
   const std::string &what;
-  std::vector<at::Tensor> grads;
+  std::vector<Grad> grads;
   /// By world rank.
   std::vector<double> squares;
 };

@@ -54,12 +54,24 @@ std::optional<TypedBuf> readState(const JsonNode &states, const char *key) {
   return state;
 }
 
+Sharding readSharding(const JsonNode &node) {
+  std::string sharding = node.text();
+  if (sharding == "world")
+    return Sharding::World;
+  if (sharding == "node")
+    return Sharding::Node;
+  if (sharding == "none")
+    return Sharding::None;
+  node.expected("'world', 'node' or 'none'");
+}
+
 Bucket readBucket(const JsonNode &node) {
   Bucket bucket;
   bucket.name = node.at("name").text();
   bucket.unit = node.at("unit").text();
   bucket.trainable = node.at("trainable").boolean();
   bucket.elements = readSize(node.at("elements"));
+  bucket.sharding = readSharding(node.at("sharding"));
   bucket.shardElements = readSize(node.at("shard_elements"));
   bucket.storage = readDType(node.at("storage"));
   bucket.wire = readDType(node.at("wire"));
@@ -180,6 +192,30 @@ Manifest readManifest(const JsonNode &root) {
 }
 
 } // namespace
+
+uint32_t countParts(Sharding sharding, const Mesh &mesh) {
+  switch (sharding) {
+  case Sharding::World:
+    return mesh.size();
+  case Sharding::Node:
+    return mesh.locals;
+  case Sharding::None:
+    return 1;
+  }
+  throw std::logic_error("unknown sharding");
+}
+
+uint32_t partOf(Sharding sharding, const Mesh &mesh, Place place) {
+  switch (sharding) {
+  case Sharding::World:
+    return place.local * mesh.nodes + place.node;
+  case Sharding::Node:
+    return place.local;
+  case Sharding::None:
+    return 0;
+  }
+  throw std::logic_error("unknown sharding");
+}
 
 int64_t numElements(const Shape &shape) {
   int64_t elements = 1;

@@ -53,15 +53,26 @@ struct Parameter {
   int64_t offsetElements;
 };
 
+/// The ranks that a bucket's states are cut over.
+enum class Sharding : uint8_t { World, Node, None };
+
 struct Bucket {
   std::string name, unit;
   bool trainable;
-  int64_t elements, shardElements;
+  int64_t elements;
+  /// What a rank owns.
+  int64_t shardElements;
+  Sharding sharding = Sharding::World;
   DType storage, wire;
   std::optional<DType> reduce;
   std::optional<TypedBuf> shard, grad, expAvg, expAvgSq, momentumBuffer, host;
   std::optional<TypedBuf> resident, nodeGrad, fullGrad;
 };
+
+/// How many different parts of a bucket there are.
+uint32_t countParts(Sharding sharding, const Mesh &mesh);
+/// The number of the part that `place` owns.
+uint32_t partOf(Sharding sharding, const Mesh &mesh, Place place);
 
 struct BufferSpec {
   std::string name;

@@ -134,11 +134,15 @@ void Checker::checkBuckets() const {
   for (size_t i = 0; i < m.buckets.size(); ++i) {
     const Bucket &bucket = m.buckets[i];
     std::string where = "buckets[" + std::to_string(i) + "]";
-    require(bucket.elements == bucket.shardElements * int64_t(m.mesh.size()),
+    uint32_t parts = countParts(bucket.sharding, m.mesh);
+    require(bucket.elements == bucket.shardElements * int64_t(parts),
             where + ".elements",
-            "expected " + std::to_string(m.mesh.size()) + " shards of " +
+            "expected " + std::to_string(parts) + " shards of " +
                 std::to_string(bucket.shardElements) + " elements, got " +
                 std::to_string(bucket.elements));
+    require(bucket.elements % m.mesh.size() == 0, where + ".elements",
+            "expected a multiple of " + std::to_string(m.mesh.size()) +
+                " ranks, got " + std::to_string(bucket.elements));
     require(bucket.shard.has_value(), where + ".states",
             "the state 'shard' is missing");
     where += ".states.";

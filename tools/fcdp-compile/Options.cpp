@@ -45,8 +45,10 @@ struct CommandLine {
       "strategy",
       cl::desc("where gathered parameters wait for their next use: 'fcdp' in "
                "host memory (default), 'zero1' and 'zero2' on every device, "
-               "'hpz' a slice on every device, 'zero3' nowhere; 'auto': each "
-               "bucket where it makes the step fastest on --cluster"),
+               "'hpz' a slice on every device, 'zero3' nowhere; 'hsdp' and "
+               "'mics' cut parameters over the ranks of a node only, 'ddp' not "
+               "at all; 'auto': each bucket where it makes the step fastest on "
+               "--cluster"),
       cl::value_desc("S"), cl::init("fcdp"), cl::cat(category)};
   cl::opt<std::string> cluster{
       "cluster",
@@ -69,7 +71,7 @@ struct CommandLine {
       cl::desc("where gradients are summed over micro-batches: 'sharded' "
                "(reduced each time), 'node' (reduced within the node each "
                "time), 'full' (not reduced before the last); default: sharded, "
-               "but full with zero1"),
+               "but full with zero1 and node with mics"),
       cl::value_desc("MODE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",

@@ -79,6 +79,19 @@ static void printTraffic(StringRef label, const LinkBytes &bytes,
   stream << " inside a node\n";
 }
 
+/// How many buckets are not cut over all ranks.
+static void printSharding(ModuleOp module, llvm::raw_ostream &stream) {
+  int64_t node = 0, none = 0;
+  for (auto bucket : module.getOps<BucketOp>()) {
+    node += bucket.getSharding() == Sharding::node;
+    none += bucket.getSharding() == Sharding::none;
+  }
+  if (node != 0)
+    stream << "; " << node << " cut over a node's ranks only";
+  if (none != 0)
+    stream << "; " << none << " whole on every rank";
+}
+
 static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
   Storage storage = measureStorage(module);
   stream << "parameters  " << storage.parameters << " (" << storage.trainable
@@ -91,6 +104,7 @@ static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
     stream << llvm::format(", %.2f %% of what is stored",
                            100.0 * static_cast<double>(storage.padding) /
                                static_cast<double>(stored));
+  printSharding(module, stream);
   stream << '\n';
 }
 

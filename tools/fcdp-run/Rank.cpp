@@ -246,16 +246,21 @@ std::vector<std::byte> Rank::gatherShards(size_t bucket) {
   std::span<std::byte> own = step->shard(bucket);
   const char *what = "gather of the parameters for --params-out";
   Transport &control = job.control();
+  std::vector<uint32_t> owners =
+      ownersOf(manifest.buckets[bucket], manifest.mesh);
   if (job.rank() != 0) {
-    Send send{0, own.data(), own.size()};
-    control.exchange({&send, 1}, {}, what);
+    std::vector<Send> sends;
+    if (std::find(owners.begin(), owners.end(), job.rank()) != owners.end())
+      sends.push_back({0, own.data(), own.size()});
+    control.exchange(sends, {}, what);
     return {};
   }
-  std::vector<std::byte> all(own.size() * manifest.mesh.size());
+  // Rank 0 owns part 0, however a bucket is cut.
+  std::vector<std::byte> all(own.size() * owners.size());
   std::copy(own.begin(), own.end(), all.begin());
   std::vector<Recv> recvs;
-  for (uint32_t rank = 1; rank < manifest.mesh.size(); ++rank)
-    recvs.push_back({rank, all.data() + rank * own.size(), own.size()});
+  for (size_t part = 1; part < owners.size(); ++part)
+    recvs.push_back({owners[part], all.data() + part * own.size(), own.size()});
   control.exchange({}, recvs, what);
   return all;
 }

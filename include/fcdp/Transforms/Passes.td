@@ -108,15 +108,24 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     wire type, gradient type and trainability form a bucket, in PyTorch's
     parameter order; parameters that no function reads form buckets that are
     never gathered. All parameters must have one optimizer. Members start at multiples of 64 bytes; a bucket is padded to
-    equal shards of a multiple of 64 bytes. The layout is final: later passes
+    equal shards of a multiple of 64 bytes. `sharding` says over which ranks their
+    states are cut. The layout is final: later passes
     only move whole buckets.
 
     Gathers of one live range become one gather, at the first of them, and
     parameters become views of its result. Gradients are packed into a bucket
     and reduced together, when the last of them is there; the reduced sum is
     accumulated when the next bucket is packed, so that a reduction overlaps
-    with the backward pass of the unit before.
+    with the backward pass of the unit before. Where a rank owns more than a shard
+    of the G ranks, a copy is gathered over the axes that are left, none if it owns
+    the whole, and the reduced gradient, in f32, over the others: sums and their
+    order are those of `world`.
   }];
+  let options = [
+    Option<"sharding", "sharding", "std::string", "\"world\"",
+           "ranks that parameters, gradients and optimizer state are cut over: `world`; "
+           "`node`, to gather within nodes only; `none`, to gather nothing">
+  ];
 }
 
 def DecidePass : FcdpPass<"fcdp-decide"> {
@@ -125,23 +134,32 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     Requires phase `sharded`. Strategies are presets of the same decisions; what a
     bucket already has wins.
 
-    | strategy | residency | gradients of several micro-batches |
-    |---|---|---|
-    | `zero1` | `full` | `full` |
-    | `zero2` | `full` | `sharded` |
-    | `zero3` | `drop` | `sharded` |
-    | `hpz` | `node` | `sharded` |
-    | `fcdp` | `host` | `sharded` |
+    | strategy | residency | gradients of several micro-batches | sharding |
+    |---|---|---|---|
+    | `zero1` | `full` | `full` | `world` |
+    | `zero2` | `full` | `sharded` | `world` |
+    | `zero3` | `drop` | `sharded` | `world` |
+    | `hpz` | `node` | `sharded` | `world` |
+    | `fcdp` | `host` | `sharded` | `world` |
+    | `ddp` | `full` | `sharded` | `none` |
+    | `hsdp` | `drop` | `sharded` | `node` |
+    | `mics` | `drop` | `node` | `node` |
+
+    The sharding is part of the layout, and `--fcdp-bucket` fixes it; some bucket
+    to decide for must have it. A bucket of another gets the residency that it can
+    have: `drop` for `node` and `host` with `sharding node`, where the shard is the
+    slice, and `full` with `sharding none`, where it is the whole.
 
     The module gets what `--fcdp-prefetch` and `--fcdp-delay-sums` are to do.
 
     `auto` chooses for each bucket what makes a step on `cluster` take the least time
     within the memory of its devices and hosts, and how far ahead to gather and how many
-    reductions to let run: a step is simulated under each plan that is looked at. Of plans that take the same time it chooses the smallest.
+    reductions to let run: a step is simulated under each plan that is looked at.
+    Of plans that take the same time it chooses the smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",
-           "preset: `zero1`, `zero2`, `zero3`, `hpz` or `fcdp`; or `auto`">,
+           "a preset, or `auto`">,
     Option<"accumulate", "accumulate", "std::string", "\"\"",
            "where gradients are summed over micro-batches, in place of the strategy's "
            "choice: `sharded`, `node` or `full`">,

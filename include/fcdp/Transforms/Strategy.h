@@ -17,10 +17,13 @@ struct Strategy {
   Residency residency, carry;
   /// Where gradients are summed over micro-batches.
   Accumulation accumulation;
+  /// Over which ranks states are cut; the layout, which --fcdp-bucket fixes.
+  Sharding sharding = Sharding::world;
 };
 
-/// `zero1`, `zero2`, `zero3`, `hpz` (ZeRO++, arXiv 2306.10209) or `fcdp` (arXiv
-/// 2602.06499). The error lists them.
+/// `zero1`, `zero2`, `zero3`, `hpz` (ZeRO++, arXiv 2306.10209), `fcdp` (arXiv
+/// 2602.06499), `ddp`, `hsdp` (FSDP's HYBRID_SHARD, arXiv 2304.11277) or `mics`
+/// (arXiv 2205.00119) with a node as its group. The error lists them.
 llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
 
 /// `sharded`, `node` or `full`. The error lists them.

@@ -15,6 +15,10 @@
 // Values that the backward pass computes again.
 // RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x2 --remat unit --stages sharded-parameters,sharded,planned --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x1 --micro-batches 2 --remat 260 --stages planned --prefetch 3 --random 0 --opt "fcdp-opt" | FileCheck %s
+// States that are cut over a node's ranks only, or not at all.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2 --stages sharded-buckets,sharded,planned --strategies hsdp,ddp --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 1x3,3x1,2x2 --micro-batches 2 --stages planned --strategies mics,ddp --accumulations sharded,node,full --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 1x1,3x2 --stages planned --strategies hsdp,ddp --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a
@@ -23,6 +27,9 @@
 // RUN: %python %S/Inputs/simulate/faults.py %t/corners.mlir --stage planned --kinds buffers --opt "fcdp-opt" | FileCheck %s --check-prefix=BUFFERS
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --kinds releases,reductions --opt "fcdp-opt" | FileCheck %s --check-prefix=SCHEDULED
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy zero2 --accumulation node --micro-batches 2 --function last_microbatch --kinds releases,reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=SUMS
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy ddp --kinds reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=OWNED
+// OWNED: reductions: {{[1-9][0-9]*}} found
+// OWNED-NOT: missed
 // SUMS: releases: {{[1-9][0-9]*}} found
 // SUMS-NOT: missed
 // SUMS: reductions: {{[1-9][0-9]*}} found

@@ -37,12 +37,19 @@ protected:
   }
 
   std::vector<float> shardOfRank(uint32_t rank, const std::string &file) {
-    std::vector<float> shard(4, -1);
+    std::vector<float> shard(manifest.buckets[0].shardElements, -1);
     auto source = openWeights(file);
     loadShards(manifest, placeOf(manifest.mesh, rank), *source, [&](size_t) {
       return std::as_writable_bytes(std::span(shard));
     });
     return shard;
+  }
+
+  /// Cuts the bucket over other ranks.
+  void cut(Sharding sharding) {
+    Bucket &bucket = manifest.buckets[0];
+    bucket.sharding = sharding;
+    bucket.shardElements = 16 / countParts(sharding, manifest.mesh);
   }
 
   TemporaryFolder folder;
@@ -59,6 +66,27 @@ TEST_F(ShardsTest, RankOwnsShardOfItsLocalAndNode) {
   EXPECT_EQ(shardOfRank(2, file), (Floats{4, 5, 0, 0}));
   EXPECT_EQ(shardOfRank(1, file), (Floats{10, 11, 12, 13}));
   EXPECT_EQ(shardOfRank(3, file), (Floats{14, 0, 0, 0}));
+}
+
+TEST_F(ShardsTest, NodesOwnTheSameSlices) {
+  cut(Sharding::Node);
+  std::string file = folder.file("w.pt2");
+  for (uint32_t node : {0, 1}) {
+    EXPECT_EQ(shardOfRank(2 * node, file), (Floats{0, 1, 2, 3, 4, 5, 0, 0}));
+    EXPECT_EQ(shardOfRank(2 * node + 1, file),
+              (Floats{10, 11, 12, 13, 14, 0, 0, 0}));
+  }
+  EXPECT_EQ(ownersOf(manifest.buckets[0], manifest.mesh),
+            (std::vector<uint32_t>{0, 1}));
+}
+
+TEST_F(ShardsTest, RanksOwnTheWhole) {
+  cut(Sharding::None);
+  Floats whole = {0, 1, 2, 3, 4, 5, 0, 0, 10, 11, 12, 13, 14, 0, 0, 0};
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(shardOfRank(rank, folder.file("w.pt2")), whole);
+  EXPECT_EQ(ownersOf(manifest.buckets[0], manifest.mesh),
+            (std::vector<uint32_t>{0}));
 }
 
 TEST_F(ShardsTest, BuffersComeByName) {
@@ -82,12 +110,16 @@ TEST_F(ShardsTest, MissingParameterIsNamed) {
   }
 }
 
-TEST_F(ShardsTest, SavedParametersComeBack) {
+class SavedShardsTest : public ShardsTest,
+                        public ::testing::WithParamInterface<Sharding> {};
+
+TEST_P(SavedShardsTest, ParametersComeBack) {
+  cut(GetParam());
   Floats kept = {30, 31};
   std::string out = folder.file("out.safetensors");
   auto gather = [&](size_t) {
     std::vector<std::byte> all;
-    for (uint32_t rank = 0; rank < 4; ++rank) {
+    for (uint32_t rank : ownersOf(manifest.buckets[0], manifest.mesh)) {
       Floats shard = shardOfRank(rank, folder.file("w.pt2"));
       auto bytes = std::as_bytes(std::span(shard));
       all.insert(all.end(), bytes.begin(), bytes.end());
@@ -106,5 +138,9 @@ TEST_F(ShardsTest, SavedParametersComeBack) {
   EXPECT_TRUE(source->find("kept"));
   EXPECT_FALSE(source->find("constant"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Shardings, SavedShardsTest,
+                         ::testing::Values(Sharding::World, Sharding::Node,
+                                           Sharding::None));
 
 } // namespace

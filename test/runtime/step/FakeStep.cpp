@@ -156,6 +156,7 @@ void LinearStep::declare() {
                     {"unit", "linear"},
                     {"trainable", true},
                     {"elements", 8},
+                    {"sharding", "world"},
                     {"shard_elements", 8 / (nodes * locals)},
                     {"storage", "f32"},
                     {"wire", "f32"},

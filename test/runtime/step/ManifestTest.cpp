@@ -115,6 +115,17 @@ const Refusal kRefusals[] = {
      "inside the device arena of 100 bytes"},
     {"HostArenaTooSmall", [](Json &m) { m["arenas"]["host"] = 31; },
      "inside the host arena of 31 bytes"},
+    {"Sharding", [](Json &m) { m["buckets"][0]["sharding"] = "rank"; },
+     "manifest.buckets[0].sharding: expected 'world', 'node' or 'none'"},
+    {"ShardOfOtherSharding",
+     [](Json &m) { m["buckets"][0]["sharding"] = "node"; },
+     "manifest.buckets[0].elements: expected 2 shards of 2 elements, got 8"},
+    {"NoShardForEachRank",
+     [](Json &m) {
+       m["buckets"][0]["sharding"] = "none";
+       m["buckets"][0]["elements"] = 2;
+     },
+     "manifest.buckets[0].elements: expected a multiple of 4 ranks, got 2"},
     {"NegativeOffset",
      [](Json &m) { m["buckets"][0]["states"]["shard"]["offset"] = -8; },
      "manifest.buckets[0].states.shard.offset: expected an integer of at "

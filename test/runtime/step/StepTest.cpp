@@ -27,9 +27,10 @@ protected:
   void addBucket(const std::string &storage, uint64_t bytes,
                  const std::vector<std::string> &states) {
     Json bucket = {
-        {"name", "b"},     {"unit", "u"},         {"trainable", true},
-        {"elements", 4},   {"shard_elements", 4}, {"storage", storage},
-        {"wire", storage}, {"reduce", "f32"},     {"states", Json::object()}};
+        {"name", "b"},        {"unit", "u"},         {"trainable", true},
+        {"elements", 4},      {"shard_elements", 4}, {"storage", storage},
+        {"wire", storage},    {"reduce", "f32"},     {"states", Json::object()},
+        {"sharding", "world"}};
     uint64_t offset = 0;
     for (const std::string &state : states) {
       bool isGrad = state == "grad";

@@ -586,3 +586,35 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
 // expected-error@+1 {{expected to be in device memory}}
 fcdp.state @state_c2_resident resident of @bucket in host : tensor<64xbf16>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'residency' to be 'full' or 'drop' with sharding 'node', got 'host'}}
+fcdp.bucket @bucket_c8_host unit "fc" elements 64 storage f32 wire f32 sharding node residency host members []
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'carry' to be 'full' or 'drop' with sharding 'node', got 'node'}}
+fcdp.bucket @bucket_c8_carry unit "fc" elements 64 storage f32 wire f32 sharding node carry node members []
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'residency' to be 'full' with sharding 'none', got 'drop'}}
+fcdp.bucket @bucket_c8_none unit "fc" elements 64 storage f32 wire f32 sharding none residency drop members []
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 sharding node members []
+// expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<16xf32>'}}
+fcdp.state @state_c3_slice shard of @bucket in device : tensor<16xf32>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable sharding none members []
+// expected-error@+1 {{expected type 'tensor<64xf32>', got 'tensor<32xf32>'}}
+fcdp.state @state_c3_whole grad of @bucket in device : tensor<32xf32>

@@ -37,6 +37,13 @@ fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable res
 fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 // CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
 fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
+// CHECK-NEXT: fcdp.bucket @bucket.slice unit "" elements 64 storage f32 wire f32 trainable sharding node residency drop carry full members []
+fcdp.bucket @bucket.slice unit "" elements 64 storage f32 wire f32 trainable sharding node residency drop carry full members []
+// CHECK-NEXT: fcdp.bucket @bucket.whole unit "" elements 64 storage f32 wire f32 sharding none residency full members []
+fcdp.bucket @bucket.whole unit "" elements 64 storage f32 wire f32 sharding none residency full members []
+// What is the default is not printed.
+// CHECK-NEXT: fcdp.bucket @bucket.world unit "" elements 64 storage f32 wire f32 members []
+fcdp.bucket @bucket.world unit "" elements 64 storage f32 wire f32 sharding world members []
 // CHECK-NEXT: fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
 fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
 
@@ -62,6 +69,24 @@ fcdp.state @kept.resident resident of @bucket.kept in device : tensor<64xbf16>
 fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
+
+// CHECK-NEXT: fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
+fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
+// CHECK-NEXT: fcdp.state @whole.shard shard of @bucket.whole in device : tensor<64xf32>
+fcdp.state @whole.shard shard of @bucket.whole in device : tensor<64xf32>
+
+// CHECK-LABEL: func.func @sharding
+func.func @sharding(%g: tensor<16xf32>) {
+  // CHECK: fcdp.read_shard @bucket.slice : tensor<32xf32>
+  %slice = fcdp.read_shard @bucket.slice : tensor<32xf32>
+  // CHECK: fcdp.read_shard @bucket.whole : tensor<64xf32>
+  %whole = fcdp.read_shard @bucket.whole : tensor<64xf32>
+  // CHECK: %[[G:.*]] = fcdp.all_gather %{{.*}} of @bucket.slice over @world[node] : tensor<16xf32> to tensor<32xf32>
+  %reduced = fcdp.all_gather %g of @bucket.slice over @world[node] : tensor<16xf32> to tensor<32xf32>
+  // CHECK: fcdp.accumulate %[[G]] into @bucket.slice add : tensor<32xf32>
+  fcdp.accumulate %reduced into @bucket.slice add : tensor<32xf32>
+  return
+}
 
 // CHECK-LABEL: func.func @clip
 func.func @clip() {

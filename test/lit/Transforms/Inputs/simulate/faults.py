@@ -45,6 +45,9 @@ def break_reductions(function):
         if op.name == "fcdp.reduce_scatter":
             other = ["local" if op.attrs["axes"] == ["node"] else "node"]
             yield f"reduction {i} over {other}", change(function, i, axes=other)
+        if op.name == "fcdp.all_gather" and "range" not in op.attrs:
+            other = ["local" if op.attrs["axes"] == ["node"] else "node"]
+            yield f"gather {i} of a gradient over {other}", change(function, i, axes=other)
         if op.name == "fcdp.accumulate":
             yield f"accumulate {i} left out", function[:i] + function[i + 1:]
 

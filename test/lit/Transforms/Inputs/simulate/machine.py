@@ -27,6 +27,10 @@ class Deadlock(Exception):
     pass
 
 
+class Mismatch(Exception):
+    pass
+
+
 class Policy:
     """Which of several possible steps is taken: by stream first, and by rank in
     an order of its own per stream; or at random."""
@@ -152,8 +156,9 @@ class Machine:
             return rank.states[op.attrs["into"]]
         return self.fresh(op.result_types[0])
 
-    def owned(self, rank):
-        return rank.local * self.N + rank.node
+    def owned(self, rank, sharding="world"):
+        """The number of the part that a rank owns."""
+        return {"world": rank.local * self.N + rank.node, "node": rank.local, "none": 0}[sharding]
 
     def load(self, weights):
         """Cuts weights into shards; optimizer state starts as zeros."""
@@ -163,15 +168,19 @@ class Machine:
             for parameter, offset in bucket["members"]:
                 flat[offset:offset + weights[parameter].size] = weights[parameter].reshape(-1)
             for rank in self.ranks:
-                part = len(flat) // len(self.ranks)
-                rank.by_role[name, "shard"][:] = flat[self.owned(rank) * part:][:part]
+                part = rank.by_role[name, "shard"]
+                part[:] = flat[self.owned(rank, bucket["sharding"]) * part.size:][:part.size]
         for rank in self.ranks:
             rank.gradients = {}
 
-    def whole(self, parts):
-        """Puts together what each rank has, by its number."""
-        order = sorted(parts, key=lambda r: self.owned(self.ranks[r]))
-        return np.concatenate([parts[r] for r in order])
+    def whole(self, parts, sharding="world"):
+        """Puts together what each rank has, by its number. All that own a part must have the same."""
+        distinct = {}
+        for r, part in sorted(parts.items(), key=lambda item: self.owned(self.ranks[item[0]], sharding)):
+            same = distinct.setdefault(self.owned(self.ranks[r], sharding), part)
+            if same.tobytes() != part.tobytes():
+                raise Mismatch(f"ranks differ in what they own alike:\n{same[:8]}\n{part[:8]}")
+        return np.concatenate(list(distinct.values()))
 
     # Streams.
 

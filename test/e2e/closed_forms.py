@@ -33,6 +33,8 @@ class Bucket:
     trainable: bool
     gather_bytes: int
     reduce_bytes: int
+    gradient_bytes: int
+    """In float32."""
     padding_bytes: int
     """In the gather type; part of `gather_bytes`."""
 
@@ -55,14 +57,18 @@ def buckets(manifest: Mapping[str, Any]) -> list[Bucket]:
                 bucket["trainable"],
                 elements * wire,
                 elements * reduce,
+                4 * elements if bucket["trainable"] else 0,
                 (elements - used) * wire,
             )
         )
     return result
 
 
-ACCUMULATION = {"zero1": "full"}
+ACCUMULATION = {"zero1": "full", "mics": "node"}
 """Of strategies that do not accumulate `sharded`."""
+
+SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
+"""Of strategies that do not cut states over all ranks."""
 
 
 def traffic(
@@ -73,7 +79,7 @@ def traffic(
     once, each = Traffic(), Traffic()
     for bucket in buckets(manifest):
         first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy)
-        once, each = once + first, each + always + _reductions(bucket, manifest, mode)
+        once, each = once + first, each + always + _reductions(bucket, manifest, strategy, mode)
     return once, each
 
 
@@ -87,6 +93,10 @@ def _gathers(
     within_node = bucket.gather_bytes * (local - 1)
     if strategy == "zero3":
         return Traffic(), Traffic(inter=uses * over_network, intra=uses * within_node)
+    if strategy == "ddp":
+        return Traffic(), Traffic()
+    if strategy in SHARDING:
+        return Traffic(), Traffic(intra=uses * within_node)
     # All others gather once over the network: per step, or, what is frozen, per job.
     fetch = Traffic(inter=over_network) if uses else Traffic()
     again = Traffic(intra=uses * within_node)
@@ -102,11 +112,17 @@ def _gathers(
     return fetch, again
 
 
-def _reductions(bucket: Bucket, manifest: Mapping[str, Any], accumulation: str) -> Traffic:
+def _reductions(bucket: Bucket, manifest: Mapping[str, Any], strategy: str, accumulation: str) -> Traffic:
     nodes, local, micro_batches = manifest["mesh"]["nodes"], manifest["mesh"]["local"], manifest["micro_batches"]
     within_nodes = 1 if accumulation == "full" else micro_batches
     between_nodes = micro_batches if accumulation == "sharded" else 1
+    # Within one node there is nothing left to reduce between nodes, so that nothing waits for the last micro-batch.
+    if nodes == 1 and accumulation == "node":
+        between_nodes = micro_batches
+    # What all nodes own alike, or all ranks, is gathered behind the reduction.
+    again = between_nodes if strategy in SHARDING else 0
+    again_within = between_nodes if strategy == "ddp" else 0
     return Traffic(
-        inter=between_nodes * bucket.reduce_bytes * (nodes - 1) // nodes,
-        intra=within_nodes * bucket.reduce_bytes * (local - 1),
+        inter=(between_nodes * bucket.reduce_bytes + again * bucket.gradient_bytes) * (nodes - 1) // nodes,
+        intra=(within_nodes * bucket.reduce_bytes + again_within * bucket.gradient_bytes) * (local - 1),
     )

@@ -31,9 +31,17 @@ def test_a_wide_bound_changes_nothing(workshop: Workshop) -> None:
     assert_bit_equal(workshop.run(wide, STEPS), workshop.run(replace(CLIPPED, clip_norm=None), STEPS))
 
 
-@pytest.mark.parametrize("strategy", ["zero2", "zero3", "hpz"])
+@pytest.mark.parametrize("strategy", ["zero2", "zero3", "hpz", "ddp", "hsdp"])
 def test_strategies_are_bit_equal(workshop: Workshop, strategy: str) -> None:
     assert_bit_equal(workshop.run(CLIPPED, STEPS), workshop.run(replace(CLIPPED, strategy=strategy), STEPS))
+
+
+@pytest.mark.parametrize(("nodes", "local"), [(3, 1), (1, 3)])
+@pytest.mark.parametrize("strategy", ["ddp", "hsdp"])
+def test_each_shard_counts_once(workshop: Workshop, strategy: str, nodes: int, local: int) -> None:
+    """However many ranks hold a gradient."""
+    config = replace(CLIPPED, nodes=nodes, local=local, micro_batches=1)
+    assert_bit_equal(workshop.run(config, STEPS), workshop.run(replace(config, strategy=strategy), STEPS))
 
 
 def test_the_norm_is_control_traffic(workshop: Workshop) -> None:

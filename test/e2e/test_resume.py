@@ -9,10 +9,15 @@ import pytest
 from harness import Config, Workshop, parameters, read_log, run_command, tool
 
 
-@pytest.mark.parametrize(("model", "nodes", "local"), [("gpt", 2, 2), ("convnet_bn", 1, 1)])
-def test_goes_on_where_it_stopped(workshop: Workshop, tmp_path: Path, model: str, nodes: int, local: int) -> None:
+@pytest.mark.parametrize(
+    ("model", "nodes", "local", "strategy"),
+    [("gpt", 2, 2, "fcdp"), ("gpt", 2, 2, "ddp"), ("gpt", 2, 2, "hsdp"), ("convnet_bn", 1, 1, "fcdp")],
+)
+def test_goes_on_where_it_stopped(
+    workshop: Workshop, tmp_path: Path, model: str, nodes: int, local: int, strategy: str
+) -> None:
     # Plain SGD has no state beside the parameters; more ranks than one have buffers of their own.
-    config = Config(model, nodes, local, optimizer="sgd,lr=0.1")
+    config = Config(model, nodes, local, strategy, optimizer="sgd,lr=0.1")
     whole, half = workshop.run(config, 4), workshop.run(config, 2)
 
     inputs = {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from closed_forms import traffic
+from closed_forms import ACCUMULATION, SHARDING, buckets, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from harness import Config, Workshop, assert_bit_equal, manifest, relative_error
 
@@ -20,6 +20,8 @@ CASES = [
     Config("gpt", 1, 2, micro_batches=2),
 ]
 CHOICES = [("zero1", ""), ("zero2", ""), ("hpz", ""), ("fcdp", "node"), ("zero3", "full")]
+# Each rank owns more than a shard.
+CHOICES += [("ddp", ""), ("ddp", "full"), ("hsdp", ""), ("mics", "")]
 
 
 def identify(value: Config | tuple[str, str]) -> str:
@@ -46,7 +48,7 @@ def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config) -> None:
 
 
 def test_bit_equal_within_an_accumulation_mode(workshop: Workshop, config: Config) -> None:
-    mode = config.accumulate or ("full" if config.strategy == "zero1" else "sharded")
+    mode = config.accumulate or ACCUMULATION.get(config.strategy, "sharded")
     same = replace(config, strategy="zero3" if config.strategy != "zero3" else "fcdp", accumulate=mode)
     assert_bit_equal(workshop.run(config, STEPS), workshop.run(same, STEPS))
 
@@ -54,6 +56,24 @@ def test_bit_equal_within_an_accumulation_mode(workshop: Workshop, config: Confi
 def test_losses_are_those_of_pytorch(workshop: Workshop, config: Config) -> None:
     expected = workshop.reference(config, STEPS).losses
     assert relative_error(workshop.run(config, STEPS).losses, expected) <= LOSS_TOLERANCE[config.model]
+
+
+@pytest.mark.parametrize("strategy", SHARDING)
+def test_what_leaves_a_node_is_twice_the_gradients(workshop: Workshop, strategy: str) -> None:
+    """The design's form for f32, 2 A sum(R Wr), and no parameter crosses."""
+    config = Config("gpt", strategy=strategy, micro_batches=3)
+    each_time = 3 if ACCUMULATION.get(strategy, "sharded") == "sharded" else 1
+    gradients = sum(bucket.reduce_bytes for bucket in buckets(manifest(workshop.step(config))))
+    sent = [step.inter for step in workshop.run(config, STEPS).traffic]
+    assert sent == [2 * each_time * gradients // 2] * STEPS
+
+
+@pytest.mark.parametrize(("strategy", "ranks"), [("ddp", 1), ("hsdp", 2), ("mics", 2), ("zero3", 4)])
+def test_a_rank_stores_what_it_owns(workshop: Workshop, strategy: str, ranks: int) -> None:
+    described = manifest(workshop.step(Config("gpt", strategy=strategy)))
+    for bucket in described["buckets"]:
+        for state in ("shard", "grad", "exp_avg", "exp_avg_sq"):
+            assert bucket["states"][state]["bytes"] == 4 * bucket["elements"] // ranks
 
 
 def test_one_micro_batch_has_one_mode(workshop: Workshop) -> None:

@@ -75,8 +75,8 @@ Operation *BlockSums::findPlace(Operation *reduction, size_t inFlight) const {
 
 void BlockSums::delay(size_t inFlight) {
   for (AccumulateOp sum : llvm::to_vector(block.getOps<AccumulateOp>())) {
-    auto reduction = sum.getValue().getDefiningOp<ReduceScatterOp>();
-    if (!reduction)
+    Operation *reduction = sum.getValue().getDefiningOp();
+    if (!isa_and_present<ReduceScatterOp, AllGatherOp>(reduction))
       continue; // noted where it is made
     Operation *place = findPlace(reduction, inFlight);
     if (place && positions.lookup(sum) < positions.lookup(place))

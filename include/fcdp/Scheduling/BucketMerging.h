@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace fcdp {
+
+/// Buckets that differ in nothing but the unit they serve, in parameter order:
+/// which neighbours are to be one? Knows no IR.
+struct MergingProblem {
+  /// What a gather of each carries, in bytes.
+  llvm::SmallVector<int64_t> bytes;
+  /// Greatest bytes of a merged bucket: what is gathered ahead of its use and
+  /// held behind it. 0: no limit.
+  int64_t limit = 0;
+  /// Seconds that a collective takes however little it carries, and the bytes
+  /// per second that it carries after these. 0 bytes per second: not known.
+  double latency = 0, bandwidth = 0;
+
+  /// Fails on numbers that are negative or not finite.
+  llvm::Error check() const;
+};
+
+struct MergingSolution {
+  /// For each bucket its group's number, in ascending order from 0.
+  llvm::SmallVector<size_t> groups;
+
+  /// Fails if groups are not runs of neighbours, or if one holds a bucket that
+  /// should not have joined.
+  llvm::Error verify(const MergingProblem &problem) const;
+};
+
+/// Whether a bucket of `more` bytes joins one of `held`: within the limit and,
+/// where the link is known, while the joint gather takes less than 1.2 times
+/// the longer one. That is DeepCompile's rule (arXiv 2504.09983), and bounds
+/// how much later the first use can begin. Without a limit and a link nothing
+/// joins.
+bool joins(const MergingProblem &problem, int64_t held, int64_t more);
+
+/// Each bucket joins the group before it where it may. Requires check().
+MergingSolution mergeBuckets(const MergingProblem &problem);
+
+} // namespace fcdp

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Scheduling/BucketMerging.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace fcdp;
+
+/// DeepCompile's factor (arXiv 2504.09983).
+static constexpr double kLongest = 1.2;
+
+llvm::Error MergingProblem::check() const {
+  for (int64_t number : bytes)
+    if (number < 0)
+      return llvm::createStringError(
+          llvm::formatv("bucket of {0} bytes", number));
+  if (limit < 0)
+    return llvm::createStringError(
+        llvm::formatv("expected a limit of 0 bytes or more, got {0}", limit));
+  for (double number : {latency, bandwidth})
+    if (!std::isfinite(number) || number < 0)
+      return llvm::createStringError(
+          llvm::formatv("expected a latency and bandwidth of 0 or more, got "
+                        "{0} s and {1} B/s",
+                        latency, bandwidth));
+  return llvm::Error::success();
+}
+
+bool fcdp::joins(const MergingProblem &problem, int64_t held, int64_t more) {
+  if (problem.limit == 0 && problem.bandwidth == 0)
+    return false;
+  if (problem.limit != 0 && (held > problem.limit || // their sum may overflow
+                             more > problem.limit - held))
+    return false;
+  if (problem.bandwidth == 0)
+    return true;
+  auto seconds = [&](double bytes) {
+    return problem.latency + bytes / problem.bandwidth;
+  };
+  auto a = static_cast<double>(held), b = static_cast<double>(more);
+  return seconds(a + b) < kLongest * seconds(std::max(a, b));
+}
+
+MergingSolution fcdp::mergeBuckets(const MergingProblem &problem) {
+  MergingSolution solution;
+  int64_t held = 0;
+  for (int64_t more : problem.bytes) {
+    if (solution.groups.empty()) {
+      solution.groups.push_back(0);
+      held = more;
+    } else if (joins(problem, held, more)) {
+      solution.groups.push_back(solution.groups.back());
+      held += more;
+    } else {
+      solution.groups.push_back(solution.groups.back() + 1);
+      held = more;
+    }
+  }
+  return solution;
+}
+
+llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
+  if (groups.size() != problem.bytes.size())
+    return llvm::createStringError(llvm::formatv(
+        "expected {0} groups, got {1}", problem.bytes.size(), groups.size()));
+  int64_t held = 0;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    size_t before = index == 0 ? 0 : groups[index - 1];
+    bool isFirst = index == 0 || group == before + 1;
+    if (group != before && !isFirst)
+      return llvm::createStringError(
+          llvm::formatv("bucket {0} is in group {1}, behind group {2}", index,
+                        group, before));
+    int64_t more = problem.bytes[index];
+    if (!isFirst && !joins(problem, held, more))
+      return llvm::createStringError(llvm::formatv(
+          "bucket {0} of {1} bytes may not join {2} bytes", index, more, held));
+    held = isFirst ? more : held + more;
+  }
+  return llvm::Error::success();
+}

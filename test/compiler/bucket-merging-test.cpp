@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Scheduling/BucketMerging.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <random>
+#include <string>
+
+using namespace fcdp;
+using Groups = llvm::SmallVector<size_t>;
+
+namespace {
+std::string check(const MergingProblem &problem) {
+  return llvm::toString(problem.check());
+}
+std::string verify(const Groups &groups, const MergingProblem &problem) {
+  return llvm::toString(MergingSolution{groups}.verify(problem));
+}
+} // namespace
+
+TEST(MergingProblem, RefusesBadNumbers) {
+  EXPECT_EQ(check({{1, 0}, 10, 1e-5, 1e9}), "");
+  EXPECT_EQ(check({{1, -2}}), "bucket of -2 bytes");
+  EXPECT_EQ(check({{}, -1}), "expected a limit of 0 bytes or more, got -1");
+  EXPECT_NE(check({{}, 0, -1, 1}), "");
+  EXPECT_NE(check({{}, 0, 0, std::nan("")}), "");
+}
+
+TEST(MergingSolution, RefusesBadGroups) {
+  MergingProblem problem{{4, 4, 4}, 8};
+  EXPECT_EQ(verify({0, 0, 1}, problem), "");
+  EXPECT_EQ(verify({0, 1, 2}, problem), "");
+  EXPECT_EQ(verify({0, 0}, problem), "expected 3 groups, got 2");
+  EXPECT_EQ(verify({0, 0, 0}, problem),
+            "bucket 2 of 4 bytes may not join 8 bytes");
+  EXPECT_EQ(verify({0, 1, 0}, problem),
+            "bucket 2 is in group 0, behind group 1");
+  EXPECT_EQ(verify({0, 2, 3}, problem),
+            "bucket 1 is in group 2, behind group 0");
+}
+
+TEST(MergeBuckets, LeavesAllWithoutALimit) {
+  EXPECT_EQ(mergeBuckets({{0, 1, 1}}).groups, (Groups{0, 1, 2}));
+  EXPECT_EQ(mergeBuckets({}).groups, Groups());
+}
+
+TEST(MergeBuckets, FillsUpToTheLimit) {
+  EXPECT_EQ(mergeBuckets({{3, 3, 2, 9, 1, 7, 1}, 8}).groups,
+            (Groups{0, 0, 0, 1, 2, 2, 3}));
+}
+
+TEST(MergeBuckets, DoesNotOverflow) {
+  EXPECT_EQ(mergeBuckets({{INT64_MAX, INT64_MAX, 1}, INT64_MAX}).groups,
+            (Groups{0, 1, 2}));
+}
+
+/// Of two buckets of b bytes, latency + 2 b / bandwidth is below 1.2 (latency +
+/// b / bandwidth) while b is below a quarter of latency times bandwidth.
+TEST(MergeBuckets, MergesWhereLatencyCounts) {
+  MergingProblem problem{{}, 0, 1e-3, 1e9};
+  EXPECT_TRUE(joins(problem, 249'000, 249'000));
+  EXPECT_FALSE(joins(problem, 251'000, 251'000));
+  // A small one joins a large one of any size: it costs little.
+  EXPECT_TRUE(joins(problem, 1'000'000'000, 200'000'000));
+  EXPECT_FALSE(joins(problem, 1'000'000'000, 201'000'000));
+  EXPECT_TRUE(joins(problem, 0, 0));
+  problem.latency = 0;
+  EXPECT_FALSE(joins(problem, 0, 0));
+}
+
+TEST(MergeBuckets, KeepsTheLimitWhereLatencyCounts) {
+  MergingProblem problem{{1000, 1000, 1000}, 2000, 1e-3, 1e9};
+  EXPECT_EQ(mergeBuckets(problem).groups, (Groups{0, 0, 1}));
+}
+
+TEST(MergeBuckets, VerifiesOnRandomProblems) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    MergingProblem problem;
+    problem.limit = random() % 3 ? random() % 5000 : 0;
+    problem.bandwidth = random() % 2 ? 1e6 : 0;
+    problem.latency = 1e-3;
+    for (size_t i = 0, count = random() % 40; i < count; ++i)
+      problem.bytes.push_back(random() % 3000);
+    ASSERT_EQ(check(problem), "");
+    ASSERT_EQ(verify(mergeBuckets(problem).groups, problem), "") << round;
+  }
+}

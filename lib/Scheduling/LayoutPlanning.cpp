@@ -16,8 +16,9 @@ using Tensor = LayoutProblem::Tensor;
 
 /// Sums and multiples of what stays below it fit in 63 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 60;
-/// Sizes of a shard that planLayout tries one by one.
-static constexpr int kMaxSizes = 16384;
+/// Tensors that planLayout places in trying sizes of a shard one by one: some
+/// hundredths of a second.
+static constexpr size_t kMaxPlaced = 1 << 20;
 
 static int64_t alignUp(int64_t value, int64_t alignment) {
   return static_cast<int64_t>(llvm::alignTo(value, alignment));
@@ -201,7 +202,8 @@ LayoutSolution fcdp::planLayout(const LayoutProblem &problem) {
   int64_t shard = leastShard(problem);
   if (shard == 0)
     return {llvm::SmallVector<int64_t>(problem.tensors.size(), 0), 0};
-  for (int i = 0; i < kMaxSizes; ++i) {
+  for (size_t placed = 0; placed < kMaxPlaced;
+       placed += problem.tensors.size()) {
     if (std::optional<LayoutSolution> found = place(problem, shard))
       return *found;
     shard = nextSize(problem, shard + problem.shardAlignment);

@@ -46,9 +46,9 @@ struct LayoutSolution {
 /// kept. Shards of ascending size are tried, and for each every tensor goes to
 /// its first possible place, which is then the best: what its dynamic programme
 /// finds. Only sizes that leastShard's third condition allows are tried, so the
-/// first that fits is the least. After 16384 sizes in vain it is the paper's
-/// binary search over multiples of growing least common multiples of block
-/// sizes, which may miss the least. Requires check().
+/// first that fits is the least. After a million tensors in vain it is the
+/// paper's binary search over multiples of growing least common multiples of
+/// block sizes, which may miss the least. Requires check().
 LayoutSolution planLayout(const LayoutProblem &problem);
 
 /// No layout with the tensors' order has smaller shards. A shard is

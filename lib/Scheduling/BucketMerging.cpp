@@ -10,8 +10,8 @@
 
 using namespace fcdp;
 
-/// DeepCompile's factor (arXiv 2504.09983).
-static constexpr double kLongest = 1.2;
+/// A gather in the forward and one in the backward pass.
+static constexpr double kGathers = 2;
 
 llvm::Error MergingProblem::check() const {
   for (int64_t number : bytes)
@@ -25,7 +25,7 @@ llvm::Error MergingProblem::check() const {
     if (!std::isfinite(number) || number < 0)
       return llvm::createStringError(
           llvm::formatv("expected a latency and bandwidth of 0 or more, got "
-                        "{0} s and {1} B/s",
+                        "{0:e2} s and {1:e2} B/s",
                         latency, bandwidth));
   return llvm::Error::success();
 }
@@ -38,11 +38,8 @@ bool fcdp::joins(const MergingProblem &problem, int64_t held, int64_t more) {
     return false;
   if (problem.bandwidth == 0)
     return true;
-  auto seconds = [&](double bytes) {
-    return problem.latency + bytes / problem.bandwidth;
-  };
-  auto a = static_cast<double>(held), b = static_cast<double>(more);
-  return seconds(a + b) < kLongest * seconds(std::max(a, b));
+  double bytes = static_cast<double>(held) + static_cast<double>(more);
+  return bytes / problem.bandwidth < kGathers * problem.latency;
 }
 
 MergingSolution fcdp::mergeBuckets(const MergingProblem &problem) {

@@ -56,18 +56,23 @@ TEST(MergeBuckets, DoesNotOverflow) {
             (Groups{0, 1, 2}));
 }
 
-/// Of two buckets of b bytes, latency + 2 b / bandwidth is below 1.2 (latency +
-/// b / bandwidth) while b is below a quarter of latency times bandwidth.
+/// A million bytes are in transit for as long as one latency.
 TEST(MergeBuckets, MergesWhereLatencyCounts) {
   MergingProblem problem{{}, 0, 1e-3, 1e9};
-  EXPECT_TRUE(joins(problem, 249'000, 249'000));
-  EXPECT_FALSE(joins(problem, 251'000, 251'000));
-  // A small one joins a large one of any size: it costs little.
-  EXPECT_TRUE(joins(problem, 1'000'000'000, 200'000'000));
-  EXPECT_FALSE(joins(problem, 1'000'000'000, 201'000'000));
+  EXPECT_TRUE(joins(problem, 999'000, 1'000'000));
+  EXPECT_FALSE(joins(problem, 1'000'000, 1'001'000));
+  EXPECT_FALSE(joins(problem, 2'000'000, 1));
+  EXPECT_FALSE(joins(problem, 1, 2'000'000));
   EXPECT_TRUE(joins(problem, 0, 0));
   problem.latency = 0;
   EXPECT_FALSE(joins(problem, 0, 0));
+}
+
+/// However long the row of small ones is.
+TEST(MergeBuckets, DoesNotGrowWithoutBound) {
+  MergingProblem problem{{}, 0, 1e-3, 1e9};
+  problem.bytes.assign(100, 500'000);
+  EXPECT_EQ(mergeBuckets(problem).groups.back(), 33U);
 }
 
 TEST(MergeBuckets, KeepsTheLimitWhereLatencyCounts) {

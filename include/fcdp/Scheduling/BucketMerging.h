@@ -33,11 +33,13 @@ struct MergingSolution {
   llvm::Error verify(const MergingProblem &problem) const;
 };
 
-/// Whether a bucket of `more` bytes joins one of `held`: within the limit and,
-/// where the link is known, while the joint gather takes less than 1.2 times
-/// the longer one. That is DeepCompile's rule (arXiv 2504.09983), and bounds
-/// how much later the first use can begin. Without a limit and a link nothing
-/// joins.
+/// Whether a bucket of `more` bytes joins one of `held`: within the limit, and,
+/// where the link is known, while the joint transfer takes less than two
+/// latencies. Merging saves a latency in the forward and one in the backward
+/// pass; in the former the first to be used waits for the bytes of the second,
+/// in the latter it is the other way round. A factor over the longer of the two
+/// gathers, as DeepCompile has it (arXiv 2504.09983), needs a limit: the larger
+/// the bucket, the more may join. Without a limit and a link nothing joins.
 bool joins(const MergingProblem &problem, int64_t held, int64_t more);
 
 /// Each bucket joins the group before it where it may. Requires check().

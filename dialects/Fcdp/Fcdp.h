@@ -57,6 +57,8 @@ inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 /// Whether a call of the forward pass runs again in the backward pass, a bool.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
+/// Greatest bytes of buckets that were merged, i64.
+inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
 
 } // namespace fcdp
 

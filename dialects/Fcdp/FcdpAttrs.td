@@ -99,6 +99,31 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
   let assemblyFormat = "`<` $parameter `,` $offset `>`";
 }
 
+def Fcdp_Layout : Fcdp_Enum<"Layout", "what of a bucket's members is never split", [
+  I32EnumAttrCase<"flat", 0>, I32EnumAttrCase<"ragged", 1>,
+  I32EnumAttrCase<"owned", 2>]>;
+def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
+  let summary = "how a bucket's members are cut: `flat`, `ragged<16>` or `owned`";
+  let description = [{
+    `flat`: anywhere, for element-wise optimizers. `ragged<N>`: blocks of N rows of
+    dimension 0 are never split; `ragged<1>` is sharding by rows. `owned`: matrices
+    are never split; of a tensor of three dimensions the last two are a matrix, any
+    other of two or more is one as a whole, as Muon takes them. What has fewer
+    dimensions is cut anywhere.
+
+    Constraints:
+    - (C1) `ragged` has a positive number of rows, the others have none.
+  }];
+  let parameters = (ins EnumParameter<Fcdp_Layout>:$kind,
+                        DefaultValuedParameter<"int64_t", "0">:$rows);
+  let assemblyFormat = "$kind (`<` $rows^ `>`)?";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Elements of a block of `tensor`: blocks are never split.
+    int64_t getBlockElements(::mlir::RankedTensorType tensor) const;
+  }];
+}
+
 def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
   let summary = "the place of a value or a state in an arena";
   let description = [{

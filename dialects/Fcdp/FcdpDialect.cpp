@@ -48,6 +48,27 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Layout kind, int64_t rows) {
+  if ((kind == Layout::ragged) != (rows != 0) || rows < 0) // C1
+    return emitError() << "expected 'flat', 'ragged<rows>' with a positive "
+                          "number of rows or 'owned', got '"
+                       << stringifyLayout(kind) << '<' << rows << ">'";
+  return success();
+}
+
+int64_t LayoutAttr::getBlockElements(RankedTensorType tensor) const {
+  int64_t elements = tensor.getNumElements(), rank = tensor.getRank();
+  if (elements == 0 || rank == 0 || getKind() == Layout::flat)
+    return 1;
+  if (getKind() == Layout::ragged)
+    return std::min(getRows(), tensor.getDimSize(0)) *
+           (elements / tensor.getDimSize(0));
+  if (rank == 1)
+    return 1;
+  return rank == 3 ? elements / tensor.getDimSize(0) : elements;
+}
+
 LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  Arena, int64_t offset, int64_t bytes,
                                  int64_t nodeStride, int64_t localStride) {
@@ -154,7 +175,8 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return isa<ModuleOp>(op) && value &&
            value.getType().isSignlessInteger(64) && value.getInt() >= least;
   };
-  if (name == kMicroBatchesAttr || name == kReductionsAttr)
+  if (name == kMicroBatchesAttr || name == kReductionsAttr ||
+      name == kBucketBytesAttr)
     return expect(isI64From(1), "a positive i64 on a module");
   if (name == kPrefetchedAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),

@@ -128,7 +128,11 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     in order. With `sharding node` a rank owns that slice, the same on all nodes,
     and with `sharding none` the whole (default: `world`). `storage` is the type of the shard, `wire` that of the gather.
     Members stand at multiples of 64 bytes (of the wire type), in PyTorch's
-    parameter order. The rest is padding and zero.
+    parameter order. The rest is padding and zero. `layout` (default: `flat`) says
+    what of a member no shard begins inside.
+
+    `unit` is the module that the bucket is gathered with; a bucket that serves
+    several names the first and the last of them, `h.0..h.3`.
 
     `residency` says where the gathered copy lives between two uses in a
     micro-batch; `carry`, where it lives until the next micro-batch, or, if the
@@ -155,19 +159,22 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     - (C7) A frozen bucket has no `accumulation`.
     - (C8) `residency` and `carry` are `full` or `drop` with `sharding node`, whose
       shard is the slice that they would keep, and `full` with `sharding none`.
+    - (C9) A shard that begins inside a member begins with a block of the `layout`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
                        TypeAttr:$wire, UnitAttr:$trainable,
                        DefaultValuedAttr<Fcdp_ShardingAttr, "::fcdp::Sharding::world">:$sharding,
+                       OptionalAttr<Fcdp_LayoutAttr>:$layout,
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
                        OptionalAttr<Fcdp_ResidencyAttr>:$carry,
                        OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`trainable` $trainable^)? (`sharding` $sharding^)? (`residency` $residency^)?
-    (`carry` $carry^)? (`accumulation` $accumulation^)? `members` custom<Members>($members) attr-dict
+    (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
+    (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
+    `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }

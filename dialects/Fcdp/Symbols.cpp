@@ -98,6 +98,25 @@ static LogicalResult verifyResidency(BucketOp bucket, StringRef what,
          << "', got '" << stringifyResidency(*residency) << "'";
 }
 
+/// C9 of fcdp.bucket for one member, which starts at `offset`.
+static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
+                                  int64_t offset, int64_t shard) {
+  LayoutAttr layout = bucket.getLayoutAttr();
+  int64_t end = offset + parameter.getTensorType().getNumElements();
+  if (!layout || offset == end)
+    return success();
+  int64_t block = layout.getBlockElements(parameter.getTensorType());
+  // Of two shards that begin inside, the second tells for all others.
+  int64_t first = (offset / shard + 1) * shard;
+  for (int64_t begin : {first, first + shard})
+    if (begin < end && (begin - offset) % block != 0)
+      return bucket.emitOpError("the shard at ")
+             << begin << " begins inside a block of " << block
+             << " elements of member @" << parameter.getSymName() << " at "
+             << offset;
+  return success();
+}
+
 LogicalResult BucketOp::verify() {
   if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
@@ -153,6 +172,9 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << member.getParameter() << " starts at element "
              << member.getOffset() << ", not at a multiple of "
              << kMemberAlignment << " bytes";
+    if (failed(verifyBlocks(*this, parameter, member.getOffset(),
+                            elements / mesh.getWorldSize()))) // C8
+      return failure();
     end = member.getOffset() + size;
   }
   return success();

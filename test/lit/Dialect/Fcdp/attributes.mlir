@@ -25,6 +25,10 @@ func.func private @state_roles() attributes {values = [#fcdp<state_role shard>, 
 // CHECK-SAME: [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]
 func.func private @places() attributes {values = [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]}
 
+// CHECK-LABEL: func.func private @layouts
+// CHECK-SAME: [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>]
+func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>]}
+
 // CHECK-LABEL: func.func private @optimizers
 // CHECK-SAME: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
 // CHECK-SAME: #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 0.000000e+00 : f64, dampening = -5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>

@@ -234,3 +234,27 @@ func.func @recompute_word(%x: tensor<f32>) {
 
 // expected-error@+1 {{attribute 'fcdp.recompute' must be a bool on a call}}
 func.func private @recompute_function() attributes {fcdp.recompute = true}
+
+// -----
+
+// bucket_bytes
+// expected-error@+1 {{attribute 'fcdp.bucket_bytes' must be a positive i64 on a module}}
+module attributes {fcdp.bucket_bytes = 0} {}
+
+// -----
+
+// layout_c1_no_rows
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'ragged<0>'}}
+func.func private @f() attributes {value = #fcdp<layout ragged>}
+
+// -----
+
+// layout_c1_negative
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'ragged<-2>'}}
+func.func private @f() attributes {value = #fcdp<layout ragged<-2>>}
+
+// -----
+
+// layout_c1_rows
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'owned<2>'}}
+func.func private @f() attributes {value = #fcdp<layout owned<2>>}

@@ -561,6 +561,34 @@ fcdp.bucket @bucket_c7 unit "fc" elements 64 storage f32 wire f32 accumulation f
 
 // -----
 
+// bucket_c8_ragged
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<4x12xf32> unit "fc" names ["w"]
+fcdp.bucket @by_rows unit "fc" elements 96 storage f32 wire f32 layout ragged<2> members [@w at 0]
+// expected-error@+1 {{the shard at 16 begins inside a block of 12 elements of member @w at 0}}
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 layout ragged<1> members [@w at 0]
+
+// -----
+
+// bucket_c8_second: the first shard that begins inside begins with a block.
+fcdp.mesh @world(node = 4, local = 1)
+fcdp.parameter @w : tensor<8x12xf32> unit "fc" names ["w"]
+// expected-error@+1 {{the shard at 80 begins inside a block of 24 elements of member @w at 16}}
+fcdp.bucket @bucket unit "fc" elements 160 storage f32 wire f32 layout ragged<2> members [@w at 16]
+
+// -----
+
+// bucket_c8_owned: vectors are cut anywhere, matrices are not, nor those of a stack.
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @bias : tensor<20xf32> unit "fc" names ["bias"]
+fcdp.parameter @w : tensor<2x4x4xf32> unit "fc" names ["w"]
+fcdp.parameter @conv : tensor<2x4x4x1xf32> unit "fc" names ["conv"]
+fcdp.bucket @good unit "fc" elements 64 storage f32 wire f32 layout owned members [@bias at 0, @w at 32]
+// expected-error@+1 {{the shard at 48 begins inside a block of 32 elements of member @conv at 32}}
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 layout owned members [@bias at 0, @conv at 32]
+
+// -----
+
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
 // expected-error@+1 {{expected type 'tensor<32xbf16>', got 'tensor<16xbf16>'}}

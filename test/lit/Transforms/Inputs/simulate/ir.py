@@ -104,6 +104,9 @@ class Parser:
                 key = self.next()[1]
                 self.expect("=")
                 named[key] = self.attribute()
+            elif self.accept("<"):  # `#fcdp<layout ragged<16>>`
+                positional[-1] = (positional[-1], self.attribute())
+                self.expect(">")
             else:
                 positional.append(self.attribute())
             self.accept(",")

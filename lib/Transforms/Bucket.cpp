@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "BucketGroups.h"
 #include "VerifyPhase.h"
+#include "fcdp/Analysis/BucketRanges.h"
+#include "fcdp/Scheduling/LayoutPlanning.h"
+#include "fcdp/Transforms/LayoutSpec.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_BUCKETPASS
@@ -15,27 +19,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// How the functions use a parameter.
-struct Usage {
-  /// Null: no function gathers it.
-  Type wire;
-  /// Null: it has no gradient.
-  Type gradient;
-};
-
-/// What the members of a bucket have in common.
-struct Key {
-  StringAttr unit;
-  Type storage, wire, gradient;
-  bool trainable, gathered;
-  auto tie() const {
-    return std::make_tuple(unit.getAsOpaquePointer(),
-                           storage.getAsOpaquePointer(),
-                           wire.getAsOpaquePointer(),
-                           gradient.getAsOpaquePointer(), trainable, gathered);
-  }
-};
-
 class BucketPass : public fcdp::impl::BucketPassBase<BucketPass> {
 public:
   using BucketPassBase::BucketPassBase;
@@ -43,13 +26,13 @@ public:
 
 private:
   LogicalResult checkInput();
-  llvm::DenseMap<StringAttr, Usage> collectUsage();
-  void makeBuckets(SymbolTable &table);
-  BucketOp makeBucket(SymbolTable &table, const Key &key,
-                      ArrayRef<ParameterOp> members);
+  FailureOr<BucketOp> makeBucket(SymbolTable &table, const BucketGroup &group);
   void makeStates(SymbolTable &table, BucketOp bucket);
-  void mergeGathers(func::FuncOp function);
-  Value gatherCopy(OpBuilder &builder, BucketOp bucket, AllGatherOp like);
+  llvm::DenseMap<Operation *, int64_t> findRanges(func::FuncOp function,
+                                                  const SymbolTable &table);
+  void mergeGathers(func::FuncOp function, const SymbolTable &table);
+  Value gatherCopy(OpBuilder &builder, BucketOp bucket, AllGatherOp like,
+                   int64_t range);
   Value gatherGradient(OpBuilder &builder, BucketOp bucket,
                        ReduceScatterOp reduced);
   void mergeReductions(func::FuncOp function);
@@ -61,6 +44,7 @@ private:
   MeshOp mesh;
   /// The option, read.
   Sharding cut = Sharding::world;
+  LayoutAttr blocks;
   /// Where symbols go: in front of the first function.
   Block::iterator symbolsEnd;
   /// Null for a module without trainable parameters.
@@ -92,56 +76,45 @@ LogicalResult BucketPass::checkInput() {
     }
     return WalkResult::advance();
   });
+  if (first)
+    optimizer = first.getOptimizer();
   return failure(result.wasInterrupted());
 }
 
-llvm::DenseMap<StringAttr, Usage> BucketPass::collectUsage() {
-  llvm::DenseMap<StringAttr, Usage> usage;
-  getOperation()->walk([&](Operation *op) {
-    if (auto gather = dyn_cast<AllGatherOp>(op))
-      usage[gather.getSourceAttr().getAttr()].wire =
-          cast<RankedTensorType>(gather.getResult().getType()).getElementType();
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-      usage[reduce.getSourceAttr().getAttr()].gradient =
-          cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
-    else if (auto update = dyn_cast<ShardUpdateOp>(op))
-      optimizer = update.getOptimizer();
-  });
-  return usage;
-}
+/// Members start at multiples of 64 bytes in the wire type, so also in the
+/// wider storage type.
+FailureOr<BucketOp> BucketPass::makeBucket(SymbolTable &table,
+                                           const BucketGroup &group) {
+  ArrayRef<ParameterOp> members = group.members;
+  ParameterOp first = members.front();
+  int64_t alignment = kMemberAlignment / elementBytes(group.wire);
+  LayoutProblem problem{{}, mesh.getWorldSize(), alignment, alignment};
+  for (ParameterOp member : members)
+    problem.tensors.push_back(
+        {member.getTensorType().getNumElements(),
+         blocks.getBlockElements(member.getTensorType())});
+  if (llvm::Error error = problem.check())
+    return first.emitError("bucket '")
+           << group.getName() << "': " << toString(std::move(error));
+  LayoutSolution solution = planLayout(problem);
+  std::optional<int64_t> elements =
+      llvm::checkedMul(solution.shardElements, mesh.getWorldSize());
+  if (!elements)
+    return first.emitError("bucket '")
+           << group.getName() << "': expected fewer than 2^63 elements, got "
+           << mesh.getWorldSize() << " shards of " << solution.shardElements;
 
-static std::string bucketName(const Key &key) {
-  std::string name =
-      "bucket." + (key.unit.empty() ? "root" : key.unit.getValue().str());
-  llvm::raw_string_ostream os(name);
-  if (!key.gathered)
-    os << ".unused";
-  else if (!key.trainable)
-    os << ".frozen";
-  if (key.wire != key.storage)
-    os << '.' << key.wire;
-  return name;
-}
-
-BucketOp BucketPass::makeBucket(SymbolTable &table, const Key &key,
-                                ArrayRef<ParameterOp> members) {
-  // Members start at multiples of 64 bytes in the wire type, so also in the
-  // wider storage type.
-  int64_t alignment = kMemberAlignment / elementBytes(key.wire);
   SmallVector<Attribute> places;
-  int64_t end = 0;
-  for (ParameterOp member : members) {
-    end = llvm::alignTo(end, alignment);
+  for (auto [member, offset] : llvm::zip_equal(members, solution.offsets))
     places.push_back(MemberAttr::get(
-        &getContext(), FlatSymbolRefAttr::get(member.getSymNameAttr()), end));
-    end += member.getTensorType().getNumElements();
-  }
+        &getContext(),
+        FlatSymbolRefAttr::get(ParameterOp(member).getSymNameAttr()), offset));
   OpBuilder builder(&getContext());
   auto bucket = BucketOp::create(
-      builder, ParameterOp(members.front()).getLoc(), bucketName(key), key.unit,
-      llvm::alignTo(end, alignment * mesh.getWorldSize()), key.storage,
-      key.wire, key.trainable, cut, ResidencyAttr(), ResidencyAttr(),
-      AccumulationAttr(), builder.getArrayAttr(places));
+      builder, first.getLoc(), group.getName(), group.unit, *elements,
+      group.storage, group.wire, group.trainable, cut,
+      blocks.getKind() == Layout::flat ? LayoutAttr() : blocks, ResidencyAttr(),
+      ResidencyAttr(), AccumulationAttr(), builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
     buckets[member.getSymNameAttr()] = bucket;
@@ -167,23 +140,14 @@ void BucketPass::makeStates(SymbolTable &table, BucketOp bucket) {
   }
 }
 
-void BucketPass::makeBuckets(SymbolTable &table) {
-  llvm::DenseMap<StringAttr, Usage> usage = collectUsage();
-  std::map<decltype(Key().tie()), size_t> indices;
-  SmallVector<std::pair<Key, SmallVector<ParameterOp>>> groups;
-  for (auto parameter : getOperation().getOps<ParameterOp>()) {
-    Usage use = usage.lookup(parameter.getSymNameAttr());
-    Type storage = parameter.getTensorType().getElementType();
-    Key key{parameter.getUnitAttr(),       storage,
-            use.wire ? use.wire : storage, use.gradient,
-            parameter.getTrainable(),      !!use.wire};
-    auto [it, inserted] = indices.try_emplace(key.tie(), groups.size());
-    if (inserted)
-      groups.push_back({key, {}});
-    groups[it->second].second.push_back(parameter);
-  }
-  for (auto &[key, members] : groups)
-    makeStates(table, makeBucket(table, key, members));
+llvm::DenseMap<Operation *, int64_t>
+BucketPass::findRanges(func::FuncOp function, const SymbolTable &table) {
+  SmallVector<MemberGather> gathers;
+  for (auto gather : function.getOps<AllGatherOp>())
+    gathers.push_back(
+        {gather, table.lookup<ParameterOp>(gather.getSourceAttr().getAttr()),
+         bucketOf(gather.getSourceAttr())});
+  return findBucketRanges(gathers);
 }
 
 static ArrayAttr makeAxes(MLIRContext *context, ArrayRef<Axis> axes) {
@@ -195,7 +159,7 @@ static ArrayAttr makeAxes(MLIRContext *context, ArrayRef<Axis> axes) {
 
 /// The whole bucket in its wire type, from what this rank owns.
 Value BucketPass::gatherCopy(OpBuilder &builder, BucketOp bucket,
-                             AllGatherOp like) {
+                             AllGatherOp like, int64_t range) {
   RankedTensorType type = getStateType(bucket, StateRole::shard, mesh);
   Value part =
       ReadShardOp::create(builder, like.getLoc(), type, bucket.getSymName());
@@ -212,7 +176,8 @@ Value BucketPass::gatherCopy(OpBuilder &builder, BucketOp bucket,
       overNodes ? like.getAxes() : makeAxes(&getContext(), {Axis::local});
   return AllGatherOp::create(builder, like.getLoc(), whole, part,
                              FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
-                             like.getMeshAttr(), axes, like.getRangeAttr(),
+                             like.getMeshAttr(), axes,
+                             builder.getI64IntegerAttr(range),
                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
 }
 
@@ -233,15 +198,17 @@ Value BucketPass::gatherGradient(OpBuilder &builder, BucketOp bucket,
 }
 
 /// Gathers of one bucket and live range become one, in front of the first.
-void BucketPass::mergeGathers(func::FuncOp function) {
+void BucketPass::mergeGathers(func::FuncOp function, const SymbolTable &table) {
+  llvm::DenseMap<Operation *, int64_t> ranges = findRanges(function, table);
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> wholes;
   for (AllGatherOp gather :
        llvm::make_early_inc_range(function.getOps<AllGatherOp>())) {
     BucketOp bucket = bucketOf(gather.getSourceAttr());
-    Value &whole = wholes[{bucket, *gather.getRange()}];
+    int64_t range = ranges.lookup(gather);
+    Value &whole = wholes[{bucket, range}];
     OpBuilder builder(gather);
     if (!whole)
-      whole = gatherCopy(builder, bucket, gather);
+      whole = gatherCopy(builder, bucket, gather, range);
     auto view = ViewMemberOp::create(builder, gather.getLoc(),
                                      gather.getResult().getType(), whole,
                                      gather.getSource(), bucket.getSymName());
@@ -331,6 +298,12 @@ void BucketPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
+  llvm::Expected<LayoutAttr> parsed = parseLayout(layout, &getContext());
+  if (!parsed) {
+    module.emitError("layout: ") << toString(parsed.takeError());
+    return signalPassFailure();
+  }
+  blocks = *parsed;
   mesh = getMesh(module);
   buckets.clear();
   optimizer = {};
@@ -347,10 +320,22 @@ void BucketPass::runOnOperation() {
     return signalPassFailure();
   symbolsEnd = Block::iterator(*module.getOps<func::FuncOp>().begin());
   SymbolTable table(module);
-  makeBuckets(table);
+  SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  if (failed(mergeBucketGroups(module, groups,
+                               {{}, bucketBytes, latency, bandwidth})))
+    return signalPassFailure();
+  for (const BucketGroup &group : groups) {
+    FailureOr<BucketOp> bucket = makeBucket(table, group);
+    if (failed(bucket))
+      return signalPassFailure();
+    makeStates(table, *bucket);
+  }
   for (auto function : module.getOps<func::FuncOp>()) {
-    mergeGathers(function);
+    mergeGathers(function, table);
     mergeReductions(function);
     mergeUpdates(function);
   }
+  if (bucketBytes > 0)
+    module->setAttr(kBucketBytesAttr,
+                    Builder(&getContext()).getI64IntegerAttr(bucketBytes));
 }

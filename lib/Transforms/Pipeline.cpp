@@ -77,6 +77,12 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
   Option<int64_t> microBatches{
       *this, "micro-batches", llvm::cl::init(1),
       llvm::cl::desc("micro-batches per optimizer step")};
+  Option<std::string> layout{
+      *this, "layout", llvm::cl::init("flat"),
+      llvm::cl::desc("what is never split: flat, ragged<N> or owned")};
+  Option<int64_t> bucketBytes{
+      *this, "bucket-bytes", llvm::cl::init(0),
+      llvm::cl::desc("greatest bytes of merged buckets; 0: one per unit")};
   Option<int64_t> prefetch{
       *this, "prefetch", llvm::cl::init(-1),
       llvm::cl::desc("units that a gather is issued ahead; 0: none; the "
@@ -121,12 +127,30 @@ static std::string getSharding(StringRef strategy) {
   return stringifySharding(Sharding::world).str();
 }
 
+/// `auto` merges where the links of its cluster make it worth it.
+static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
+  BucketPassOptions bucket;
+  bucket.sharding = getSharding(options.strategy);
+  bucket.layout = options.layout;
+  bucket.bucketBytes = options.bucketBytes;
+  if (options.strategy != kAutoStrategy)
+    return bucket;
+  if (llvm::Expected<Cluster> cluster = loadCluster(options.cluster)) {
+    const Link &link = options.nodes > 1 ? cluster->inter : cluster->intra;
+    bucket.latency = link.latency;
+    bucket.bandwidth = link.bandwidth;
+  } else {
+    llvm::consumeError(cluster.takeError()); // --fcdp-decide says so
+  }
+  return bucket;
+}
+
 /// Passes that do nothing where they have run before, so that text which
 /// stopped between any two of them can be carried on.
 static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
-  pm.addPass(createBucketPass({getSharding(options.strategy)}));
+  pm.addPass(createBucketPass(getBucketOptions(options)));
   pm.addPass(
       createDecidePass({options.strategy, options.accumulate, options.cluster,
                         options.deviceMemory, options.hostMemory,
@@ -207,6 +231,8 @@ void fcdp::registerFcdpPipeline() {
         options.microBatches = cl.microBatches;
         options.strategy = cl.strategy;
         options.accumulate = cl.accumulate;
+        options.layout = cl.layout;
+        options.bucketBytes = cl.bucketBytes;
         options.prefetch = cl.prefetch;
         options.reductions = cl.reductions;
         options.remat = cl.remat;

@@ -46,6 +46,8 @@ class Config:
     accumulate: str = ""
     clip_norm: float | None = None
     remat: str = ""
+    layout: str = "flat"
+    bucket_bytes: int = 0
 
     @property
     def world(self) -> int:
@@ -57,7 +59,10 @@ class Config:
         strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
         remat = self.remat and f"-remat-{self.remat}"
-        return f"{self.model}-{self.nodes}x{self.local}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}"
+        layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
+        merged = f"-b{self.bucket_bytes}" if self.bucket_bytes else ""
+        mesh = f"{self.nodes}x{self.local}"
+        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}"
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,8 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         *([f"--remat={config.remat}"] if config.remat else []),
+        *([f"--layout={config.layout}"] if config.layout != "flat" else []),
+        *([f"--bucket-bytes={config.bucket_bytes}"] if config.bucket_bytes else []),
         "-o",
         out,
     ]
@@ -251,7 +258,9 @@ class Workshop:
 
     def reference(self, config: Config, steps: int) -> Reference:
         """Plain PyTorch on the rows that fcdp-run reads; independent of the strategy, and of how ranks form nodes."""
-        config = replace(config, nodes=1, local=config.world, strategy="", accumulate="", remat="")
+        config = replace(
+            config, nodes=1, local=config.world, strategy="", accumulate="", remat="", layout="flat", bucket_bytes=0
+        )
 
         def make() -> Reference:
             model = build(config.model)

@@ -8,6 +8,7 @@
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Target/ObjectEmission.h"
+#include "fcdp/Transforms/LayoutSpec.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/Strategy.h"
 #include "mlir/Parser/Parser.h"
@@ -46,6 +47,7 @@ private:
   LogicalResult checkPastDecisions();
   LogicalResult checkOptimizer();
   LogicalResult checkAccumulation();
+  LogicalResult checkLayout();
   LogicalResult checkClipNorm();
   LogicalResult runPasses(Phase phase);
   LogicalResult predict(llvm::raw_ostream &stream);
@@ -89,6 +91,18 @@ LogicalResult Driver::checkOptimizer() {
   if (result.wasInterrupted())
     return fail("--optimizer: the step in '" + options.input +
                 "' was made for another one");
+  return success();
+}
+
+LogicalResult Driver::checkLayout() {
+  llvm::Expected<LayoutAttr> wanted =
+      parseLayout(options.pipeline.layout, &context);
+  if (!wanted)
+    return fail("--layout: " + toString(wanted.takeError()));
+  for (auto bucket : module->getOps<BucketOp>())
+    if (getLayout(bucket) != *wanted)
+      return fail("--layout: the buckets in '" + options.input +
+                  "' were laid out in another one");
   return success();
 }
 
@@ -139,6 +153,11 @@ LogicalResult Driver::checkPastDecisions() {
   if (auto made = (*module)->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
     check("micro-batches", options.given.microBatches, wanted.microBatches,
           made.getInt());
+  if (!module->getOps<BucketOp>().empty()) {
+    auto made = (*module)->getAttrOfType<IntegerAttr>(kBucketBytesAttr);
+    check("bucket-bytes", options.given.bucketBytes, wanted.bucketBytes,
+          made ? made.getInt() : 0);
+  }
   if (auto made = (*module)->getAttrOfType<IntegerAttr>(kPrefetchAttr))
     check("prefetch", options.given.prefetch, wanted.prefetch, made.getInt());
   if (auto made = (*module)->getAttrOfType<IntegerAttr>(kReductionsAttr))
@@ -151,6 +170,8 @@ LogicalResult Driver::checkPastDecisions() {
   check("remat", options.given.remat, StringRef(wanted.remat),
         remat ? remat.getValue() : "none");
   if (options.given.optimizer && failed(checkOptimizer()))
+    return failure();
+  if (options.given.layout && failed(checkLayout()))
     return failure();
   if (options.given.clipNorm && failed(checkClipNorm()))
     return failure();

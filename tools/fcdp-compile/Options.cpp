@@ -3,6 +3,7 @@
 #include "Options.h"
 
 #include "fcdp/Cluster/Cluster.h"
+#include "fcdp/Transforms/LayoutSpec.h"
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/RematSpec.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -77,6 +78,17 @@ struct CommandLine {
       "micro-batches",
       cl::desc("micro-batches of an optimizer step (default 1)"),
       cl::value_desc("K"), cl::init("1"), cl::cat(category)};
+  cl::opt<std::string> layout{
+      "layout",
+      cl::desc("what of a parameter stays on one rank: 'flat' nothing "
+               "(default), 'ragged<N>' blocks of N rows, 'owned' matrices"),
+      cl::value_desc("LAYOUT"), cl::init("flat"), cl::cat(category)};
+  cl::opt<std::string> bucketBytes{
+      "bucket-bytes",
+      cl::desc("merge the buckets of neighbouring units up to so many bytes: "
+               "fewer and larger collectives, more device memory (default: "
+               "one bucket per unit)"),
+      cl::value_desc("BYTES"), cl::init("0"), cl::cat(category)};
   cl::opt<std::string> prefetch{
       "prefetch",
       cl::desc(
@@ -186,6 +198,8 @@ static llvm::Error check(const CommandLine &line) {
     return llvm::createStringError("--remat: " + toString(remat.takeError()));
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<FcdpDialect>();
+  if (auto layout = parseLayout(line.layout, &context); !layout)
+    return llvm::createStringError("--layout: " + toString(layout.takeError()));
   if (auto optimizer = parseOptimizer(line.optimizer, &context); !optimizer)
     return llvm::createStringError("--optimizer: " +
                                    toString(optimizer.takeError()));
@@ -235,12 +249,16 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   pipeline.cluster = line.cluster;
   if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
     return std::move(error);
+  if (llvm::Error error =
+          read(line.bucketBytes, pipeline.bucketBytes, /*least=*/0))
+    return std::move(error);
   if (!line.prefetch.empty())
     if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
       return std::move(error);
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
   pipeline.remat = line.remat;
+  pipeline.layout = line.layout;
   pipeline.optimizer = line.optimizer;
   pipeline.dumpDir = line.dumpDir;
   options.archive = line.archive;
@@ -250,7 +268,8 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   };
   options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
-                   isGiven(line.accumulate),   isGiven(line.prefetch),
+                   isGiven(line.accumulate),   isGiven(line.layout),
+                   isGiven(line.bucketBytes),  isGiven(line.prefetch),
                    isGiven(line.reductions),   isGiven(line.clipNorm),
                    isGiven(line.remat),        isGiven(line.optimizer)};
   return options;

@@ -34,6 +34,10 @@ struct PipelineOptions {
   int64_t prefetch = -1, reductions = -1;
   /// See parseRemat.
   std::string remat = "none";
+  /// See parseLayout.
+  std::string layout = "flat";
+  /// Greatest bytes of a merged bucket; 0: one bucket per unit.
+  int64_t bucketBytes = 0;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Greatest norm of a step's gradients; 0: no bound.

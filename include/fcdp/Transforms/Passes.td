@@ -112,6 +112,18 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     states are cut. The layout is final: later passes
     only move whole buckets.
 
+    `layout` says what no shard begins inside (see `#fcdp.layout`): members are
+    placed, in their order, so that shards are as small as that allows, after
+    veScale-FSDP (arXiv 2602.22437).
+
+    A collective of few bytes is all latency, so buckets that differ in nothing
+    but their unit may be merged, neighbours in the order of the parameters: up to
+    `bucket-bytes`, and, where the link's `bandwidth` is known, while the joint
+    transfer takes less than two latencies. (PyTorch FSDP's gathers lose efficiency
+    below 33 million elements, arXiv 2304.11277.) What is merged is held from the
+    first use of its units to the last, in the forward and in the backward pass, and
+    is gathered no more often than the unit that is used most often.
+
     Gathers of one live range become one gather, at the first of them, and
     parameters become views of its result. Gradients are packed into a bucket
     and reduced together, when the last of them is there; the reduced sum is
@@ -124,7 +136,17 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
   let options = [
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "ranks that parameters, gradients and optimizer state are cut over: `world`; "
-           "`node`, to gather within nodes only; `none`, to gather nothing">
+           "`node`, to gather within nodes only; `none`, to gather nothing">,
+    Option<"layout", "layout", "std::string", "\"flat\"",
+           "`flat`, `ragged<N>` (blocks of N rows stay together: 8-bit optimizer states, "
+           "row-wise scales) or `owned` (matrices stay together: Muon, Shampoo)">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "0",
+           "greatest bytes of a merged bucket, which are held longer for it; 0: one "
+           "bucket per unit or, where `bandwidth` is given, no limit">,
+    Option<"latency", "latency", "double", "0",
+           "seconds of a collective that carries nothing">,
+    Option<"bandwidth", "bandwidth", "double", "0",
+           "bytes per second of the slowest link that a gather crosses; 0: not known">
   ];
 }
 

@@ -19,6 +19,10 @@
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2 --stages sharded-buckets,sharded,planned --strategies hsdp,ddp --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 1x3,3x1,2x2 --micro-batches 2 --stages planned --strategies mics,ddp --accumulations sharded,node,full --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 1x1,3x2 --stages planned --strategies hsdp,ddp --random 0 --opt "fcdp-opt" | FileCheck %s
+// Merged buckets and other layouts.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded-buckets,planned --bucket "bucket-bytes=1000" --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2 --stages planned --strategies fcdp --bucket "layout=ragged<1>" --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 2x2 --micro-batches 3 --stages scheduled --bucket "layout=owned bucket-bytes=100" --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a

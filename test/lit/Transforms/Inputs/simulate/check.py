@@ -180,8 +180,8 @@ def compile_step(opt, path, *options):
 # What takes the imported module to each place where it can be run.
 STAGES = {
     "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
-    "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding}"],
-    "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding}",
+    "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
+    "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}",
                 "--fcdp-decide=strategy={strategy} accumulate={accumulation}", "--fcdp-two-level",
                 "--fcdp-accumulate", "--fcdp-cache"],
 }
@@ -193,11 +193,11 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 """Of strategies that do not cut states over all ranks."""
 
 
-def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none"):
+def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket=""):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
-              "accumulation": accumulation, "prefetch": prefetch}
+              "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
     return first + [option.format(**values) for option in STAGES[stage]]
 
@@ -239,6 +239,7 @@ def main():
     parser.add_argument("--strategies", default="zero3,fcdp")
     parser.add_argument("--prefetch", default="1", help="distance")
     parser.add_argument("--remat", default="none", help="what the backward pass computes again")
+    parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
@@ -254,7 +255,7 @@ def main():
                 continue
             reference = references[mode]
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
-                                                                                   args.prefetch, args.remat)))
+                                                                                   args.prefetch, args.remat, args.bucket)))
             for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
                 try:
                     machine, sent = run(reference, module, policy)

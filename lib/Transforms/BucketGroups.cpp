@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "BucketGroups.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// How the functions use a parameter.
+struct Usage {
+  /// Null: no function gathers it.
+  Type wire;
+  /// Null: it has no gradient.
+  Type gradient;
+};
+} // namespace
+
+/// What tells groups of a unit apart.
+static auto kindOf(const BucketGroup &group) {
+  return std::make_tuple(
+      group.storage.getAsOpaquePointer(), group.wire.getAsOpaquePointer(),
+      group.gradient.getAsOpaquePointer(), group.trainable, group.gathered);
+}
+
+static StringRef nameOf(StringRef unit) { return unit.empty() ? "root" : unit; }
+
+std::string BucketGroup::getName() const {
+  std::string name = ("bucket." + nameOf(unit.getValue())).str();
+  llvm::raw_string_ostream os(name);
+  if (!gathered)
+    os << ".unused";
+  else if (!trainable)
+    os << ".frozen";
+  if (wire != storage)
+    os << '.' << wire;
+  return name;
+}
+
+static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
+  llvm::DenseMap<StringAttr, Usage> usage;
+  module.walk([&](Operation *op) {
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      usage[gather.getSourceAttr().getAttr()].wire =
+          cast<RankedTensorType>(gather.getResult().getType()).getElementType();
+    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+      usage[reduce.getSourceAttr().getAttr()].gradient =
+          cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
+  });
+  return usage;
+}
+
+SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
+  llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
+  using Key = std::pair<const void *, decltype(kindOf(BucketGroup()))>;
+  std::map<Key, size_t> indices;
+  SmallVector<BucketGroup> groups;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    Usage use = usage.lookup(parameter.getSymNameAttr());
+    Type storage = parameter.getTensorType().getElementType();
+    BucketGroup group{parameter.getUnitAttr(),
+                      storage,
+                      use.wire ? use.wire : storage,
+                      use.gradient,
+                      parameter.getTrainable(),
+                      !!use.wire,
+                      {}};
+    auto [it, isNew] = indices.try_emplace(
+        {group.unit.getAsOpaquePointer(), kindOf(group)}, groups.size());
+    if (isNew)
+      groups.push_back(group);
+    groups[it->second].members.push_back(parameter);
+  }
+  return groups;
+}
+
+/// What a gather of `group` carries, without padding; at most INT64_MAX.
+static int64_t wireBytes(const BucketGroup &group) {
+  uint64_t bytes = 0, wire = elementBytes(group.wire);
+  for (ParameterOp member : group.members) {
+    uint64_t elements = member.getTensorType().getNumElements();
+    bytes = llvm::SaturatingMultiplyAdd(elements, wire, bytes);
+  }
+  return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
+}
+
+/// Moves what `from` has into `into`.
+static void append(BucketGroup &into, BucketGroup &from) {
+  StringRef first = nameOf(into.unit.getValue().split("..").first);
+  into.unit = StringAttr::get(into.unit.getContext(),
+                              first + ".." + nameOf(from.unit.getValue()));
+  into.members.append(std::exchange(from.members, {}));
+  llvm::sort(into.members, [](ParameterOp a, ParameterOp b) {
+    return a->isBeforeInBlock(b);
+  });
+}
+
+LogicalResult fcdp::mergeBucketGroups(ModuleOp module,
+                                      SmallVector<BucketGroup> &groups,
+                                      const MergingProblem &limits) {
+  std::map<decltype(kindOf(BucketGroup())), SmallVector<BucketGroup *>> kinds;
+  for (BucketGroup &group : groups)
+    kinds[kindOf(group)].push_back(&group);
+  for (auto &[kind, neighbours] : kinds) {
+    MergingProblem problem = limits;
+    for (BucketGroup *group : neighbours)
+      problem.bytes.push_back(wireBytes(*group));
+    if (llvm::Error error = problem.check())
+      return module.emitError("merging buckets: ")
+             << toString(std::move(error));
+    MergingSolution solution = mergeBuckets(problem);
+    BucketGroup *into = nullptr;
+    for (auto [place, group] : llvm::enumerate(neighbours)) {
+      if (place == 0 || solution.groups[place] != solution.groups[place - 1])
+        into = group;
+      else
+        append(*into, *group);
+    }
+  }
+  llvm::erase_if(
+      groups, [](const BucketGroup &group) { return group.members.empty(); });
+  return success();
+}

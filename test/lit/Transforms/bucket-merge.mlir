@@ -49,6 +49,16 @@
 // ONCE-NOT: fcdp.all_gather
 // ONCE-LABEL: func.func @update
 
+// @a is used again before @b is used first: its second range begins in the first
+// of the two together, so that they are one. @x, a unit of its own, is not.
+// RUN: fcdp-opt %t/overlap.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=128" | FileCheck %s --check-prefix=OVERLAP
+// OVERLAP-LABEL: func.func @only_microbatch
+// OVERLAP: fcdp.all_gather {{.*}} of @bucket.a..b {{.*}} range 0
+// OVERLAP: fcdp.all_gather {{.*}} of @bucket.x.frozen {{.*}} range 0
+// OVERLAP: fcdp.all_gather {{.*}} of @bucket.x.frozen {{.*}} range 1
+// OVERLAP-NOT: fcdp.all_gather
+// OVERLAP-LABEL: func.func @update
+
 // Parameters of another wire type, gradient type or storage stay apart, as do
 // those behind a bucket that is too large.
 // RUN: fcdp-opt %t/kinds.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-narrow-gathers --fcdp-bucket="bucket-bytes=128" | FileCheck %s --check-prefix=KINDS
@@ -120,6 +130,29 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     fcdp.loss %l : tensor<f32>
     fcdp.gradient %3 of @a : tensor<16xf32>
     fcdp.gradient %2 of @b : tensor<16xf32>
+    return
+  }
+}
+
+//--- overlap.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @a : tensor<16xf32> unit "a" trainable names ["a"]
+  fcdp.parameter @b : tensor<16xf32> unit "b" trainable names ["b"]
+  fcdp.parameter @x : tensor<16xf32> unit "x" names ["x"]
+  func.func @step() {
+    %a = fcdp.read_parameter @a : tensor<16xf32>
+    %b = fcdp.read_parameter @b : tensor<16xf32>
+    %x = fcdp.read_parameter @x : tensor<16xf32>
+    %0 = aten.call "aten.neg.default"(self = %a) : (tensor<16xf32>) -> tensor<16xf32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %2 = aten.call "aten.mul.Tensor"(self = %1, other = %a) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %3 = aten.call "aten.mul.Tensor"(self = %2, other = %b) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %4 = aten.call "aten.mul.Tensor"(self = %3, other = %x) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %5 = aten.call "aten.mul.Tensor"(self = %4, other = %b) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    %l = aten.call "aten.sum.default"(self = %5) : (tensor<16xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %5 of @a : tensor<16xf32>
+    fcdp.gradient %5 of @b : tensor<16xf32>
     return
   }
 }

@@ -21,6 +21,11 @@
 // RUN: fcdp-opt %t/dump/1-sharded.mlir -o %t/sharded.mlir
 // RUN: diff %t/sharded.mlir %t/again.mlir
 
+// Layout and merging are options of the whole, too.
+// RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 layout=ragged<2> bucket-bytes=1000" | FileCheck %s --check-prefix=LAYOUT
+// LAYOUT: module attributes {fcdp.bucket_bytes = 1000 : i64,
+// LAYOUT: fcdp.bucket @bucket.wte..b unit "wte..b" {{.*}} layout ragged<2> residency host
+
 // A phase is entered once.
 // RUN: not fcdp-opt %t/once.mlir --fcdp-plan-memory 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: error: expected a module in phase 'scheduled'

@@ -99,7 +99,7 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
   let assemblyFormat = "`<` $parameter `,` $offset `>`";
 }
 
-def Fcdp_Layout : Fcdp_Enum<"Layout", "what of a bucket's members is never split", [
+def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "what of a bucket's members is never split", [
   I32EnumAttrCase<"flat", 0>, I32EnumAttrCase<"ragged", 1>,
   I32EnumAttrCase<"owned", 2>]>;
 def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
@@ -114,7 +114,7 @@ def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
     Constraints:
     - (C1) `ragged` has a positive number of rows, the others have none.
   }];
-  let parameters = (ins EnumParameter<Fcdp_Layout>:$kind,
+  let parameters = (ins EnumParameter<Fcdp_LayoutKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$rows);
   let assemblyFormat = "$kind (`<` $rows^ `>`)?";
   let genVerifyDecl = 1;

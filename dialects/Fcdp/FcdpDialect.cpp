@@ -49,19 +49,19 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 Layout kind, int64_t rows) {
-  if ((kind == Layout::ragged) != (rows != 0) || rows < 0) // C1
+                                 LayoutKind kind, int64_t rows) {
+  if ((kind == LayoutKind::ragged) != (rows != 0) || rows < 0) // C1
     return emitError() << "expected 'flat', 'ragged<rows>' with a positive "
                           "number of rows or 'owned', got '"
-                       << stringifyLayout(kind) << '<' << rows << ">'";
+                       << stringifyLayoutKind(kind) << '<' << rows << ">'";
   return success();
 }
 
 int64_t LayoutAttr::getBlockElements(RankedTensorType tensor) const {
   int64_t elements = tensor.getNumElements(), rank = tensor.getRank();
-  if (elements == 0 || rank == 0 || getKind() == Layout::flat)
+  if (elements == 0 || rank == 0 || getKind() == LayoutKind::flat)
     return 1;
-  if (getKind() == Layout::ragged)
+  if (getKind() == LayoutKind::ragged)
     return std::min(getRows(), tensor.getDimSize(0)) *
            (elements / tensor.getDimSize(0));
   if (rank == 1)

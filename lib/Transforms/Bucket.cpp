@@ -113,8 +113,9 @@ FailureOr<BucketOp> BucketPass::makeBucket(SymbolTable &table,
   auto bucket = BucketOp::create(
       builder, first.getLoc(), group.getName(), group.unit, *elements,
       group.storage, group.wire, group.trainable, cut,
-      blocks.getKind() == Layout::flat ? LayoutAttr() : blocks, ResidencyAttr(),
-      ResidencyAttr(), AccumulationAttr(), builder.getArrayAttr(places));
+      blocks.getKind() == LayoutKind::flat ? LayoutAttr() : blocks,
+      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(),
+      builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
     buckets[member.getSymNameAttr()] = bucket;

@@ -7,16 +7,16 @@ using namespace fcdp;
 
 llvm::Expected<LayoutAttr> fcdp::parseLayout(StringRef spec,
                                              MLIRContext *context) {
-  if (spec == stringifyLayout(Layout::flat))
-    return LayoutAttr::get(context, Layout::flat, 0);
-  if (spec == stringifyLayout(Layout::owned))
-    return LayoutAttr::get(context, Layout::owned, 0);
+  if (spec == stringifyLayoutKind(LayoutKind::flat))
+    return LayoutAttr::get(context, LayoutKind::flat, 0);
+  if (spec == stringifyLayoutKind(LayoutKind::owned))
+    return LayoutAttr::get(context, LayoutKind::owned, 0);
   StringRef rows = spec;
   int64_t number = 0;
-  if (rows.consume_front(stringifyLayout(Layout::ragged)) &&
+  if (rows.consume_front(stringifyLayoutKind(LayoutKind::ragged)) &&
       rows.consume_front("<") && rows.consume_back(">") &&
       !rows.getAsInteger(10, number) && number > 0)
-    return LayoutAttr::get(context, Layout::ragged, number);
+    return LayoutAttr::get(context, LayoutKind::ragged, number);
   return llvm::createStringError("expected 'flat', 'ragged<N>' with a positive "
                                  "number of rows N or 'owned', got '" +
                                  spec + "'");
@@ -25,5 +25,5 @@ llvm::Expected<LayoutAttr> fcdp::parseLayout(StringRef spec,
 LayoutAttr fcdp::getLayout(BucketOp bucket) {
   LayoutAttr layout = bucket.getLayoutAttr();
   return layout ? layout
-                : LayoutAttr::get(bucket.getContext(), Layout::flat, 0);
+                : LayoutAttr::get(bucket.getContext(), LayoutKind::flat, 0);
 }

@@ -33,8 +33,7 @@ static uint64_t getRanks(ArrayAttr axes, MeshOp mesh) {
   return mesh.getSize(cast<AxisAttr>(axes[0]).getValue());
 }
 
-/// What one rank sends and copies in `op`.
-static LinkBytes predictTraffic(Operation *op, MeshOp mesh) {
+LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
   if (auto gather = dyn_cast<AllGatherOp>(op)) {
     // Its part goes to each of the others.
     uint64_t others = getRanks(gather.getAxes(), mesh) - 1;
@@ -57,7 +56,7 @@ static LinkBytes predictTraffic(Operation *op, MeshOp mesh) {
 LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {
   LinkBytes sum;
   function.walk([&](Operation *op) {
-    sum.add(::predictTraffic(op, mesh), /*times=*/mesh.getLocal());
+    sum.add(predictTraffic(op, mesh), /*times=*/mesh.getLocal());
   });
   return sum;
 }

@@ -174,9 +174,15 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
 
+static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
+  endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
+  // A dump of what it refuses is worth having.
+  pm.addPass(createVerifyPlanPass());
+}
+
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createPlanMemoryPass());
-  endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
+  endPlanning(pm, options);
 }
 
 void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
@@ -199,7 +205,7 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     buildPlanning(pm, options);
     break;
   case Phase::planned:
-    endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
+    endPlanning(pm, options);
   }
 }
 

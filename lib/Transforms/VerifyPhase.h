@@ -26,7 +26,7 @@ mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 StateOp createState(BucketOp bucket, StateRole role,
                     mlir::RankedTensorType type);
 
-/// Fails unless every buffer and state has a place of its own and every record
+/// Fails unless every buffer and state has a place of its size and every record
 /// an event of its own.
 mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison with PyTorch notices a reduction that is left out."""
+"""The comparison with PyTorch notices gradients that are wrong, and the compiler a reduction that is left out."""
 
 import re
 from collections.abc import Callable
@@ -36,6 +36,18 @@ def leave_out_network_reduction(text: str) -> str:
     return text
 
 
+def exchange_gradients(text: str) -> str:
+    """Two parameters of a block get each other's gradient, which no compiler can tell."""
+    line = re.search(r"pack @bucket\.blocks\.1\((.*?)\)[^\n]*: \((.*?)\) ->", text)
+    names = re.findall(r"as (@[\w.]+)", line[1])
+    types = line[2].split(", ")
+    i, j = next((i, j) for j in range(len(types)) for i in range(j) if types[i] == types[j])
+    members = line[1].split(", ")
+    members[i] = members[i].replace(names[i], names[j])
+    members[j] = members[j].replace(names[j], names[i])
+    return text[: line.start(1)] + ", ".join(members) + text[line.end(1) :]
+
+
 def leave_out_accumulation(text: str) -> str:
     """The last micro-batch's gradient of a block replaces the sum of those before."""
     start = text.index("@last_microbatch")
@@ -45,7 +57,7 @@ def leave_out_accumulation(text: str) -> str:
     return text[:start] + rest
 
 
-@pytest.mark.parametrize(("edit", "agrees"), [(same, True), (leave_out_network_reduction, False)])
+@pytest.mark.parametrize(("edit", "agrees"), [(same, True), (exchange_gradients, False)])
 def test_losses_show_it(workshop: Workshop, tmp_path: Path, edit: Callable[[str], str], agrees: bool) -> None:
     config = Config("gpt", strategy="zero3")
     text, step = tmp_path / "edited.mlir", tmp_path / "step.so"
@@ -65,4 +77,12 @@ def test_compiler_refuses_a_lost_accumulation(workshop: Workshop, tmp_path: Path
     text = tmp_path / "edited.mlir"
     text.write_text(leave_out_accumulation(sharded_text(workshop, config, tmp_path)))
     with pytest.raises(ToolError, match="'fcdp.accumulate' op expected 'add' in @last_microbatch"):
+        tool(*compile_command(config, text, tmp_path / "step.so"))
+
+
+def test_compiler_refuses_a_lost_reduction(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("gpt", strategy="zero3")
+    text = tmp_path / "edited.mlir"
+    text.write_text(leave_out_network_reduction(sharded_text(workshop, config, tmp_path)))
+    with pytest.raises(ToolError, match="'fcdp.reduce_scatter' op .* in @only_microbatch: expected to reduce within"):
         tool(*compile_command(config, text, tmp_path / "step.so"))

@@ -17,6 +17,9 @@ struct LinkBytes {
   void add(const LinkBytes &other, uint64_t times = 1);
 };
 
+/// What one rank sends and copies in `op`.
+LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
+
 /// What running `function` once sends and copies.
 LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
 

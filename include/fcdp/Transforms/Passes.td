@@ -338,11 +338,51 @@ def VerifyScheduledPass : VerifyPass<"scheduled"> {
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
   let description = [{
-    Every buffer and state has a place and every record an event of its own;
-    states, buffers that live at the same time and scratch memory do not
-    overlap, except for a gather's input at its own place inside the result and
-    a reduction in the accumulator that it starts.
+    Every buffer and state has a place of its type's size and every record an
+    event of its own. `--fcdp-verify-plan` proves that they serve.
   }];
+}
+
+def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
+  let summary = "prove that a plan runs as it is meant to";
+  let description = [{
+    Requires phase `planned`, and changes nothing. Refuses a plan unless each of
+    these holds for every legal run, `@init (first next* last update | only
+    update)*`, over the ends of functions and steps; the error names the bucket by
+    its first parameter, and both operations:
+
+    - Accesses to the same bytes of an arena, one of them a write, are ordered by
+      streams and events.
+    - Each read finds what it is meant to: the value that was written for it, a
+      copy that is not older than the parameters, a cache that was stored before,
+      gradients of its own bucket.
+    - Each trained parameter is in one bucket, and a step reduces the gradients of
+      each of its micro-batches over both axes, sums each once, and updates once.
+    - A wait is for an event that was recorded, and a value is released once, when
+      compute has waited for all accesses to it. Waits and collectives so follow
+      the order of issue, and cannot wait for each other in a circle.
+    - What each function sends and copies for a bucket equals the closed form of
+      the bucket's `residency`, `carry` and `accumulation` and of its live ranges.
+
+    Functions run one behind the other on one rank's memory, as all ranks run one
+    program. Each stream has a vector clock; a record keeps its stream's, a wait
+    merges it. Of each interval of bytes only the last write, and by stream the last
+    read after it, are kept (FastTrack, Flanagan and Freund, PLDI 2009), and an
+    abstract content: whose parameters, gathered over which axes, from before which
+    update; or whose gradients, of which micro-batches, reduced over which axes. The
+    input of a gather that stands inside the result has bytes of its own, on each
+    rank elsewhere. States that no later function can tell apart are one, so that
+    runs of any length come to an end. Time is about linear in operations. Errs on
+    the side of refusing: what an unknown operator makes of a value reads it all.
+  }];
+  let options = [
+    Option<"peer", "peer", "std::string", "\"\"",
+           "a planned module that other ranks run: it must issue the same collectives in the same order">,
+    Option<"deviceBytes", "device-bytes", "int64_t", "0",
+           "greatest size of the device arena of a rank; 0: no bound">,
+    Option<"hostBytes", "host-bytes", "int64_t", "0",
+           "greatest size of the host arena of a node; 0: no bound">
+  ];
 }
 
 #endif // FCDP_TRANSFORMS_PASSES

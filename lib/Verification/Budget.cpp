@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Verification/PlanProofs.h"
+
+#include "PlanModel.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// What is there at one place of the program.
+struct Live {
+  Operation *op;
+  Extent extent;
+};
+} // namespace
+
+/// The values of `function` that are live when the one that ends at `end` is
+/// made, that one first, the others by size.
+static SmallVector<Live> findLiveAt(const FunctionModel &function,
+                                    const BufferModel &top) {
+  SmallVector<Live> live;
+  for (const BufferModel &buffer : function.buffers) {
+    bool isMade = buffer.op == top.op || buffer.op->isBeforeInBlock(top.op);
+    bool isReleased = llvm::any_of(buffer.op->getUsers(), [&](Operation *user) {
+      return isa<ReleaseOp>(user) && user->isBeforeInBlock(top.op);
+    });
+    if (isMade && !isReleased && buffer.op != top.op)
+      live.push_back({buffer.op, buffer.extent});
+  }
+  llvm::sort(live, [](const Live &a, const Live &b) {
+    int64_t left = a.extent.end - a.extent.begin;
+    int64_t right = b.extent.end - b.extent.begin;
+    return left != right ? left > right : a.op->isBeforeInBlock(b.op);
+  });
+  live.insert(live.begin(), {top.op, top.extent});
+  return live;
+}
+
+static void noteLive(InFlightDiagnostic &diag, const PlanModel &plan) {
+  constexpr size_t maxNotes = 4;
+  const FunctionModel *function = nullptr;
+  const BufferModel *top = nullptr;
+  for (const auto &[role, model] : plan.functions)
+    for (const BufferModel &buffer : model.buffers)
+      if (!top || buffer.extent.end > top->extent.end) {
+        function = &model;
+        top = &buffer;
+      }
+  if (!top)
+    return;
+  SmallVector<Live> live = findLiveAt(*function, *top);
+  for (const Live &one : ArrayRef(live).take_front(maxNotes))
+    diag.attachNote(one.op->getLoc())
+        << "at the peak, in @" << func::FuncOp(function->op).getSymName()
+        << ", '" << one.op->getName() << "' holds "
+        << one.extent.end - one.extent.begin << " bytes";
+}
+
+static void noteStates(InFlightDiagnostic &diag, const PlanModel &plan,
+                       Arena arena) {
+  int64_t sum = 0, most = -1;
+  const StateModel *largest = nullptr;
+  for (const StateModel &state : plan.states) {
+    if (StateOp(state.op).getArena() != arena)
+      continue;
+    int64_t bytes = state.extent.end - state.extent.begin;
+    sum += bytes;
+    if (bytes > most) {
+      most = bytes;
+      largest = &state;
+    }
+  }
+  if (largest)
+    diag.attachNote(StateOp(largest->op).getLoc())
+        << "states hold " << sum << " bytes, this one, of "
+        << plan.describe(largest->bucket) << ", the most: " << most;
+}
+
+static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
+                                 Arena arena, int64_t needed, int64_t budget) {
+  bool isDevice = arena == Arena::device;
+  if (budget == 0 || needed <= budget)
+    return success();
+  InFlightDiagnostic diag = module.emitError("the plan needs ")
+                            << needed << " bytes of " << stringifyArena(arena)
+                            << " memory per " << (isDevice ? "rank" : "node")
+                            << ", expected at most " << budget
+                            << "; give it more, or other residencies";
+  noteStates(diag, plan, arena);
+  if (isDevice)
+    noteLive(diag, plan);
+  return diag;
+}
+
+LogicalResult fcdp::verifyBudget(ModuleOp module, int64_t deviceBytes,
+                                 int64_t hostBytes) {
+  if (deviceBytes == 0 && hostBytes == 0)
+    return success();
+  FailureOr<PlanModel> plan = PlanModel::build(module);
+  if (failed(plan))
+    return failure();
+  return success(succeeded(verifyArena(module, *plan, Arena::device,
+                                       plan->deviceBytes, deviceBytes)) &&
+                 succeeded(verifyArena(module, *plan, Arena::host,
+                                       plan->hostBytes, hostBytes)));
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a bucket's attributes say that each function sends and copies, against
+// what its operations do.
+
+#include "fcdp/Verification/PlanProofs.h"
+
+#include "PlanModel.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Conversion/Traffic.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// How often one function does what with one bucket.
+struct Counts {
+  int64_t interGathers = 0, intraGathers = 0, loads = 0, stores = 0;
+  int64_t interReductions = 0, intraReductions = 0;
+};
+
+/// What is known of a bucket in one function.
+struct Usage {
+  /// Live ranges of the gathered copy.
+  llvm::DenseSet<int64_t> ranges;
+  /// Bytes of an element of its gradients; 0 if there are none.
+  int64_t gradientBytes = 0;
+  /// What one rank sends and copies.
+  LinkBytes bytes;
+  /// One operation that does, by link.
+  std::array<Operation *, 4> examples{};
+};
+
+using Usages = llvm::DenseMap<StringAttr, Usage>;
+
+struct Link {
+  StringRef what;
+  uint64_t LinkBytes::*bytes;
+};
+} // namespace
+
+static constexpr std::array<Link, 4> kLinks = {
+    Link{"sends between nodes", &LinkBytes::inter},
+    Link{"sends within the node", &LinkBytes::intra},
+    Link{"loads from host memory", &LinkBytes::hostToDevice},
+    Link{"stores to host memory", &LinkBytes::deviceToHost}};
+
+static bool isMicrobatch(Role role) {
+  return role != Role::init && role != Role::update;
+}
+
+//===----------------------------------------------------------------------===//
+// Closed forms
+//===----------------------------------------------------------------------===//
+
+/// Where the copy lives between the uses in a micro-batch: a copy that is
+/// carried on the device serves them, too.
+static Residency getResidency(BucketOp bucket, bool isCarried,
+                              Residency carry) {
+  Residency residency = *bucket.getResidency();
+  bool isOnDevice = carry == Residency::full || carry == Residency::node;
+  return isOnDevice && isCarried ? std::min(residency, carry) : residency;
+}
+
+/// Gathers, loads and stores where there are several nodes; `uses` live ranges
+/// in each micro-batch.
+static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
+                           bool hasSeveral) {
+  Counts counts;
+  bool isTrained = bucket.getTrainable();
+  bool isCarried = !isTrained || hasSeveral;
+  Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
+  Residency residency = getResidency(bucket, isCarried, carry);
+  // The function that fills what is carried on, and those that it serves.
+  bool fills = isTrained ? role == Role::only_microbatch ||
+                               role == Role::first_microbatch
+                         : role == Role::init;
+  bool isOnDevice =
+      residency == Residency::full || residency == Residency::node;
+  int64_t fetches = isOnDevice ? 1 : uses;
+  if (isMicrobatch(role))
+    counts.intraGathers = residency == Residency::full ? 1 : uses;
+  if (isCarried && carry == Residency::full) {
+    counts.interGathers = counts.intraGathers = fills;
+  } else if (isCarried && carry == Residency::node) {
+    counts.interGathers = fills;
+  } else if (isCarried && carry == Residency::host) {
+    bool isWithin = *bucket.getResidency() == Residency::host;
+    if (!isTrained || !fills) {
+      counts.interGathers = counts.stores = fills;
+      counts.loads = isMicrobatch(role) ? fetches : 0;
+    } else {
+      counts.stores = 1;
+      counts.interGathers = isWithin ? 1 : fetches;
+      counts.loads = isWithin ? fetches - 1 : 0;
+    }
+  } else if (isMicrobatch(role)) {
+    bool isCached = residency == Residency::host && fetches > 1;
+    counts.interGathers = isCached ? 1 : fetches;
+    counts.stores = isCached;
+    counts.loads = isCached ? fetches - 1 : 0;
+  }
+  return counts;
+}
+
+static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
+                              MeshOp mesh) {
+  Counts counts;
+  if (!bucket.getTrainable() || !isMicrobatch(role))
+    return counts;
+  Accumulation mode =
+      hasSeveral ? bucket.getAccumulation().value_or(Accumulation::sharded)
+                 : Accumulation::sharded;
+  bool isLast = role == Role::last_microbatch;
+  // Within one node nothing is left to reduce at the end; with one rank per
+  // node nothing is reduced before.
+  if (mode == Accumulation::node && mesh.getNode() == 1)
+    mode = Accumulation::sharded;
+  counts.interReductions = mode == Accumulation::sharded || isLast;
+  counts.intraReductions = mode != Accumulation::full || isLast;
+  return counts;
+}
+
+/// Bytes of one rank.
+static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
+                               MeshOp mesh, int64_t uses, bool hasSeveral) {
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  int64_t elements = bucket.getElements();
+  int64_t gathered = elements * elementBytes(bucket.getWire());
+  LinkBytes bytes;
+  if (uses > 0) {
+    Counts counts = countFetches(bucket, role, uses, hasSeveral);
+    if (nodes == 1) // there is no slice to keep: `host` acts like `drop`
+      counts.stores = counts.loads = 0;
+    bytes.inter =
+        counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
+    bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
+    bytes.hostToDevice = counts.loads * (gathered / locals);
+    bytes.deviceToHost = counts.stores * (gathered / locals);
+  }
+  int64_t reduced = elements * usage.gradientBytes;
+  Counts counts = countReductions(bucket, role, hasSeveral, mesh);
+  bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
+  bytes.inter +=
+      counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// What a function does
+//===----------------------------------------------------------------------===//
+
+/// Cuts the uses of each unit's parameters into live ranges: a live range is a
+/// longest run of uses that no use of another unit interrupts.
+static void findRanges(func::FuncOp function, Usages &usages,
+                       const llvm::DenseMap<StringAttr, BucketOp> &buckets) {
+  llvm::DenseMap<Value, BucketOp> shown;
+  llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
+  StringAttr current;
+  for (Operation &op : function.front()) {
+    if (auto view = dyn_cast<ViewMemberOp>(op)) {
+      shown[view.getResult()] = buckets.lookup(view.getBucketAttr().getAttr());
+      continue;
+    }
+    if (isView(&op)) {
+      if (BucketOp bucket = shown.lookup(op.getOperand(0)))
+        for (Value result : op.getResults())
+          shown[result] = bucket;
+      continue;
+    }
+    for (Value operand : op.getOperands()) {
+      BucketOp bucket = shown.lookup(operand);
+      if (!bucket)
+        continue;
+      if (bucket.getUnitAttr() != current)
+        ++rangesOfUnit[bucket.getUnitAttr()];
+      current = bucket.getUnitAttr();
+      usages[bucket.getSymNameAttr()].ranges.insert(rangesOfUnit[current]);
+    }
+  }
+}
+
+/// The bucket that a collective or copy serves.
+static StringAttr
+getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return gather.getSourceAttr().getAttr();
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    return reduce.getSourceAttr().getAttr();
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    return caches.lookup(load.getSourceAttr().getAttr());
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    return caches.lookup(store.getTargetAttr().getAttr());
+  return {};
+}
+
+static void measure(Operation *op, StringAttr bucket, MeshOp mesh,
+                    Usages &usages) {
+  Usage &usage = usages[bucket];
+  LinkBytes bytes = predictTraffic(op, mesh);
+  usage.bytes.add(bytes);
+  for (auto [link, example] : llvm::zip(kLinks, usage.examples))
+    if (bytes.*link.bytes && !example)
+      example = op;
+}
+
+//===----------------------------------------------------------------------===//
+// Comparison
+//===----------------------------------------------------------------------===//
+
+static LogicalResult compare(BucketOp bucket, func::FuncOp function,
+                             const Usage &usage, const LinkBytes &expected,
+                             int64_t uses) {
+  for (auto [link, example] : llvm::zip(kLinks, usage.examples)) {
+    uint64_t want = expected.*link.bytes, have = usage.bytes.*link.bytes;
+    if (want == have)
+      continue;
+    InFlightDiagnostic diag = bucket.emitOpError("expected ")
+                              << describeBucket(bucket) << " with residency '"
+                              << stringifyResidency(*bucket.getResidency())
+                              << "'";
+    if (auto carry = bucket.getCarry())
+      diag << ", carry '" << stringifyResidency(*carry) << "'";
+    if (auto accumulation = bucket.getAccumulation())
+      diag << ", accumulation '" << stringifyAccumulation(*accumulation) << "'";
+    diag << " and " << uses << " live ranges to mean that a rank " << link.what
+         << " " << want << " bytes in @" << function.getSymName() << ", got "
+         << have;
+    diag.attachNote(example ? example->getLoc() : function.getLoc())
+        << (example ? "for one, here" : "in this function");
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
+  MeshOp mesh = getMesh(module);
+  llvm::DenseMap<StringAttr, BucketOp> buckets;
+  for (auto bucket : module.getOps<BucketOp>())
+    buckets[bucket.getSymNameAttr()] = bucket;
+  llvm::DenseMap<StringAttr, StringAttr> caches;
+  for (auto state : module.getOps<StateOp>())
+    caches[state.getSymNameAttr()] = state.getBucketAttr().getAttr();
+
+  llvm::MapVector<Role, std::pair<func::FuncOp, Usages>> functions;
+  llvm::DenseMap<StringAttr, int64_t> uses;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    auto &[op, usages] = functions[role];
+    op = function;
+    findRanges(function, usages, buckets);
+    for (Operation &inner : function.front()) {
+      if (StringAttr bucket = getBucket(&inner, caches))
+        measure(&inner, bucket, mesh, usages);
+      if (auto pack = dyn_cast<PackOp>(inner))
+        usages[pack.getBucketAttr().getAttr()].gradientBytes =
+            elementBytes(pack.getResult().getType().getElementType());
+    }
+    for (auto &[name, usage] : usages)
+      uses[name] = std::max<int64_t>(uses[name], usage.ranges.size());
+  }
+  bool hasSeveral = functions.contains(Role::first_microbatch);
+  for (auto bucket : module.getOps<BucketOp>()) {
+    if (!bucket.getResidency())
+      continue; // nothing was decided that could be compared
+    StringAttr name = bucket.getSymNameAttr();
+    for (auto &[role, entry] : functions) {
+      Usage usage = entry.second.lookup(name);
+      // @init uses nothing itself; what it fills, others do.
+      int64_t ranges =
+          isMicrobatch(role) ? usage.ranges.size() : uses.lookup(name);
+      LinkBytes expected =
+          getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
+      if (failed(compare(bucket, entry.first, usage, expected, ranges)))
+        return failure();
+    }
+  }
+  return success();
+}

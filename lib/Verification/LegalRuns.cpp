@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tries all legal runs: from the state after one function, each that may
+// follow. States that differ in nothing that a later function can tell are one,
+// so that the runs, which may be of any length, come to an end.
+
+#include "fcdp/Verification/PlanProofs.h"
+
+#include "PlanRun.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace fcdp;
+
+/// More states than any plan was seen to have, by far.
+static constexpr size_t kMaxStates = 64;
+
+static ArrayRef<Role> getFollowers(Role role, bool hasSeveral) {
+  static constexpr Role only[] = {Role::only_microbatch};
+  static constexpr Role first[] = {Role::first_microbatch};
+  static constexpr Role later[] = {Role::next_microbatch,
+                                   Role::last_microbatch};
+  static constexpr Role update[] = {Role::update};
+  switch (role) {
+  case Role::init:
+  case Role::update:
+    return hasSeveral ? ArrayRef<Role>(first) : ArrayRef<Role>(only);
+  case Role::first_microbatch:
+  case Role::next_microbatch:
+    return later;
+  case Role::only_microbatch:
+  case Role::last_microbatch:
+    return update;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// What a later function can tell
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A state in numbers, for comparison. Of an operation only counts which
+/// streams and events know it to be done.
+class Signature {
+public:
+  Signature(const PlanModel &plan, const PlanRun &run, const RunState &state,
+            Role role);
+  std::vector<int32_t> take() { return std::move(numbers); }
+
+private:
+  void addThresholds();
+  int32_t classify(size_t stream, OpIndex index) const;
+  void addClock(const Clock &clock);
+  void addContent(int32_t id);
+  void addArena(const AccessMap &arena, Arena which);
+
+  const PlanModel &plan;
+  const PlanRun &run;
+  const RunState &state;
+  /// By stream: all that some stream or event knows of it, ascending.
+  std::array<std::vector<OpIndex>, kNumStreams> thresholds;
+  std::vector<int32_t> numbers;
+};
+} // namespace
+
+Signature::Signature(const PlanModel &plan, const PlanRun &run,
+                     const RunState &state, Role role)
+    : plan(plan), run(run), state(state) {
+  numbers.push_back(static_cast<int32_t>(role));
+  addThresholds();
+  for (const Clock &known : state.clocks.getKnown())
+    addClock(known);
+  for (const auto &[event, clock] : state.clocks.getEvents()) {
+    numbers.push_back(event);
+    addClock(clock);
+  }
+  addArena(state.device, Arena::device);
+  addArena(state.host, Arena::host);
+  for (int32_t content : state.emptyContents)
+    addContent(content);
+}
+
+void Signature::addThresholds() {
+  for (size_t stream = 0; stream < kNumStreams; ++stream) {
+    auto &known = thresholds[stream];
+    for (const Clock &clock : state.clocks.getKnown())
+      known.push_back(clock[stream]);
+    for (const auto &[event, clock] : state.clocks.getEvents())
+      known.push_back(clock[stream]);
+    llvm::sort(known);
+    known.erase(llvm::unique(known), known.end());
+  }
+}
+
+/// 0: all streams and events know it.
+int32_t Signature::classify(size_t stream, OpIndex index) const {
+  return llvm::lower_bound(thresholds[stream], index) -
+         thresholds[stream].begin();
+}
+
+void Signature::addClock(const Clock &clock) {
+  for (size_t stream = 0; stream < kNumStreams; ++stream)
+    numbers.push_back(classify(stream, clock[stream]));
+}
+
+void Signature::addContent(int32_t id) {
+  const Content &content = run.getContent(id);
+  numbers.push_back(static_cast<int32_t>(content.kind));
+  if (content.kind == ContentKind::nothing)
+    return;
+  bool isSum = content.kind == ContentKind::gradient;
+  bool isStale = content.kind == ContentKind::weights &&
+                 content.version != state.versions[content.bucket];
+  int32_t age = isSum ? std::min(state.batch - content.batch, 2) : 0;
+  bool isOfStep = isSum && content.batch >= state.firstBatch;
+  numbers.push_back(content.bucket);
+  numbers.push_back(content.axes | isStale << 2 | content.isPrefix << 3 |
+                    (content.takenBy != 0) << 4 | isOfStep << 5 | age << 6);
+}
+
+void Signature::addArena(const AccessMap &arena, Arena which) {
+  std::vector<std::pair<int64_t, int64_t>> states;
+  for (const StateModel &model : plan.states)
+    if (StateOp(model.op).getArena() == which)
+      states.push_back({model.extent.begin, model.extent.end});
+  llvm::sort(states);
+  size_t at = 0;
+  std::vector<int32_t> last;
+  for (const auto &[begin, segment] : arena.getSegments()) {
+    while (at < states.size() && states[at].second <= begin)
+      ++at;
+    // Values are gone; their memory holds nothing.
+    bool isState = at < states.size() && states[at].first < segment.end;
+    size_t start = numbers.size();
+    numbers.push_back(segment.shape);
+    for (const Marks &marks : segment.planes) {
+      addClock(marks.written);
+      addClock(marks.read);
+      addContent(isState ? marks.content : 0);
+    }
+    std::vector<int32_t> own(numbers.begin() + start, numbers.end());
+    if (own == last) {
+      numbers.resize(start);
+      continue;
+    }
+    last = own;
+    numbers.push_back(static_cast<int32_t>(begin >> 32));
+    numbers.push_back(static_cast<int32_t>(begin));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What holds before anything runs
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyStatesApart(const PlanModel &plan, Arena arena) {
+  std::vector<const StateModel *> states;
+  for (const StateModel &state : plan.states)
+    if (StateOp(state.op).getArena() == arena && !state.extent.isEmpty())
+      states.push_back(&state);
+  llvm::sort(states, [](const StateModel *a, const StateModel *b) {
+    return a->extent.begin < b->extent.begin;
+  });
+  for (size_t i = 1; i < states.size(); ++i) {
+    const StateModel &before = *states[i - 1], &state = *states[i];
+    if (state.extent.begin >= before.extent.end)
+      continue;
+    InFlightDiagnostic diag = StateOp(state.op).emitOpError("of ")
+                              << plan.describe(state.bucket)
+                              << ": its buffer at " << state.extent.begin
+                              << " overlaps another state";
+    diag.attachNote(StateOp(before.op).getLoc())
+        << "this one, of " << plan.describe(before.bucket) << ", ends at "
+        << before.extent.end;
+    return diag;
+  }
+  return success();
+}
+
+/// Ranks of a node keep their slices in one arena.
+static LogicalResult verifySlicesApart(const PlanModel &plan) {
+  for (const StateModel &state : plan.states) {
+    BufferAttr buffer = *StateOp(state.op).getBuffer();
+    if (buffer.getArena() == Arena::host && MeshOp(plan.mesh).getLocal() > 1 &&
+        buffer.getLocalStride() < buffer.getBytes())
+      return StateOp(state.op).emitOpError("of ")
+             << plan.describe(state.bucket)
+             << ": the slices of a node's ranks overlap: expected a "
+                "local_stride of at least "
+             << buffer.getBytes() << " bytes, got " << buffer.getLocalStride();
+  }
+  return success();
+}
+
+/// A trained parameter is in one trained bucket, so that it is reduced and
+/// updated with it.
+static LogicalResult verifyMembers(ModuleOp module) {
+  llvm::DenseMap<StringAttr, BucketOp> bucketOf;
+  for (auto bucket : module.getOps<BucketOp>())
+    for (auto member : bucket.getMembers().getAsRange<MemberAttr>()) {
+      auto [it, isNew] =
+          bucketOf.try_emplace(member.getParameter().getAttr(), bucket);
+      if (isNew)
+        continue;
+      InFlightDiagnostic diag = bucket.emitOpError("its member ")
+                                << member.getParameter()
+                                << " is in another bucket, too";
+      diag.attachNote(it->second.getLoc()) << "this one";
+      return diag;
+    }
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (!bucketOf.contains(parameter.getSymNameAttr()))
+      return parameter.emitOpError("expected to be in a bucket");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
+  PlanRun run(plan);
+  bool hasSeveral = plan.functions.count(Role::first_microbatch);
+  std::set<std::vector<int32_t>> seen;
+  std::vector<std::pair<Role, RunState>> open;
+  auto visit = [&](Role role, RunState state) -> LogicalResult {
+    if (failed(run.run(plan.functions.at(role), state)))
+      return failure();
+    if (seen.insert(Signature(plan, run, state, role).take()).second)
+      open.push_back({role, std::move(state)});
+    return success();
+  };
+  if (failed(visit(Role::init, run.begin())))
+    return failure();
+  while (!open.empty()) {
+    auto [role, state] = std::move(open.back());
+    open.pop_back();
+    if (seen.size() > kMaxStates)
+      return module.emitError("the orders of accesses at the ends of functions "
+                              "do not repeat after ")
+             << kMaxStates << " functions";
+    for (Role next : getFollowers(role, hasSeveral))
+      if (failed(visit(next, state)))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult fcdp::verifyRuns(ModuleOp module) {
+  FailureOr<PlanModel> plan = PlanModel::build(module);
+  if (failed(plan) || failed(verifyMembers(module)) ||
+      failed(verifyStatesApart(*plan, Arena::device)) ||
+      failed(verifyStatesApart(*plan, Arena::host)) ||
+      failed(verifySlicesApart(*plan)))
+    return failure();
+  return tryRuns(module, *plan);
+}

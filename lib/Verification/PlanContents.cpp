@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What memory may hold, and what gathers and copies make of it.
+
+#include "PlanRun.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+uint8_t PlanRun::getAxes() const {
+  MeshOp mesh = plan.mesh;
+  return (mesh.getNode() > 1 ? 1 << static_cast<unsigned>(Axis::node) : 0) |
+         (mesh.getLocal() > 1 ? 1 << static_cast<unsigned>(Axis::local) : 0);
+}
+
+/// Of an axis of one rank, nothing.
+uint8_t PlanRun::getBit(ArrayAttr axes) const {
+  uint8_t bits = 0;
+  for (auto axis : axes.getAsRange<AxisAttr>())
+    bits |= 1 << static_cast<unsigned>(axis.getValue());
+  return bits & getAxes();
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+bool PlanRun::isFor(int32_t state, const Content &content) const {
+  const StateModel &model = plan.states[state];
+  StateOp op = model.op;
+  if (content.bucket != model.bucket || content.begin != model.extent.begin ||
+      content.end != model.extent.end)
+    return false;
+  switch (op.getRole()) {
+  case StateRole::shard:
+    return content.kind == ContentKind::weights && content.axes == 0;
+  case StateRole::cache:
+  case StateRole::resident: {
+    BucketOp bucket = plan.buckets[model.bucket].op;
+    int64_t elements = bucket.getElements();
+    bool isWhole = op.getTensorType().getNumElements() == elements;
+    uint8_t axes = isWhole ? getAxes() : getAxes() & kNodeBit;
+    return content.kind == ContentKind::weights &&
+           (content.axes == axes || model.extent.isEmpty());
+  }
+  case StateRole::grad:
+  case StateRole::node_grad:
+  case StateRole::full_grad:
+    return content.kind == ContentKind::gradient;
+  case StateRole::exp_avg:
+  case StateRole::exp_avg_sq:
+  case StateRole::momentum_buffer:
+    return content.kind == ContentKind::optimizer;
+  }
+  return false;
+}
+
+int32_t PlanRun::findContent(int32_t state) {
+  const StateModel &model = plan.states[state];
+  int32_t found = now->emptyContents[state];
+  bool isFirst = true, isOne = true;
+  getArena(model).visitContents(model.extent, [&](int32_t content) {
+    isOne = isFirst || content == found;
+    found = content;
+    isFirst = false;
+    return isOne;
+  });
+  return isOne && isFor(state, contents[found]) ? found : 0;
+}
+
+LogicalResult PlanRun::checkHeld(const BufferModel &buffer, int32_t content) {
+  int32_t foreign = content;
+  now->device.visitContents(buffer.extent, [&](int32_t other) {
+    int32_t part = other;
+    while (part && part != content)
+      part = contents[part].part;
+    if (part != content)
+      foreign = other;
+    return part == content;
+  });
+  if (foreign == content)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "reads a value whose memory, bytes [" << buffer.extent.begin << ", "
+       << buffer.extent.end << ") of the device arena, holds something else";
+  attachWriter(diag, contents[content], "the value is written here");
+  attachWriter(diag, contents[foreign], "and overwritten here");
+  return diag;
+}
+
+LogicalResult PlanRun::checkFresh(const Content &content) {
+  if (content.kind != ContentKind::weights ||
+      content.version == now->versions[content.bucket])
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "reads a dirty copy of " << plan.describe(content.bucket)
+       << ", from before its update";
+  attachWriter(diag, content, "the copy was made here");
+  attachNote(diag, now->updates[content.bucket], "updated here");
+  return diag;
+}
+
+LogicalResult PlanRun::checkWeights(const Content &content, int32_t bucket) {
+  if (content.kind == ContentKind::weights && content.bucket == bucket)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "expected a part of " << plan.describe(bucket)
+       << " as its input, got something else";
+  attachWriter(diag, content, "it is written here");
+  return diag;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanRun::gather(const Instruction &instruction) {
+  auto op = ::cast<AllGatherOp>(instruction.op);
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
+    return failure();
+  Content content = contents[*read];
+  uint8_t bit = getBit(op.getAxes());
+  // Between nodes first: so the slices stand in order.
+  if ((content.axes & bit) || (bit == kLocalBit && (getAxes() & kNodeBit) &&
+                               !(content.axes & kNodeBit))) {
+    InFlightDiagnostic diag = emitError();
+    diag << "expected to gather between nodes first, then within them, once "
+            "each";
+    attachWriter(diag, content, "its input is written here");
+    return diag;
+  }
+  content.axes |= bit;
+  const BufferModel &result = function->buffers[instruction.result];
+  Root input = instruction.reads[0];
+  const Extent &from = getExtent(input);
+  if (result.written.overlaps(from) &&
+      (input.buffer < 0 || result.part != input.buffer))
+    return emitError() << "its input overlaps its result, and does not stand "
+                          "at its own place inside it";
+  if (failed(writeResult(instruction, content)))
+    return failure();
+  if (auto into = op.getIntoAttr())
+    for (auto [index, state] : llvm::enumerate(plan.states))
+      if (StateOp(state.op).getSymNameAttr() == into.getAttr())
+        now->emptyContents[index] = held[instruction.result];
+  return success();
+}
+
+LogicalResult PlanRun::cast(const Instruction &instruction) {
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read))
+    return failure();
+  return writeResult(instruction, contents[*read]);
+}
+
+LogicalResult PlanRun::store(const Instruction &instruction) {
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
+    return failure();
+  return writeState(instruction.state, contents[*read]);
+}
+
+LogicalResult PlanRun::load(const Instruction &instruction) {
+  FailureOr<int32_t> read = readState(instruction.state);
+  if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
+    return failure();
+  return writeResult(instruction, contents[*read]);
+}
+
+/// A view touches no memory, but it says what it expects there.
+LogicalResult PlanRun::viewMember(const Instruction &instruction) {
+  if (instruction.reads.size() != 1)
+    return emitError() << "expected the value of a buffer or a state";
+  Root root = instruction.reads[0];
+  int32_t id = root.state >= 0 ? findContent(root.state) : held[root.buffer];
+  if (!id) // what reads it says more
+    return success();
+  return success(succeeded(checkWeights(contents[id], instruction.bucket)) &&
+                 succeeded(checkFresh(contents[id])));
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of gradients, and the updates that take them.
+
+#include "PlanRun.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+LogicalResult PlanRun::checkSum(const Content &content, int32_t bucket) {
+  if (content.kind == ContentKind::gradient && content.bucket == bucket &&
+      !content.takenBy)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "expected gradients of " << plan.describe(bucket)
+       << " as its input, got "
+       << (content.takenBy ? "some that an update has used" : "something else");
+  attachWriter(diag, content, "it is written here");
+  if (content.takenBy)
+    attachNote(diag, content.takenBy, "used here");
+  return diag;
+}
+
+LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
+  if (failed(checkSum(content, bucket)))
+    return failure();
+  // Its type says that it is reduced over all ranks.
+  if (content.isPrefix && content.batch == now->batch)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "gradients of " << plan.describe(bucket) << " lack those of "
+       << (content.batch == now->batch ? "all micro-batches but the last"
+                                       : "the last micro-batch");
+  attachWriter(diag, content, "the sum is written here");
+  return diag;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanRun::pack(const Instruction &instruction) {
+  auto op = ::cast<PackOp>(instruction.op);
+  for (Root root : instruction.reads)
+    if (failed(readRoot(root)))
+      return failure();
+  llvm::DenseSet<Attribute> given(op.getParameters().begin(),
+                                  op.getParameters().end());
+  BucketOp bucket = plan.buckets[instruction.bucket].op;
+  for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+    if (!given.contains(member.getParameter()))
+      return emitError() << "expected a gradient of " << member.getParameter();
+  Content content;
+  content.kind = ContentKind::gradient;
+  content.bucket = instruction.bucket;
+  content.batch = now->batch;
+  content.isPrefix = isFirstBatch();
+  return writeResult(instruction, content);
+}
+
+LogicalResult PlanRun::reduce(const Instruction &instruction) {
+  auto op = ::cast<ReduceScatterOp>(instruction.op);
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read) || failed(checkSum(contents[*read], instruction.bucket)))
+    return failure();
+  Content content = contents[*read];
+  uint8_t bit = getBit(op.getAxes());
+  // Within nodes first: so each rank gets the part that it owns.
+  if ((content.axes & bit) || (bit == kLocalBit && (content.axes & kNodeBit))) {
+    InFlightDiagnostic diag = emitError();
+    diag << "expected to reduce within nodes first, then between them, once "
+            "each";
+    attachWriter(diag, content, "its input is written here");
+    return diag;
+  }
+  content.axes |= bit;
+  BufferAttr scratch = *op.getScratch();
+  Extent extent{scratch.getOffset(), scratch.getOffset() + scratch.getBytes()};
+  Root input = instruction.reads[0];
+  const Extent &from = getExtent(input);
+  const Extent &to = function->buffers[instruction.result].extent;
+  if (extent.overlaps(from) || extent.overlaps(to) || from.overlaps(to))
+    return emitError() << "its input, scratch and result overlap";
+  int32_t chunks = addContent(Content());
+  if (failed(access(now->device, extent, Mode::write, chunks)))
+    return failure();
+  return writeResult(instruction, content);
+}
+
+/// Sums must start with the first micro-batch and take in each one once.
+FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
+                                int32_t state) {
+  bool isNext = sum.batch == now->batch - 1 && !isFirstBatch() &&
+                sum.isPrefix && sum.axes == value.axes;
+  bool isCurrent = value.batch == now->batch && !value.isPrefix;
+  if (!isNext || !isCurrent) {
+    InFlightDiagnostic diag = emitError();
+    diag << "adds to @" << StateOp(plan.states[state].op).getSymName();
+    if (sum.batch == now->batch)
+      diag << " twice in one micro-batch";
+    else if (sum.axes != value.axes)
+      diag << " gradients that are reduced over other axes";
+    else if (!isNext)
+      diag << ", which lacks earlier micro-batches";
+    else
+      diag << " gradients that are not of this micro-batch alone";
+    attachWriter(diag, sum, "the sum is written here");
+    return diag;
+  }
+  Content content = value;
+  content.isPrefix = true;
+  return content;
+}
+
+LogicalResult PlanRun::accumulate(const Instruction &instruction) {
+  auto op = ::cast<AccumulateOp>(instruction.op);
+  if (instruction.reads.size() != 1)
+    return emitError() << "expected the value of a buffer or a state";
+  Root input = instruction.reads[0];
+  const Extent &from = getExtent(input);
+  const Extent &to = plan.states[instruction.state].extent;
+  if (op.getMode() == Accumulate::overwrite && from.begin == to.begin &&
+      from.end == to.end) {
+    // What was written there is the sum; nothing runs.
+    if (input.buffer >= 0)
+      now->emptyContents[instruction.state] = held[input.buffer];
+    return success();
+  }
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read) || failed(checkSum(contents[*read], instruction.bucket)))
+    return failure();
+  Content content = contents[*read];
+  if (from.overlaps(to))
+    return emitError() << "its value overlaps the sum";
+  if (op.getMode() == Accumulate::overwrite)
+    return writeState(instruction.state, content);
+  FailureOr<int32_t> sum = readState(instruction.state);
+  if (failed(sum) || failed(checkSum(contents[*sum], instruction.bucket)))
+    return failure();
+  FailureOr<Content> added = add(contents[*sum], content, instruction.state);
+  if (failed(added))
+    return failure();
+  return writeState(instruction.state, *added);
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanRun::update(const Instruction &instruction) {
+  const BucketModel &bucket = plan.buckets[instruction.bucket];
+  int32_t gradState = bucket.getState(StateRole::grad);
+  if (gradState < 0 || bucket.getState(StateRole::shard) < 0)
+    return emitError() << "expected states 'shard' and 'grad'";
+  FailureOr<int32_t> grad = readState(gradState);
+  if (failed(grad) ||
+      failed(checkComplete(contents[*grad], instruction.bucket)))
+    return failure();
+  constexpr std::array<StateRole, 4> roles = {
+      StateRole::shard, StateRole::exp_avg, StateRole::exp_avg_sq,
+      StateRole::momentum_buffer};
+  std::array<int32_t, roles.size()> old{};
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (bucket.getState(roles[i]) < 0)
+      continue;
+    FailureOr<int32_t> read = readState(bucket.getState(roles[i]));
+    if (failed(read))
+      return failure();
+    old[i] = *read;
+  }
+  OpIndex index = issued.size() - 1;
+  ++now->versions[instruction.bucket];
+  now->updates[instruction.bucket] = index;
+  Content taken = contents[*grad];
+  taken.takenBy = index;
+  if (failed(writeState(gradState, taken)))
+    return failure();
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (bucket.getState(roles[i]) < 0)
+      continue;
+    Content content = contents[old[i]];
+    content.version = now->versions[instruction.bucket];
+    if (failed(writeState(bucket.getState(roles[i]), content)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult PlanRun::clip(const Instruction &) {
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    int32_t state = plan.buckets[i].getState(StateRole::grad);
+    if (state < 0)
+      continue;
+    FailureOr<int32_t> grad = readState(state);
+    if (failed(grad) || failed(checkComplete(contents[*grad], i)) ||
+        failed(writeState(state, contents[*grad])))
+      return failure();
+  }
+  return success();
+}

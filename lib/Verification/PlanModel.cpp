@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "PlanModel.h"
+
+#include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Conversion/Traffic.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// A value's place among those that stand inside each other.
+struct Nesting {
+  int32_t outermost;
+  unsigned depth = 0;
+};
+
+class PlanBuilder {
+public:
+  explicit PlanBuilder(ModuleOp module, PlanModel &plan)
+      : module(module), plan(plan) {}
+  LogicalResult build();
+
+private:
+  LogicalResult addStates();
+  LogicalResult addFunction(func::FuncOp op);
+  LogicalResult addBuffers(FunctionModel &function);
+  void nest(FunctionModel &function);
+  void placeParts(FunctionModel &function, ArrayRef<Nesting> nestings);
+  LogicalResult addInstruction(FunctionModel &function, Operation *op);
+  /// Notes the memory that the results of `op` show.
+  void addRoots(Operation *op);
+  Extent getExtent(BufferAttr buffer) const;
+  int32_t lookUpState(StringAttr bucket, StateRole role) const;
+
+  ModuleOp module;
+  PlanModel &plan;
+  llvm::DenseMap<StringAttr, int32_t> buckets, states;
+  llvm::DenseMap<Value, int32_t> buffers;
+  llvm::DenseMap<Value, SmallVector<Root, 1>> roots;
+  /// By the places of what stands inside a block, and the block's own.
+  std::map<std::array<const void *, kNumPlanes>, int32_t> shapes;
+};
+} // namespace
+
+static BufferAttr getBuffer(Operation *op) {
+  return op->getAttrOfType<BufferAttr>("buffer");
+}
+
+Extent PlanBuilder::getExtent(BufferAttr buffer) const {
+  if (buffer.getBytes() == 0)
+    return {};
+  uint64_t end = buffer.getOffset() + buffer.getBytes();
+  end = llvm::SaturatingMultiplyAdd<uint64_t>(plan.mesh.getNode() - 1,
+                                              buffer.getNodeStride(), end);
+  end = llvm::SaturatingMultiplyAdd<uint64_t>(plan.mesh.getLocal() - 1,
+                                              buffer.getLocalStride(), end);
+  return {buffer.getOffset(),
+          static_cast<int64_t>(std::min<uint64_t>(end, INT64_MAX))};
+}
+
+int32_t PlanBuilder::lookUpState(StringAttr bucket, StateRole role) const {
+  auto it = buckets.find(bucket);
+  return it == buckets.end() ? -1 : plan.buckets[it->second].getState(role);
+}
+
+LogicalResult PlanBuilder::addStates() {
+  for (auto bucket : module.getOps<BucketOp>()) {
+    buckets[bucket.getSymNameAttr()] = plan.buckets.size();
+    plan.buckets.push_back({bucket, {}});
+    plan.buckets.back().states.fill(-1);
+  }
+  for (auto state : module.getOps<StateOp>()) {
+    auto bucket = buckets.find(state.getBucketAttr().getAttr());
+    if (bucket == buckets.end() || !state.getBuffer())
+      return state.emitOpError("expected a bucket and a buffer; run "
+                               "--fcdp-verify-planned");
+    int32_t index = plan.states.size();
+    states[state.getSymNameAttr()] = index;
+    plan.buckets[bucket->second].states[static_cast<size_t>(state.getRole())] =
+        index;
+    plan.states.push_back(
+        {state, bucket->second, getExtent(*state.getBuffer())});
+  }
+  return success();
+}
+
+/// Whether the input of `gather` stands at its own place inside the result.
+static bool isInPlace(AllGatherOp gather) {
+  Operation *input = gather.getInput().getDefiningOp();
+  if (!isBuffered(input) || gather.getAxes().size() != 1)
+    return false;
+  BufferAttr whole = gather.getBufferAttr(), part = getBuffer(input);
+  int64_t nodeStride = whole.getNodeStride();
+  int64_t localStride = whole.getLocalStride();
+  bool overNodes = cast<AxisAttr>(gather.getAxes()[0]).getValue() == Axis::node;
+  (overNodes ? nodeStride : localStride) = part.getBytes();
+  return part == BufferAttr::get(gather.getContext(), whole.getArena(),
+                                 whole.getOffset(), part.getBytes(), nodeStride,
+                                 localStride);
+}
+
+LogicalResult PlanBuilder::addBuffers(FunctionModel &function) {
+  for (Operation &op : function.op.front()) {
+    if (!isBuffered(&op))
+      continue;
+    auto reduce = dyn_cast<ReduceScatterOp>(op);
+    if (!getBuffer(&op) || (reduce && !reduce.getScratch()))
+      return op.emitOpError("expected a buffer; run --fcdp-verify-planned");
+    buffers[op.getResult(0)] = function.buffers.size();
+    Extent extent = getExtent(getBuffer(&op));
+    function.buffers.push_back({&op, extent, extent});
+  }
+  nest(function);
+  return success();
+}
+
+/// Finds what stands inside what: from the last to the first, so that a gather
+/// comes before its input.
+void PlanBuilder::nest(FunctionModel &function) {
+  std::vector<Nesting> nestings;
+  for (size_t i = 0; i < function.buffers.size(); ++i)
+    nestings.push_back({static_cast<int32_t>(i)});
+  for (size_t i = function.buffers.size(); i-- > 0;) {
+    auto gather = dyn_cast<AllGatherOp>(function.buffers[i].op);
+    if (!gather || nestings[i].depth + 1 == kNumPlanes || !isInPlace(gather))
+      continue;
+    int32_t part = buffers.lookup(gather.getInput());
+    if (nestings[part].depth != 0)
+      continue; // inside another one
+    function.buffers[i].part = part;
+    nestings[part] = {nestings[i].outermost, nestings[i].depth + 1};
+  }
+  placeParts(function, nestings);
+}
+
+/// Gives each value the planes of its block.
+void PlanBuilder::placeParts(FunctionModel &function,
+                             ArrayRef<Nesting> nestings) {
+  for (size_t i = 0; i < nestings.size(); ++i) {
+    BufferModel &buffer = function.buffers[i];
+    if (buffer.part < 0 && nestings[i].depth == 0)
+      continue;
+    const Extent &block = function.buffers[nestings[i].outermost].extent;
+    std::array<const void *, kNumPlanes> key{};
+    int32_t inner = nestings[i].outermost;
+    for (unsigned depth = 0; inner >= 0; ++depth) {
+      key[depth] = getBuffer(function.buffers[inner].op).getAsOpaquePointer();
+      inner = function.buffers[inner].part;
+    }
+    int32_t shape = shapes.try_emplace(key, shapes.size() + 1).first->second;
+    unsigned depth = nestings[i].depth;
+    uint8_t planes = kAllPlanes & (kAllPlanes << depth);
+    buffer.extent = {block.begin, block.end, planes, shape};
+    buffer.written = buffer.extent;
+    if (buffer.part >= 0)
+      buffer.written.planes = 1 << depth;
+  }
+}
+
+void PlanBuilder::addRoots(Operation *op) {
+  if (isBuffered(op)) {
+    roots[op->getResult(0)] = {{buffers.lookup(op->getResult(0)), -1}};
+  } else if (auto read = dyn_cast<ReadShardOp>(op)) {
+    int32_t state =
+        lookUpState(read.getSourceAttr().getAttr(), StateRole::shard);
+    if (state >= 0) // else it is a parameter's, which has no place
+      roots[read.getResult()] = {{-1, state}};
+  } else if (auto read = dyn_cast<ReadStateOp>(op)) {
+    roots[read.getResult()] = {
+        {-1, states.lookup(read.getSourceAttr().getAttr())}};
+  } else if (mayAlias(op)) {
+    SmallVector<Root, 1> all;
+    for (Value operand : op->getOperands())
+      for (Root root : roots.lookup(operand))
+        if (!llvm::is_contained(all, root))
+          all.push_back(root);
+    if (!all.empty())
+      for (Value result : op->getResults())
+        roots[result] = all;
+  }
+}
+
+/// The stream that `op` runs on.
+static Stream getStream(Operation *op) {
+  auto stream = op->getAttrOfType<StreamAttr>("stream");
+  return stream ? stream.getValue() : Stream::compute;
+}
+
+/// The bucket or state that `op` names, by name.
+static StringAttr getTarget(Operation *op) {
+  for (StringRef name : {"bucket", "source", "target"})
+    if (auto target = op->getAttrOfType<FlatSymbolRefAttr>(name))
+      return target.getAttr();
+  return {};
+}
+
+LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
+                                          Operation *op) {
+  if (isa<ReadShardOp, ReadStateOp>(op) ||
+      (isView(op) && !isa<ViewMemberOp>(op)))
+    return success();
+  Instruction instruction{op, getStream(op)};
+  for (Value operand : op->getOperands())
+    for (Root root : roots.lookup(operand))
+      if (!llvm::is_contained(instruction.reads, root))
+        instruction.reads.push_back(root);
+  bool isOurs = isBuffered(op) ||
+                isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
+                    CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
+  if (!isOurs && instruction.reads.empty())
+    return success();
+  if (isBuffered(op))
+    instruction.result = buffers.lookup(op->getResult(0));
+  if (StringAttr target = isOurs ? getTarget(op) : StringAttr()) {
+    if (auto it = buckets.find(target); it != buckets.end())
+      instruction.bucket = it->second;
+    if (auto it = states.find(target); it != states.end())
+      instruction.state = it->second;
+    if (instruction.bucket < 0 && instruction.state < 0)
+      return op->emitOpError("expected a bucket or a state, got @")
+             << target.getValue();
+  }
+  if (isa<AccumulateOp>(op) && instruction.state < 0)
+    instruction.state =
+        plan.buckets[instruction.bucket].getState(StateRole::grad);
+  if (instruction.bucket < 0 && instruction.state >= 0)
+    instruction.bucket = plan.states[instruction.state].bucket;
+  if (isa<AccumulateOp, CacheStoreOp, CacheLoadOp>(op) && instruction.state < 0)
+    return op->emitOpError("expected a state to hold its value");
+  function.instructions.push_back(std::move(instruction));
+  return success();
+}
+
+LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
+  Role role = op->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  FunctionModel &function = plan.functions[role];
+  function.op = op;
+  function.role = role;
+  buffers.clear();
+  roots.clear();
+  if (failed(addBuffers(function)))
+    return failure();
+  for (Operation &inner : op.front()) {
+    addRoots(&inner);
+    if (failed(addInstruction(function, &inner)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult PlanBuilder::build() {
+  plan.mesh = getMesh(module);
+  ArenaBytes arenas = measureArenas(module);
+  plan.deviceBytes = arenas.device;
+  plan.hostBytes = arenas.host;
+  if (failed(addStates()))
+    return failure();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(addFunction(function)))
+      return failure();
+  return success();
+}
+
+FailureOr<PlanModel> PlanModel::build(ModuleOp module) {
+  PlanModel plan;
+  if (failed(PlanBuilder(module, plan).build()))
+    return failure();
+  return plan;
+}
+
+std::string fcdp::describeBucket(BucketOp bucket) {
+  std::string name = ("@" + bucket.getSymName()).str();
+  auto members = bucket.getMembers().getAsRange<MemberAttr>();
+  if (members.empty())
+    return name;
+  return ("'" + (*members.begin()).getParameter().getValue() + "' of " + name)
+      .str();
+}
+
+std::string PlanModel::describe(int32_t bucket) const {
+  return describeBucket(buckets[bucket].op);
+}
+
+std::string PlanModel::describe(const FunctionModel &function,
+                                const Instruction &instruction) const {
+  if (instruction.bucket >= 0)
+    return describe(instruction.bucket);
+  for (Root root : instruction.reads) {
+    if (root.state >= 0)
+      return describe(states[root.state].bucket);
+    StringAttr name = getTarget(function.buffers[root.buffer].op);
+    for (const BucketModel &bucket : buckets)
+      if (name && BucketOp(bucket.op).getSymNameAttr() == name)
+        return describeBucket(bucket.op);
+  }
+  return {};
+}

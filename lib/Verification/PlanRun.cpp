@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of accesses.
+
+#include "PlanRun.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+PlanRun::PlanRun(const PlanModel &plan) : plan(plan), issued(1), contents(1) {}
+
+RunState PlanRun::begin() {
+  RunState state;
+  state.device = AccessMap(plan.deviceBytes);
+  state.host = AccessMap(plan.hostBytes);
+  state.versions.assign(plan.buckets.size(), 0);
+  state.updates.assign(plan.buckets.size(), 0);
+  state.emptyContents.assign(plan.states.size(), 0);
+  now = &state;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    Content content;
+    content.bucket = plan.states[i].bucket;
+    switch (StateOp(plan.states[i].op).getRole()) {
+    case StateRole::shard:
+      content.kind = ContentKind::weights;
+      break;
+    case StateRole::exp_avg:
+    case StateRole::exp_avg_sq:
+    case StateRole::momentum_buffer:
+      content.kind = ContentKind::optimizer;
+      break;
+    default:
+      continue;
+    }
+    content.begin = plan.states[i].extent.begin;
+    content.end = plan.states[i].extent.end;
+    int32_t id = state.emptyContents[i] = addContent(content);
+    getArena(plan.states[i])
+        .write(plan.states[i].extent, /*stream=*/0, /*index=*/0, id);
+  }
+  return state;
+}
+
+int32_t PlanRun::addContent(Content content) {
+  content.writer = current ? issued.size() - 1 : 0;
+  contents.push_back(content);
+  return contents.size() - 1;
+}
+
+InFlightDiagnostic PlanRun::emitError() {
+  InFlightDiagnostic diag = current->op->emitOpError();
+  std::string what = plan.describe(*function, *current);
+  if (!what.empty())
+    diag << "for " << what << " ";
+  diag << "in @" << func::FuncOp(function->op).getSymName() << ": ";
+  return diag;
+}
+
+void PlanRun::attachNote(InFlightDiagnostic &diag, OpIndex index,
+                         const Twine &what) {
+  const Issued &other = issued[index];
+  if (!other.instruction)
+    return;
+  std::string target = plan.describe(*other.function, *other.instruction);
+  diag.attachNote(other.instruction->op->getLoc())
+      << what << ", on " << stringifyStream(other.instruction->stream)
+      << " in @" << func::FuncOp(other.function->op).getSymName()
+      << (target.empty() ? "" : " for ") << target;
+}
+
+void PlanRun::attachWriter(InFlightDiagnostic &diag, const Content &content,
+                           const Twine &what) {
+  if (content.writer)
+    attachNote(diag, content.writer, what);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+void PlanRun::enter(const FunctionModel &entered) {
+  function = &entered;
+  firstIndex = issued.size();
+  held.assign(entered.buffers.size(), 0);
+  accesses.assign(entered.buffers.size(), Clock());
+  released.assign(entered.buffers.size(), 0);
+  if (entered.role == Role::init || entered.role == Role::update)
+    return;
+  ++now->batch;
+  if (entered.role != Role::next_microbatch &&
+      entered.role != Role::last_microbatch)
+    now->firstBatch = now->batch;
+}
+
+/// Between steps everything that a checkpoint saves must be there.
+LogicalResult PlanRun::leave() {
+  for (size_t i = 0; i < function->buffers.size(); ++i)
+    if (!released[i])
+      return function->buffers[i].op->emitOpError("in @")
+             << func::FuncOp(function->op).getSymName()
+             << ": expected one release of its result, got none";
+  if (function->role != Role::update)
+    return success();
+  for (auto [bucket, updated] : llvm::zip(plan.buckets, now->updates))
+    if (BucketOp(bucket.op).getTrainable() && updated < firstIndex)
+      return BucketOp(bucket.op).emitOpError("expected one update of ")
+             << describeBucket(bucket.op) << " in @update, got none";
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    StateRole role = StateOp(plan.states[i].op).getRole();
+    bool isSaved = role == StateRole::shard || role == StateRole::exp_avg ||
+                   role == StateRole::exp_avg_sq ||
+                   role == StateRole::momentum_buffer;
+    if (!isSaved || findContent(i))
+      continue;
+    InFlightDiagnostic diag = StateOp(plan.states[i].op).emitOpError("of ")
+                              << plan.describe(plan.states[i].bucket)
+                              << " is overwritten in a step";
+    getArena(plan.states[i])
+        .visitContents(plan.states[i].extent, [&](int32_t content) {
+          if (isFor(i, contents[content]))
+            return true;
+          attachWriter(diag, contents[content], "overwritten here");
+          return false;
+        });
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
+  now = &state;
+  enter(entered);
+  for (const Instruction &instruction : entered.instructions)
+    if (failed(issue(instruction)))
+      return failure();
+  current = nullptr;
+  return leave();
+}
+
+LogicalResult PlanRun::issue(const Instruction &instruction) {
+  current = &instruction;
+  issued.push_back({function, &instruction});
+  if (failed(issueOn(instruction)))
+    return failure();
+  now->clocks.issue(static_cast<size_t>(instruction.stream), issued.size() - 1);
+  return success();
+}
+
+LogicalResult PlanRun::issueOn(const Instruction &instruction) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(instruction.op)
+      .Case([&](AllGatherOp) { return gather(instruction); })
+      .Case([&](ReduceScatterOp) { return reduce(instruction); })
+      .Case([&](CastShardOp) { return cast(instruction); })
+      .Case([&](PackOp) { return pack(instruction); })
+      .Case([&](AccumulateOp) { return accumulate(instruction); })
+      .Case([&](CacheStoreOp) { return store(instruction); })
+      .Case([&](CacheLoadOp) { return load(instruction); })
+      .Case([&](ViewMemberOp) { return viewMember(instruction); })
+      .Case([&](ShardUpdateOp) { return update(instruction); })
+      .Case([&](ClipGradientsOp) { return clip(instruction); })
+      .Case([&](WaitOp) { return wait(instruction); })
+      .Case([&](ReleaseOp) { return release(instruction); })
+      .Case([&](RecordOp record) {
+        now->clocks.record(record.getEvent().value_or(0),
+                           static_cast<size_t>(instruction.stream));
+        return success();
+      })
+      .Default([&](Operation *) {
+        for (Root root : instruction.reads)
+          if (failed(readRoot(root)))
+            return failure();
+        return success();
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
+                              int32_t content) {
+  size_t stream = static_cast<size_t>(current->stream);
+  bool isWrite = mode == Mode::write;
+  OpIndex index = issued.size() - 1;
+  // It may read what it then writes.
+  now->clocks.issue(stream, index);
+  if (OpIndex other = map.findConflict(extent, isWrite, stream, now->clocks)) {
+    InFlightDiagnostic diag = emitError();
+    diag << (isWrite ? "writes" : "reads") << " bytes [" << extent.begin << ", "
+         << extent.end << ") of the "
+         << (&map == &now->host ? "host" : "device") << " arena on "
+         << stringifyStream(current->stream)
+         << ", in no order with another access to them; expected '"
+         << stringifyStream(current->stream) << "' to wait for '"
+         << stringifyStream(issued[other].instruction->stream) << "'";
+    attachNote(diag, other, "the other access");
+    return diag;
+  }
+  if (isWrite)
+    map.write(extent, stream, index, content);
+  else
+    map.read(extent, stream, index);
+  return success();
+}
+
+FailureOr<int32_t> PlanRun::readRoot(Root root) {
+  if (root.state >= 0)
+    return readState(root.state);
+  const BufferModel &buffer = function->buffers[root.buffer];
+  if (released[root.buffer]) {
+    InFlightDiagnostic diag = emitError();
+    diag << "reads a value after its release";
+    attachNote(diag, released[root.buffer], "released here");
+    return diag;
+  }
+  accesses[root.buffer][static_cast<size_t>(current->stream)] =
+      issued.size() - 1;
+  if (failed(access(now->device, buffer.extent, Mode::read)) ||
+      failed(checkHeld(buffer, held[root.buffer])) ||
+      failed(checkFresh(contents[held[root.buffer]])))
+    return failure();
+  return held[root.buffer];
+}
+
+FailureOr<int32_t> PlanRun::readOnly(const Instruction &instruction) {
+  if (instruction.reads.size() == 1)
+    return readRoot(instruction.reads[0]);
+  emitError() << "expected the value of a buffer or a state";
+  return failure();
+}
+
+FailureOr<int32_t> PlanRun::readState(int32_t state) {
+  const StateModel &model = plan.states[state];
+  if (failed(access(getArena(model), model.extent, Mode::read)))
+    return failure();
+  int32_t content = findContent(state);
+  if (content) {
+    if (failed(checkFresh(contents[content])))
+      return failure();
+    return content;
+  }
+  InFlightDiagnostic diag = emitError();
+  diag << "reads @" << StateOp(model.op).getSymName()
+       << ", which does not hold what it is for: in this run nothing has "
+          "filled it, or something has overwritten it";
+  const Content *last = &contents[0];
+  getArena(model).visitContents(model.extent, [&](int32_t id) {
+    if (contents[id].writer > last->writer)
+      last = &contents[id];
+    return true;
+  });
+  attachWriter(diag, *last, "last written here");
+  diag.attachNote(StateOp(model.op).getLoc()) << "the state";
+  return diag;
+}
+
+LogicalResult PlanRun::writeState(int32_t state, Content content) {
+  const StateModel &model = plan.states[state];
+  content.begin = model.extent.begin;
+  content.end = model.extent.end;
+  int32_t id = now->emptyContents[state] = addContent(content);
+  return access(getArena(model), model.extent, Mode::write, id);
+}
+
+LogicalResult PlanRun::writeResult(const Instruction &instruction,
+                                   Content content) {
+  const BufferModel &buffer = function->buffers[instruction.result];
+  if (buffer.part >= 0)
+    content.part = held[buffer.part];
+  content.begin = buffer.extent.begin;
+  content.end = buffer.extent.end;
+  int32_t id = held[instruction.result] = addContent(content);
+  accesses[instruction.result][static_cast<size_t>(instruction.stream)] =
+      issued.size() - 1;
+  if (failed(access(now->device, buffer.written, Mode::write, id)))
+    return failure();
+  if (buffer.part >= 0)
+    now->device.relabel(function->buffers[buffer.part].extent, id);
+  return success();
+}
+
+LogicalResult PlanRun::wait(const Instruction &instruction) {
+  auto record =
+      ::cast<WaitOp>(instruction.op).getToken().getDefiningOp<RecordOp>();
+  if (record && now->clocks.wait(record.getEvent().value_or(0),
+                                 static_cast<size_t>(instruction.stream)))
+    return success();
+  emitError() << "waits for an event that nothing has recorded in this run";
+  return failure();
+}
+
+LogicalResult PlanRun::release(const Instruction &instruction) {
+  for (Root root : instruction.reads) {
+    released[root.buffer] = issued.size() - 1;
+    // What compute does next may write to its memory.
+    const Clock &last = accesses[root.buffer];
+    OpIndex other = 0;
+    for (size_t stream = 0; stream < kNumStreams; ++stream)
+      if (!now->clocks.isOrdered(static_cast<size_t>(instruction.stream),
+                                 stream, last[stream]))
+        other = last[stream];
+    if (!other)
+      continue;
+    InFlightDiagnostic diag = emitError();
+    diag << "releases a value before compute has waited for all accesses to it";
+    attachNote(diag, other, "the other access");
+    return diag;
+  }
+  return success();
+}

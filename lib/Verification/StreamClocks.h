@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Vector clocks over the streams of a rank. Knows no IR.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace fcdp {
+
+inline constexpr size_t kNumStreams = 5;
+/// Counts what was issued, from 1; 0 is before the run.
+using OpIndex = int32_t;
+/// For each stream, the last of its operations that is known to be done.
+using Clock = std::array<OpIndex, kNumStreams>;
+
+class StreamClocks {
+public:
+  /// Whether what `stream` does next comes after operation `index` of `other`.
+  bool isOrdered(size_t stream, size_t other, OpIndex index) const {
+    return known[stream][other] >= index;
+  }
+  void issue(size_t stream, OpIndex index) { known[stream][stream] = index; }
+  void record(int64_t event, size_t stream) { events[event] = known[stream]; }
+  /// False if the event was never recorded.
+  bool wait(int64_t event, size_t stream) {
+    auto it = events.find(event);
+    if (it == events.end())
+      return false;
+    for (size_t i = 0; i < kNumStreams; ++i)
+      known[stream][i] = std::max(known[stream][i], it->second[i]);
+    return true;
+  }
+  const std::array<Clock, kNumStreams> &getKnown() const { return known; }
+  const std::map<int64_t, Clock> &getEvents() const { return events; }
+
+private:
+  std::array<Clock, kNumStreams> known{};
+  /// By number, what the last record of each saw.
+  std::map<int64_t, Clock> events;
+};
+
+} // namespace fcdp

@@ -1,0 +1,190 @@
+// A plan that is broken by hand in one place is refused, with a message that
+// names the parameter and both operations.
+// RUN: split-file %s %t
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o %t/one.mlir
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=fcdp optimizer=sgd" -o %t/two.mlir
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan | diff %t/one.mlir -
+
+//===--- Order
+// The gather's wait for the gather that feeds it.
+// RUN: sed '/func @only/,$s/fcdp.wait %3 on  intra//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
+// RACE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on intra, in no order with another access to them; expected 'intra' to wait for 'inter'
+// RACE: note: the other access, on inter in @only_microbatch for 'w' of @bucket.a
+// The wait that orders a load behind the store of another function.
+// RUN: sed '/func @only/,$s/fcdp.wait %7 on  h2d//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BORDER
+// BORDER: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, in no order with another access to them; expected 'h2d' to wait for 'd2h'
+// BORDER: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
+// The same over the end of a step.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd" -o %t/zero3.mlir
+// RUN: sed '/func @only/,$s/fcdp.wait %1 on  inter//' %t/zero3.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
+// WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
+// WRAP: note: the other access, on compute in @update for 'w' of @bucket.a
+// RUN: sed 's/func @init()/func @init(%%e: !fcdp.token)/;/func @init/a fcdp.wait %%e on compute' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: error: 'fcdp.wait' op in @init: waits for an event that nothing has recorded in this run
+
+//===--- Memory
+// A cast, in order, where a gathered copy is read later.
+// RUN: sed '/wait %%18 on  compute/r %t/cast.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=HELD
+// HELD: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value whose memory, bytes [768, 1024) of the device arena, holds something else
+// HELD: note: the value is written here, on intra in @only_microbatch for 'w' of @bucket.a
+// HELD: note: and overwritten here, on compute in @only_microbatch
+// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 0/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSTATE
+// INSTATE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: reads @bucket.a.{{.*}}, which does not hold what it is for: in this run nothing has filled it, or something has overwritten it
+// INSTATE: note: last written here, on {{.*}} in @only_microbatch for 'w' of @bucket.a
+// INSTATE: note: the state
+// What a checkpoint saves, though no later function reads it.
+// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 512/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAVED
+// SAVED: error: 'fcdp.state' op of 'v' of @bucket.b.frozen is overwritten in a step
+// SAVED: note: overwritten here, on compute in @only_microbatch for 'w' of @bucket.a
+// RUN: sed '/fcdp.reduce_scatter.*local/s/scratch = #fcdp.buffer<arena = device, offset = [0-9]*/scratch = #fcdp.buffer<arena = device, offset = 1024/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SCRATCH
+// SCRATCH: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: its input, scratch and result overlap
+// A gather's input may only stand at its own place inside the result.
+// RUN: sed '/fcdp.all_gather.*node/s/local_stride = 128/local_stride = 64/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STRIDE
+// STRIDE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: its input overlaps its result, and does not stand at its own place inside it
+// RUN: sed '/fcdp.state.*grad/s/offset = 256/offset = 0/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
+// STATES: error: 'fcdp.state' op of 'w' of @bucket.a: its buffer at 0 overlaps another state
+// STATES: note: this one, of 'w' of @bucket.a, ends at 64
+// RUN: sed '/fcdp.state @bucket.a.cache/s/local_stride = 256/local_stride = 64/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
+// SLICES: error: 'fcdp.state' op of 'w' of @bucket.a: the slices of a node's ranks overlap: expected a local_stride of at least 128 bytes, got 64
+
+//===--- Releases
+// RUN: sed '/func @only/,${/fcdp.release %%5/d}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RELEASE: error: 'fcdp.all_gather' op in @only_microbatch: expected one release of its result, got none
+// RUN: sed '/func @only/,${/fcdp.wait %%4 on  compute/d}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: 'fcdp.release' op for 'w' of @bucket.a in @only_microbatch: releases a value before compute has waited for all accesses to it
+// EARLY: note: the other access, on d2h in @only_microbatch for 'w' of @bucket.a
+// RUN: sed -e '/func @only/,${/fcdp.release %%5/d' -e '/%%12 = fcdp.view_member/a fcdp.release %%5 : tensor<64xf32>' -e '}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AFTER
+// AFTER: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value after its release
+// AFTER: note: released here, on compute in @only_microbatch for 'w' of @bucket.a
+
+//===--- Parameters
+// RUN: sed '/cache_store %%2 to @bucket.a.cache/d' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOAD
+// LOAD: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads @bucket.a.cache, which does not hold what it is for
+// LOAD: note: the state
+// Stored once per job: the first step is right, the second loads a dirty copy.
+// RUN: sed '/cache_store %%2 to @bucket.a.cache/d;/func @init/r %t/fill.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DIRTY
+// DIRTY: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads a dirty copy of 'w' of @bucket.a, from before its update
+// DIRTY: note: the copy was made here, on d2h in @init for 'w' of @bucket.a
+// DIRTY: note: updated here, on compute in @update for 'w' of @bucket.a
+// RUN: sed '/%%8 = fcdp.cache_load/,/fcdp.view_member/s/fcdp.all_gather %%8 of @bucket.b.frozen/fcdp.all_gather %%8 of @bucket.a/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: expected a part of 'w' of @bucket.a as its input, got something else
+// OTHER: note: it is written here, on h2d in @only_microbatch for 'v' of @bucket.b.frozen
+// RUN: sed '/%%5 = fcdp.all_gather/s/@world.local/@world[node/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GATHER
+// GATHER: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: expected to gather between nodes first, then within them, once each
+// GATHER: note: its input is written here
+// RUN: sed '/fcdp.parameter @v/a fcdp.parameter @z : tensor<4xf32> unit "z" trainable names ["z"]' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOBUCKET
+// NOBUCKET: error: 'fcdp.parameter' op expected to be in a bucket
+// RUN: sed '/fcdp.mesh/r %t/again.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAIN
+// AGAIN: error: 'fcdp.bucket' op its member @v is in another bucket, too
+// AGAIN: note: this one
+
+//===--- Gradients
+// RUN: sed '/func @only/,$s/pack @bucket.a(%%22 as @w)\(.*\)(tensor<64xf32>) ->/pack @bucket.a()\1() ->/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PACK
+// PACK: error: 'fcdp.pack' op for 'w' of @bucket.a in @only_microbatch: expected a gradient of @w
+// RUN: sed '/fcdp.reduce_scatter/s/@world.node/@world[local/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=REDUCE
+// REDUCE: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: expected to reduce within nodes first, then between them, once each
+// RUN: sed '/fcdp.reduce_scatter.*local/s/of @bucket.a/of @bucket.b.frozen/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUM
+// SUM: error: 'fcdp.reduce_scatter' op for 'v' of @bucket.b.frozen in @only_microbatch: expected gradients of 'v' of @bucket.b.frozen as its input, got something else
+// SUM: note: it is written here, on compute in @only_microbatch for 'w' of @bucket.a
+// RUN: sed '/func @last/,${/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LAST
+// LAST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of the last micro-batch
+// LAST: note: the sum is written here, on {{.*}} in @{{first|next}}_microbatch for 'w' of @bucket.a
+// RUN: sed '/func @last/,$s/ add :/ overwrite :/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOST
+// LOST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of all micro-batches but the last
+// LOST: note: the sum is written here, on compute in @last_microbatch for 'w' of @bucket.a
+// RUN: sed '/func @last/,${/fcdp.accumulate/p}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad twice in one micro-batch
+// TWICE: note: the sum is written here
+// RUN: sed '/func @first/,/return/s/ overwrite :/ add :/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ONTO
+// ONTO: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @first_microbatch: its value overlaps the sum
+// RUN: sed '/func @next/,/return/{/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
+// GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
+// RUN: sed '/shard_update/p' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DOUBLE
+// DOUBLE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: expected gradients of 'w' of @bucket.a as its input, got some that an update has used
+// DOUBLE: note: used here, on compute in @update for 'w' of @bucket.a
+// RUN: sed '/shard_update/d' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
+// UPDATE: error: 'fcdp.bucket' op expected one update of 'w' of @bucket.a in @update, got none
+
+//===--- Bytes
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=device-bytes=1024 2>&1 | FileCheck %s --check-prefix=DEVICE
+// DEVICE: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1024; give it more, or other residencies
+// DEVICE: note: states hold 192 bytes, this one, of 'w' of @bucket.a, the most: 64
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.reduce_scatter' holds 128 bytes
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.pack' holds 256 bytes
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=800 2>&1 | FileCheck %s --check-prefix=HOST
+// HOST: error: the plan needs {{[0-9]+}} bytes of host memory per node, expected at most 800; give it more, or other residencies
+// HOST: note: states hold
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: host-bytes: expected 0 or more, got -1
+// RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  drop/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
+// FORMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'drop' and 2 live ranges to mean that a rank sends between nodes 192 bytes in @only_microbatch, got 128
+// FORMS: note: for one, here
+// RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  host accumulation full/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
+// SUMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'host', accumulation 'full' and 2 live ranges to mean that a rank sends between nodes 64 bytes in @first_microbatch, got 128
+
+//===--- Other ranks
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/one.mlir -o /dev/null
+// Two gathers change places.
+// RUN: sed '/%%5 = fcdp.all_gather/{h;d};/%%10 = fcdp.all_gather/G' %t/one.mlir > %t/peer.mlir
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/peer.mlir 2>&1 | FileCheck %s --check-prefix=PEER
+// PEER: error: collective 1 of @only_microbatch differs from that of '{{.*}}peer.mlir': expected 'fcdp.all_gather @bucket.b.frozen {{.*}}', got 'fcdp.all_gather @bucket.a {{.*}}'
+// PEER: peer.mlir:{{.*}}: note: the peer's is here
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/two.mlir 2>&1 | FileCheck %s --check-prefix=FAMILY
+// FAMILY: error: expected a function of that name in '{{.*}}two.mlir'
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=1 ranks-per-node=4 strategy=fcdp optimizer=sgd" -o %t/mesh.mlir
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/mesh.mlir 2>&1 | FileCheck %s --check-prefix=MESH
+// MESH: error: 'fcdp.mesh' op expected the mesh of '{{.*}}mesh.mlir'
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/absent.mlir 2>&1 | FileCheck %s --check-prefix=ABSENT
+// ABSENT: error: peer: expected a planned module in '{{.*}}absent.mlir'
+// RUN: not fcdp-opt %t/step.mlir --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PHASE
+// PHASE: error: expected a module in phase 'planned'
+
+// RUN: sed '/fcdp.pack/s/{buffer = [^}]*}//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUFFER
+// BUFFER: error: 'fcdp.pack' op expected a buffer; run --fcdp-verify-planned
+// RUN: sed '/fcdp.state @bucket.a.cache/s/ at <.*//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATE
+// STATE: error: 'fcdp.state' op expected a bucket and a buffer; run --fcdp-verify-planned
+
+//===--- Dont refuse what does no harm: waits twice, a release later, records
+// that nobody waits for, bytes that are just enough.
+// RUN: sed '/fcdp.wait/p' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: sed '/func @only/,${/fcdp.release %%5/d;s/\(.*fcdp.release %%8 .*\)/\1 fcdp.release %%5 : tensor<64xf32>/}' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: sed '/fcdp.loss/i %%n = fcdp.record on h2d event 99' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=1664 host-bytes=896" -o /dev/null
+// An operator that the compiler does not know may show the copy that it reads;
+// what reads its result must find the copy, too.
+// RUN: sed '/func @only/,$s/aten.neg.default/custom.alias.default/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS
+// ALIAS: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value after its release
+// ALIAS: note: released here
+// RUN: sed 's/aten.neg.default/custom.alias.default/' %t/step.mlir | fcdp-opt --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o /dev/null
+
+//--- cast.txt
+    %s = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %c = fcdp.cast_shard %s {buffer = #fcdp.buffer<arena = device, offset = 768, bytes = 32>} : tensor<16xf32> to tensor<16xbf16>
+    fcdp.release %c : tensor<16xbf16>
+//--- fill.txt
+    %a = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %b = fcdp.all_gather %a of @bucket.a over @world[node] range 0 on inter {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 128>} : tensor<16xf32> to tensor<32xf32>
+    %c = fcdp.record on inter event 7
+    fcdp.wait %c on d2h
+    fcdp.cache_store %b to @bucket.a.cache on d2h : tensor<32xf32>
+    %d = fcdp.record on d2h event 8
+    fcdp.wait %d on compute
+    fcdp.release %b : tensor<32xf32>
+//--- again.txt
+    fcdp.bucket @again unit "b" elements 64 storage f32 wire f32 residency host members [@v at 0]
+    fcdp.state @again.shard shard of @again in device : tensor<16xf32> at <arena = device, offset = 8192, bytes = 64>
+//--- step.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<64xf32> unit "a" trainable names ["w"]
+  fcdp.parameter @v : tensor<4xf32> unit "b" names ["v"]
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<64xf32>
+    %v = fcdp.read_parameter @v : tensor<4xf32>
+    %0 = aten.call "aten.neg.default"(self = %w) : (tensor<64xf32>) -> tensor<64xf32>
+    %l = aten.call "aten.sum.default"(self = %v) : (tensor<4xf32>) -> tensor<f32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %1 of @w : tensor<64xf32>
+    return
+  }
+}

@@ -79,6 +79,17 @@ class Call:
         self.types = {v: t for op in self.body for v, t in zip(op.results, op.result_types)}
         self.env = [{op.result(): machine.buffer_of(rank, op) for op in self.body if op.name in BUFFERED}
                     for rank in machine.ranks]
+        if machine.planned:
+            self.place_states(machine)
+
+    def place_states(self, machine):
+        """A read of a state only names its place; it takes no time on a stream."""
+        for rank, env in zip(machine.ranks, self.env):
+            for op in self.body:
+                if op.name == "fcdp.read_shard":
+                    env[op.result()] = rank.by_role[op.attrs["source"], "shard"]
+                elif op.name == "fcdp.read_state":
+                    env[op.result()] = rank.states[op.attrs["source"]]
 
 
 class Machine:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks plans of random steps in one place at a time, and changes others in ways that do no harm.
+
+Whether a plan is broken is decided apart from the compiler: it has a race, or a value that is released too early, byte
+by byte on some rank, or simulated ranks do not give what the imported step gives. `--fcdp-verify-plan` must refuse each
+of those with a message and accept the harmless ones.
+"""
+
+import argparse
+import bisect
+import collections
+import functools
+import itertools
+import multiprocessing
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import warnings
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../Transforms/Inputs/simulate"))
+
+from check import Mismatch, Reference, run  # noqa: E402
+from ir import Module  # noqa: E402
+from machine import Deadlock, Machine, Policy  # noqa: E402
+from mutations import BREAKING, HARMLESS, Plan  # noqa: E402
+from races import find_race  # noqa: E402
+from random_steps import Step  # noqa: E402
+
+# From the first function of the first step on, each pair of neighbours in legal runs.
+CALLS = {
+    1: ["init", "only_microbatch", "update", "only_microbatch", "update"],
+    3: ["init", "first_microbatch", "next_microbatch", "next_microbatch", "last_microbatch", "update",
+        "first_microbatch", "last_microbatch", "update"],
+}
+
+
+# Streams go on from one function to the next, so its begin on one of them is nothing to the others.
+Machine.do_begin = lambda *_: None
+
+
+def opt(args, text, *options):
+    done = subprocess.run([*args.opt, "-", *options], input=text, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{options}: {done.stderr[:2000]}\n{text}")
+    return done.stdout
+
+
+def make_plan(args, source):
+    nodes, locals_ = source.choice([(2, 2), (2, 2), (2, 2), (1, 2), (2, 1)])
+    K, strategy = source.choice([1, 3]), source.choice(["zero1", "zero2", "zero3", "hpz", "fcdp", "fcdp"])
+    mode = source.choice(["sharded", "node", "full"]) if K > 1 else "sharded"
+    options = (f"nodes={nodes} ranks-per-node={locals_} strategy={strategy} accumulate={mode} micro-batches={K} "
+               f"prefetch={source.randint(0, 2)} optimizer=sgd,lr=0.5")
+    imported = opt(args, Step(source).text(), "--mlir-print-op-generic")
+    planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
+    return options, Plan(planned, Module(planned)), Reference(imported, nodes, locals_, K, mode), CALLS[K]
+
+
+def find_fault(plan, reference, calls):
+    """What is wrong with a plan, or nothing."""
+    if fault := find_race(plan.module, calls):
+        return fault
+    try:
+        run(reference, plan.module, Policy(1, ["inter", "intra", "d2h", "h2d", "compute"]))
+    except (Mismatch, Deadlock, AssertionError, ValueError) as error:
+        return f"{type(error).__name__} {error}"
+    return ""
+
+
+def make_mutants(args, number):
+    """Of one plan: tuples of a kind, what is wrong with the mutant, and its text."""
+    warnings.simplefilter("ignore")  # noise is computed with
+    source, mutants = random.Random(f"{args.seed} {number}"), []
+    options, plan, reference, calls = make_plan(args, source)
+    if fault := find_fault(plan, reference, calls):
+        sys.exit(f"{options}: the plan itself is broken: {fault}\n{plan.text()}")
+    for kinds, count in ((BREAKING, args.breaking), (HARMLESS, args.harmless)):
+        for _ in range(count):
+            kind = source.choice(list(kinds))
+            mutant = kinds[kind](plan, source)
+            if mutant:
+                fault = find_fault(mutant, reference, calls)
+                # Not all that changes a plan breaks it, but then it may still not be what the plan says.
+                if fault or kinds is HARMLESS or kind == "a wait is missing":
+                    mutants.append((f"{kind} ({options})", fault, mutant.text()))
+    return mutants
+
+
+def refuse(args, mutants):
+    """By index, the messages of the mutants that fcdp-opt refuses."""
+    separator = "\n// -----\n"
+    texts = [text for _, _, text in mutants]
+    starts, line = [], 1
+    for text in texts:
+        starts.append(line)
+        line += text.count("\n") + separator.count("\n")
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+        file.write(separator.join(texts))
+        file.flush()
+        done = subprocess.run([*args.opt, file.name, "--split-input-file", "--fcdp-verify-plan", "-o", os.devnull],
+                              capture_output=True, text=True)
+    messages = collections.defaultdict(list)
+    pattern = rf"(?:within split at )?{re.escape(file.name)}:(\d+)(?: offset :(\d+))?(?::\d+)?: error: (.*)"
+    for begin, offset, what in re.findall(pattern, done.stderr):
+        at = int(begin) + int(offset or 0)
+        messages[bisect.bisect_right(starts, at) - 1].append(what)
+    return messages
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--opt", type=shlex.split, default=["fcdp-opt"], help="fcdp-opt, with options")
+    parser.add_argument("--plans", type=int, default=30)
+    parser.add_argument("--breaking", type=int, default=46, help="tries per plan")
+    parser.add_argument("--harmless", type=int, default=12, help="tries per plan")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="print messages, and how often each came")
+    args = parser.parse_args()
+    with multiprocessing.Pool() as pool:
+        made = pool.map(functools.partial(make_mutants, args), range(args.plans))
+    mutants = list(itertools.chain.from_iterable(made))
+    refused = refuse(args, mutants)
+    counts, wrong, messages = collections.Counter(), [], collections.Counter()
+    for i, (kind, fault, text) in enumerate(mutants):
+        counts[bool(fault)] += 1
+        if bool(fault) != (i in refused):
+            wrong.append((kind, fault, refused.get(i), text))
+        for what in refused.get(i, []):
+            messages[re.sub(r"'[^']*'|@[\w.]+|\d+", "_", what)] += 1
+    if args.show:
+        for what, count in messages.most_common():
+            print(f"{count:6} {what}")
+    for kind, fault, messages, text in wrong[:3]:
+        print(f"{kind}: {f'accepted, but it is broken: {fault}' if fault else messages}\n{text}")
+    for (kind, broken), count in collections.Counter((k.split(" (")[0], bool(f)) for k, f, _, _ in wrong).items():
+        print(f"wrong about {kind}: {count} {'accepted' if broken else 'refused'}")
+    print(f"{counts[True]} broken plans and {counts[False]} harmless changes, {len(wrong)} judged wrong")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -60,7 +60,7 @@ fcdp::findBucketRanges(ArrayRef<MemberGather> gathers) {
     StringAttr unit = parameter.getUnitAttr();
     units[bucket].insert(unit);
     auto [it, isFirst] = buckets[bucket].try_emplace(
-        static_cast<int64_t>(gather.getRange()), Span{gather, gather});
+        static_cast<int64_t>(*gather.getRange()), Span{gather, gather});
     SmallVector<Operation *> users;
     collectUsers(gather.getResult(), users);
     for (Operation *user : users) {
@@ -88,7 +88,7 @@ fcdp::findBucketRanges(ArrayRef<MemberGather> gathers) {
     }
   }
   for (auto [gather, parameter, bucket] : gathers) {
-    auto range = static_cast<int64_t>(gather.getRange());
+    auto range = static_cast<int64_t>(*gather.getRange());
     auto it = merged.find({bucket, range});
     ranges[gather] = it == merged.end() ? range : it->second;
   }

@@ -42,6 +42,8 @@ private:
   llvm::DenseMap<Operation *, size_t> positions;
   /// In order.
   SmallVector<Packing> packings;
+  /// Sums that are read here, so that they have to be there.
+  llvm::DenseSet<StringRef> readSums;
 };
 } // namespace
 
@@ -49,6 +51,8 @@ BlockSums::BlockSums(Block &block, const SymbolTable &symbols) : block(block) {
   StringAttr previous;
   for (Operation &op : block) {
     positions.try_emplace(&op, positions.size());
+    if (auto read = dyn_cast<ReadStateOp>(op))
+      readSums.insert(read.getSource());
     auto pack = dyn_cast<PackOp>(op);
     if (!pack)
       continue;
@@ -76,8 +80,9 @@ Operation *BlockSums::findPlace(Operation *reduction, size_t inFlight) const {
 void BlockSums::delay(size_t inFlight) {
   for (AccumulateOp sum : llvm::to_vector(block.getOps<AccumulateOp>())) {
     Operation *reduction = sum.getValue().getDefiningOp();
-    if (!isa_and_present<ReduceScatterOp, AllGatherOp>(reduction))
-      continue; // noted where it is made
+    if (!isa_and_present<ReduceScatterOp, AllGatherOp>(reduction) ||
+        readSums.contains(sum.getTarget()))
+      continue; // noted where it is made, or needed
     Operation *place = findPlace(reduction, inFlight);
     if (place && positions.lookup(sum) < positions.lookup(place))
       sum->moveBefore(place);

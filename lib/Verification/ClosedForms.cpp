@@ -7,6 +7,7 @@
 
 #include "PlanModel.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/BufferPlan.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -22,14 +23,22 @@ struct Counts {
 
 /// What is known of a bucket in one function.
 struct Usage {
-  /// Live ranges of the gathered copy.
-  llvm::DenseSet<int64_t> ranges;
+  /// Live ranges, by unit: a bucket may serve several.
+  llvm::MapVector<StringAttr, llvm::DenseSet<int64_t>> ranges;
   /// Bytes of an element of its gradients; 0 if there are none.
   int64_t gradientBytes = 0;
   /// What one rank sends and copies.
   LinkBytes bytes;
   /// One operation that does, by link.
   std::array<Operation *, 4> examples{};
+
+  /// Live ranges of the gathered copy: those of the unit that has most.
+  int64_t countRanges() const {
+    size_t count = 0;
+    for (auto &[unit, ofUnit] : ranges)
+      count = std::max<size_t>(count, ofUnit.size());
+    return static_cast<int64_t>(count);
+  }
 };
 
 using Usages = llvm::DenseMap<StringAttr, Usage>;
@@ -122,6 +131,21 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
   return counts;
 }
 
+/// Gathers of reduced gradients, in f32, into what a rank owns of them.
+static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
+                                      MeshOp mesh) {
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  int64_t whole = static_cast<int64_t>(bucket.getElements()) *
+                  static_cast<int64_t>(sizeof(float));
+  LinkBytes bytes;
+  if (bucket.getSharding() == Sharding::world)
+    return bytes;
+  bytes.inter = gathers * (nodes - 1) * (whole / nodes / locals);
+  if (bucket.getSharding() == Sharding::none)
+    bytes.intra = gathers * (locals - 1) * (whole / locals);
+  return bytes;
+}
+
 /// Bytes of one rank.
 static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
                                MeshOp mesh, int64_t uses, bool hasSeveral) {
@@ -133,6 +157,10 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
     Counts counts = countFetches(bucket, role, uses, hasSeveral);
     if (nodes == 1) // there is no slice to keep: `host` acts like `drop`
       counts.stores = counts.loads = 0;
+    if (bucket.getSharding() != Sharding::world)
+      counts.interGathers = 0;
+    if (bucket.getSharding() == Sharding::none)
+      counts.intraGathers = 0;
     bytes.inter =
         counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
     bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
@@ -144,6 +172,8 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
   bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
   bytes.inter +=
       counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
+  if (usage.gradientBytes != 0)
+    bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
   return bytes;
 }
 
@@ -154,29 +184,32 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
 /// Cuts the uses of each unit's parameters into live ranges: a live range is a
 /// longest run of uses that no use of another unit interrupts.
 static void findRanges(func::FuncOp function, Usages &usages,
-                       const llvm::DenseMap<StringAttr, BucketOp> &buckets) {
-  llvm::DenseMap<Value, BucketOp> shown;
+                       const SymbolTable &symbols) {
+  llvm::DenseMap<Value, ViewMemberOp> shown;
   llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
   StringAttr current;
   for (Operation &op : function.front()) {
     if (auto view = dyn_cast<ViewMemberOp>(op)) {
-      shown[view.getResult()] = buckets.lookup(view.getBucketAttr().getAttr());
+      shown[view.getResult()] = view;
       continue;
     }
     if (isView(&op)) {
-      if (BucketOp bucket = shown.lookup(op.getOperand(0)))
+      if (ViewMemberOp view = shown.lookup(op.getOperand(0)))
         for (Value result : op.getResults())
-          shown[result] = bucket;
+          shown[result] = view;
       continue;
     }
     for (Value operand : op.getOperands()) {
-      BucketOp bucket = shown.lookup(operand);
-      if (!bucket)
+      ViewMemberOp view = shown.lookup(operand);
+      if (!view)
         continue;
-      if (bucket.getUnitAttr() != current)
-        ++rangesOfUnit[bucket.getUnitAttr()];
-      current = bucket.getUnitAttr();
-      usages[bucket.getSymNameAttr()].ranges.insert(rangesOfUnit[current]);
+      StringAttr unit =
+          symbols.lookup<ParameterOp>(view.getParameter()).getUnitAttr();
+      if (unit != current)
+        ++rangesOfUnit[unit];
+      current = unit;
+      usages[view.getBucketAttr().getAttr()].ranges[unit].insert(
+          rangesOfUnit[unit]);
     }
   }
 }
@@ -236,9 +269,7 @@ static LogicalResult compare(BucketOp bucket, func::FuncOp function,
 
 LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
   MeshOp mesh = getMesh(module);
-  llvm::DenseMap<StringAttr, BucketOp> buckets;
-  for (auto bucket : module.getOps<BucketOp>())
-    buckets[bucket.getSymNameAttr()] = bucket;
+  SymbolTable symbols(module);
   llvm::DenseMap<StringAttr, StringAttr> caches;
   for (auto state : module.getOps<StateOp>())
     caches[state.getSymNameAttr()] = state.getBucketAttr().getAttr();
@@ -249,7 +280,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     auto &[op, usages] = functions[role];
     op = function;
-    findRanges(function, usages, buckets);
+    findRanges(function, usages, symbols);
     for (Operation &inner : function.front()) {
       if (StringAttr bucket = getBucket(&inner, caches))
         measure(&inner, bucket, mesh, usages);
@@ -258,7 +289,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
             elementBytes(pack.getResult().getType().getElementType());
     }
     for (auto &[name, usage] : usages)
-      uses[name] = std::max<int64_t>(uses[name], usage.ranges.size());
+      uses[name] = std::max(uses[name], usage.countRanges());
   }
   bool hasSeveral = functions.contains(Role::first_microbatch);
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -269,7 +300,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       Usage usage = entry.second.lookup(name);
       // @init uses nothing itself; what it fills, others do.
       int64_t ranges =
-          isMicrobatch(role) ? usage.ranges.size() : uses.lookup(name);
+          isMicrobatch(role) ? usage.countRanges() : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
       if (failed(compare(bucket, entry.first, usage, expected, ranges)))

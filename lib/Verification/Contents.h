@@ -27,6 +27,8 @@ struct Content {
   int64_t begin = 0, end = 0;
   /// Bit `a`: gathered, or reduced, over axis `a`.
   uint8_t axes = 0;
+  /// Of gradients: bit `a`: gathered over axis `a` after their reduction.
+  uint8_t gathered = 0;
   /// Of weights: how many updates they have seen.
   int32_t version = 0;
   /// Of gradients: the last micro-batch in the sum, counted over the run.

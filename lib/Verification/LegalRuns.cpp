@@ -117,7 +117,8 @@ void Signature::addContent(int32_t id) {
   bool isOfStep = isSum && content.batch >= state.firstBatch;
   numbers.push_back(content.bucket);
   numbers.push_back(content.axes | isStale << 2 | content.isPrefix << 3 |
-                    (content.takenBy != 0) << 4 | isOfStep << 5 | age << 6);
+                    (content.takenBy != 0) << 4 | isOfStep << 5 | age << 6 |
+                    content.gathered << 8);
 }
 
 void Signature::addArena(const AccessMap &arena, Arena which) {

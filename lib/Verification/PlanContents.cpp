@@ -13,6 +13,19 @@ uint8_t PlanRun::getAxes() const {
          (mesh.getLocal() > 1 ? 1 << static_cast<unsigned>(Axis::local) : 0);
 }
 
+/// The axes over which no gather is left to do: a rank owns it all.
+uint8_t PlanRun::getOwnAxes(int32_t bucket) const {
+  switch (BucketOp(plan.buckets[bucket].op).getSharding()) {
+  case Sharding::world:
+    return 0;
+  case Sharding::node:
+    return getAxes() & kNodeBit;
+  case Sharding::none:
+    return getAxes();
+  }
+  llvm_unreachable("unknown sharding");
+}
+
 /// Of an axis of one rank, nothing.
 uint8_t PlanRun::getBit(ArrayAttr axes) const {
   uint8_t bits = 0;
@@ -33,7 +46,8 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
     return false;
   switch (op.getRole()) {
   case StateRole::shard:
-    return content.kind == ContentKind::weights && content.axes == 0;
+    return content.kind == ContentKind::weights &&
+           content.axes == getOwnAxes(model.bucket);
   case StateRole::cache:
   case StateRole::resident: {
     BucketOp bucket = plan.buckets[model.bucket].op;
@@ -114,23 +128,48 @@ LogicalResult PlanRun::checkWeights(const Content &content, int32_t bucket) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanRun::gather(const Instruction &instruction) {
-  auto op = ::cast<AllGatherOp>(instruction.op);
-  FailureOr<int32_t> read = readOnly(instruction);
-  if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
-    return failure();
-  Content content = contents[*read];
-  uint8_t bit = getBit(op.getAxes());
+/// Adds an axis to those that `content` has been gathered over.
+LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
+                                   const Content &content) {
+  uint8_t bit = getBit(axes);
   // Between nodes first: so the slices stand in order.
-  if ((content.axes & bit) || (bit == kLocalBit && (getAxes() & kNodeBit) &&
-                               !(content.axes & kNodeBit))) {
+  if ((gathered & bit) ||
+      (bit == kLocalBit && (getAxes() & kNodeBit) && !(gathered & kNodeBit))) {
     InFlightDiagnostic diag = emitError();
     diag << "expected to gather between nodes first, then within them, once "
             "each";
     attachWriter(diag, content, "its input is written here");
     return diag;
   }
-  content.axes |= bit;
+  gathered |= bit;
+  return success();
+}
+
+/// What is gathered of a gradient is reduced over all ranks before.
+LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
+  if (failed(checkSum(content, bucket)))
+    return failure();
+  if (content.axes == getAxes())
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "expected gradients of " << plan.describe(bucket)
+       << " that are reduced over all ranks";
+  attachWriter(diag, content, "they are written here");
+  return diag;
+}
+
+LogicalResult PlanRun::gather(const Instruction &instruction) {
+  auto op = ::cast<AllGatherOp>(instruction.op);
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read))
+    return failure();
+  Content content = contents[*read];
+  bool isGradient = !op.getRange();
+  if (failed(isGradient ? checkReduced(content, instruction.bucket)
+                        : checkWeights(content, instruction.bucket)) ||
+      failed(addGathered(isGradient ? content.gathered : content.axes,
+                         op.getAxes(), contents[*read])))
+    return failure();
   const BufferModel &result = function->buffers[instruction.result];
   Root input = instruction.reads[0];
   const Extent &from = getExtent(input);

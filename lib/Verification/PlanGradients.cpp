@@ -24,7 +24,15 @@ LogicalResult PlanRun::checkSum(const Content &content, int32_t bucket) {
 LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
   if (failed(checkSum(content, bucket)))
     return failure();
-  // Its type says that it is reduced over all ranks.
+  if (failed(checkReduced(content, bucket)))
+    return failure();
+  if (content.gathered != getOwnAxes(bucket)) {
+    InFlightDiagnostic diag = emitError();
+    diag << "expected all of the gradients of " << plan.describe(bucket)
+         << " that a rank owns";
+    attachWriter(diag, content, "they are written here");
+    return diag;
+  }
   if (content.isPrefix && content.batch == now->batch)
     return success();
   InFlightDiagnostic diag = emitError();
@@ -91,7 +99,8 @@ LogicalResult PlanRun::reduce(const Instruction &instruction) {
 FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
                                 int32_t state) {
   bool isNext = sum.batch == now->batch - 1 && !isFirstBatch() &&
-                sum.isPrefix && sum.axes == value.axes;
+                sum.isPrefix && sum.axes == value.axes &&
+                sum.gathered == value.gathered;
   bool isCurrent = value.batch == now->batch && !value.isPrefix;
   if (!isNext || !isCurrent) {
     InFlightDiagnostic diag = emitError();

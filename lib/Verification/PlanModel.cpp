@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/BufferPlan.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -25,6 +25,7 @@ RunState PlanRun::begin() {
     switch (StateOp(plan.states[i].op).getRole()) {
     case StateRole::shard:
       content.kind = ContentKind::weights;
+      content.axes = getOwnAxes(content.bucket);
       break;
     case StateRole::exp_avg:
     case StateRole::exp_avg_sq:

@@ -51,6 +51,9 @@ private:
   mlir::LogicalResult issueOn(const Instruction &instruction);
 
   mlir::LogicalResult gather(const Instruction &instruction);
+  mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,
+                                  const Content &content);
+  mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);
   mlir::LogicalResult reduce(const Instruction &instruction);
   mlir::LogicalResult cast(const Instruction &instruction);
   mlir::LogicalResult pack(const Instruction &instruction);
@@ -99,6 +102,7 @@ private:
   int32_t addContent(Content content);
   /// Axes of more than one rank, as bits.
   uint8_t getAxes() const;
+  uint8_t getOwnAxes(int32_t bucket) const;
   uint8_t getBit(mlir::ArrayAttr axes) const;
   bool isFirstBatch() const { return now->batch == now->firstBatch; }
 

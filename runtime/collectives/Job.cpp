@@ -39,8 +39,10 @@ public:
     return jobName + "-" + std::to_string(options.place.node);
   }
 
-  Transport &transport(Axis axis) override {
-    return axis == Axis::Node ? *nodeGroup : *localGroup;
+  AxisTransports transports(Axis axis) override {
+    if (axis == Axis::Node)
+      return {nodeGather.get(), nodeReduce.get()};
+    return {localGather.get(), localReduce.get()};
   }
   Transport &control() override { return *controlGroup; }
   std::vector<double> gather(std::span<const double> values,
@@ -70,7 +72,7 @@ private:
   void startMonitor(const std::vector<JoinRecord> &records);
   void connectGroups();
   std::unique_ptr<Transport> connect(const char *name,
-                                     std::vector<uint32_t> worldRanks);
+                                     const std::vector<uint32_t> &worldRanks);
 
   const JobOptions options;
   std::string jobName;
@@ -79,7 +81,8 @@ private:
   // watches until the groups have gone, and the store's server goes last.
   std::unique_ptr<TcpStore> store;
   std::unique_ptr<FailureMonitor> monitor;
-  std::unique_ptr<Transport> nodeGroup, localGroup, controlGroup;
+  std::unique_ptr<Transport> nodeGather, nodeReduce, localGather, localReduce,
+      controlGroup;
 };
 
 GlooJob::GlooJob(const JobOptions &givenOptions) : options(givenOptions) {
@@ -150,15 +153,15 @@ void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
                                              std::move(watch));
 }
 
-std::unique_ptr<Transport> GlooJob::connect(const char *name,
-                                            std::vector<uint32_t> worldRanks) {
+std::unique_ptr<Transport>
+GlooJob::connect(const char *name, const std::vector<uint32_t> &worldRanks) {
   GlooGroupOptions group;
   for (uint32_t i = 0; i < worldRanks.size(); ++i)
     if (worldRanks[i] == rank())
       group.rank = i;
   // The first rank tells the groups of one kind apart.
   group.name = std::string(name) + "-" + std::to_string(worldRanks[0]);
-  group.worldRanks = std::move(worldRanks);
+  group.worldRanks = worldRanks;
   group.store = store->handle();
   group.joinSeconds = options.joinSeconds;
   group.collectiveSeconds = options.collectiveSeconds;
@@ -174,9 +177,11 @@ void GlooJob::connectGroups() {
     sameNode.push_back(worldRank(mesh, {options.place.node, local}));
   for (uint32_t rank = 0; rank < mesh.size(); ++rank)
     everybody.push_back(rank);
-  nodeGroup = connect("node", std::move(sameLocal));
-  localGroup = connect("local", std::move(sameNode));
-  controlGroup = connect("control", std::move(everybody));
+  nodeGather = connect("node-gather", sameLocal);
+  nodeReduce = connect("node-reduce", sameLocal);
+  localGather = connect("local-gather", sameNode);
+  localReduce = connect("local-reduce", sameNode);
+  controlGroup = connect("control", everybody);
 }
 
 std::string GlooJob::explainFailure(const std::string &message) {

@@ -70,8 +70,8 @@ public:
   /// For HostSegmentOptions::name: differs between jobs and between nodes.
   virtual std::string segmentName() const = 0;
 
-  /// The group of an axis; `control` joins all ranks, for small things.
-  virtual Transport &transport(Axis axis) = 0;
+  /// The groups of an axis; `control` joins all ranks, for small things.
+  virtual AxisTransports transports(Axis axis) = 0;
   virtual Transport &control() = 0;
 
   /// All ranks' values in rank order, over the control group.

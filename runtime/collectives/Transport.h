@@ -75,6 +75,13 @@ private:
   std::atomic<uint64_t> sent{0};
 };
 
+/// The groups over one axis. Gathers and reductions have one each, with
+/// connections of its own, so that neither waits for the other's transfers.
+struct AxisTransports {
+  Transport *gather = nullptr;
+  Transport *reduce = nullptr;
+};
+
 /// A group of one rank: there is nobody to exchange with. Thread-safe.
 class SingleTransport final : public Transport {
 public:

@@ -11,9 +11,21 @@
 
 namespace fcdp {
 
-/// The streams of a rank. Work on one stream runs in issue order.
-enum class StreamId : uint8_t { Compute, Inter, Intra, D2H, H2D };
-inline constexpr size_t kNumStreams = 5;
+/// The streams of a rank. Work on one stream runs in issue order. Gathers and
+/// reductions have streams of their own, so that neither queues behind the
+/// other.
+enum class StreamId : uint8_t {
+  Compute,
+  Inter,
+  Intra,
+  D2H,
+  H2D,
+  InterReduce,
+  IntraReduce
+};
+inline constexpr size_t kNumStreams = 7;
+/// "inter_reduce", ... as the manifest spells it.
+const char *name(StreamId stream);
 
 /// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
 /// `Local` joins the ranks of one node.

@@ -9,10 +9,10 @@ namespace fcdp {
 StreamSet::StreamSet(CommandExecutor &run, uint32_t numEvents,
                      uint32_t queueCapacity)
     : interrupter(*this, run), events(numEvents) {
-  for (StreamId stream :
-       {StreamId::Inter, StreamId::Intra, StreamId::D2H, StreamId::H2D})
-    workers[size_t(stream)] = std::make_unique<StreamWorker>(
-        stream, queueCapacity, interrupter, firstFailure);
+  for (size_t stream = 0; stream < kNumStreams; ++stream)
+    if (StreamId(stream) != StreamId::Compute)
+      workers[stream] = std::make_unique<StreamWorker>(
+          StreamId(stream), queueCapacity, interrupter, firstFailure);
 }
 
 StreamSet::~StreamSet() {

@@ -18,6 +18,10 @@ const char *name(StreamId stream) {
     return "d2h";
   case StreamId::H2D:
     return "h2d";
+  case StreamId::InterReduce:
+    return "inter_reduce";
+  case StreamId::IntraReduce:
+    return "intra_reduce";
   }
   return "?";
 }
@@ -26,8 +30,8 @@ StreamWorker::StreamWorker(StreamId stream, uint32_t capacity,
                            CommandExecutor &executor, FirstFailure &failure)
     : stream(stream), executor(executor), failure(failure), queue(capacity) {
   thread = std::thread([this] { run(); });
-  // For debuggers and `top -H`; the system takes 15 characters.
-  std::string title = std::string("fcdp-") + name(stream);
+  // For debuggers and `top -H`; the system refuses more than 15 characters.
+  std::string title = (std::string("fcdp-") + name(stream)).substr(0, 15);
   pthread_setname_np(thread.native_handle(), title.c_str());
 }
 

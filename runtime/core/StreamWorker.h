@@ -65,7 +65,4 @@ private:
   std::thread thread;
 };
 
-/// "inter", ... as the manifest spells it.
-const char *name(StreamId stream);
-
 } // namespace fcdp

@@ -17,10 +17,10 @@ class CpuBackend final : public Backend, private CommandExecutor {
 public:
   explicit CpuBackend(CpuBackendOptions &&options)
       : device(options.deviceBytes), host(std::move(options.host)),
-        node(*options.node), local(*options.local), control(options.control),
+        node(options.node), local(options.local), control(options.control),
         streams(*this, options.numEvents, options.queueCapacity) {
     for (CollectiveScratch &list : scratch)
-      list.reserve(std::max(node.size(), local.size()));
+      list.reserve(std::max(node.gather->size(), local.gather->size()));
   }
   ~CpuBackend() override {
     if (!streams.idle())
@@ -77,8 +77,8 @@ private:
 
   Arena device;
   HostSegment host;
-  Transport &node;
-  Transport &local;
+  /// Never null.
+  const AxisTransports node, local;
   Transport *const control;
   /// Kept, so that a step allocates nothing.
   std::vector<Send> numberSends;
@@ -93,11 +93,11 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
   if (command.kind == Command::Kind::Copy)
     return runCopy(command.copy);
   const Collective &collective = command.collective;
-  Transport &transport = collective.axis == Axis::Node ? node : local;
+  const AxisTransports &axis = collective.axis == Axis::Node ? node : local;
   if (command.kind == Command::Kind::AllGather)
-    fcdp::allGather(transport, collective, scratch[size_t(stream)]);
+    fcdp::allGather(*axis.gather, collective, scratch[size_t(stream)]);
   else
-    fcdp::reduceScatter(transport, collective, scratch[size_t(stream)]);
+    fcdp::reduceScatter(*axis.reduce, collective, scratch[size_t(stream)]);
 }
 
 void CpuBackend::gatherNumbers(double own, std::span<double> all,
@@ -123,8 +123,10 @@ void CpuBackend::gatherNumbers(double own, std::span<double> all,
 
 void CpuBackend::interrupt() noexcept {
   // Another stream may wait for a peer that will not come any more.
-  node.abort();
-  local.abort();
+  for (const AxisTransports &axis : {node, local}) {
+    axis.gather->abort();
+    axis.reduce->abort();
+  }
 }
 
 void CpuBackend::runCopy(const CopyCommand &copy) {
@@ -141,8 +143,8 @@ void CpuBackend::runCopy(const CopyCommand &copy) {
 
 ByteCounters CpuBackend::counters() const {
   ByteCounters counters;
-  counters.interSent = node.bytesSent();
-  counters.intraSent = local.bytesSent();
+  counters.interSent = node.gather->bytesSent() + node.reduce->bytesSent();
+  counters.intraSent = local.gather->bytesSent() + local.reduce->bytesSent();
   counters.controlSent = control ? control->bytesSent() : 0;
   counters.h2d = h2d.load(std::memory_order_relaxed);
   counters.d2h = d2h.load(std::memory_order_relaxed);
@@ -152,8 +154,10 @@ ByteCounters CpuBackend::counters() const {
 } // namespace
 
 std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options) {
-  if (!options.node || !options.local)
-    throw std::runtime_error("the CPU backend needs a transport per axis");
+  for (const AxisTransports &axis : {options.node, options.local})
+    if (!axis.gather || !axis.reduce)
+      throw std::runtime_error("the CPU backend needs a transport per axis for "
+                               "gathers and one for reductions");
   return std::make_unique<CpuBackend>(std::move(options));
 }
 

@@ -3,6 +3,7 @@
 // The CPU backend: streams are host threads, device memory is an arena.
 #pragma once
 
+#include "collectives/Transport.h"
 #include "core/Backend.h"
 #include "cpu/HostSegment.h"
 
@@ -10,15 +11,12 @@
 
 namespace fcdp {
 
-class Transport;
-
 struct CpuBackendOptions {
   uint64_t deviceBytes = 0;
   uint32_t numEvents = 0;
   HostSegment host;
-  /// One transport per axis; they must outlive the backend.
-  Transport *node = nullptr;
-  Transport *local = nullptr;
+  /// The transports of each axis; they must outlive the backend.
+  AxisTransports node, local;
   /// All ranks; null for a job of one.
   Transport *control = nullptr;
   /// Commands a stream holds before the issuer is held back.

@@ -4,6 +4,7 @@
 #include "step/Manifest.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -40,6 +41,7 @@ private:
   void checkInputs() const;
   void checkSlots() const;
   void checkOp(const Op &op, const std::string &where) const;
+  void checkCommunicators() const;
 
   void check(const ops::AtenCall &, const std::string &) const {}
   void check(const ops::Loss &, const std::string &) const {}
@@ -322,6 +324,27 @@ void Checker::checkOp(const Op &op, const std::string &where) const {
   std::visit([&](const auto &body) { check(body, where); }, op.body);
 }
 
+/// Gathers have a communicator per axis, reductions another: one stream uses
+/// it.
+void Checker::checkCommunicators() const {
+  std::map<std::pair<OpKind, Axis>, StreamId> streams;
+  for (size_t i = 0; i < m.ops.size(); ++i) {
+    const Op &op = m.ops[i];
+    auto check = [&](Axis axis, StreamId stream) {
+      StreamId first =
+          streams.emplace(std::pair(op.kind, axis), stream).first->second;
+      require(first == stream, "ops[" + std::to_string(i) + "].stream",
+              std::string("expected '") + name(first) + "', as of the first " +
+                  name(op.kind) + " over this axis, got '" + name(stream) +
+                  "'");
+    };
+    if (auto *gather = std::get_if<ops::AllGather>(&op.body))
+      check(gather->axis, gather->stream);
+    else if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
+      check(reduce->axis, reduce->stream);
+  }
+}
+
 void Checker::checkAll() const {
   checkFunctions();
   checkBuckets();
@@ -331,6 +354,7 @@ void Checker::checkAll() const {
   checkSlots();
   for (size_t i = 0; i < m.ops.size(); ++i)
     checkOp(m.ops[i], "ops[" + std::to_string(i) + "]");
+  checkCommunicators();
 }
 
 } // namespace

@@ -11,12 +11,11 @@ constexpr int64_t kGreatestSize = int64_t(1) << 56;
 
 StreamId readStream(const JsonNode &node) {
   std::string stream = node.text();
-  constexpr const char *names[kNumStreams] = {"compute", "inter", "intra",
-                                              "d2h", "h2d"};
   for (size_t i = 0; i < kNumStreams; ++i)
-    if (stream == names[i])
+    if (stream == name(static_cast<StreamId>(i)))
       return static_cast<StreamId>(i);
-  node.expected("'compute', 'inter', 'intra', 'd2h' or 'h2d'");
+  node.expected("'compute', 'inter', 'intra', 'inter_reduce', 'intra_reduce', "
+                "'d2h' or 'h2d'");
 }
 
 Axis readAxis(const JsonNode &node) {

@@ -172,8 +172,8 @@ void Rank::makeBackend() {
   segment.locals = manifest.mesh.locals;
   segment.bytes = manifest.hostBytes;
   backendOptions.host = HostSegment(segment);
-  backendOptions.node = &job.transport(Axis::Node);
-  backendOptions.local = &job.transport(Axis::Local);
+  backendOptions.node = job.transports(Axis::Node);
+  backendOptions.local = job.transports(Axis::Local);
   backendOptions.control = &job.control();
   backend = makeCpuBackend(std::move(backendOptions));
 }

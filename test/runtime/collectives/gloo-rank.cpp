@@ -39,6 +39,7 @@ struct Rank {
   void gather(Axis axis, size_t in, size_t out, size_t bytes);
   void reduce(Axis axis, size_t in, size_t out, size_t scratch, size_t bytes);
   void checkCollectives();
+  void checkOverlap();
   void loopUntilFailure();
 };
 
@@ -52,8 +53,8 @@ void Rank::makeBackend(uint32_t queueCapacity) {
   cpu.deviceBytes = 8 << 20;
   cpu.numEvents = 4;
   cpu.host = HostSegment(segment);
-  cpu.node = &job->transport(Axis::Node);
-  cpu.local = &job->transport(Axis::Local);
+  cpu.node = job->transports(Axis::Node);
+  cpu.local = job->transports(Axis::Local);
   cpu.control = &job->control();
   cpu.queueCapacity = queueCapacity;
   backend = makeCpuBackend(std::move(cpu));
@@ -74,7 +75,8 @@ void Rank::reduce(Axis axis, size_t in, size_t out, size_t scratch,
                   size_t bytes) {
   Collective collective{};
   collective.axis = axis;
-  collective.stream = axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+  collective.stream =
+      axis == Axis::Node ? StreamId::InterReduce : StreamId::IntraReduce;
   collective.in = backend->deviceBase() + in;
   collective.out = backend->deviceBase() + out;
   collective.scratch = backend->deviceBase() + scratch;
@@ -116,8 +118,8 @@ void Rank::checkCollectives() {
   for (size_t i = 0; i < total; ++i)
     bucket[i] = float((job->rank() + 1) * 100 + i % 97);
   reduce(Axis::Local, 0, slice, scratch, total * 4);
-  backend->record(0, StreamId::Intra);
-  backend->wait(0, StreamId::Inter);
+  backend->record(0, StreamId::IntraReduce);
+  backend->wait(0, StreamId::InterReduce);
   reduce(Axis::Node, slice, out, scratch, total * 4 / g);
   backend->synchronize();
   REQUIRE(!backend->failed());
@@ -141,7 +143,28 @@ void Rank::checkCollectives() {
   job->barrier("barrier");
 }
 
-/// As a training step would: gathers over both axes until something fails.
+/// The last rank reduces only once the gathers of all are done.
+void Rank::checkOverlap() {
+  const uint32_t last = job->mesh().size() - 1;
+  const size_t bytes = 240 << 10, in = 0, out = 2 << 20, scratch = 5 << 20;
+  for (Axis axis : {Axis::Node, Axis::Local}) {
+    auto reduceHere = [&] { reduce(axis, in, out, scratch, bytes); };
+    if (job->rank() != last)
+      reduceHere();
+    gather(axis, in, out + bytes, bytes);
+    backend->record(0, axis == Axis::Node ? StreamId::Inter : StreamId::Intra);
+    backend->wait(0, StreamId::Compute);
+    REQUIRE(!backend->failed());
+    job->barrier("gathers");
+    if (job->rank() == last)
+      reduceHere();
+    backend->synchronize();
+    REQUIRE(!backend->failed());
+  }
+}
+
+/// As a training step would: gathers and reductions over both axes until
+/// something fails.
 void Rank::loopUntilFailure() {
   makeBackend();
   for (int step = 0;; ++step) {
@@ -155,6 +178,8 @@ void Rank::loopUntilFailure() {
     }
     gather(Axis::Node, 0, 1 << 20, 1 << 16);
     gather(Axis::Local, 0, 4 << 20, 1 << 16);
+    reduce(Axis::Local, 0, 5 << 20, 6 << 20, 1 << 16);
+    reduce(Axis::Node, 0, 3 << 20, 7 << 20, 1 << 16);
     backend->synchronize();
     if (backend->failed())
       end(explained, job->explainFailure(backend->failure()));
@@ -173,6 +198,7 @@ void runRank(Rank &rank) {
   }
   if (rank.scenario == "collectives") {
     rank.checkCollectives();
+    rank.checkOverlap();
     // Rank 0 holds the store and would take it along if it went first.
     if (rank.job->rank() == rank.job->mesh().size() - 1)
       std::this_thread::sleep_for(std::chrono::milliseconds(500));

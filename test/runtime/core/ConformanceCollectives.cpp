@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <latch>
 #include <numeric>
 #include <random>
 
@@ -16,8 +17,12 @@ namespace {
 constexpr Mesh meshes[] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 3},
                            {4, 1}, {1, 4}, {2, 2}, {3, 2}, {2, 3}};
 
-StreamId streamOf(Axis axis) {
+StreamId gatherStream(Axis axis) {
   return axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+}
+
+StreamId reduceStream(Axis axis) {
+  return axis == Axis::Node ? StreamId::InterReduce : StreamId::IntraReduce;
 }
 
 uint32_t sizeOf(Axis axis, const Mesh &mesh) {
@@ -32,7 +37,7 @@ Collective makeGather(Axis axis, const std::byte *in, std::byte *out,
                       size_t bytes) {
   Collective collective{};
   collective.axis = axis;
-  collective.stream = streamOf(axis);
+  collective.stream = gatherStream(axis);
   collective.in = in;
   collective.out = out;
   collective.bytes = bytes;
@@ -43,6 +48,7 @@ Collective makeGather(Axis axis, const std::byte *in, std::byte *out,
 Collective makeReduction(Axis axis, const std::byte *in, std::byte *out,
                          std::byte *scratch, size_t bytes, DType type) {
   Collective collective = makeGather(axis, in, out, bytes);
+  collective.stream = reduceStream(axis);
   collective.scratch = scratch;
   collective.inType = collective.outType = type;
   collective.what = "reduce-scatter of bucket 'b' (model.py:1)";
@@ -154,8 +160,8 @@ TEST_P(Conformance, TwoLevelReductionYieldsTheOwnShard) {
       std::byte *base = backend.deviceBase();
       backend.reduceScatter(makeReduction(Axis::Local, base, base + slice,
                                           base + scratch, bytes, DType::F32));
-      backend.record(0, StreamId::Intra);
-      backend.wait(0, StreamId::Inter);
+      backend.record(0, StreamId::IntraReduce);
+      backend.wait(0, StreamId::InterReduce);
       backend.reduceScatter(makeReduction(Axis::Node, base + slice, base + out,
                                           base + scratch, sliceBytes,
                                           DType::F32));
@@ -237,6 +243,68 @@ TEST_P(Conformance, AxesOverlapWithoutMixing) {
   });
 }
 
+// Gathers and reductions over one axis, in flight together.
+TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
+  for (Axis axis : {Axis::Node, Axis::Local}) {
+    Mesh shape = axis == Axis::Node ? Mesh{3, 1} : Mesh{1, 3};
+    WorldOptions options;
+    options.mesh = shape;
+    options.queueCapacity = 4;
+    auto world = make(options);
+    const size_t count = 96, bytes = count * sizeof(float), rounds = 200;
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      upload(rank, backend, 0, std::vector<float>(count, float(rank + 1)));
+      std::byte *base = backend.deviceBase();
+      for (size_t i = 0; i < rounds; ++i) {
+        backend.allGather(makeGather(axis, base, base + 4096, bytes));
+        backend.reduceScatter(makeReduction(axis, base, base + 8192,
+                                            base + 12288, bytes, DType::F32));
+      }
+      auto gathered = download<float>(rank, backend, 4096, 3 * count);
+      auto reduced = download<float>(rank, backend, 8192, count / 3);
+      ASSERT_FALSE(backend.failed()) << backend.failure();
+      for (size_t i = 0; i < gathered.size(); ++i)
+        ASSERT_EQ(gathered[i], float(i / count + 1));
+      for (float sum : reduced)
+        ASSERT_EQ(sum, 6.0f);
+      ByteCounters counters = backend.counters();
+      uint64_t sent = rounds * (2 * bytes + 2 * bytes / 3);
+      EXPECT_EQ(counters.interSent, axis == Axis::Node ? sent : 0);
+      EXPECT_EQ(counters.intraSent, axis == Axis::Local ? sent : 0);
+    });
+  }
+}
+
+// The last rank reduces only once the others' gathers are done.
+TEST_P(Conformance, AGatherDoesNotWaitForAReduction) {
+  for (Axis axis : {Axis::Node, Axis::Local}) {
+    Mesh shape = axis == Axis::Node ? Mesh{2, 1} : Mesh{1, 2};
+    WorldOptions options;
+    options.mesh = shape;
+    options.timeoutSeconds = 10;
+    auto world = make(options);
+    std::latch gathered(2);
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      std::byte *base = backend.deviceBase();
+      auto reduce = [&] {
+        backend.reduceScatter(makeReduction(axis, base, base + 4096,
+                                            base + 8192, 64, DType::F32));
+      };
+      if (rank == 0)
+        reduce();
+      backend.allGather(makeGather(axis, base + 12288, base + 16384, 64));
+      backend.record(0, gatherStream(axis));
+      backend.wait(0, StreamId::Compute);
+      EXPECT_FALSE(backend.failed()) << backend.failure();
+      gathered.arrive_and_wait();
+      if (rank == 1)
+        reduce();
+      backend.synchronize();
+      EXPECT_FALSE(backend.failed()) << backend.failure();
+    });
+  }
+}
+
 TEST_P(Conformance, ADeadPeerFailsTheSurvivorsAndNobodyHangs) {
   auto world = make(Mesh{2, 1});
   world->kill(1);
@@ -272,13 +340,15 @@ TEST_P(Conformance, ASilentPeerEndsAtTheTimeOut) {
       << backend.failure();
 }
 
-// The other stream's collective would only end at its time-out of 30 s.
+// The other streams' collectives would only end at its time-out of 30 s.
 TEST_P(Conformance, AFailureEndsTheOtherStreams) {
   auto world = make(Mesh{2, 2});
   world->hang(1); // node 0, local 1: the peer on the local axis
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
   backend.allGather(makeGather(Axis::Local, base, base + 4096, 64));
+  backend.reduceScatter(makeReduction(Axis::Local, base, base + 12288,
+                                      base + 16384, 64, DType::F32));
   world->kill(2); // node 1, local 0: the peer on the node axis
   auto start = std::chrono::steady_clock::now();
   backend.allGather(makeGather(Axis::Node, base, base + 8192, 64));

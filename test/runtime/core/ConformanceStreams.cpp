@@ -54,11 +54,13 @@ TEST_P(Conformance, EventsOrderTheStreams) {
   auto world = make(Mesh{1, 1});
   Backend &backend = world->backend(0);
   upload(0, backend, 0, counting(2048, 3));
-  const StreamId streams[] = {StreamId::D2H, StreamId::Compute, StreamId::Inter,
-                              StreamId::H2D, StreamId::Intra};
+  const StreamId streams[] = {StreamId::D2H,   StreamId::Compute,
+                              StreamId::Inter, StreamId::IntraReduce,
+                              StreamId::H2D,   StreamId::InterReduce,
+                              StreamId::Intra};
   size_t at = 0;
   StreamId last = StreamId::H2D;
-  for (int round = 0; round < 20; ++round)
+  for (int round = 0; round < 15; ++round)
     for (StreamId stream : streams) {
       backend.record(1, last);
       backend.wait(1, stream);

@@ -4,6 +4,8 @@
 
 #include "core/StreamSet.h"
 
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
@@ -193,6 +195,26 @@ TEST(Streams, KeepsTheFirstFailure) {
   streams.fail("first");
   streams.fail("second");
   EXPECT_EQ(streams.failure(), "first");
+}
+
+TEST(Streams, EveryThreadHasANameOfItsOwn) {
+  auto namesOfThreads = [] {
+    std::multiset<std::string> names;
+    for (const auto &task :
+         std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream file(task.path() / "comm");
+      std::string name;
+      std::getline(file, name);
+      names.insert(name);
+    }
+    return names;
+  };
+  Recorder recorder;
+  StreamSet streams(recorder, 0, 16);
+  std::multiset<std::string> names = namesOfThreads();
+  for (const char *name : {"fcdp-inter", "fcdp-intra", "fcdp-d2h", "fcdp-h2d",
+                           "fcdp-inter_redu", "fcdp-intra_redu"})
+    EXPECT_EQ(names.count(name), 1u) << name;
 }
 
 // Random programs: whatever the timing, work after a wait starts only once the

@@ -6,6 +6,7 @@
 #include "collectives/InProcessTransport.h"
 #include "cpu/CpuBackend.h"
 
+#include <array>
 #include <atomic>
 #include <unistd.h>
 
@@ -23,20 +24,18 @@ public:
       std::vector<uint32_t> ranks;
       for (uint32_t node = 0; node < mesh.nodes; ++node)
         ranks.push_back(worldRank(mesh, {node, local}));
-      nodeGroups.push_back(
-          std::make_unique<InProcessGroup>(ranks, options.timeoutSeconds));
+      nodeGroups.push_back(makeGroups(ranks, options.timeoutSeconds));
     }
     for (uint32_t node = 0; node < mesh.nodes; ++node) {
       std::vector<uint32_t> ranks;
       for (uint32_t local = 0; local < mesh.locals; ++local)
         ranks.push_back(worldRank(mesh, {node, local}));
-      localGroups.push_back(
-          std::make_unique<InProcessGroup>(ranks, options.timeoutSeconds));
+      localGroups.push_back(makeGroups(ranks, options.timeoutSeconds));
     }
     std::string name = "conformance-" + std::to_string(getpid()) + "-" +
                        std::to_string(++worlds);
     backends.resize(mesh.size());
-    transports.resize(2 * mesh.size());
+    transports.resize(4 * mesh.size());
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
       threads.emplace_back([&, rank] { makeRank(rank, options, name); });
@@ -48,16 +47,34 @@ public:
   Backend &backend(uint32_t rank) override { return *backends[rank]; }
   void kill(uint32_t rank) override {
     Place place = placeOf(mesh, rank);
-    nodeGroups[place.local]->kill(place.node);
-    localGroups[place.node]->kill(place.local);
+    for (auto &group : nodeGroups[place.local])
+      group->kill(place.node);
+    for (auto &group : localGroups[place.node])
+      group->kill(place.local);
   }
   void hang(uint32_t rank) override {
     Place place = placeOf(mesh, rank);
-    nodeGroups[place.local]->hang(place.node);
-    localGroups[place.node]->hang(place.local);
+    for (auto &group : nodeGroups[place.local])
+      group->hang(place.node);
+    for (auto &group : localGroups[place.node])
+      group->hang(place.local);
   }
 
 private:
+  /// Of gathers and of reductions.
+  using Groups = std::array<std::unique_ptr<InProcessGroup>, 2>;
+
+  static Groups makeGroups(const std::vector<uint32_t> &ranks,
+                           double timeoutSeconds) {
+    return {std::make_unique<InProcessGroup>(ranks, timeoutSeconds),
+            std::make_unique<InProcessGroup>(ranks, timeoutSeconds)};
+  }
+  /// Joins both groups; keeps the transports from index `first` on.
+  AxisTransports join(Groups &groups, uint32_t position, size_t first) {
+    for (size_t i = 0; i < groups.size(); ++i)
+      transports[first + i] = groups[i]->join(position);
+    return {transports[first].get(), transports[first + 1].get()};
+  }
   void makeRank(uint32_t rank, const WorldOptions &world,
                 const std::string &name) {
     Place place = placeOf(mesh, rank);
@@ -66,21 +83,18 @@ private:
     segment.local = place.local;
     segment.locals = mesh.locals;
     segment.bytes = world.hostBytes;
-    auto &node = transports[2 * rank], &local = transports[2 * rank + 1];
-    node = nodeGroups[place.local]->join(place.node);
-    local = localGroups[place.node]->join(place.local);
     CpuBackendOptions options;
     options.deviceBytes = world.deviceBytes;
     options.numEvents = world.numEvents;
     options.host = HostSegment(segment);
-    options.node = node.get();
-    options.local = local.get();
+    options.node = join(nodeGroups[place.local], place.node, 4 * rank);
+    options.local = join(localGroups[place.node], place.local, 4 * rank + 2);
     options.queueCapacity = world.queueCapacity;
     backends[rank] = makeCpuBackend(std::move(options));
   }
 
   Mesh mesh;
-  std::vector<std::unique_ptr<InProcessGroup>> nodeGroups, localGroups;
+  std::vector<Groups> nodeGroups, localGroups;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Backend>> backends;
 };

@@ -264,29 +264,29 @@ void LinearStep::compute(const std::string &function) {
 }
 
 void LinearStep::reduce(const std::string &function, bool add) {
-  event(function, "compute", "intra");
+  event(function, "compute", "intra_reduce");
   step.add(function, {{"kind", "reduce_scatter"},
                       {"bucket", 0},
                       {"axis", "local"},
-                      {"stream", "intra"},
+                      {"stream", "intra_reduce"},
                       {"in", device(kPacked, kBucket)},
                       {"out", device(kSlice, sliceBytes())},
                       {"scratch", device(kScratch, kBucket)},
                       {"in_type", "f32"},
                       {"out_type", "f32"},
                       {"elements", 8}});
-  event(function, "intra", "inter");
+  event(function, "intra_reduce", "inter_reduce");
   step.add(function, {{"kind", "reduce_scatter"},
                       {"bucket", 0},
                       {"axis", "node"},
-                      {"stream", "inter"},
+                      {"stream", "inter_reduce"},
                       {"in", device(kSlice, sliceBytes())},
                       {"out", device(kReduced, shardBytes())},
                       {"scratch", device(kScratch, sliceBytes())},
                       {"in_type", "f32"},
                       {"out_type", "f32"},
                       {"elements", 8 / locals}});
-  event(function, "inter", "compute");
+  event(function, "inter_reduce", "compute");
   step.add(function, {{"kind", "accumulate"},
                       {"in", device(kReduced, shardBytes())},
                       {"out", device(kGrad, shardBytes())},

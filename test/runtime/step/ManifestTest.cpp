@@ -244,6 +244,12 @@ const Refusal kRefusals[] = {
      "expected 'node' or 'local'"},
     {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = "io"; },
      "expected 'compute', 'inter'"},
+    {"StreamsOfOneCommunicator",
+     [](Json &m) {
+       m["ops"].push_back(Json(op(m, "all_gather")));
+       m["ops"].back()["stream"] = "h2d";
+     },
+     "expected 'inter', as of the first all_gather over this axis, got 'h2d'"},
     {"GatherBytes", [](Json &m) { op(m, "all_gather")["out"]["bytes"] = 12; },
      "expected 16, one 'in' per rank, got 12"},
     {"ReductionElements",

@@ -36,10 +36,13 @@ def Fcdp_Axis : Fcdp_Enum<"Axis", "an axis of the mesh: `node` joins equal local
 def Fcdp_AxisAttr : Fcdp_BareEnumAttr<Fcdp_Axis, "axis">;
 def Fcdp_AxesAttr : TypedArrayAttrBase<Fcdp_AxisAttr, "mesh axes, outermost first">;
 
-def Fcdp_Stream : Fcdp_Enum<"Stream", "a stream of a rank", [
+def Fcdp_Stream : Fcdp_Enum<"Stream", "a stream of a rank: `inter` and `intra` "
+    "gather between nodes and within a node, `inter_reduce` and `intra_reduce` "
+    "reduce, `d2h` and `h2d` copy to and from host memory", [
   I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"inter", 1>,
   I32EnumAttrCase<"intra", 2>, I32EnumAttrCase<"d2h", 3>,
-  I32EnumAttrCase<"h2d", 4>]>;
+  I32EnumAttrCase<"h2d", 4>, I32EnumAttrCase<"inter_reduce", 5>,
+  I32EnumAttrCase<"intra_reduce", 6>]>;
 def Fcdp_StreamAttr : Fcdp_BareEnumAttr<Fcdp_Stream, "stream">;
 
 def Fcdp_Residency : Fcdp_Enum<"Residency", "where the gathered copy of a bucket "

@@ -205,14 +205,14 @@ void FunctionBuilder::reduce(unsigned bucket) {
   bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
-  order(Stream::compute, Stream::intra);
-  work(Stream::intra, Activity::intraReduce, costs.intraReduce);
+  order(Stream::compute, Stream::intra_reduce);
+  work(Stream::intra_reduce, Activity::intraReduce, costs.intraReduce);
   if (costs.accumulation == Accumulation::sharded || isLast) {
-    order(Stream::intra, Stream::inter);
-    work(Stream::inter, Activity::interReduce, costs.interReduce);
-    reduced.back().push_back(record(Stream::inter));
+    order(Stream::intra_reduce, Stream::inter_reduce);
+    work(Stream::inter_reduce, Activity::interReduce, costs.interReduce);
+    reduced.back().push_back(record(Stream::inter_reduce));
   } else {
-    reduced.back().push_back(record(Stream::intra));
+    reduced.back().push_back(record(Stream::intra_reduce));
   }
 }
 

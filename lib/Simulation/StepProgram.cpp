@@ -5,6 +5,8 @@
 using namespace mlir;
 using namespace fcdp;
 
+static_assert(getMaxEnumValForStream() < kNumSimulatedStreams);
+
 llvm::SmallVector<Role> StepProgram::getRoles(int64_t steps) const {
   llvm::SmallVector<Role> roles;
   for (int64_t step = 0; step < steps; ++step) {

@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-constexpr size_t kNumStreams = 5;
+constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
 /// For each stream, how many of its operations are known to be done.
 using Clock = std::array<int64_t, kNumStreams>;
 
@@ -95,14 +95,16 @@ private:
 
 /// The stream that `op` runs on.
 static Stream chooseStream(Operation *op) {
-  auto ofAxis = [](ArrayAttr axes) {
-    return cast<AxisAttr>(axes[0]).getValue() == Axis::node ? Stream::inter
-                                                            : Stream::intra;
+  auto isNode = [](ArrayAttr axes) {
+    return cast<AxisAttr>(axes[0]).getValue() == Axis::node;
   };
   if (auto gather = dyn_cast<AllGatherOp>(op))
-    return ofAxis(gather.getAxes());
+    return isNode(gather.getAxes()) ? Stream::inter : Stream::intra;
+  // Gathers must not queue behind a reduction, which waits for its gradients
+  // and for its first step.
   if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return ofAxis(reduce.getAxes());
+    return isNode(reduce.getAxes()) ? Stream::inter_reduce
+                                    : Stream::intra_reduce;
   if (isa<CacheStoreOp>(op))
     return Stream::d2h;
   if (isa<CacheLoadOp>(op))

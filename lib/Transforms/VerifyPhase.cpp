@@ -330,7 +330,8 @@ static LogicalResult verifyOrder(ModuleOp module) {
     op->emitOpError("expected one release of its result, got ") << releases;
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() ||
+                 failed(verifyCommunicators(module)));
 }
 
 static LogicalResult verifyScheduled(ModuleOp module) {

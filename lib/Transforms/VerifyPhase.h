@@ -26,6 +26,11 @@ mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 StateOp createState(BucketOp bucket, StateRole role,
                     mlir::RankedTensorType type);
 
+/// Fails unless all gathers over an axis are on one stream, and all reductions
+/// over it, too: each of these has a communicator, which one stream may use.
+/// All must have a stream and one axis.
+mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
+
 /// Fails unless every buffer and state has a place of its size and every record
 /// an event of its own.
 mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);

@@ -95,6 +95,20 @@ ResidencyProblem makeRandom(unsigned layers, std::mt19937 &random) {
 }
 } // namespace
 
+// The gather of the first layer for the backward pass begins at 6 s, as the
+// reduction of the last layer does, and is there at 7 s; behind the reduction
+// it would be at 9 s, and the step would take 13 s.
+TEST(ResidencyEstimate, GathersDoNotQueueBehindReductions) {
+  ResidencyProblem problem = makeLayers(3, 1, 0, 0);
+  for (Bucket &bucket : problem.buckets) {
+    bucket.interGather = {Resource::inter, /*latency=*/1, 0};
+    bucket.interReduce = {Resource::inter, /*latency=*/2, 0};
+    bucket.intraGather = bucket.intraReduce = {};
+  }
+  EXPECT_NEAR(estimate(problem, uniform(problem, Residency::drop)).seconds, 12,
+              1e-9);
+}
+
 TEST(ResidencyProblem, RefusesWhatCannotBe) {
   ResidencyProblem problem = makeLayers(2, 1, 1, 1);
   EXPECT_EQ(check(problem), "");

@@ -27,7 +27,7 @@ enum class Activity : uint8_t {
 inline constexpr unsigned kNumActivities = 8;
 llvm::StringRef stringifyActivity(Activity activity);
 
-inline constexpr unsigned kNumSimulatedStreams = 5;
+inline constexpr unsigned kNumSimulatedStreams = 7;
 /// The stream whose idle time is exposed time.
 inline constexpr uint8_t kComputeStream = 0;
 

@@ -285,8 +285,10 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let summary = "put operations on streams and order the streams";
   let description = [{
     Requires phase `sharded`; gives phase `scheduled`. With `order=program`
-    operations are issued in program order. Collectives run on `inter` and
-    `intra`, host copies on `d2h` and `h2d`, the rest on `compute`. A wait is
+    operations are issued in program order. Gathers run on `inter` and `intra`,
+    reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
+    queue behind a reduction, which waits for its gradients; host copies run on
+    `d2h` and `h2d`, the rest on `compute`. A wait is
     placed before each use of a value from another stream; work on another stream
     first waits for the compute stream as of its issue, so that it may use any
     memory released before, be it by the function before: at the end of a
@@ -333,7 +335,9 @@ def VerifyShardedPass : VerifyPass<"sharded"> {
 def VerifyScheduledPass : VerifyPass<"scheduled"> {
   let description = [{
     Collectives run over one axis of flat tensors; they and host copies name their
-    stream; every buffer is released once.
+    stream; every buffer is released once. All gathers over an axis are on one
+    stream, and so are all reductions over it: each has a communicator, which one
+    stream may use.
   }];
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {

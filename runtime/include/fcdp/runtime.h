@@ -30,7 +30,7 @@
 
 #include <stdint.h>
 
-#define FCDP_ABI_VERSION 2u
+#define FCDP_ABI_VERSION 3u
 
 #ifdef __cplusplus
 extern "C" {

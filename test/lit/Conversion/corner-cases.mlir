@@ -45,8 +45,8 @@ fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offse
 func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
   %0 = fcdp.read_shard @b : tensor<16xf32>
   %1 = fcdp.pack @b() {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 256>} : () -> tensor<64xf32>
-  %2 = fcdp.reduce_scatter %1 of @b over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 512, bytes = 128>, scratch = #fcdp.buffer<arena = device, offset = 1024, bytes = 256>} : tensor<64xf32> to tensor<32xf32>
-  %3 = fcdp.reduce_scatter %2 of @b over @world[node] on inter {buffer = #fcdp.buffer<arena = device, offset = 640, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 1024, bytes = 128>} : tensor<32xf32> to tensor<16xf32>
+  %2 = fcdp.reduce_scatter %1 of @b over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 512, bytes = 128>, scratch = #fcdp.buffer<arena = device, offset = 1024, bytes = 256>} : tensor<64xf32> to tensor<32xf32>
+  %3 = fcdp.reduce_scatter %2 of @b over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 640, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 1024, bytes = 128>} : tensor<32xf32> to tensor<16xf32>
   fcdp.accumulate %3 into @b overwrite : tensor<16xf32>
   return
 }

@@ -358,7 +358,7 @@ fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offse
 func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
   %0 = fcdp.read_shard @b : tensor<16xf32>
   // expected-error@+1 {{expected a scratch buffer; run --fcdp-plan-memory first}}
-  %1 = fcdp.reduce_scatter %0 of @b over @world[node] on inter {buffer = #fcdp.buffer<arena = device, offset = 128, bytes = 32>} : tensor<16xf32> to tensor<8xf32>
+  %1 = fcdp.reduce_scatter %0 of @b over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 128, bytes = 32>} : tensor<16xf32> to tensor<8xf32>
   return
 }
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {

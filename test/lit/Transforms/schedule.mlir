@@ -1,6 +1,7 @@
 // A schedule is tested by its properties (see properties.py): a value is read
 // on another stream only after a wait, work on another stream waits for
-// compute, at most two steps of a reduction are in flight, every buffer is
+// compute, gathers do not wait for reductions, at most two steps of a reduction
+// are in flight, every buffer is
 // released once, behind its last use by anyone, stores to the cache do not hold
 // compute up, and all streams are joined at the end.
 

@@ -40,8 +40,17 @@
 // LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
 
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard=nodes=2 --fcdp-bucket --fcdp-two-level --fcdp-schedule --fcdp-verify-scheduled -o %t/scheduled.mlir
-// RUN: sed '/fcdp.reduce_scatter/s/ on *inter//' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=STREAM
+// RUN: sed '/fcdp.reduce_scatter/s/ on *inter_reduce//' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=STREAM
 // STREAM: error: 'fcdp.{{.*}}' op expected a stream
+// One stream uses a communicator, whatever the function.
+// RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-schedule -o %t/communicators.mlir
+// RUN: sed '0,/fcdp.all_gather/{/fcdp.all_gather/s/ on *inter / on d2h /}' %t/communicators.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=GATHERS
+// GATHERS: error: 'fcdp.all_gather' op expected stream 'd2h', got 'inter': one stream uses the communicator of all of these over axis 'node'
+// GATHERS: note: the first is here
+// RUN: sed '0,/fcdp.reduce_scatter/{/fcdp.reduce_scatter/s/ on *inter_reduce / on d2h /}' %t/communicators.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
+// REDUCTIONS: error: 'fcdp.reduce_scatter' op expected stream 'd2h', got 'inter_reduce': one stream uses the communicator of all of these over axis 'node'
+// Dont: one stream may use several.
+// RUN: sed 's/inter_reduce/inter/' %t/communicators.mlir | fcdp-opt --fcdp-verify-scheduled
 // RUN: sed '/fcdp.release/s/.*/&\n&/' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error:
 // RUN: sed '/fcdp.release/d' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=RELEASE

@@ -377,7 +377,8 @@ TEST_F(StepTest, UnknownOperatorIsNamedAtLoad) {
 
 TEST_F(StepTest, OtherAbi) {
   fake.abi = 7;
-  expectLoadError("step.so: expected ABI version 2, got 7");
+  expectLoadError("step.so: expected ABI version " +
+                  std::to_string(FCDP_ABI_VERSION) + ", got 7");
 }
 
 TEST_F(StepTest, NoSharedObject) {

@@ -65,9 +65,9 @@ func.func @first_microbatch() attributes {fcdp.role = #fcdp.role<first_microbatc
   fcdp.loss %sum : tensor<f32>
 
   %packed = fcdp.pack @fc(%gw as @w) {buffer = #fcdp.buffer<arena = device, offset = 1536, bytes = 128>} : (tensor<3x4xbf16>) -> tensor<64xbf16>
-  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
   // Straight into the accumulator.
-  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
+  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
   fcdp.accumulate %grad into @fc overwrite : tensor<16xf32>
   fcdp.release %cast : tensor<16xbf16>
   fcdp.release %slice : tensor<32xbf16>
@@ -82,8 +82,8 @@ func.func @first_microbatch() attributes {fcdp.role = #fcdp.role<first_microbatc
 
 func.func @next_microbatch() attributes {fcdp.role = #fcdp.role<next_microbatch>} {
   %packed = fcdp.pack @fc() {buffer = #fcdp.buffer<arena = device, offset = 1536, bytes = 128>} : () -> tensor<64xbf16>
-  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
-  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter {buffer = #fcdp.buffer<arena = device, offset = 2560, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
+  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 2560, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
   fcdp.accumulate %grad into @fc add : tensor<16xf32>
   fcdp.release %packed : tensor<64xbf16>
   fcdp.release %part : tensor<32xbf16>
@@ -93,8 +93,8 @@ func.func @next_microbatch() attributes {fcdp.role = #fcdp.role<next_microbatch>
 
 func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>} {
   %packed = fcdp.pack @fc() {buffer = #fcdp.buffer<arena = device, offset = 1536, bytes = 128>} : () -> tensor<64xbf16>
-  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
-  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter {buffer = #fcdp.buffer<arena = device, offset = 2560, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
+  %part = fcdp.reduce_scatter %packed of @fc over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 1792, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  %grad = fcdp.reduce_scatter %part of @fc over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 2560, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2304, bytes = 64>} : tensor<32xbf16> to tensor<16xf32>
   fcdp.accumulate %grad into @fc add : tensor<16xf32>
   fcdp.release %packed : tensor<64xbf16>
   fcdp.release %part : tensor<32xbf16>

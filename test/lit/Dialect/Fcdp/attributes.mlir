@@ -10,8 +10,8 @@ func.func private @phases() attributes {values = [#fcdp.phase<imported>, #fcdp.p
 func.func private @roles() attributes {values = [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>]}
 
 // CHECK-LABEL: func.func private @bare
-// CHECK-SAME: [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>
-func.func private @bare() attributes {values = [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>]}
+// CHECK-SAME: [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>, #fcdp<stream inter_reduce>, #fcdp<stream intra_reduce>
+func.func private @bare() attributes {values = [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>, #fcdp<stream inter_reduce>, #fcdp<stream intra_reduce>]}
 
 // CHECK-LABEL: func.func private @decisions
 // CHECK-SAME: [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<arena device>, #fcdp<arena host>]

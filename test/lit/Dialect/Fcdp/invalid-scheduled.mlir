@@ -11,7 +11,7 @@ func.func @record_event() {
 // -----
 
 func.func @record_stream() {
-  // expected-error@+2 {{expected ::fcdp::Stream to be one of: compute, inter, intra, d2h, h2d}}
+  // expected-error@+2 {{expected ::fcdp::Stream to be one of: compute, inter, intra, d2h, h2d, inter_reduce, intra_reduce}}
   // expected-error@+2 {{failed to parse}}
   %t = fcdp.record on outer
   return

@@ -212,8 +212,8 @@ func.func @planned(%g: tensor<3x4xbf16>, %flying: !fcdp.token) -> !fcdp.token {
   %loaded = fcdp.cache_load @fc.cache on h2d {buffer = #fcdp.buffer<arena = device, offset = 512, bytes = 64>} : tensor<32xbf16>
   // CHECK: %[[B:.*]] = fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) {buffer = #fcdp.buffer<arena = device, offset = 768, bytes = 128>} : (tensor<3x4xbf16>) -> tensor<64xbf16>
   %b = fcdp.pack @bucket.fc(%g as @fc.weight) {buffer = #fcdp.buffer<arena = device, offset = 768, bytes = 128>} : (tensor<3x4xbf16>) -> tensor<64xbf16>
-  // CHECK: fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
-  %r = fcdp.reduce_scatter %b of @bucket.fc over @world[local] on intra {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  // CHECK: fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
+  %r = fcdp.reduce_scatter %b of @bucket.fc over @world[local] on intra_reduce {buffer = #fcdp.buffer<arena = device, offset = 1024, bytes = 64>, scratch = #fcdp.buffer<arena = device, offset = 2048, bytes = 128>} : tensor<64xbf16> to tensor<32xbf16>
   // CHECK: %[[LAST:.*]] = fcdp.record on compute
   // CHECK-NOT: event
   // CHECK: return %[[LAST]] : !fcdp.token

@@ -2,7 +2,7 @@
 """Runs the functions of a sharded, scheduled or planned module on simulated
 ranks.
 
-Every rank has five streams. Whatever the waits allow may happen: a policy
+Every rank has seven streams. Whatever the waits allow may happen: a policy
 picks the next step among all that could be taken. In the scheduled phase
 released memory is overwritten with noise; in the planned phase values live at
 their places in one array of bytes per rank, noise wherever no state is.
@@ -17,7 +17,7 @@ import numpy as np
 from ir import Op, shape_of
 from tensors import DTYPES, bytes_of, call, round_to, widen
 
-STREAMS = ["compute", "inter", "intra", "d2h", "h2d"]
+STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
 BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}

@@ -6,6 +6,8 @@ import sys
 
 from ir import Module
 
+GATHERS, REDUCTIONS = ("inter", "intra"), ("inter_reduce", "intra_reduce")
+STREAMS = ("compute", *GATHERS, *REDUCTIONS, "d2h", "h2d")
 COMMUNICATION = {"fcdp.all_gather", "fcdp.reduce_scatter", "fcdp.cache_load", "fcdp.cache_store"}
 BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 # Operators of the tests whose results are new memory.
@@ -32,7 +34,7 @@ def check_function(body):
     """`known[s]` holds what stream s has waited for, by position."""
     producer = {value: i for i, op in enumerate(body) for value in op.results}
     issued = {}  # the last position issued on each stream, by position
-    known = {s: set() for s in ("compute", "inter", "intra", "d2h", "h2d")}
+    known = {s: set() for s in STREAMS}
     at_record, order = {}, {s: [] for s in known}
     reductions, released = [], {}
     for i, op in enumerate(body):
@@ -41,6 +43,8 @@ def check_function(body):
             at_record[op.result()] = known[stream] | set(order[stream])
             continue
         if op.name == "fcdp.wait":
+            recorded_on = stream_of(body[producer[op.operands[0]]])
+            check(not (stream in GATHERS and recorded_on in REDUCTIONS), "a gather waits for a reduction", op)
             known[stream] |= at_record[op.operands[0]]
             continue
         if op.name == "fcdp.release":

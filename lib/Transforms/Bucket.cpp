@@ -25,6 +25,7 @@ public:
   void runOnOperation() override;
 
 private:
+  LogicalResult readOptions();
   LogicalResult checkInput();
   FailureOr<BucketOp> makeBucket(SymbolTable &table, const BucketGroup &group);
   void makeStates(SymbolTable &table, BucketOp bucket);
@@ -42,7 +43,7 @@ private:
   }
 
   MeshOp mesh;
-  /// The option, read.
+  /// The options, read.
   Sharding cut = Sharding::world;
   LayoutAttr blocks;
   /// Where symbols go: in front of the first function.
@@ -295,26 +296,30 @@ void BucketPass::mergeUpdates(func::FuncOp function) {
   }
 }
 
+LogicalResult BucketPass::readOptions() {
+  ModuleOp module = getOperation();
+  llvm::Expected<LayoutAttr> kind = parseLayout(layout, &getContext());
+  if (!kind)
+    return module.emitError("layout: ") << toString(kind.takeError());
+  blocks = *kind;
+  std::optional<Sharding> given = symbolizeSharding(sharding);
+  if (!given)
+    return module.emitError("sharding: expected 'world', 'node' or 'none', "
+                            "got '")
+           << sharding << "'";
+  cut = *given;
+  return success();
+}
+
 void BucketPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  llvm::Expected<LayoutAttr> parsed = parseLayout(layout, &getContext());
-  if (!parsed) {
-    module.emitError("layout: ") << toString(parsed.takeError());
+  if (failed(readOptions()))
     return signalPassFailure();
-  }
-  blocks = *parsed;
   mesh = getMesh(module);
   buckets.clear();
   optimizer = {};
-  std::optional<Sharding> parsed = symbolizeSharding(sharding);
-  if (!parsed) {
-    module.emitError("sharding: expected 'world', 'node' or 'none', got '")
-        << sharding << "'";
-    return signalPassFailure();
-  }
-  cut = *parsed;
   if (!module.getOps<BucketOp>().empty())
     return; // the layout is final
   if (failed(checkInput()))

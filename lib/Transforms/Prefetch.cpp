@@ -26,8 +26,11 @@ public:
   }
   /// Of a fetch that consists of `ops`.
   StringAttr of(ArrayRef<Operation *> ops) const {
-    auto source = ops.back()->getAttrOfType<FlatSymbolRefAttr>("source");
-    return units.lookup(source.getAttr());
+    for (Operation *op : llvm::reverse(ops))
+      if (isa<AllGatherOp, CacheLoadOp>(op)) // a store may stand behind it
+        return units.lookup(
+            op->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
+    return {};
   }
 
 private:

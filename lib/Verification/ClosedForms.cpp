@@ -21,25 +21,26 @@ struct Counts {
   int64_t interReductions = 0, intraReductions = 0;
 };
 
+/// A live range: its first and last use, as indices of the function's uses.
+struct Span {
+  size_t first, last;
+};
+
 /// What is known of a bucket in one function.
 struct Usage {
   /// Live ranges, by unit: a bucket may serve several.
-  llvm::MapVector<StringAttr, llvm::DenseSet<int64_t>> ranges;
+  llvm::MapVector<StringAttr, SmallVector<Span>> ranges;
+  int64_t rangeCount = 0;
   /// Bytes of an element of its gradients; 0 if there are none.
   int64_t gradientBytes = 0;
   /// What one rank sends and copies.
   LinkBytes bytes;
   /// One operation that does, by link.
   std::array<Operation *, 4> examples{};
-
-  /// Live ranges of the gathered copy: those of the unit that has most.
-  int64_t countRanges() const {
-    size_t count = 0;
-    for (auto &[unit, ofUnit] : ranges)
-      count = std::max<size_t>(count, ofUnit.size());
-    return static_cast<int64_t>(count);
-  }
 };
+
+/// The uses of one function, in order: the unit of each.
+using UseOrder = SmallVector<StringAttr>;
 
 using Usages = llvm::DenseMap<StringAttr, Usage>;
 
@@ -182,12 +183,13 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
 //===----------------------------------------------------------------------===//
 
 /// Cuts the uses of each unit's parameters into live ranges: a live range is a
-/// longest run of uses that no use of another unit interrupts.
-static void findRanges(func::FuncOp function, Usages &usages,
-                       const SymbolTable &symbols) {
+/// longest run of uses that no use of another unit interrupts. A bucket need
+/// not be used in all of its unit's ranges.
+static UseOrder findRanges(func::FuncOp function, Usages &usages,
+                           const SymbolTable &symbols) {
   llvm::DenseMap<Value, ViewMemberOp> shown;
-  llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
-  StringAttr current;
+  llvm::DenseMap<StringAttr, size_t> starts;
+  UseOrder order;
   for (Operation &op : function.front()) {
     if (auto view = dyn_cast<ViewMemberOp>(op)) {
       shown[view.getResult()] = view;
@@ -205,13 +207,50 @@ static void findRanges(func::FuncOp function, Usages &usages,
         continue;
       StringAttr unit =
           symbols.lookup<ParameterOp>(view.getParameter()).getUnitAttr();
-      if (unit != current)
-        ++rangesOfUnit[unit];
-      current = unit;
-      usages[view.getBucketAttr().getAttr()].ranges[unit].insert(
-          rangesOfUnit[unit]);
+      if (order.empty() || order.back() != unit)
+        starts[unit] = order.size();
+      auto &ranges = usages[view.getBucketAttr().getAttr()].ranges[unit];
+      if (ranges.empty() || ranges.back().last < starts[unit])
+        ranges.push_back({order.size(), order.size()});
+      ranges.back().last = order.size();
+      order.push_back(unit);
     }
   }
+  return order;
+}
+
+/// Whether a unit that the bucket does not serve is used between the ranges.
+static bool isInterrupted(const Usage &usage, const UseOrder &order,
+                          const Span &a, const Span &b) {
+  for (size_t i = a.last + 1; i < b.first; ++i)
+    if (!usage.ranges.contains(order[i]))
+      return true;
+  return false;
+}
+
+/// Live ranges of the gathered copy. The n-th spans the n-th of all units that
+/// the bucket serves; those that nothing stands between are one.
+static int64_t countRanges(const Usage &usage, const UseOrder &order) {
+  SmallVector<Span> spans;
+  for (auto &[unit, ranges] : usage.ranges)
+    for (auto [n, range] : llvm::enumerate(ranges)) {
+      if (n == spans.size())
+        spans.push_back(range);
+      spans[n].first = std::min(spans[n].first, range.first);
+      spans[n].last = std::max(spans[n].last, range.last);
+    }
+  if (usage.ranges.size() <= 1)
+    return spans.size();
+  int64_t count = 0;
+  Span current{};
+  for (const Span &span : spans) {
+    if (count == 0 || isInterrupted(usage, order, current, span)) {
+      ++count;
+      current = span;
+    }
+    current.last = std::max(current.last, span.last);
+  }
+  return count;
 }
 
 /// The bucket that a collective or copy serves.
@@ -280,7 +319,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     auto &[op, usages] = functions[role];
     op = function;
-    findRanges(function, usages, symbols);
+    UseOrder order = findRanges(function, usages, symbols);
     for (Operation &inner : function.front()) {
       if (StringAttr bucket = getBucket(&inner, caches))
         measure(&inner, bucket, mesh, usages);
@@ -289,7 +328,8 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
             elementBytes(pack.getResult().getType().getElementType());
     }
     for (auto &[name, usage] : usages)
-      uses[name] = std::max(uses[name], usage.countRanges());
+      uses[name] = std::max(uses[name],
+                            usage.rangeCount = countRanges(usage, order));
   }
   bool hasSeveral = functions.contains(Role::first_microbatch);
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -300,7 +340,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       Usage usage = entry.second.lookup(name);
       // @init uses nothing itself; what it fills, others do.
       int64_t ranges =
-          isMicrobatch(role) ? usage.countRanges() : uses.lookup(name);
+          isMicrobatch(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
       if (failed(compare(bucket, entry.first, usage, expected, ranges)))

@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-inline constexpr size_t kNumStreams = 5;
+inline constexpr size_t kNumStreams = 7;
 /// Counts what was issued, from 1; 0 is before the run.
 using OpIndex = int32_t;
 /// For each stream, the last of its operations that is known to be done.

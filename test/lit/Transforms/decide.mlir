@@ -12,7 +12,7 @@
 // A given residency wins.
 // CHECK: fcdp.bucket @given {{.*}} residency {{ *}}full
 
-// UNKNOWN: error: strategy: expected one of 'zero1', 'zero2', 'zero3', 'hpz', 'fcdp', 'ddp', 'hsdp', 'mics', got 'best'
+// UNKNOWN: error: strategy: expected one of 'zero1', 'zero2', 'zero3', 'hpz', 'fcdp', 'ddp', 'hsdp', 'mics' or 'auto', got 'best'
 // RUN: not fcdp-opt %s --fcdp-decide="accumulate=often" 2>&1 | FileCheck %s --check-prefix=OFTEN
 // OFTEN: error: accumulate: expected 'sharded', 'node' or 'full', got 'often'
 

@@ -182,10 +182,10 @@ STAGES = {
     "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
     "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}",
-                "--fcdp-decide=strategy={strategy} accumulate={accumulation}", "--fcdp-two-level",
+                "--fcdp-decide=strategy={strategy} accumulate={accumulation} prefetch={prefetch} reductions={reductions}", "--fcdp-two-level",
                 "--fcdp-accumulate", "--fcdp-cache"],
 }
-STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch=distance={prefetch}", "--fcdp-schedule"]
+STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-delay-sums", "--fcdp-schedule"]
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
 
 
@@ -193,11 +193,13 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 """Of strategies that do not cut states over all ranks."""
 
 
-def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket=""):
+def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
+           reductions=2):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
-              "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket}
+              "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
+              "reductions": reductions}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
     return first + [option.format(**values) for option in STAGES[stage]]
 

@@ -98,7 +98,9 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # noise is computed with
     reference = Reference(compile_step(args.opt, args.module), 2, 2, args.micro_batches, args.accumulation)
-    options = passes(args.stage, args.strategy, args.accumulation, 2, 2, args.micro_batches, args.prefetch)
+    options = passes(args.stage, args.strategy, args.accumulation, 2, 2, args.micro_batches, args.prefetch,
+                     # Of several at once the last wait covers the others.
+                     reductions=1)
     good = Module(compile_step(args.opt, args.module, *options))
     if not survives(reference, good, args.random):
         sys.exit("the module as it is does not agree")

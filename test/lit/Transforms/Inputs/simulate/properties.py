@@ -2,6 +2,7 @@
 """Checks properties of every function of a scheduled or planned module, read
 from standard input, that any order of issue must have."""
 
+import re
 import sys
 
 from ir import Module
@@ -69,7 +70,8 @@ def check_function(body):
         if op.name == "fcdp.reduce_scatter":
             reductions.append(i)
             flying = [j for j in reductions if j not in known["compute"]]
-            check(len(flying) <= 2, "more than two reductions in flight", op)
+            units = {re.match(r"bucket\.(\w*?)(_\d+)?(\.|$)", body[j].attrs["source"])[1] for j in flying}
+            check(len(units) <= 2, "reductions of more than two units in flight", op)
         order[stream].append(i)
     for stream, positions in order.items():
         for j in positions:

@@ -45,7 +45,7 @@ Machine.do_begin = lambda *_: None
 def opt(args, text, *options):
     done = subprocess.run([*args.opt, "-", *options], input=text, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{options}: {done.stderr[:2000]}\n{text}")
+        raise RuntimeError(f"{options}: {done.stderr[:2000]}\n{text}")
     return done.stdout
 
 
@@ -65,7 +65,7 @@ def find_fault(plan, reference, calls):
     if fault := find_race(plan.module, calls):
         return fault
     try:
-        run(reference, plan.module, Policy(1, ["inter", "intra", "d2h", "h2d", "compute"]))
+        run(reference, plan.module, Policy(1, ["inter", "intra", "inter_reduce", "intra_reduce", "d2h", "h2d", "compute"]))
     except (Mismatch, Deadlock, AssertionError, ValueError) as error:
         return f"{type(error).__name__} {error}"
     return ""
@@ -77,7 +77,7 @@ def make_mutants(args, number):
     source, mutants = random.Random(f"{args.seed} {number}"), []
     options, plan, reference, calls = make_plan(args, source)
     if fault := find_fault(plan, reference, calls):
-        sys.exit(f"{options}: the plan itself is broken: {fault}\n{plan.text()}")
+        raise RuntimeError(f"{options}: the plan itself is broken: {fault}\n{plan.text()}")
     for kinds, count in ((BREAKING, args.breaking), (HARMLESS, args.harmless)):
         for _ in range(count):
             kind = source.choice(list(kinds))

@@ -7,7 +7,7 @@ to change."""
 import copy
 import re
 
-STREAMS = ["compute", "inter", "intra", "d2h", "h2d"]
+STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
 COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
 ASYNC = COLLECTIVES | {"fcdp.cache_load", "fcdp.cache_store"}
 

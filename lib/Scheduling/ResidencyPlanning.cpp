@@ -103,8 +103,9 @@ constexpr double kExhaustiveLimit = 4096;
 /// Plans that are looked at otherwise, beside the uniform ones.
 constexpr unsigned kSearchLimit = 4000;
 
-constexpr Residency kResidencies[] = {Residency::full, Residency::node,
-                                      Residency::host, Residency::drop};
+/// Of equal plans the one with the first is taken.
+constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
+                                      Residency::node, Residency::full};
 
 using Plan = std::vector<BucketResidency>;
 
@@ -211,7 +212,7 @@ void Search::tryUniform() {
     for (Residency carry : kResidencies) {
       Plan plan;
       for (const auto &ofBucket : options)
-        plan.push_back(ofBucket.back());
+        plan.push_back(ofBucket.front());
       for (unsigned b = 0; b < plan.size(); ++b)
         set(plan, b,
             problem.buckets[b].trainable && problem.microBatches == 1

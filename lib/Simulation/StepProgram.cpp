@@ -117,6 +117,17 @@ fcdp::makeStepProgram(ModuleOp module,
   return program;
 }
 
+/// Seconds of each resource in one step.
+static std::array<double, kNumResources>
+sumNeeded(llvm::ArrayRef<const InstructionList *> step) {
+  std::array<double, kNumResources> needed{};
+  for (const InstructionList *list : step)
+    for (const Instruction &instruction : *list)
+      needed[static_cast<unsigned>(instruction.cost.resource)] +=
+          instruction.cost.seconds;
+  return needed;
+}
+
 StepTimes fcdp::simulateStep(const StepProgram &program) {
   // The second of two steps: the first has no step in front of it to overlap
   // with.
@@ -125,6 +136,7 @@ StepTimes fcdp::simulateStep(const StepProgram &program) {
   llvm::ArrayRef<FunctionTimes> functions = run.functions;
   size_t half = functions.size() / 2;
   StepTimes times;
+  times.needed = sumNeeded(program.getRun(program.getRoles(1)));
   times.seconds = functions.back().end - functions[half - 1].end;
   for (const FunctionTimes &function : functions.drop_front(half))
     for (unsigned i = 0; i < kNumActivities; ++i) {

@@ -222,5 +222,9 @@ void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,
            << llvm::format(" %.4g s", times.exposed[i]);
     isAny = true;
   }
-  stream << (isAny ? "\n" : " nothing\n");
+  stream << (isAny ? "" : " nothing");
+  const double *most = llvm::max_element(times.needed);
+  stream << llvm::format("\n            no schedule takes less than %.4g s: ",
+                         *most)
+         << kResourceNames[most - times.needed.begin()] << '\n';
 }

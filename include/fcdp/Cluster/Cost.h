@@ -7,6 +7,8 @@ namespace fcdp {
 /// the same at the same time, so these are the resources of one rank.
 enum class Resource { compute, inter, intra, h2d, d2h };
 inline constexpr unsigned kNumResources = 5;
+inline constexpr const char *kResourceNames[kNumResources] = {
+    "compute", "inter", "intra", "h2d", "d2h"};
 
 /// What an operation takes on one rank while all ranks run it.
 struct Cost {

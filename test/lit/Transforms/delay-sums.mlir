@@ -1,0 +1,84 @@
+// Sums of reductions are noted later, so that several reductions run at once.
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level -o %t.mlir
+// RUN: fcdp-opt %t.mlir --fcdp-delay-sums | FileCheck %s --check-prefix=TWO
+// RUN: fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=9" | FileCheck %s --check-prefix=ALL
+
+// Twice is once, and what the module says wins.
+// RUN: fcdp-opt %t.mlir --fcdp-delay-sums -o %t.once
+// RUN: fcdp-opt %t.once --fcdp-delay-sums="in-flight=9" -o %t.twice
+// RUN: diff %t.once %t.twice
+
+// RUN: fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=1" | FileCheck %s --check-prefix=ONE
+
+// RUN: not fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=0" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: in-flight: expected 1 or more, got 0
+// RUN: not fcdp-opt %s --fcdp-delay-sums 2>&1 | FileCheck %s --check-prefix=PHASE
+// PHASE: error: expected a module in phase 'sharded'
+
+// Each sum stands in front of the pack that is two units later; `b` has two
+// buckets, which count as one.
+// TWO-LABEL: func.func @only_microbatch
+// TWO: fcdp.pack @bucket.c
+// TWO-NOT: fcdp.accumulate
+// TWO: fcdp.pack @bucket.b
+// TWO-NOT: fcdp.accumulate
+// TWO: fcdp.pack @bucket.b
+// TWO-NOT: fcdp.accumulate
+// TWO: fcdp.accumulate {{.*}} into @bucket.c
+// TWO-NEXT: fcdp.pack @bucket.a
+// TWO: fcdp.accumulate {{.*}} into @bucket.b
+// TWO: fcdp.accumulate {{.*}} into @bucket.b
+// TWO: fcdp.accumulate {{.*}} into @bucket.a
+// TWO: return
+
+// ONE-LABEL: func.func @only_microbatch
+// ONE: fcdp.accumulate {{.*}} into @bucket.c
+// ONE-NEXT: fcdp.pack @bucket.b
+// ONE: fcdp.pack @bucket.b
+// ONE-NOT: fcdp.accumulate
+// ONE: aten.call
+// ONE: fcdp.accumulate {{.*}} into @bucket.b
+// ONE-NEXT: fcdp.accumulate {{.*}} into @bucket.b
+// ONE-NEXT: fcdp.pack @bucket.a
+
+// ALL-LABEL: func.func @only_microbatch
+// ALL: fcdp.pack @bucket.a
+// ALL: fcdp.accumulate {{.*}} into @bucket.c
+// ALL: fcdp.accumulate {{.*}} into @bucket.b
+// ALL: fcdp.accumulate {{.*}} into @bucket.b
+// ALL-NEXT: fcdp.accumulate {{.*}} into @bucket.a
+// ALL-NEXT: return
+
+// Dont: a sum that is read in the same function stands in front of the read.
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node" --fcdp-accumulate --fcdp-delay-sums="in-flight=9" | FileCheck %s --check-prefix=DONT
+// DONT-LABEL: func.func @last_microbatch
+// DONT: fcdp.accumulate {{.*}} into @bucket.c.node_grad add
+// DONT: fcdp.read_state @bucket.c.node_grad
+
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @a : tensor<64xf32> unit "a" trainable names ["a"]
+  fcdp.parameter @b : tensor<64xf32> unit "b" trainable names ["b"]
+  fcdp.parameter @h : tensor<64xbf16> unit "b" trainable names ["h"]
+  fcdp.parameter @c : tensor<64xf32> unit "c" trainable names ["c"]
+  func.func @step() {
+    %a = fcdp.read_parameter @a : tensor<64xf32>
+    %b = fcdp.read_parameter @b : tensor<64xf32>
+    %h = fcdp.read_parameter @h : tensor<64xbf16>
+    %c = fcdp.read_parameter @c : tensor<64xf32>
+    %0 = aten.call "aten.neg.default"(self = %a) : (tensor<64xf32>) -> tensor<64xf32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %n = aten.call "aten.neg.default"(self = %h) : (tensor<64xbf16>) -> tensor<64xbf16>
+    %2 = aten.call "aten.mul.Tensor"(self = %1, other = %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %l = aten.call "aten.sum.default"(self = %2) : (tensor<64xf32>) -> tensor<f32>
+    %3 = aten.call "aten.mul.Tensor"(self = %2, other = %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %m = aten.call "aten.mul.Tensor"(self = %n, other = %h) : (tensor<64xbf16>, tensor<64xbf16>) -> tensor<64xbf16>
+    %4 = aten.call "aten.mul.Tensor"(self = %3, other = %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %5 = aten.call "aten.mul.Tensor"(self = %4, other = %a) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %3 of @c : tensor<64xf32>
+    fcdp.gradient %m of @h : tensor<64xbf16>
+    fcdp.gradient %4 of @b : tensor<64xf32>
+    fcdp.gradient %5 of @a : tensor<64xf32>
+    return
+  }
+}

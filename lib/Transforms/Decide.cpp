@@ -2,9 +2,11 @@
 
 #include "VerifyPhase.h"
 #include "fcdp/Scheduling/ResidencyAnalysis.h"
+#include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Strategy.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/Pass/PassManager.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEPASS
@@ -18,6 +20,13 @@ using namespace fcdp;
 static constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 namespace {
+/// What is decided by cost, for all buckets in the order of the module.
+struct Plan {
+  ResidencySolution solution;
+  Accumulation accumulation;
+  int64_t prefetch, reductions;
+};
+
 class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
   using DecidePassBase::DecidePassBase;
@@ -25,23 +34,21 @@ public:
 
 private:
   LogicalResult decideByPreset();
-  void setIfAbsent(StringRef name, int64_t value) {
-    if (!getOperation()->hasAttr(name))
-      getOperation()->setAttr(name,
-                              Builder(&getContext()).getI64IntegerAttr(value));
-  }
   LogicalResult decideByCost();
   FailureOr<Cluster> getCluster();
   FailureOr<SmallVector<Accumulation>> getAccumulations();
-};
-
-/// What is decided by cost, for all buckets in the order of the module.
-struct Plan {
-  ResidencySolution solution;
-  Accumulation accumulation;
-  int64_t prefetch, reductions;
+  void addUniform(ResidencyProblem problem, const Plan &best,
+                  std::vector<Plan> &plans);
+  FailureOr<double> simulate(const Plan &plan, const CostModel &model);
+  LogicalResult applyFastest(ArrayRef<Plan> plans, const CostModel &model);
 };
 } // namespace
+
+static void setIfAbsent(ModuleOp module, StringRef name, int64_t value) {
+  if (!module->hasAttr(name))
+    module->setAttr(name,
+                    Builder(module.getContext()).getI64IntegerAttr(value));
+}
 
 /// What `residency` comes to in a bucket whose shard is the slice that would be
 /// kept, or the whole.
@@ -165,6 +172,8 @@ static void apply(ModuleOp module, const Plan &plan) {
        llvm::zip(module.getOps<BucketOp>(), plan.solution.buckets))
     decide(bucket, {chosen.residency, chosen.carry, plan.accumulation,
                     bucket.getSharding()});
+  setIfAbsent(module, kPrefetchAttr, plan.prefetch);
+  setIfAbsent(module, kReductionsAttr, plan.reductions);
 }
 
 LogicalResult DecidePass::decideByCost() {
@@ -177,9 +186,10 @@ LogicalResult DecidePass::decideByCost() {
   MemoryBudget budget;
   budget.device = deviceMemory > 0 ? deviceMemory : described->device.memory;
   budget.host = hostMemory > 0 ? hostMemory : described->host.memory;
-  std::optional<Plan> best;
+  std::vector<Plan> finalists;
   std::string why;
   for (Accumulation accumulation : *accumulations) {
+    std::optional<Plan> best;
     ResidencyProblem problem =
         makeResidencyProblem(module, model, budget, accumulation);
     for (int64_t ahead : getChoices(prefetch, {1, 2, 3}))
@@ -192,12 +202,72 @@ LogicalResult DecidePass::decideByCost() {
         else if (!best || isBetter(found->estimate, best->solution.estimate))
           best = Plan{std::move(*found), accumulation, ahead, atOnce};
       }
+    if (!best)
+      continue;
+    addUniform(problem, *best, finalists);
+    finalists.push_back(std::move(*best));
   }
-  if (!best)
+  if (finalists.empty())
     return module.emitError("strategy 'auto': ") << why;
-  apply(module, *best);
-  prefetch = best->prefetch;
-  reductions = best->reductions;
+  return applyFastest(finalists, model);
+}
+
+/// Adds what presets would do, as far as it fits, at the distances of `best`
+/// and of presets: the problem is coarser than the schedule, and may err.
+void DecidePass::addUniform(ResidencyProblem problem, const Plan &best,
+                            std::vector<Plan> &plans) {
+  auto add = [&](int64_t ahead, int64_t atOnce, Residency residency) {
+    problem.prefetch = prefetch >= 0 ? prefetch : ahead;
+    problem.reductions = reductions >= 1 ? reductions : atOnce;
+    ResidencySolution solution;
+    for (const ResidencyProblem::Bucket &bucket : problem.buckets)
+      solution.buckets.push_back({bucket.residency.value_or(residency),
+                                  bucket.carry.value_or(residency)});
+    solution.estimate = estimate(problem, solution.buckets);
+    if (llvm::Error error = solution.verify(problem))
+      return llvm::consumeError(std::move(error)); // does not fit
+    plans.push_back({std::move(solution), best.accumulation, problem.prefetch,
+                     problem.reductions});
+  };
+  for (Residency residency :
+       {Residency::drop, Residency::host, Residency::node, Residency::full}) {
+    add(best.prefetch, best.reductions, residency);
+    add(kDefaultPrefetch, kDefaultReductions, residency);
+  }
+}
+
+/// Seconds of a step with the schedule that `plan` leads to.
+FailureOr<double> DecidePass::simulate(const Plan &plan,
+                                       const CostModel &model) {
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(getOperation()->clone()));
+  apply(*copy, plan);
+  PassManager pm(&getContext());
+  buildDecided(pm);
+  buildScheduled(pm);
+  if (failed(pm.run(*copy)))
+    return failure();
+  return simulateStep(
+             makeStepProgram(*copy,
+                             [&](Operation *op) { return model.costOf(op); }))
+      .seconds;
+}
+
+LogicalResult DecidePass::applyFastest(ArrayRef<Plan> plans,
+                                       const CostModel &model) {
+  const Plan *fastest = nullptr;
+  ResidencyEstimate least;
+  for (const Plan &plan : plans) {
+    FailureOr<double> seconds = simulate(plan, model);
+    if (failed(seconds))
+      return failure();
+    ResidencyEstimate taken = plan.solution.estimate;
+    taken.seconds = *seconds;
+    if (fastest && !isBetter(taken, least))
+      continue;
+    fastest = &plan;
+    least = taken;
+  }
+  apply(getOperation(), *fastest);
   return success();
 }
 
@@ -214,7 +284,8 @@ void DecidePass::runOnOperation() {
   if (failed(strategy == kAutoStrategy ? decideByCost() : decideByPreset()))
     return signalPassFailure();
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
-  setIfAbsent(kPrefetchAttr, prefetch < 0 ? kDefaultPrefetch : prefetch);
-  setIfAbsent(kReductionsAttr,
+  setIfAbsent(module, kPrefetchAttr,
+              prefetch < 0 ? kDefaultPrefetch : prefetch);
+  setIfAbsent(module, kReductionsAttr,
               reductions < 1 ? kDefaultReductions : reductions);
 }

@@ -127,21 +127,25 @@ static std::string getSharding(StringRef strategy) {
   return stringifySharding(Sharding::world).str();
 }
 
-/// `auto` merges where the links of its cluster make it worth it.
+void fcdp::buildDecided(OpPassManager &pm) {
+  // The slice that a gather between nodes yields is what is cached, and what a
+  // reduction within the node yields may be what is summed.
+  pm.addPass(createTwoLevelPass());
+  pm.addPass(createAccumulatePass());
+  pm.addPass(createCachePass());
+}
+
+void fcdp::buildScheduled(OpPassManager &pm) {
+  pm.addPass(createPrefetchPass());
+  pm.addPass(createDelaySumsPass());
+  pm.addPass(createSchedulePass());
+}
+
 static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
   BucketPassOptions bucket;
   bucket.sharding = getSharding(options.strategy);
   bucket.layout = options.layout;
   bucket.bucketBytes = options.bucketBytes;
-  if (options.strategy != kAutoStrategy)
-    return bucket;
-  if (llvm::Expected<Cluster> cluster = loadCluster(options.cluster)) {
-    const Link &link = options.nodes > 1 ? cluster->inter : cluster->intra;
-    bucket.latency = link.latency;
-    bucket.bandwidth = link.bandwidth;
-  } else {
-    llvm::consumeError(cluster.takeError()); // --fcdp-decide says so
-  }
   return bucket;
 }
 
@@ -155,11 +159,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
       createDecidePass({options.strategy, options.accumulate, options.cluster,
                         options.deviceMemory, options.hostMemory,
                         options.prefetch, options.reductions}));
-  // The slice that a gather between nodes yields is what is cached, and what a
-  // reduction within the node yields may be what is summed.
-  pm.addPass(createTwoLevelPass());
-  pm.addPass(createAccumulatePass());
-  pm.addPass(createCachePass());
+  buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
 
@@ -168,9 +168,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
-  pm.addPass(createPrefetchPass());
-  pm.addPass(createDelaySumsPass());
-  pm.addPass(createSchedulePass());
+  buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
 

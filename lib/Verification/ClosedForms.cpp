@@ -328,8 +328,8 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
             elementBytes(pack.getResult().getType().getElementType());
     }
     for (auto &[name, usage] : usages)
-      uses[name] = std::max(uses[name],
-                            usage.rangeCount = countRanges(usage, order));
+      uses[name] =
+          std::max(uses[name], usage.rangeCount = countRanges(usage, order));
   }
   bool hasSeveral = functions.contains(Role::first_microbatch);
   for (auto bucket : module.getOps<BucketOp>()) {

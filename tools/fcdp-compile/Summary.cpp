@@ -207,8 +207,8 @@ LogicalResult fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
 void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,
                            llvm::raw_ostream &stream) {
   CostModel model(cluster);
-  StepProgram program = makeStepProgram(
-      module, [&](Operation *op) { return model.costOf(op); });
+  StepProgram program =
+      makeStepProgram(module, [&](Operation *op) { return model.costOf(op); });
   StepTimes times = simulateStep(program);
   stream << llvm::format("predicted   %.4g s a step on ", times.seconds)
          << cluster.name << "; exposed";

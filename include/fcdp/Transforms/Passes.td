@@ -176,8 +176,9 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
 
     `auto` chooses for each bucket what makes a step on `cluster` take the least time
     within the memory of its devices and hosts, and how far ahead to gather and how many
-    reductions to let run: a step is simulated under each plan that is looked at.
-    Of plans that take the same time it chooses the smallest.
+    reductions to let run: a step is simulated under each plan that is looked at, and
+    the schedules of the best and of those that treat all buckets alike once more, in
+    full. Of plans that take the same time it chooses the smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",

@@ -204,8 +204,8 @@ LogicalResult DecidePass::decideByCost() {
       }
     if (!best)
       continue;
+    finalists.push_back(*best);
     addUniform(problem, *best, finalists);
-    finalists.push_back(std::move(*best));
   }
   if (finalists.empty())
     return module.emitError("strategy 'auto': ") << why;

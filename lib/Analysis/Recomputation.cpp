@@ -136,8 +136,9 @@ static RecomputationSolution fill(const RecomputationProblem &problem,
   for (const auto &[index, op] : llvm::enumerate(problem.ops))
     if (solution.isRecomputed[index] && op.choice == Choice::Any)
       order.push_back(index);
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return problem.ops[a].cost > problem.ops[b].cost;
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::make_pair(-problem.ops[a].cost, a) <
+           std::make_pair(-problem.ops[b].cost, b);
   });
   for (size_t index : order) {
     llvm::SmallVector<bool> fewer = solution.isRecomputed;

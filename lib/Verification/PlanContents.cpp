@@ -158,7 +158,7 @@ LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
   return diag;
 }
 
-LogicalResult PlanRun::gather(const Instruction &instruction) {
+LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
   auto op = ::cast<AllGatherOp>(instruction.op);
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read))
@@ -186,21 +186,21 @@ LogicalResult PlanRun::gather(const Instruction &instruction) {
   return success();
 }
 
-LogicalResult PlanRun::cast(const Instruction &instruction) {
+LogicalResult PlanRun::cast(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read))
     return failure();
   return writeResult(instruction, contents[*read]);
 }
 
-LogicalResult PlanRun::store(const Instruction &instruction) {
+LogicalResult PlanRun::store(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
     return failure();
   return writeState(instruction.state, contents[*read]);
 }
 
-LogicalResult PlanRun::load(const Instruction &instruction) {
+LogicalResult PlanRun::load(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readState(instruction.state);
   if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
     return failure();
@@ -208,7 +208,7 @@ LogicalResult PlanRun::load(const Instruction &instruction) {
 }
 
 /// A view touches no memory, but it says what it expects there.
-LogicalResult PlanRun::viewMember(const Instruction &instruction) {
+LogicalResult PlanRun::viewMember(const PlanInstruction &instruction) {
   if (instruction.reads.size() != 1)
     return emitError() << "expected the value of a buffer or a state";
   Root root = instruction.reads[0];

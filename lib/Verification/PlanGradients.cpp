@@ -47,7 +47,7 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanRun::pack(const Instruction &instruction) {
+LogicalResult PlanRun::pack(const PlanInstruction &instruction) {
   auto op = ::cast<PackOp>(instruction.op);
   for (Root root : instruction.reads)
     if (failed(readRoot(root)))
@@ -66,7 +66,7 @@ LogicalResult PlanRun::pack(const Instruction &instruction) {
   return writeResult(instruction, content);
 }
 
-LogicalResult PlanRun::reduce(const Instruction &instruction) {
+LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   auto op = ::cast<ReduceScatterOp>(instruction.op);
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read) || failed(checkSum(contents[*read], instruction.bucket)))
@@ -121,7 +121,7 @@ FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
   return content;
 }
 
-LogicalResult PlanRun::accumulate(const Instruction &instruction) {
+LogicalResult PlanRun::accumulate(const PlanInstruction &instruction) {
   auto op = ::cast<AccumulateOp>(instruction.op);
   if (instruction.reads.size() != 1)
     return emitError() << "expected the value of a buffer or a state";
@@ -156,7 +156,7 @@ LogicalResult PlanRun::accumulate(const Instruction &instruction) {
 // Updates
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanRun::update(const Instruction &instruction) {
+LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   const BucketModel &bucket = plan.buckets[instruction.bucket];
   int32_t gradState = bucket.getState(StateRole::grad);
   if (gradState < 0 || bucket.getState(StateRole::shard) < 0)
@@ -195,7 +195,7 @@ LogicalResult PlanRun::update(const Instruction &instruction) {
   return success();
 }
 
-LogicalResult PlanRun::clip(const Instruction &) {
+LogicalResult PlanRun::clip(const PlanInstruction &) {
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     int32_t state = plan.buckets[i].getState(StateRole::grad);
     if (state < 0)

@@ -203,7 +203,7 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
   if (isa<ReadShardOp, ReadStateOp>(op) ||
       (isView(op) && !isa<ViewMemberOp>(op)))
     return success();
-  Instruction instruction{op, getStream(op)};
+  PlanInstruction instruction{op, getStream(op)};
   for (Value operand : op->getOperands())
     for (Root root : roots.lookup(operand))
       if (!llvm::is_contained(instruction.reads, root))
@@ -286,7 +286,7 @@ std::string PlanModel::describe(int32_t bucket) const {
 }
 
 std::string PlanModel::describe(const FunctionModel &function,
-                                const Instruction &instruction) const {
+                                const PlanInstruction &instruction) const {
   if (instruction.bucket >= 0)
     return describe(instruction.bucket);
   for (Root root : instruction.reads) {

@@ -48,7 +48,7 @@ struct BufferModel {
   int32_t part = -1;
 };
 
-struct Instruction {
+struct PlanInstruction {
   mlir::Operation *op;
   Stream stream;
   /// Of all operands, each once.
@@ -63,7 +63,7 @@ struct FunctionModel {
   mlir::func::FuncOp op;
   Role role;
   std::vector<BufferModel> buffers;
-  std::vector<Instruction> instructions;
+  std::vector<PlanInstruction> instructions;
 };
 
 struct PlanModel {
@@ -81,7 +81,7 @@ struct PlanModel {
   std::string describe(int32_t bucket) const;
   /// What `op` works on, or nothing.
   std::string describe(const FunctionModel &function,
-                       const Instruction &instruction) const;
+                       const PlanInstruction &instruction) const;
 };
 
 /// `'w' of @bucket.a`: the name of its first parameter, and its own.

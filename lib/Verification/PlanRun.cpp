@@ -133,14 +133,14 @@ LogicalResult PlanRun::leave() {
 LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
   enter(entered);
-  for (const Instruction &instruction : entered.instructions)
+  for (const PlanInstruction &instruction : entered.instructions)
     if (failed(issue(instruction)))
       return failure();
   current = nullptr;
   return leave();
 }
 
-LogicalResult PlanRun::issue(const Instruction &instruction) {
+LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   current = &instruction;
   issued.push_back({function, &instruction});
   if (failed(issueOn(instruction)))
@@ -149,7 +149,7 @@ LogicalResult PlanRun::issue(const Instruction &instruction) {
   return success();
 }
 
-LogicalResult PlanRun::issueOn(const Instruction &instruction) {
+LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(instruction.op)
       .Case([&](AllGatherOp) { return gather(instruction); })
       .Case([&](ReduceScatterOp) { return reduce(instruction); })
@@ -225,7 +225,7 @@ FailureOr<int32_t> PlanRun::readRoot(Root root) {
   return held[root.buffer];
 }
 
-FailureOr<int32_t> PlanRun::readOnly(const Instruction &instruction) {
+FailureOr<int32_t> PlanRun::readOnly(const PlanInstruction &instruction) {
   if (instruction.reads.size() == 1)
     return readRoot(instruction.reads[0]);
   emitError() << "expected the value of a buffer or a state";
@@ -265,7 +265,7 @@ LogicalResult PlanRun::writeState(int32_t state, Content content) {
   return access(getArena(model), model.extent, Mode::write, id);
 }
 
-LogicalResult PlanRun::writeResult(const Instruction &instruction,
+LogicalResult PlanRun::writeResult(const PlanInstruction &instruction,
                                    Content content) {
   const BufferModel &buffer = function->buffers[instruction.result];
   if (buffer.part >= 0)
@@ -282,7 +282,7 @@ LogicalResult PlanRun::writeResult(const Instruction &instruction,
   return success();
 }
 
-LogicalResult PlanRun::wait(const Instruction &instruction) {
+LogicalResult PlanRun::wait(const PlanInstruction &instruction) {
   auto record =
       ::cast<WaitOp>(instruction.op).getToken().getDefiningOp<RecordOp>();
   if (record && now->clocks.wait(record.getEvent().value_or(0),
@@ -292,7 +292,7 @@ LogicalResult PlanRun::wait(const Instruction &instruction) {
   return failure();
 }
 
-LogicalResult PlanRun::release(const Instruction &instruction) {
+LogicalResult PlanRun::release(const PlanInstruction &instruction) {
   for (Root root : instruction.reads) {
     released[root.buffer] = issued.size() - 1;
     // What compute does next may write to its memory.

@@ -29,7 +29,7 @@ struct RunState {
 /// What was issued, over all runs that were tried.
 struct Issued {
   const FunctionModel *function;
-  const Instruction *instruction;
+  const PlanInstruction *instruction;
 };
 
 class PlanRun {
@@ -47,24 +47,24 @@ private:
 
   void enter(const FunctionModel &function);
   mlir::LogicalResult leave();
-  mlir::LogicalResult issue(const Instruction &instruction);
-  mlir::LogicalResult issueOn(const Instruction &instruction);
+  mlir::LogicalResult issue(const PlanInstruction &instruction);
+  mlir::LogicalResult issueOn(const PlanInstruction &instruction);
 
-  mlir::LogicalResult gather(const Instruction &instruction);
+  mlir::LogicalResult gather(const PlanInstruction &instruction);
   mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,
                                   const Content &content);
   mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);
-  mlir::LogicalResult reduce(const Instruction &instruction);
-  mlir::LogicalResult cast(const Instruction &instruction);
-  mlir::LogicalResult pack(const Instruction &instruction);
-  mlir::LogicalResult accumulate(const Instruction &instruction);
-  mlir::LogicalResult store(const Instruction &instruction);
-  mlir::LogicalResult load(const Instruction &instruction);
-  mlir::LogicalResult viewMember(const Instruction &instruction);
-  mlir::LogicalResult update(const Instruction &instruction);
-  mlir::LogicalResult clip(const Instruction &instruction);
-  mlir::LogicalResult wait(const Instruction &instruction);
-  mlir::LogicalResult release(const Instruction &instruction);
+  mlir::LogicalResult reduce(const PlanInstruction &instruction);
+  mlir::LogicalResult cast(const PlanInstruction &instruction);
+  mlir::LogicalResult pack(const PlanInstruction &instruction);
+  mlir::LogicalResult accumulate(const PlanInstruction &instruction);
+  mlir::LogicalResult store(const PlanInstruction &instruction);
+  mlir::LogicalResult load(const PlanInstruction &instruction);
+  mlir::LogicalResult viewMember(const PlanInstruction &instruction);
+  mlir::LogicalResult update(const PlanInstruction &instruction);
+  mlir::LogicalResult clip(const PlanInstruction &instruction);
+  mlir::LogicalResult wait(const PlanInstruction &instruction);
+  mlir::LogicalResult release(const PlanInstruction &instruction);
 
   /// Notes an access, which must be ordered after all that it depends on.
   mlir::LogicalResult access(AccessMap &map, const Extent &extent, Mode mode,
@@ -72,10 +72,10 @@ private:
   /// Reads what a value shows; gives the content.
   mlir::FailureOr<int32_t> readRoot(Root root);
   /// Reads the one thing that the instruction reads.
-  mlir::FailureOr<int32_t> readOnly(const Instruction &instruction);
+  mlir::FailureOr<int32_t> readOnly(const PlanInstruction &instruction);
   mlir::FailureOr<int32_t> readState(int32_t state);
   mlir::LogicalResult writeState(int32_t state, Content content);
-  mlir::LogicalResult writeResult(const Instruction &instruction,
+  mlir::LogicalResult writeResult(const PlanInstruction &instruction,
                                   Content content);
   /// Whether a state may hold `content`.
   bool isFor(int32_t state, const Content &content) const;
@@ -121,7 +121,7 @@ private:
   // Of the current function.
   const FunctionModel *function = nullptr;
   RunState *now = nullptr;
-  const Instruction *current = nullptr;
+  const PlanInstruction *current = nullptr;
   OpIndex firstIndex = 0;
   /// By buffer: what its value holds, who accessed the value last on each
   /// stream, and who released it.

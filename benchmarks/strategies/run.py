@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--megabits", type=int, default=200, help="of each host's uplink and direction (default 200)")
     parser.add_argument("--micro-batches", type=int, default=1)
     parser.add_argument("--accumulate", default="sharded")
+    parser.add_argument("--reductions", type=int, default=2, help="units reduced at once (default 2)")
     parser.add_argument("--steps", type=int, default=4, help="of a run, the first not counted (default 4)")
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
@@ -62,7 +63,8 @@ def main() -> int:
 def compile_case(strategy: str, prefetch: int, folder: Path, args: argparse.Namespace) -> Case:
     step = folder / f"{strategy}-{prefetch}.so"
     options = [f"--nodes={NODES}", f"--ranks-per-node={LOCAL}", f"--strategy={strategy}", f"--prefetch={prefetch}"]
-    options += [f"--micro-batches={args.micro_batches}", f"--accumulate={args.accumulate}", "-o", str(step)]
+    options += [f"--micro-batches={args.micro_batches}", f"--accumulate={args.accumulate}"]
+    options += [f"--reductions={args.reductions}", "-o", str(step)]
     subprocess.run([ROOT / "build/bin/fcdp-compile", folder / "step.pt2", *options], check=True, stdout=subprocess.DEVNULL)
     return Case(strategy, prefetch, step)
 

@@ -62,6 +62,7 @@ struct NumberTraits {
     if (!scalar.getAsDouble(number.value) && std::isfinite(number.value) &&
         number.isGood())
       return {};
+    number.value = 0; // it is converted, refused or not
     auto *reader = static_cast<Reader *>(context);
     reader->message =
         llvm::formatv("expected {0}, got '{1}'", &Number::kExpected[0], scalar);

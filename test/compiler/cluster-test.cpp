@@ -104,6 +104,9 @@ TEST(Cluster, RefusesBadNumbers) {
   EXPECT_EQ(complain(change("48e9", "1e30")),
             "two.yaml:5: error: expected a positive whole number below 2^53, "
             "got '1e30'");
+  EXPECT_EQ(complain(change("48e9", "inf")),
+            "two.yaml:5: error: expected a positive whole number below 2^53, "
+            "got 'inf'");
 }
 
 TEST(Cluster, RefusesContradictions) {

@@ -96,6 +96,15 @@ MeshOp getMesh(mlir::ModuleOp module);
 /// Whether a copy of a bucket of `sharding` can live where `residency` says.
 bool isPossible(Sharding sharding, Residency residency);
 
+/// Micro-batches of an optimizer step; 1 if the module does not say.
+int64_t getMicroBatches(mlir::ModuleOp module);
+
+/// Where the copy of a bucket lives between two uses in a micro-batch: what
+/// stays on the device until the next micro-batch, if `isCarried`, serves them,
+/// too.
+Residency getResidencyWithin(Residency residency, Residency carry,
+                             bool isCarried);
+
 /// The type of a state of `bucket`; of `resident`, that of a node slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);

@@ -239,6 +239,18 @@ MeshOp fcdp::getMesh(ModuleOp module) {
   return meshes.empty() ? MeshOp() : *meshes.begin();
 }
 
+int64_t fcdp::getMicroBatches(ModuleOp module) {
+  auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  return count ? count.getInt() : 1;
+}
+
+Residency fcdp::getResidencyWithin(Residency residency, Residency carry,
+                                   bool isCarried) {
+  bool isOnDevice = carry == Residency::full || carry == Residency::node;
+  // In ascending order: what costs less device memory.
+  return isCarried && isOnDevice ? std::min(residency, carry) : residency;
+}
+
 LogicalResult fcdp::verifyBuffer(Operation *op, BufferAttr buffer,
                                  RankedTensorType type, StringRef what) {
   if (!buffer || (buffer.getArena() == Arena::device &&

@@ -2,16 +2,27 @@
 
 #include "fcdp/Analysis/Rematerialization.h"
 
-#include "CallCost.h"
 #include "Units.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Casts.h"
+#include "fcdp/Cluster/OperatorCost.h"
 
 #include <map>
 
 using namespace mlir;
 using namespace fcdp;
 using Choice = RecomputationProblem::Choice;
+
+/// An A100's 312 TFLOP/s in bf16 over its 2.0 TB/s of memory bandwidth
+/// (NVIDIA's data sheet of the 80 GB model).
+static constexpr double kFlopsPerByte = 156;
+
+/// In bytes moved: those of operands and results, and of floating-point
+/// operations as many as a device moves bytes meanwhile. For comparing calls
+/// with each other; no time.
+static double estimateCost(const OperatorWork &work) {
+  return work.bytes + work.flops / kFlopsPerByte;
+}
 
 namespace {
 /// A use of a parameter, for counting gathers: what is gathered together has
@@ -81,7 +92,7 @@ void Decider::collectValues() {
     if (isView(call) || ranges.views.contains(call))
       continue;
     RecomputationProblem::Op &op = problem.ops.emplace_back();
-    op.cost = estimateCost(call);
+    op.cost = estimateCost(measureWork(call));
     for (Value operand : call.getOperands())
       if (std::optional<size_t> input = findValue(operand))
         op.inputs.push_back(*input);

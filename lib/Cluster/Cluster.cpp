@@ -114,3 +114,17 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset) {
                                    "': " + file.getError().message());
   return parseCluster((*file)->getMemBufferRef());
 }
+
+llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset,
+                                          int64_t nodes, int64_t ranksPerNode) {
+  llvm::Expected<Cluster> cluster = loadCluster(fileOrPreset);
+  if (!cluster)
+    return cluster;
+  cluster->nodes = nodes;
+  cluster->ranksPerNode = ranksPerNode;
+  if (llvm::Error error = cluster->check())
+    return llvm::createStringError(
+        llvm::formatv("'{0}' with {1} nodes of {2} ranks: {3}", cluster->name,
+                      nodes, ranksPerNode, toString(std::move(error))));
+  return cluster;
+}

@@ -2,8 +2,8 @@
 
 #include "fcdp/Cluster/CostModel.h"
 
-#include "OperatorCost.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/OperatorCost.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 

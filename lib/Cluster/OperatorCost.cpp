@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "OperatorCost.h"
+#include "fcdp/Cluster/OperatorCost.h"
 
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/Fcdp.h"

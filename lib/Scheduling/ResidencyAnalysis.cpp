@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Scheduling/ResidencyAnalysis.h"
+#include "fcdp/Analysis/Activations.h"
 #include "fcdp/Analysis/Aliases.h"
-
-#include "dialects/Aten/Aten.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -22,11 +20,10 @@ public:
 private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
   int64_t countStateBytes();
-  void collectLifetimes(Block &block);
+  void collectLifetimes(func::FuncOp function);
   void beginUse(AllGatherOp gather);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
   void endUses();
-  void hold(Operation *from, Operation *to, int64_t bytes);
   /// Of `value`'s memory.
   Operation *findLastUser(Value value);
 
@@ -98,9 +95,7 @@ int64_t ProblemBuilder::countStateBytes() {
   for (auto state : module.getOps<StateOp>())
     if (state.getArena() == Arena::device)
       bytes += byteSize(state.getTensorType());
-  bool hasSeveral = false;
-  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
-    hasSeveral = count.getInt() > 1;
+  bool hasSeveral = getMicroBatches(module) > 1;
   for (auto bucket : module.getOps<BucketOp>()) {
     Accumulation mode = bucket.getAccumulation().value_or(accumulation);
     if (!bucket.getTrainable() || !hasSeveral || mode == Accumulation::sharded)
@@ -120,21 +115,15 @@ Operation *ProblemBuilder::findLastUser(Value value) {
   return last;
 }
 
-void ProblemBuilder::hold(Operation *from, Operation *to, int64_t bytes) {
-  change[positions[from]] += bytes;
-  change[positions[to] + 1] -= bytes;
-}
-
 /// Of results of operators. Gradients on their way are counted by how many are.
-void ProblemBuilder::collectLifetimes(Block &block) {
-  for (Operation &op : block)
+void ProblemBuilder::collectLifetimes(func::FuncOp function) {
+  for (Operation &op : function.front())
     positions.try_emplace(&op, positions.size());
   change.assign(positions.size() + 1, 0);
-  for (Operation &op : block)
-    if (isa<aten::CallOp>(op) && !isView(&op))
-      for (Value result : op.getResults())
-        if (auto type = dyn_cast<RankedTensorType>(result.getType()))
-          hold(&op, findLastUser(result), byteSize(type));
+  for (const Activation &activation : findActivations(function)) {
+    change[activation.begin] += activation.bytes;
+    change[activation.end] -= activation.bytes;
+  }
 }
 
 void ProblemBuilder::beginUse(AllGatherOp gather) {
@@ -182,7 +171,7 @@ void ProblemBuilder::endUses() {
 }
 
 void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
-  collectLifetimes(function.front());
+  collectLifetimes(function);
   int64_t held = countStateBytes();
   uses.emplace_back();
   for (Operation &op : function.front()) {
@@ -208,8 +197,7 @@ ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
   problem.localRanks = getMesh(module).getLocal();
-  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
-    problem.microBatches = count.getInt();
+  problem.microBatches = getMicroBatches(module);
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);
   for (auto function : module.getOps<func::FuncOp>()) {

@@ -18,7 +18,7 @@ struct Activation {
   int64_t begin, end;
 };
 
-/// The results of a scheduled or planned function's ATen operators, by the
+/// The results of a function's ATen operators, from phase sharded on, by the
 /// order of their allocation, and the gradients that the optimizer casts. A
 /// result is in use from its operator to the last operation that reads it or
 /// whatever may alias it: there the runtime drops it, as it issues operators in

@@ -88,6 +88,11 @@ llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
 
+/// The same with other numbers of nodes and ranks; fails where the description
+/// cannot have them.
+llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset, int64_t nodes,
+                                    int64_t ranksPerNode);
+
 struct ClusterPreset {
   llvm::StringRef name, yaml;
 };

@@ -4,10 +4,10 @@
 // simulator ask the same model.
 #pragma once
 
+#include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/CollectiveCost.h"
 #include "fcdp/Cluster/Cost.h"
-#include "dialects/Fcdp/Fcdp.h"
 
 namespace fcdp {
 

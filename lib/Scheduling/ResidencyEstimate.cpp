@@ -2,8 +2,8 @@
 //
 // A step under a plan, as coarse as the problem: one piece of compute a use.
 
-#include "fcdp/Scheduling/ResidencyPlanning.h"
-#include "fcdp/Simulation/Simulator.h"
+#include "UseRanges.h"
+#include "fcdp/Simulation/StepProgram.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -20,16 +20,6 @@ constexpr int64_t kSimulatedMicrobatches = 5;
 constexpr uint8_t streamOf(Stream stream) {
   return static_cast<uint8_t>(stream);
 }
-
-/// The first use of each bucket in a micro-batch, and the last.
-struct UseRanges {
-  explicit UseRanges(const ResidencyProblem &problem);
-  bool isUsed(unsigned bucket) const { return first[bucket] <= last[bucket]; }
-  bool isUsedAgain(unsigned bucket) const {
-    return first[bucket] < last[bucket];
-  }
-  std::vector<size_t> first, last;
-};
 
 /// One function of the step.
 class FunctionBuilder {
@@ -72,10 +62,6 @@ private:
   std::deque<llvm::SmallVector<uint32_t, 2>> reduced;
 };
 
-bool isOnDevice(Residency residency) {
-  return residency == Residency::full || residency == Residency::node;
-}
-
 /// Whether the copy of use `later` is fetched before use `use`.
 bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
   return problem.prefetch > 0 && problem.uses[later].range <=
@@ -86,25 +72,12 @@ bool isCarried(const ResidencyProblem &problem, unsigned bucket) {
   return !problem.buckets[bucket].trainable || problem.microBatches > 1;
 }
 
-/// Where the copy is between uses in a micro-batch: one that stays on the
-/// device for longer serves them, too.
 Residency getResidency(const ResidencyProblem &problem,
                        const BucketResidency &plan, unsigned bucket) {
-  if (isCarried(problem, bucket) && isOnDevice(plan.carry))
-    return std::min(plan.residency, plan.carry);
-  return plan.residency;
+  return getResidencyWithin(plan.residency, plan.carry,
+                            isCarried(problem, bucket));
 }
 } // namespace
-
-UseRanges::UseRanges(const ResidencyProblem &problem)
-    : first(problem.buckets.size(), problem.uses.size()),
-      last(problem.buckets.size()) {
-  for (size_t i = 0; i < problem.uses.size(); ++i) {
-    unsigned bucket = problem.uses[i].bucket;
-    first[bucket] = std::min(first[bucket], i);
-    last[bucket] = i;
-  }
-}
 
 /// Whether a cache in host memory serves the bucket.
 static bool isCached(const ResidencyProblem &problem, const UseRanges &ranges,
@@ -256,13 +229,7 @@ static double estimateSeconds(const ResidencyProblem &problem,
                                 : builder.buildMicrobatch();
   };
   int64_t simulated = std::min(problem.microBatches, kSimulatedMicrobatches);
-  llvm::SmallVector<Role> roles{Role::only_microbatch};
-  if (simulated > 1) {
-    roles = {Role::first_microbatch};
-    roles.append(simulated - 2, Role::next_microbatch);
-    roles.push_back(Role::last_microbatch);
-  }
-  roles.push_back(Role::update);
+  llvm::SmallVector<Role> roles = getStepRoles(simulated);
   std::map<Role, InstructionList> lists;
   for (Role role : roles)
     if (!lists.count(role))

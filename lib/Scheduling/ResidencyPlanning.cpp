@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Scheduling/ResidencyPlanning.h"
+#include "UseRanges.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -225,21 +226,16 @@ void Search::tryUniform() {
 /// Buckets in the order in which a copy waits shortest: backward is last in,
 /// first out.
 std::vector<unsigned> Search::orderByReuse() const {
-  std::vector<size_t> first(problem.buckets.size(), problem.uses.size()),
-      last(problem.buckets.size());
-  for (size_t i = 0; i < problem.uses.size(); ++i) {
-    unsigned bucket = problem.uses[i].bucket;
-    first[bucket] = std::min(first[bucket], i);
-    last[bucket] = i;
-  }
+  UseRanges ranges(problem);
   std::vector<unsigned> order;
   for (unsigned b = 0; b < problem.buckets.size(); ++b)
-    if (first[b] < problem.uses.size())
+    if (ranges.isUsed(b))
       order.push_back(b);
-  llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::make_pair(last[a] - first[a], a) <
-           std::make_pair(last[b] - first[b], b);
-  });
+  auto getKey = [&](unsigned b) {
+    return std::make_pair(ranges.last[b] - ranges.first[b], b);
+  };
+  llvm::sort(order,
+             [&](unsigned a, unsigned b) { return getKey(a) < getKey(b); });
   return order;
 }
 

@@ -7,18 +7,12 @@ using namespace fcdp;
 
 static_assert(getMaxEnumValForStream() < kNumSimulatedStreams);
 
-llvm::SmallVector<Role> StepProgram::getRoles(int64_t steps) const {
-  llvm::SmallVector<Role> roles;
-  for (int64_t step = 0; step < steps; ++step) {
-    if (microBatches == 1) {
-      roles.push_back(Role::only_microbatch);
-    } else {
-      roles.push_back(Role::first_microbatch);
-      roles.append(microBatches - 2, Role::next_microbatch);
-      roles.push_back(Role::last_microbatch);
-    }
-    roles.push_back(Role::update);
-  }
+llvm::SmallVector<Role> fcdp::getStepRoles(int64_t microBatches) {
+  if (microBatches == 1)
+    return {Role::only_microbatch, Role::update};
+  llvm::SmallVector<Role> roles{Role::first_microbatch};
+  roles.append(microBatches - 2, Role::next_microbatch);
+  roles.append({Role::last_microbatch, Role::update});
   return roles;
 }
 
@@ -108,8 +102,7 @@ StepProgram
 fcdp::makeStepProgram(ModuleOp module,
                       llvm::function_ref<Cost(Operation *)> costOf) {
   StepProgram program;
-  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
-    program.microBatches = count.getInt();
+  program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
   for (auto function : module.getOps<func::FuncOp>())
     if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
@@ -129,14 +122,17 @@ sumNeeded(llvm::ArrayRef<const InstructionList *> step) {
 }
 
 StepTimes fcdp::simulateStep(const StepProgram &program) {
+  llvm::SmallVector<const InstructionList *> step =
+      program.getRun(getStepRoles(program.microBatches));
   // The second of two steps: the first has no step in front of it to overlap
   // with.
-  llvm::SmallVector<Role> roles = program.getRoles(2);
-  SimulatedRun run = simulate(program.getRun(roles));
+  llvm::SmallVector<const InstructionList *> two(step);
+  two.append(step);
+  SimulatedRun run = simulate(two);
   llvm::ArrayRef<FunctionTimes> functions = run.functions;
-  size_t half = functions.size() / 2;
+  size_t half = step.size();
   StepTimes times;
-  times.needed = sumNeeded(program.getRun(program.getRoles(1)));
+  times.needed = sumNeeded(step);
   times.seconds = functions.back().end - functions[half - 1].end;
   for (const FunctionTimes &function : functions.drop_front(half))
     for (unsigned i = 0; i < kNumActivities; ++i) {

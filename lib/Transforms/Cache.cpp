@@ -138,12 +138,8 @@ StateOp CachePass::makeState(BucketOp bucket, StateRole role,
 /// device for longer serves them, too.
 Residency CachePass::getResidency(BucketOp bucket) {
   Residency residency = *bucket.getResidency();
-  Residency carry = bucket.getCarry().value_or(residency);
-  bool isOnDevice = carry == Residency::full || carry == Residency::node;
-  if (!isOnDevice || !isCarried(bucket))
-    return residency;
-  // In ascending order: what costs less device memory.
-  return std::min(residency, carry);
+  return getResidencyWithin(residency, bucket.getCarry().value_or(residency),
+                            isCarried(bucket));
 }
 
 /// Later gathers of a function give the result of its first.

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "StepPlanning.h"
 #include "VerifyPhase.h"
-#include "fcdp/Scheduling/ResidencyAnalysis.h"
-#include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Strategy.h"
-
-#include "mlir/IR/Builders.h"
-#include "mlir/Pass/PassManager.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEPASS
@@ -16,62 +12,21 @@ namespace fcdp {
 using namespace mlir;
 using namespace fcdp;
 
-/// What presets have: two copies and two reductions at once, as FSDP.
-static constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
-
 namespace {
-/// What is decided by cost, for all buckets in the order of the module.
-struct Plan {
-  ResidencySolution solution;
-  Accumulation accumulation;
-  int64_t prefetch, reductions;
-};
-
 class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
   using DecidePassBase::DecidePassBase;
   void runOnOperation() override;
 
 private:
-  LogicalResult decideByPreset();
-  LogicalResult decideByCost();
-  FailureOr<Cluster> getCluster();
-  FailureOr<SmallVector<Accumulation>> getAccumulations();
-  void addUniform(ResidencyProblem problem, const Plan &best,
-                  std::vector<Plan> &plans);
-  FailureOr<double> simulate(const Plan &plan, const CostModel &model);
-  LogicalResult applyFastest(ArrayRef<Plan> plans, const CostModel &model);
+  FailureOr<std::optional<Accumulation>> getAccumulation();
+  FailureOr<StepPlan> planByPreset();
+  FailureOr<StepPlan> planByCost();
+  StepChoices getChoices(const Cluster &described);
+  std::optional<int64_t> getGiven(int64_t option, int64_t least,
+                                  StringRef attribute);
 };
 } // namespace
-
-static void setIfAbsent(ModuleOp module, StringRef name, int64_t value) {
-  if (!module->hasAttr(name))
-    module->setAttr(name,
-                    Builder(module.getContext()).getI64IntegerAttr(value));
-}
-
-/// What `residency` comes to in a bucket whose shard is the slice that would be
-/// kept, or the whole.
-static Residency adapt(Residency residency, Sharding sharding) {
-  if (isPossible(sharding, residency))
-    return residency;
-  return sharding == Sharding::node ? Residency::drop : Residency::full;
-}
-
-/// Writes what is not given. A given residency also holds between
-/// micro-batches.
-static void decide(BucketOp bucket, const Strategy &strategy) {
-  if (!bucket.getResidency()) {
-    Residency residency = adapt(strategy.residency, bucket.getSharding());
-    Residency carry = adapt(strategy.carry, bucket.getSharding());
-    bucket.setResidency(residency);
-    if (!bucket.getCarry() && carry != residency)
-      bucket.setCarry(carry);
-  }
-  if (bucket.getTrainable() && !bucket.getAccumulation() &&
-      strategy.accumulation != Accumulation::sharded)
-    bucket.setAccumulation(strategy.accumulation);
-}
 
 /// Buckets are laid out before. Fails if a strategy would decide for some of
 /// them, but none is laid out as it needs.
@@ -103,189 +58,92 @@ static FailureOr<T> check(ModuleOp module, StringRef option,
   return module.emitError(option) << ": " << toString(parsed.takeError());
 }
 
-LogicalResult DecidePass::decideByPreset() {
+FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
+  if (accumulate.empty())
+    return std::optional<Accumulation>();
+  FailureOr<Accumulation> given =
+      check(getOperation(), "accumulate", parseAccumulation(accumulate));
+  if (failed(given))
+    return failure();
+  return std::optional(*given);
+}
+
+/// What the module says, or else the option, if that is at least `least`.
+std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
+                                            StringRef attribute) {
+  if (auto given = getOperation()->getAttrOfType<IntegerAttr>(attribute))
+    return given.getInt();
+  return option >= least ? std::optional(option) : std::nullopt;
+}
+
+FailureOr<StepPlan> DecidePass::planByPreset() {
   ModuleOp module = getOperation();
   FailureOr<Strategy> preset =
       check(module, "strategy", parseStrategy(strategy));
-  if (failed(preset))
+  FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
+  if (failed(preset) || failed(accumulation) ||
+      failed(checkSharding(module, strategy, preset->sharding)))
     return failure();
-  if (!accumulate.empty()) {
-    FailureOr<Accumulation> given =
-        check(module, "accumulate", parseAccumulation(accumulate));
-    if (failed(given))
-      return failure();
-    preset->accumulation = *given;
-  }
-  if (failed(checkSharding(module, strategy, preset->sharding)))
-    return failure();
-  for (auto bucket : module.getOps<BucketOp>())
-    decide(bucket, *preset);
-  return success();
+  StepPlan plan;
+  plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
+                                {preset->residency, preset->carry});
+  plan.accumulation = accumulation->value_or(preset->accumulation);
+  plan.prefetch =
+      getGiven(prefetch, 0, kPrefetchAttr).value_or(kDefaultPrefetch);
+  plan.reductions =
+      getGiven(reductions, 1, kReductionsAttr).value_or(kDefaultReductions);
+  return plan;
 }
 
-/// The description, with as many nodes and ranks as the mesh has.
-FailureOr<Cluster> DecidePass::getCluster() {
+StepChoices DecidePass::getChoices(const Cluster &described) {
+  StepChoices choices;
+  choices.budget.device =
+      deviceMemory > 0 ? deviceMemory : described.device.memory;
+  choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
+  choices.accumulations = {Accumulation::sharded};
+  if (getMicroBatches(getOperation()) > 1)
+    choices.accumulations = {Accumulation::sharded, Accumulation::node,
+                             Accumulation::full};
+  choices.prefetch = getGiven(prefetch, 0, kPrefetchAttr);
+  choices.reductions = getGiven(reductions, 1, kReductionsAttr);
+  return choices;
+}
+
+FailureOr<StepPlan> DecidePass::planByCost() {
   ModuleOp module = getOperation();
   if (cluster.empty())
     return module.emitError("strategy 'auto' chooses for a cluster; give one "
                             "as 'cluster', a file or the name of a preset");
-  FailureOr<Cluster> loaded = check(module, "cluster", loadCluster(cluster));
-  if (failed(loaded))
-    return failure();
   MeshOp mesh = getMesh(module);
-  loaded->nodes = mesh.getNode();
-  loaded->ranksPerNode = mesh.getLocal();
-  if (llvm::Error error = loaded->check())
-    return module.emitError("cluster '")
-           << loaded->name << "' with the nodes and ranks of this mesh: "
-           << toString(std::move(error));
-  return loaded;
-}
-
-/// The ways to sum gradients that are to be compared.
-FailureOr<SmallVector<Accumulation>> DecidePass::getAccumulations() {
-  ModuleOp module = getOperation();
-  if (!accumulate.empty()) {
-    FailureOr<Accumulation> given =
-        check(module, "accumulate", parseAccumulation(accumulate));
-    if (failed(given))
-      return failure();
-    return SmallVector<Accumulation>{*given};
-  }
-  auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
-  if (!count || count.getInt() == 1)
-    return SmallVector<Accumulation>{Accumulation::sharded};
-  return SmallVector<Accumulation>{Accumulation::sharded, Accumulation::node,
-                                   Accumulation::full};
-}
-
-/// A given number, or those that are to be compared.
-static SmallVector<int64_t> getChoices(int64_t given,
-                                       ArrayRef<int64_t> otherwise) {
-  if (given >= 0)
-    return {given};
-  return SmallVector<int64_t>(otherwise);
-}
-
-static void apply(ModuleOp module, const Plan &plan) {
-  for (auto [bucket, chosen] :
-       llvm::zip(module.getOps<BucketOp>(), plan.solution.buckets))
-    decide(bucket, {chosen.residency, chosen.carry, plan.accumulation,
-                    bucket.getSharding()});
-  setIfAbsent(module, kPrefetchAttr, plan.prefetch);
-  setIfAbsent(module, kReductionsAttr, plan.reductions);
-}
-
-LogicalResult DecidePass::decideByCost() {
-  ModuleOp module = getOperation();
-  FailureOr<Cluster> described = getCluster();
-  FailureOr<SmallVector<Accumulation>> accumulations = getAccumulations();
-  if (failed(described) || failed(accumulations))
+  FailureOr<Cluster> described = check(
+      module, "cluster", loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+  FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
+  if (failed(described) || failed(accumulation))
     return failure();
-  CostModel model(*described);
-  MemoryBudget budget;
-  budget.device = deviceMemory > 0 ? deviceMemory : described->device.memory;
-  budget.host = hostMemory > 0 ? hostMemory : described->host.memory;
-  std::vector<Plan> finalists;
-  std::string why;
-  for (Accumulation accumulation : *accumulations) {
-    std::optional<Plan> best;
-    ResidencyProblem problem =
-        makeResidencyProblem(module, model, budget, accumulation);
-    for (int64_t ahead : getChoices(prefetch, {1, 2, 3}))
-      for (int64_t atOnce : getChoices(reductions, {1, 2, 3})) {
-        problem.prefetch = ahead;
-        problem.reductions = atOnce;
-        llvm::Expected<ResidencySolution> found = planResidency(problem);
-        if (!found)
-          why = toString(found.takeError());
-        else if (!best || isBetter(found->estimate, best->solution.estimate))
-          best = Plan{std::move(*found), accumulation, ahead, atOnce};
-      }
-    if (!best)
-      continue;
-    finalists.push_back(*best);
-    addUniform(problem, *best, finalists);
-  }
-  if (finalists.empty())
-    return module.emitError("strategy 'auto': ") << why;
-  return applyFastest(finalists, model);
+  StepChoices choices = getChoices(*described);
+  if (*accumulation)
+    choices.accumulations = {**accumulation};
+  return planStep(module, CostModel(*described), choices);
 }
 
-/// Adds what presets would do, as far as it fits, at the distances of `best`
-/// and of presets: the problem is coarser than the schedule, and may err.
-void DecidePass::addUniform(ResidencyProblem problem, const Plan &best,
-                            std::vector<Plan> &plans) {
-  auto add = [&](int64_t ahead, int64_t atOnce, Residency residency) {
-    problem.prefetch = prefetch >= 0 ? prefetch : ahead;
-    problem.reductions = reductions >= 1 ? reductions : atOnce;
-    ResidencySolution solution;
-    for (const ResidencyProblem::Bucket &bucket : problem.buckets)
-      solution.buckets.push_back({bucket.residency.value_or(residency),
-                                  bucket.carry.value_or(residency)});
-    solution.estimate = estimate(problem, solution.buckets);
-    if (llvm::Error error = solution.verify(problem))
-      return llvm::consumeError(std::move(error)); // does not fit
-    plans.push_back({std::move(solution), best.accumulation, problem.prefetch,
-                     problem.reductions});
-  };
-  for (Residency residency :
-       {Residency::drop, Residency::host, Residency::node, Residency::full}) {
-    add(best.prefetch, best.reductions, residency);
-    add(kDefaultPrefetch, kDefaultReductions, residency);
-  }
-}
-
-/// Seconds of a step with the schedule that `plan` leads to.
-FailureOr<double> DecidePass::simulate(const Plan &plan,
-                                       const CostModel &model) {
-  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(getOperation()->clone()));
-  apply(*copy, plan);
-  PassManager pm(&getContext());
-  buildDecided(pm);
-  buildScheduled(pm);
-  if (failed(pm.run(*copy)))
-    return failure();
-  return simulateStep(
-             makeStepProgram(*copy,
-                             [&](Operation *op) { return model.costOf(op); }))
-      .seconds;
-}
-
-LogicalResult DecidePass::applyFastest(ArrayRef<Plan> plans,
-                                       const CostModel &model) {
-  const Plan *fastest = nullptr;
-  ResidencyEstimate least;
-  for (const Plan &plan : plans) {
-    FailureOr<double> seconds = simulate(plan, model);
-    if (failed(seconds))
-      return failure();
-    ResidencyEstimate taken = plan.solution.estimate;
-    taken.seconds = *seconds;
-    if (fastest && !isBetter(taken, least))
-      continue;
-    fastest = &plan;
-    least = taken;
-  }
-  apply(getOperation(), *fastest);
-  return success();
+/// Whether everything has been decided before.
+static bool isDecided(ModuleOp module) {
+  return module->hasAttr(kStrategyAttr) &&
+         llvm::all_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+           return bucket.getResidency().has_value();
+         });
 }
 
 void DecidePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  bool decided = !module->hasAttr(kStrategyAttr) ||
-                 llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
-                   return !bucket.getResidency();
-                 });
-  if (!decided)
+  if (isDecided(module))
     return;
-  if (failed(strategy == kAutoStrategy ? decideByCost() : decideByPreset()))
+  FailureOr<StepPlan> plan =
+      strategy == kAutoStrategy ? planByCost() : planByPreset();
+  if (failed(plan))
     return signalPassFailure();
+  applyPlan(module, *plan);
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
-  setIfAbsent(module, kPrefetchAttr,
-              prefetch < 0 ? kDefaultPrefetch : prefetch);
-  setIfAbsent(module, kReductionsAttr,
-              reductions < 1 ? kDefaultReductions : reductions);
 }

@@ -46,3 +46,24 @@ llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {
   return llvm::createStringError("expected 'sharded', 'node' or 'full', got '" +
                                  name + "'");
 }
+
+/// What `residency` comes to in a bucket whose shard is the slice that would be
+/// kept, or the whole.
+static Residency adapt(Residency residency, Sharding sharding) {
+  if (isPossible(sharding, residency))
+    return residency;
+  return sharding == Sharding::node ? Residency::drop : Residency::full;
+}
+
+void fcdp::applyStrategy(BucketOp bucket, const Strategy &strategy) {
+  if (!bucket.getResidency()) {
+    Residency residency = adapt(strategy.residency, bucket.getSharding());
+    Residency carry = adapt(strategy.carry, bucket.getSharding());
+    bucket.setResidency(residency);
+    if (!bucket.getCarry() && carry != residency)
+      bucket.setCarry(carry);
+  }
+  if (bucket.getTrainable() && !bucket.getAccumulation() &&
+      strategy.accumulation != Accumulation::sharded)
+    bucket.setAccumulation(strategy.accumulation);
+}

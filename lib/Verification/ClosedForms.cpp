@@ -64,15 +64,6 @@ static bool isMicrobatch(Role role) {
 // Closed forms
 //===----------------------------------------------------------------------===//
 
-/// Where the copy lives between the uses in a micro-batch: a copy that is
-/// carried on the device serves them, too.
-static Residency getResidency(BucketOp bucket, bool isCarried,
-                              Residency carry) {
-  Residency residency = *bucket.getResidency();
-  bool isOnDevice = carry == Residency::full || carry == Residency::node;
-  return isOnDevice && isCarried ? std::min(residency, carry) : residency;
-}
-
 /// Gathers, loads and stores where there are several nodes; `uses` live ranges
 /// in each micro-batch.
 static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
@@ -81,7 +72,8 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   bool isTrained = bucket.getTrainable();
   bool isCarried = !isTrained || hasSeveral;
   Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
-  Residency residency = getResidency(bucket, isCarried, carry);
+  Residency residency =
+      getResidencyWithin(*bucket.getResidency(), carry, isCarried);
   // The function that fills what is carried on, and those that it serves.
   bool fills = isTrained ? role == Role::only_microbatch ||
                                role == Role::first_microbatch

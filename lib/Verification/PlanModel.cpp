@@ -11,6 +11,8 @@
 using namespace mlir;
 using namespace fcdp;
 
+static_assert(kNumStreams == getMaxEnumValForStream() + 1);
+
 namespace {
 /// A value's place among those that stand inside each other.
 struct Nesting {

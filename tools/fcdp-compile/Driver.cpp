@@ -194,15 +194,11 @@ void Driver::printManifest() {
 }
 
 LogicalResult Driver::predict(llvm::raw_ostream &stream) {
-  llvm::Expected<Cluster> cluster = loadCluster(options.pipeline.cluster);
+  MeshOp mesh = getMesh(*module);
+  llvm::Expected<Cluster> cluster =
+      loadCluster(options.pipeline.cluster, mesh.getNode(), mesh.getLocal());
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  MeshOp mesh = getMesh(*module);
-  cluster->nodes = mesh.getNode();
-  cluster->ranksPerNode = mesh.getLocal();
-  if (llvm::Error error = cluster->check())
-    return fail("--cluster: with the nodes and ranks of the step: " +
-                toString(std::move(error)));
   printPrediction(*module, *cluster, stream);
   return success();
 }

@@ -20,8 +20,7 @@ struct CompileOptions {
     bool nodes = false, ranksPerNode = false, microBatches = false,
          strategy = false, accumulate = false, layout = false,
          bucketBytes = false, prefetch = false, reductions = false,
-         clipNorm = false, remat = false,
-         optimizer = false;
+         clipNorm = false, remat = false, optimizer = false;
   } given;
 };
 

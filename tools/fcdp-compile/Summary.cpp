@@ -182,8 +182,7 @@ LogicalResult fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
   if (failed(printMemory(module, stream)))
     return failure();
   MeshOp mesh = getMesh(module);
-  int64_t microBatches =
-      module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr).getInt();
+  int64_t microBatches = getMicroBatches(module);
   LinkBytes step, init;
   for (auto function : module.getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();

@@ -9,7 +9,8 @@ namespace fcdp {
 
 /// Prints what a planned step stores, keeps in memory and sends. An error is
 /// reported.
-mlir::LogicalResult printSummary(mlir::ModuleOp module, llvm::raw_ostream &stream);
+mlir::LogicalResult printSummary(mlir::ModuleOp module,
+                                 llvm::raw_ostream &stream);
 
 /// Prints how long a step takes on `cluster`, whose nodes and ranks are those
 /// of the module's mesh, and what of it is waiting.

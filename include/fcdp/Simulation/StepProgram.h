@@ -9,6 +9,9 @@
 
 namespace fcdp {
 
+/// The functions of an optimizer step in their order, without @init.
+llvm::SmallVector<Role> getStepRoles(int64_t microBatches);
+
 /// A scheduled or planned step as the simulator runs it.
 struct StepProgram {
   struct Function {
@@ -20,8 +23,6 @@ struct StepProgram {
   /// Per optimizer step.
   int64_t microBatches = 1;
 
-  /// The functions of `steps` optimizer steps in their order, without @init.
-  llvm::SmallVector<Role> getRoles(int64_t steps) const;
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
 };

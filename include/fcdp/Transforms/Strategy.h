@@ -26,6 +26,10 @@ struct Strategy {
 /// (arXiv 2205.00119) with a node as its group. The error lists them.
 llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
 
+/// Writes on `bucket` what is not given there, as far as its sharding can have
+/// it. A given residency also holds between micro-batches.
+void applyStrategy(BucketOp bucket, const Strategy &strategy);
+
 /// `sharded`, `node` or `full`. The error lists them.
 llvm::Expected<Accumulation> parseAccumulation(llvm::StringRef name);
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What strategy `auto` decides.
+#pragma once
+
+#include "fcdp/Scheduling/ResidencyAnalysis.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// What presets have: two copies and two reductions at once, as FSDP.
+inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
+
+/// All decisions on a step.
+struct StepPlan {
+  /// One for each bucket, in the order of the module.
+  ResidencySolution residency;
+  Accumulation accumulation = Accumulation::sharded;
+  int64_t prefetch = kDefaultPrefetch, reductions = kDefaultReductions;
+};
+
+/// What the decisions are chosen from.
+struct StepChoices {
+  MemoryBudget budget;
+  llvm::SmallVector<Accumulation> accumulations;
+  /// Where they are given.
+  std::optional<int64_t> prefetch, reductions;
+};
+
+/// Writes what is not given.
+void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+
+/// The plan with which a step takes the least time, and of equally fast ones
+/// the smallest. Plans are searched as residency problems, which are coarser
+/// than a schedule; the best of each search, and what presets would do, are
+/// scheduled and simulated in full. Fails, and says so on `module`, if no plan
+/// fits.
+mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
+                                   const CostModel &model,
+                                   const StepChoices &choices);
+
+} // namespace fcdp

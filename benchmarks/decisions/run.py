@@ -3,7 +3,7 @@
 """What each strategy is predicted to take on described clusters, and how near that is to what no schedule can beat.
 
 Models are built under FakeTensorMode, in float32 with autocast to bfloat16, and compiled with activation checkpointing by unit.
-The bound is the time that the busiest link, or compute, is needed for at its full rate. Bytes are planned, times predicted.
+The bound is that of docs/cluster.md. Bytes are planned, times predicted.
 """
 
 import argparse

@@ -110,17 +110,6 @@ fcdp::makeStepProgram(ModuleOp module,
   return program;
 }
 
-/// Seconds of each resource in one step.
-static std::array<double, kNumResources>
-sumNeeded(llvm::ArrayRef<const InstructionList *> step) {
-  std::array<double, kNumResources> needed{};
-  for (const InstructionList *list : step)
-    for (const Instruction &instruction : *list)
-      needed[static_cast<unsigned>(instruction.cost.resource)] +=
-          instruction.cost.seconds;
-  return needed;
-}
-
 StepTimes fcdp::simulateStep(const StepProgram &program) {
   llvm::SmallVector<const InstructionList *> step =
       program.getRun(getStepRoles(program.microBatches));
@@ -132,7 +121,6 @@ StepTimes fcdp::simulateStep(const StepProgram &program) {
   llvm::ArrayRef<FunctionTimes> functions = run.functions;
   size_t half = step.size();
   StepTimes times;
-  times.needed = sumNeeded(step);
   times.seconds = functions.back().end - functions[half - 1].end;
   for (const FunctionTimes &function : functions.drop_front(half))
     for (unsigned i = 0; i < kNumActivities; ++i) {

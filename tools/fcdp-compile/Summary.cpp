@@ -6,6 +6,7 @@
 #include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Simulation/StepBound.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -206,8 +207,8 @@ LogicalResult fcdp::printSummary(ModuleOp module, llvm::raw_ostream &stream) {
 void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,
                            llvm::raw_ostream &stream) {
   CostModel model(cluster);
-  StepProgram program =
-      makeStepProgram(module, [&](Operation *op) { return model.costOf(op); });
+  auto costOf = [&](Operation *op) { return model.costOf(op); };
+  StepProgram program = makeStepProgram(module, costOf);
   StepTimes times = simulateStep(program);
   stream << llvm::format("predicted   %.4g s a step on ", times.seconds)
          << cluster.name << "; exposed";
@@ -222,8 +223,9 @@ void fcdp::printPrediction(ModuleOp module, const Cluster &cluster,
     isAny = true;
   }
   stream << (isAny ? "" : " nothing");
-  const double *most = llvm::max_element(times.needed);
+  std::array<double, kNumResources> bounds = boundStep(module, costOf);
+  const double *most = llvm::max_element(bounds);
   stream << llvm::format("\n            no schedule takes less than %.4g s: ",
                          *most)
-         << kResourceNames[most - times.needed.begin()] << '\n';
+         << kResourceNames[most - bounds.begin()] << '\n';
 }

@@ -32,8 +32,6 @@ struct StepTimes {
   double seconds = 0;
   std::array<double, kNumActivities> busy{};
   std::array<double, kNumActivities> exposed{};
-  /// That each resource is needed for, at its full rate: no schedule is faster.
-  std::array<double, kNumResources> needed{};
 };
 
 /// What `op` does for the step.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "VerifyPhase.h"
+#include "fcdp/Analysis/Fetches.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_PREFETCHPASS
@@ -14,91 +14,12 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The unit of each bucket, and of its caches.
-class UnitsOfBuckets {
-public:
-  explicit UnitsOfBuckets(ModuleOp module) {
-    for (auto bucket : module.getOps<BucketOp>())
-      units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
-    for (auto state : module.getOps<StateOp>())
-      units[state.getSymNameAttr()] =
-          units.lookup(state.getBucketAttr().getAttr());
-  }
-  /// Of a fetch that consists of `ops`.
-  StringAttr of(ArrayRef<Operation *> ops) const {
-    for (Operation *op : llvm::reverse(ops))
-      if (isa<AllGatherOp, CacheLoadOp>(op)) // a store may stand behind it
-        return units.lookup(
-            op->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
-    return {};
-  }
-
-private:
-  llvm::DenseMap<StringAttr, StringAttr> units;
-};
-
-/// What brings one copy of a bucket to where it is used.
-struct Fetch {
-  /// In program order; the last gathers or loads what is used.
-  SmallVector<Operation *> ops;
-  /// What followed the fetch, and is not moved: from there on it is used.
-  Operation *use;
-  /// Which live range of a unit it is for, counted over all units: a unit may
-  /// have several buckets.
-  size_t range = 0;
-};
-
 class PrefetchPass : public fcdp::impl::PrefetchPassBase<PrefetchPass> {
 public:
   using PrefetchPassBase::PrefetchPassBase;
   void runOnOperation() override;
 };
 } // namespace
-
-static bool feedsGather(Operation *op) {
-  return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
-}
-
-/// Whether `op` gathers or loads a parameter's copy.
-static bool isOfCopy(Operation *op) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return !gather.isOfGradient();
-  return isa<CacheLoadOp>(op);
-}
-
-/// Collects `op`, what feeds it, and the stores of what feeds it, but for what
-/// is in `taken`: fetches may share a slice.
-static void collectFetch(Operation *op,
-                         llvm::SmallPtrSetImpl<Operation *> &taken,
-                         SmallVectorImpl<Operation *> &ops) {
-  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, ReadShardOp,
-                       ReadStateOp>(op) ||
-      !taken.insert(op).second)
-    return;
-  for (Value operand : op->getOperands())
-    collectFetch(operand.getDefiningOp(), taken, ops);
-  ops.push_back(op);
-  for (Operation *user : op->getUsers())
-    if (isa<CacheStoreOp>(user) && taken.insert(user).second)
-      ops.push_back(user);
-}
-
-static SmallVector<Fetch> findFetches(Block &block) {
-  llvm::SmallPtrSet<Operation *, 32> taken;
-  SmallVector<Fetch> fetches;
-  for (Operation &op : block) {
-    if (!isOfCopy(&op) || feedsGather(&op))
-      continue;
-    Fetch &fetch = fetches.emplace_back();
-    collectFetch(&op, taken, fetch.ops);
-    fetch.use = op.getNextNode();
-  }
-  // What follows may be the next fetch.
-  for (Fetch &fetch : fetches)
-    while (taken.contains(fetch.use))
-      fetch.use = fetch.use->getNextNode();
-  return fetches;
-}
 
 /// The stores that fill each cache of the function.
 static llvm::DenseMap<StringAttr, Operation *> findStores(Block &block) {
@@ -125,18 +46,8 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
   });
 }
 
-/// Fetches that follow each other and are for one unit are for one range.
-static void countRanges(MutableArrayRef<Fetch> fetches,
-                        const UnitsOfBuckets &units) {
-  for (size_t i = 1; i < fetches.size(); ++i)
-    fetches[i].range = fetches[i - 1].range + (units.of(fetches[i].ops) !=
-                                               units.of(fetches[i - 1].ops));
-}
-
-static void prefetch(Block &block, size_t distance,
-                     const UnitsOfBuckets &units) {
+static void prefetch(Block &block, size_t distance) {
   SmallVector<Fetch> fetches = findFetches(block);
-  countRanges(fetches, units);
   llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
   size_t before = 0; // no fetch overtakes another
   for (size_t i = 1; distance > 0 && i < fetches.size(); ++i) {
@@ -167,9 +78,8 @@ void PrefetchPass::runOnOperation() {
   Builder builder(&getContext());
   if (auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr))
     distance = decided.getInt();
-  UnitsOfBuckets units(module);
   for (auto function : module.getOps<func::FuncOp>())
-    prefetch(function.front(), distance, units);
+    prefetch(function.front(), distance);
   module->setAttr(kPrefetchAttr, builder.getI64IntegerAttr(distance));
   module->setAttr(kPrefetchedAttr, builder.getUnitAttr());
 }

@@ -48,10 +48,11 @@ inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
-/// Units that gathers are issued ahead, i64; and that they are, a unit.
+/// Units that gathers are issued ahead, i64, on a module, or on what brings one
+/// copy; and that they are, a unit.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
-/// Units whose reductions may run at once, i64.
+/// Units whose reductions may run at once, i64, on a module, or on one sum.
 inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 /// How much of the forward pass runs again, a string as parseRemat has it.
 inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";

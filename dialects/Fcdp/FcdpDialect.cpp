@@ -172,17 +172,21 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
                   "a string on a module");
   auto isI64From = [&](int64_t least) {
     auto value = dyn_cast<IntegerAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && value &&
-           value.getType().isSignlessInteger(64) && value.getInt() >= least;
+    return value && value.getType().isSignlessInteger(64) &&
+           value.getInt() >= least;
   };
-  if (name == kMicroBatchesAttr || name == kReductionsAttr ||
-      name == kBucketBytesAttr)
-    return expect(isI64From(1), "a positive i64 on a module");
+  if (name == kMicroBatchesAttr || name == kBucketBytesAttr)
+    return expect(isa<ModuleOp>(op) && isI64From(1),
+                  "a positive i64 on a module");
+  if (name == kReductionsAttr)
+    return expect(isa<ModuleOp, AccumulateOp>(op) && isI64From(1),
+                  "a positive i64 on a module or a sum");
   if (name == kPrefetchedAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
                   "a unit on a module");
   if (name == kPrefetchAttr)
-    return expect(isI64From(0), "an i64 from 0 on, on a module");
+    return expect(isa<ModuleOp, AllGatherOp, CacheLoadOp>(op) && isI64From(0),
+                  "an i64 from 0 on, on a module, a gather or a load");
   return op->emitError("unknown attribute '") << name << "'";
 }
 

@@ -18,13 +18,9 @@ public:
       units[state.getSymNameAttr()] =
           units.lookup(state.getBucketAttr().getAttr());
   }
-  /// Of a fetch that consists of `ops`.
-  StringAttr of(ArrayRef<Operation *> ops) const {
-    for (Operation *op : llvm::reverse(ops))
-      if (isa<AllGatherOp, CacheLoadOp>(op)) // a store may stand behind it
-        return units.lookup(
-            op->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
-    return {};
+  StringAttr of(const Fetch &fetch) const {
+    return units.lookup(
+        fetch.last->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
   }
 
 private:
@@ -63,8 +59,8 @@ static void collectFetch(Operation *op,
 static void countRanges(MutableArrayRef<Fetch> fetches,
                         const UnitsOfBuckets &units) {
   for (size_t i = 1; i < fetches.size(); ++i)
-    fetches[i].range = fetches[i - 1].range + (units.of(fetches[i].ops) !=
-                                               units.of(fetches[i - 1].ops));
+    fetches[i].range = fetches[i - 1].range +
+                       (units.of(fetches[i]) != units.of(fetches[i - 1]));
 }
 
 SmallVector<Fetch> fcdp::findFetches(Block &block) {
@@ -74,6 +70,7 @@ SmallVector<Fetch> fcdp::findFetches(Block &block) {
     if (!isOfCopy(&op) || feedsGather(&op))
       continue;
     Fetch &fetch = fetches.emplace_back();
+    fetch.last = &op;
     collectFetch(&op, taken, fetch.ops);
     fetch.use = op.getNextNode();
   }

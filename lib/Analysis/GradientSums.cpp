@@ -37,9 +37,10 @@ GradientSums::GradientSums(Block &block) : block(block) {
     previous = unit;
   }
   for (auto sum : block.getOps<AccumulateOp>())
-    if (!readSums.contains(sum.getTarget())) // else it has to be there
-      if (GradientSum found = findReduction(sum); !found.steps.empty())
-        sums.push_back(std::move(found));
+    if (GradientSum found = findReduction(sum); !found.steps.empty()) {
+      found.isRead = readSums.contains(sum.getTarget());
+      sums.push_back(std::move(found));
+    }
 }
 
 std::optional<size_t> GradientSums::findUnit(const GradientSum &sum) const {

@@ -21,10 +21,13 @@ public:
 };
 } // namespace
 
-static void delaySums(Block &block, size_t inFlight) {
+static void delaySums(Block &block, size_t byDefault) {
   GradientSums sums(block);
   for (const GradientSum &sum : sums.get()) {
-    Operation *place = sums.findPlace(sum, inFlight);
+    if (sum.isRead)
+      continue;
+    auto given = sum.sum->getAttrOfType<IntegerAttr>(kReductionsAttr);
+    Operation *place = sums.findPlace(sum, given ? given.getInt() : byDefault);
     if (place && sums.isBefore(sum.sum, place))
       AccumulateOp(sum.sum)->moveBefore(place);
   }

@@ -168,6 +168,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createDecideOverlapPass({options.cluster, options.deviceMemory}));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }

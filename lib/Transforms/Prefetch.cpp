@@ -46,13 +46,20 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
   });
 }
 
-static void prefetch(Block &block, size_t distance) {
+/// What the fetch says, or else `distance`.
+static size_t getDistance(const Fetch &fetch, size_t distance) {
+  auto given = fetch.last->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  return given ? given.getInt() : distance;
+}
+
+static void prefetch(Block &block, size_t byDefault) {
   SmallVector<Fetch> fetches = findFetches(block);
   llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
   size_t before = 0; // no fetch overtakes another
-  for (size_t i = 1; distance > 0 && i < fetches.size(); ++i) {
+  for (size_t i = 1; i < fetches.size(); ++i) {
+    size_t distance = getDistance(fetches[i], byDefault);
     size_t ahead = i;
-    while (ahead > before &&
+    while (distance > 0 && ahead > before &&
            fetches[ahead - 1].range + distance >= fetches[i].range)
       --ahead;
     while (ahead < i && !isReadyAt(fetches[i], fetches[ahead].use, stores))

@@ -2,6 +2,7 @@
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Streams.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -92,25 +93,6 @@ private:
   llvm::DenseMap<StringAttr, Operation *> stores, loads;
 };
 } // namespace
-
-/// The stream that `op` runs on.
-static Stream chooseStream(Operation *op) {
-  auto isNode = [](ArrayAttr axes) {
-    return cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  };
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return isNode(gather.getAxes()) ? Stream::inter : Stream::intra;
-  // Gathers must not queue behind a reduction, which waits for its gradients
-  // and for its first step.
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return isNode(reduce.getAxes()) ? Stream::inter_reduce
-                                    : Stream::intra_reduce;
-  if (isa<CacheStoreOp>(op))
-    return Stream::d2h;
-  if (isa<CacheLoadOp>(op))
-    return Stream::h2d;
-  return Stream::compute;
-}
 
 /// Notes who accesses the memory of `value`: its producer and its users.
 void ProgramOrder::collectBuffer(Value value) {

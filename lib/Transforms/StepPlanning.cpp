@@ -12,10 +12,11 @@
 using namespace mlir;
 using namespace fcdp;
 
-static void setIfAbsent(ModuleOp module, StringRef name, int64_t value) {
-  if (!module->hasAttr(name))
+static void setIfAbsent(ModuleOp module, StringRef name,
+                        std::optional<int64_t> value) {
+  if (value && !module->hasAttr(name))
     module->setAttr(name,
-                    Builder(module.getContext()).getI64IntegerAttr(value));
+                    Builder(module.getContext()).getI64IntegerAttr(*value));
 }
 
 void fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
@@ -73,42 +74,83 @@ static void addUniform(ResidencyProblem problem, const StepPlan &best,
   };
   for (Residency residency :
        {Residency::drop, Residency::host, Residency::node, Residency::full}) {
-    add(best.prefetch, best.reductions, residency);
+    add(*best.prefetch, *best.reductions, residency);
     add(kDefaultPrefetch, kDefaultReductions, residency);
   }
 }
 
-/// Seconds of a step with the schedule that `plan` leads to.
-static FailureOr<double> simulate(ModuleOp module, const StepPlan &plan,
-                                  const CostModel &model) {
+/// What a step takes with the schedule that `plan` leads to.
+static FailureOr<ResidencyEstimate> simulate(ModuleOp module,
+                                             const StepPlan &plan,
+                                             const CostModel &model,
+                                             int64_t deviceBudget) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   applyPlan(*copy, plan);
-  PassManager pm(module.getContext());
-  buildDecided(pm);
-  buildScheduled(pm);
-  if (failed(pm.run(*copy)))
+  PassManager decided(module.getContext());
+  buildDecided(decided);
+  PassManager scheduled(module.getContext());
+  buildScheduled(scheduled);
+  if (failed(decided.run(*copy)) ||
+      failed(decideOverlap(*copy, model, deviceBudget)) ||
+      failed(scheduled.run(*copy)))
     return failure();
   StepProgram program =
       makeStepProgram(*copy, [&](Operation *op) { return model.costOf(op); });
-  return simulateStep(program).seconds;
+  ResidencyEstimate taken = plan.residency.estimate;
+  taken.seconds = simulateStep(program).seconds;
+  return taken;
 }
 
-static FailureOr<StepPlan>
-takeFastest(ModuleOp module, ArrayRef<StepPlan> plans, const CostModel &model) {
-  const StepPlan *fastest = nullptr;
-  ResidencyEstimate least;
+namespace {
+/// What has been simulated.
+struct Simulated {
+  StepPlan plan;
+  ResidencyEstimate taken;
+};
+} // namespace
+
+static LogicalResult simulateAll(ModuleOp module, ArrayRef<StepPlan> plans,
+                                 const CostModel &model, int64_t deviceBudget,
+                                 std::vector<Simulated> &simulated) {
   for (const StepPlan &plan : plans) {
-    FailureOr<double> seconds = simulate(module, plan, model);
-    if (failed(seconds))
+    FailureOr<ResidencyEstimate> taken =
+        simulate(module, plan, model, deviceBudget);
+    if (failed(taken))
       return failure();
-    ResidencyEstimate taken = plan.residency.estimate;
-    taken.seconds = *seconds;
-    if (fastest && !isBetter(taken, least))
-      continue;
-    fastest = &plan;
-    least = taken;
+    simulated.push_back({plan, *taken});
   }
-  return *fastest;
+  return success();
+}
+
+/// The best of `plans`, and of the few best of them with each fetch and each
+/// sum at a distance of its own.
+static FailureOr<StepPlan> takeFastest(ModuleOp module,
+                                       ArrayRef<StepPlan> plans,
+                                       const CostModel &model,
+                                       const StepChoices &choices) {
+  constexpr size_t kRefined = 3;
+  std::vector<Simulated> simulated;
+  int64_t budget = choices.budget.device;
+  if (failed(simulateAll(module, plans, model, budget, simulated)))
+    return failure();
+  llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
+    return a.taken.seconds < b.taken.seconds;
+  });
+  std::vector<StepPlan> refined;
+  for (const Simulated &one :
+       ArrayRef(simulated).take_front(std::min(kRefined, simulated.size()))) {
+    refined.push_back(one.plan);
+    refined.back().prefetch = choices.prefetch;
+    refined.back().reductions = choices.reductions;
+  }
+  if (!(choices.prefetch && choices.reductions) &&
+      failed(simulateAll(module, refined, model, budget, simulated)))
+    return failure();
+  return llvm::min_element(simulated,
+                           [](const Simulated &a, const Simulated &b) {
+                             return isBetter(a.taken, b.taken);
+                           })
+      ->plan;
 }
 
 FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
@@ -126,5 +168,5 @@ FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
   }
   if (finalists.empty())
     return module.emitError("strategy 'auto': ") << why;
-  return takeFastest(module, finalists, model);
+  return takeFastest(module, finalists, model, choices);
 }

@@ -17,7 +17,9 @@ struct StepPlan {
   /// One for each bucket, in the order of the module.
   ResidencySolution residency;
   Accumulation accumulation = Accumulation::sharded;
-  int64_t prefetch = kDefaultPrefetch, reductions = kDefaultReductions;
+  /// Nothing: of each fetch, and of each sum, its own.
+  std::optional<int64_t> prefetch = kDefaultPrefetch,
+                         reductions = kDefaultReductions;
 };
 
 /// What the decisions are chosen from.
@@ -30,6 +32,11 @@ struct StepChoices {
 
 /// Writes what is not given.
 void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+
+/// Decides what --fcdp-decide-overlap does. Fails, and says so, if nothing
+/// fits.
+mlir::LogicalResult decideOverlap(mlir::ModuleOp module, const CostModel &model,
+                                  int64_t deviceBudget);
 
 /// The plan with which a step takes the least time, and of equally fast ones
 /// the smallest. Plans are searched as residency problems, which are coarser

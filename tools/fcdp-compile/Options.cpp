@@ -93,14 +93,14 @@ struct CommandLine {
       "prefetch",
       cl::desc(
           "units that a gather is issued ahead of its own (default 1, 'auto' "
-          "chooses): more hides more of it and takes more device memory; 0: "
-          "none"),
+          "chooses for each): more hides more of it and takes more device "
+          "memory; 0: none"),
       cl::value_desc("D"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> reductions{
       "reductions",
       cl::desc(
           "units whose gradients may be reduced at once (default 2, 'auto' "
-          "chooses): more hides more of it and takes more device memory"),
+          "chooses for each sum): more hides more of it and takes more device memory"),
       cl::value_desc("R"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> remat{
       "remat",

@@ -7,8 +7,10 @@ namespace fcdp {
 
 /// What brings one copy of a bucket to where it is used.
 struct Fetch {
-  /// In program order; the last gathers or loads what is used.
+  /// In program order.
   llvm::SmallVector<mlir::Operation *> ops;
+  /// Of them, what gathers or loads the copy.
+  mlir::Operation *last;
   /// What follows and is part of no fetch: from there on the copy is used.
   mlir::Operation *use;
   /// Which live range of a unit it is for, counted over all units: a unit may

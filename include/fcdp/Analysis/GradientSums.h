@@ -13,10 +13,12 @@ struct GradientSum {
   /// The collectives, each over one axis or both, in program order.
   llvm::SmallVector<mlir::Operation *> steps;
   AccumulateOp sum;
+  /// Whether an operation of the block reads it, so that it has to be there.
+  bool isRead = false;
 };
 
-/// The sums of a block in phase sharded that may be noted later than they are:
-/// those of reductions that nothing in the block reads.
+/// The reductions of a block in phase sharded, and where their sums may be
+/// noted.
 class GradientSums {
 public:
   explicit GradientSums(mlir::Block &block);

@@ -247,6 +247,29 @@ def CachePass : FcdpPass<"fcdp-cache"> {
   }];
 }
 
+def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
+  let summary = "decide when each fetch is issued and each sum is noted";
+  let description = [{
+    Requires phase `sharded`, collectives over one axis, and nothing issued ahead.
+    Where the module gives no `fcdp.prefetch`, each fetch gets one of its own: as
+    late as it may be issued without compute waiting longer for it than if it were
+    issued as early as can be. Where the module gives no `fcdp.reductions`, each
+    sum gets one of its own: as early as it may be noted. All under the memory of
+    the device: what does not fit is shortened where most memory is used. A given
+    attribute wins. Without a cluster nothing is decided.
+
+    `fcdp.prefetch` on the gather or load that brings a copy is how many units
+    ahead its fetch is issued; `fcdp.reductions` on a sum is over how many units
+    its reduction may run. --fcdp-prefetch and --fcdp-delay-sums apply them.
+  }];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "what the step will run on: a file or the name of a preset">,
+    Option<"deviceMemory", "device-memory", "int64_t", "0",
+           "bytes of a device that may be used; 0: all">
+  ];
+}
+
 def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
   let summary = "issue gathers and loads ahead of their use";
   let description = [{
@@ -256,7 +279,8 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
     unit's live range are moved in front of the use that is `distance` ranges
     before it, so that they run while the units between them compute. So the
     copies of at most `distance` + 1 units are there that are not used yet; each
-    costs device memory. A distance that the module gives wins. Nothing
+    costs device memory. A distance that the module gives wins, and one that the
+    gather or load gives wins over that. Nothing
     moves in front of what it needs, a load not in front of the store, nor into
     another function. Of several fetches the order stays. The module says that it
     was done, so that it is done once.
@@ -274,7 +298,8 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     of the unit that is `in-flight` after its own begins, or at the end of the
     function, so that the reductions of so many units run while others compute.
     Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
-    where they are. A number that the module gives wins.
+    where they are. A number that the module gives wins, and one that the sum gives
+    wins over that.
   }];
   let options = [
     Option<"inFlight", "in-flight", "int64_t", "2",

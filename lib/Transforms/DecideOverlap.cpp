@@ -21,10 +21,10 @@ public:
 };
 } // namespace
 
-LogicalResult fcdp::decideOverlap(ModuleOp module, const CostModel &model,
-                                  int64_t deviceBudget) {
+llvm::Error fcdp::decideOverlap(ModuleOp module, const CostModel &model,
+                                int64_t deviceBudget) {
   if (module->hasAttr(kPrefetchAttr) && module->hasAttr(kReductionsAttr))
-    return success();
+    return llvm::Error::success();
   for (auto function : module.getOps<func::FuncOp>()) {
     FunctionOverlap overlap(function, model, deviceBudget);
     const OverlapProblem &problem = overlap.getProblem();
@@ -32,10 +32,12 @@ LogicalResult fcdp::decideOverlap(ModuleOp module, const CostModel &model,
       continue;
     llvm::Expected<OverlapSolution> solution = planOverlap(problem);
     if (!solution)
-      return function.emitError() << toString(solution.takeError());
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "@" + function.getSymName() + ": " +
+                                         toString(solution.takeError()));
     overlap.write(*solution);
   }
-  return success();
+  return llvm::Error::success();
 }
 
 void DecideOverlapPass::runOnOperation() {
@@ -54,6 +56,9 @@ void DecideOverlapPass::runOnOperation() {
     return signalPassFailure();
   }
   int64_t budget = deviceMemory > 0 ? deviceMemory : described->device.memory;
-  if (failed(decideOverlap(module, CostModel(*described), budget)))
-    return signalPassFailure();
+  if (llvm::Error error =
+          decideOverlap(module, CostModel(*described), budget)) {
+    module.emitError(toString(std::move(error)));
+    signalPassFailure();
+  }
 }

@@ -176,7 +176,8 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
 static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
   // A dump of what it refuses is worth having.
-  pm.addPass(createVerifyPlanPass());
+  pm.addPass(createVerifyPlanPass(
+      {/*peer=*/"", options.deviceMemory, options.hostMemory}));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {

@@ -2,6 +2,7 @@
 
 #include "StepPlanning.h"
 
+#include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -79,63 +80,84 @@ static void addUniform(ResidencyProblem problem, const StepPlan &best,
   }
 }
 
-/// What a step takes with the schedule that `plan` leads to.
-static FailureOr<ResidencyEstimate> simulate(ModuleOp module,
-                                             const StepPlan &plan,
-                                             const CostModel &model,
-                                             int64_t deviceBudget) {
+/// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
+static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
+                                                 const StepPlan &plan,
+                                                 const CostModel &model,
+                                                 int64_t deviceBudget) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   applyPlan(*copy, plan);
   PassManager decided(module.getContext());
   buildDecided(decided);
   PassManager scheduled(module.getContext());
   buildScheduled(scheduled);
-  if (failed(decided.run(*copy)) ||
-      failed(decideOverlap(*copy, model, deviceBudget)) ||
-      failed(scheduled.run(*copy)))
+  if (failed(decided.run(*copy)))
     return failure();
-  StepProgram program =
-      makeStepProgram(*copy, [&](Operation *op) { return model.costOf(op); });
-  ResidencyEstimate taken = plan.residency.estimate;
-  taken.seconds = simulateStep(program).seconds;
-  return taken;
+  if (llvm::Error error = decideOverlap(*copy, model, deviceBudget)) {
+    llvm::consumeError(std::move(error));
+    return OwningOpRef<ModuleOp>();
+  }
+  if (failed(scheduled.run(*copy)))
+    return failure();
+  return copy;
 }
 
 namespace {
 /// What has been simulated.
 struct Simulated {
   StepPlan plan;
+  /// With the schedule that the plan leads to.
   ResidencyEstimate taken;
+};
+
+/// Compares plans by what they lead to.
+class Finals {
+public:
+  Finals(ModuleOp module, const CostModel &model, const StepChoices &choices)
+      : module(module), model(model), choices(choices) {}
+
+  LogicalResult simulateAll(ArrayRef<StepPlan> plans);
+  /// Adds the few best with each fetch and each sum at a distance of its own.
+  LogicalResult refine();
+  /// The best whose planned memory fits; nothing if none does. `planned` gets
+  /// the least that a plan takes.
+  FailureOr<std::optional<StepPlan>> takeBest(int64_t &planned);
+
+private:
+  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepPlan &plan) {
+    return ::schedule(module, plan, model, choices.budget.device);
+  }
+
+  ModuleOp module;
+  const CostModel &model;
+  const StepChoices &choices;
+  std::vector<Simulated> simulated;
 };
 } // namespace
 
-static LogicalResult simulateAll(ModuleOp module, ArrayRef<StepPlan> plans,
-                                 const CostModel &model, int64_t deviceBudget,
-                                 std::vector<Simulated> &simulated) {
+LogicalResult Finals::simulateAll(ArrayRef<StepPlan> plans) {
   for (const StepPlan &plan : plans) {
-    FailureOr<ResidencyEstimate> taken =
-        simulate(module, plan, model, deviceBudget);
-    if (failed(taken))
+    auto scheduled = schedule(plan);
+    if (failed(scheduled))
       return failure();
-    simulated.push_back({plan, *taken});
+    if (!*scheduled)
+      continue;
+    StepProgram program = makeStepProgram(
+        **scheduled, [&](Operation *op) { return model.costOf(op); });
+    ResidencyEstimate taken = plan.residency.estimate;
+    taken.seconds = simulateStep(program).seconds;
+    simulated.push_back({plan, taken});
   }
-  return success();
-}
-
-/// The best of `plans`, and of the few best of them with each fetch and each
-/// sum at a distance of its own.
-static FailureOr<StepPlan> takeFastest(ModuleOp module,
-                                       ArrayRef<StepPlan> plans,
-                                       const CostModel &model,
-                                       const StepChoices &choices) {
-  constexpr size_t kRefined = 3;
-  std::vector<Simulated> simulated;
-  int64_t budget = choices.budget.device;
-  if (failed(simulateAll(module, plans, model, budget, simulated)))
-    return failure();
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
     return a.taken.seconds < b.taken.seconds;
   });
+  return success();
+}
+
+LogicalResult Finals::refine() {
+  constexpr size_t kRefined = 3;
+  if (choices.prefetch && choices.reductions)
+    return success();
   std::vector<StepPlan> refined;
   for (const Simulated &one :
        ArrayRef(simulated).take_front(std::min(kRefined, simulated.size()))) {
@@ -143,30 +165,77 @@ static FailureOr<StepPlan> takeFastest(ModuleOp module,
     refined.back().prefetch = choices.prefetch;
     refined.back().reductions = choices.reductions;
   }
-  if (!(choices.prefetch && choices.reductions) &&
-      failed(simulateAll(module, refined, model, budget, simulated)))
-    return failure();
-  return llvm::min_element(simulated,
-                           [](const Simulated &a, const Simulated &b) {
-                             return isBetter(a.taken, b.taken);
-                           })
-      ->plan;
+  return simulateAll(refined);
 }
 
-FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
-                                   const StepChoices &choices) {
+FailureOr<std::optional<StepPlan>> Finals::takeBest(int64_t &planned) {
+  planned = std::numeric_limits<int64_t>::max();
+  while (!simulated.empty()) {
+    auto best = llvm::min_element(simulated,
+                                  [](const Simulated &a, const Simulated &b) {
+                                    return isBetter(a.taken, b.taken);
+                                  });
+    auto scheduled = schedule(best->plan);
+    if (failed(scheduled))
+      return failure();
+    FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
+    if (failed(bytes))
+      return failure();
+    if (*bytes <= choices.budget.device)
+      return std::optional(best->plan);
+    planned = std::min(planned, *bytes);
+    simulated.erase(best);
+  }
+  return std::optional<StepPlan>();
+}
+
+/// The best of each search, and what presets would do. Empty if none fits;
+/// `why` gets the reason.
+static std::vector<StepPlan> findFinalists(ModuleOp module,
+                                           const CostModel &model,
+                                           const StepChoices &choices,
+                                           int64_t deviceBudget,
+                                           std::string &why) {
   std::vector<StepPlan> finalists;
-  std::string why;
+  MemoryBudget budget = choices.budget;
+  budget.device = deviceBudget;
   for (Accumulation accumulation : choices.accumulations) {
     ResidencyProblem problem =
-        makeResidencyProblem(module, model, choices.budget, accumulation);
+        makeResidencyProblem(module, model, budget, accumulation);
     std::optional<StepPlan> best = search(problem, accumulation, choices, why);
     if (!best)
       continue;
     finalists.push_back(*best);
     addUniform(problem, *best, choices, finalists);
   }
-  if (finalists.empty())
-    return module.emitError("strategy 'auto': ") << why;
-  return takeFastest(module, finalists, model, choices);
+  return finalists;
+}
+
+FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
+                                   const StepChoices &choices) {
+  // Plans are searched by estimates of memory. If no plan that should fit does,
+  // others are searched with as much less.
+  constexpr int kSearches = 4;
+  int64_t budget = choices.budget.device;
+  std::string why;
+  for (int i = 0; i < kSearches && budget > 0; ++i) {
+    std::vector<StepPlan> finalists =
+        findFinalists(module, model, choices, budget, why);
+    if (finalists.empty())
+      break;
+    Finals finals(module, model, choices);
+    if (failed(finals.simulateAll(finalists)) || failed(finals.refine()))
+      return failure();
+    int64_t planned = 0;
+    FailureOr<std::optional<StepPlan>> best = finals.takeBest(planned);
+    if (failed(best))
+      return failure();
+    if (*best)
+      return **best;
+    why = ("no plan fits: the smallest takes " + Twine(planned) +
+           " bytes of device memory of " + Twine(choices.budget.device))
+              .str();
+    budget -= planned - choices.budget.device;
+  }
+  return module.emitError("strategy 'auto': ") << why;
 }

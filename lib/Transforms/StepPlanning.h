@@ -33,16 +33,15 @@ struct StepChoices {
 /// Writes what is not given.
 void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
 
-/// Decides what --fcdp-decide-overlap does. Fails, and says so, if nothing
-/// fits.
-mlir::LogicalResult decideOverlap(mlir::ModuleOp module, const CostModel &model,
-                                  int64_t deviceBudget);
+/// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
+llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,
+                          int64_t deviceBudget);
 
 /// The plan with which a step takes the least time, and of equally fast ones
 /// the smallest. Plans are searched as residency problems, which are coarser
 /// than a schedule; the best of each search, and what presets would do, are
-/// scheduled and simulated in full. Fails, and says so on `module`, if no plan
-/// fits.
+/// scheduled and simulated in full, and the one that is taken has its memory
+/// planned within the budget. Fails, and says so on `module`, if no plan fits.
 mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
                                    const CostModel &model,
                                    const StepChoices &choices);

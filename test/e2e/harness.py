@@ -48,6 +48,8 @@ class Config:
     remat: str = ""
     layout: str = "flat"
     bucket_bytes: int = 0
+    cluster: str = ""
+    device_memory: int = 0
 
     @property
     def world(self) -> int:
@@ -61,8 +63,9 @@ class Config:
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
         merged = f"-b{self.bucket_bytes}" if self.bucket_bytes else ""
+        cluster = self.cluster and f"-{self.cluster}-{self.device_memory}"
         mesh = f"{self.nodes}x{self.local}"
-        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}"
+        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}{cluster}"
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,8 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--remat={config.remat}"] if config.remat else []),
         *([f"--layout={config.layout}"] if config.layout != "flat" else []),
         *([f"--bucket-bytes={config.bucket_bytes}"] if config.bucket_bytes else []),
+        *([f"--cluster={config.cluster}"] if config.cluster else []),
+        *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
         "-o",
         out,
     ]

@@ -59,13 +59,15 @@ struct CommandLine {
       cl::value_desc("FILE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> deviceMemory{
       "device-memory",
-      cl::desc("bytes of a rank's device that 'auto' may use (default: all "
-               "that the cluster's devices have)"),
+      cl::desc("bytes of a rank's device that the plan may take, by which "
+               "'auto' chooses (default: no bound, for 'auto' all that the "
+               "cluster's devices have)"),
       cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> hostMemory{
       "host-memory",
-      cl::desc("bytes of a node's host memory that 'auto' may use (default: "
-               "all that the cluster's hosts have)"),
+      cl::desc("bytes of a node's host memory that the plan may take, by which "
+               "'auto' chooses (default: no bound, for 'auto' all that the "
+               "cluster's hosts have)"),
       cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> accumulate{
       "accumulate",
@@ -100,7 +102,8 @@ struct CommandLine {
       "reductions",
       cl::desc(
           "units whose gradients may be reduced at once (default 2, 'auto' "
-          "chooses for each sum): more hides more of it and takes more device memory"),
+          "chooses for each sum): more hides more of it and takes more device "
+          "memory"),
       cl::value_desc("R"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> remat{
       "remat",

@@ -409,7 +409,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     Option<"peer", "peer", "std::string", "\"\"",
            "a planned module that other ranks run: it must issue the same collectives in the same order">,
     Option<"deviceBytes", "device-bytes", "int64_t", "0",
-           "greatest size of the device arena of a rank; 0: no bound">,
+           "greatest device memory of a rank: arena, pool and inputs; 0: no bound">,
     Option<"hostBytes", "host-bytes", "int64_t", "0",
            "greatest size of the host arena of a node; 0: no bound">
   ];

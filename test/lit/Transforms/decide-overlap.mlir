@@ -51,7 +51,7 @@
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml device-memory=6100000" | FileCheck %s --check-prefix=TIGHT
 // TIGHT: of @bucket.p2 over @world[local] range 1 {fcdp.prefetch = 0 : i64}
 // RUN: not fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml device-memory=4000000" 2>&1 | FileCheck %s --check-prefix=SMALL
-// SMALL: open.mlir:{{[0-9]+}}:3: error: no schedule fits: the smallest takes {{[0-9]+}} bytes of device memory of 4000000
+// SMALL: error: @only_microbatch: no schedule fits: the smallest takes {{[0-9]+}} bytes of device memory of 4000000
 
 // RUN: not fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/absent.yaml" 2>&1 | FileCheck %s --check-prefix=ABSENT
 // ABSENT: error: cluster: {{.*}}absent.yaml

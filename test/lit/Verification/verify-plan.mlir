@@ -149,7 +149,7 @@
 // RUN: sed '/fcdp.wait/p' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: sed '/func @only/,${/fcdp.release %%5/d;s/\(.*fcdp.release %%8 .*\)/\1 fcdp.release %%5 : tensor<64xf32>/}' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: sed '/fcdp.loss/i %%n = fcdp.record on h2d event 99' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
-// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=1664 host-bytes=896" -o /dev/null
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=2432 host-bytes=896" -o /dev/null
 // An operator that the compiler does not know may show the copy that it reads;
 // what reads its result must find the copy, too.
 // RUN: sed '/func @only/,$s/aten.neg.default/custom.alias.default/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS

@@ -263,9 +263,10 @@ struct Manifest {
   std::vector<Op> ops;
 
   /// Ranks of an axis.
-  uint32_t ranks(Axis axis) const {
-    return axis == Axis::Node ? mesh.nodes : mesh.locals;
-  }
+  uint32_t ranks(Axis axis) const;
+  /// Whether there is an operation of `kind`, a gather or reduction, over
+  /// `axis`.
+  bool uses(OpKind kind, Axis axis) const;
 };
 
 /// Parses and checks the text: all of what the runtime relies on later, so

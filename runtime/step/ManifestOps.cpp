@@ -20,9 +20,13 @@ StreamId readStream(const JsonNode &node) {
 
 Axis readAxis(const JsonNode &node) {
   std::string axis = node.text();
-  if (axis != "node" && axis != "local")
-    node.expected("'node' or 'local'");
-  return axis == "node" ? Axis::Node : Axis::Local;
+  if (axis == "node")
+    return Axis::Node;
+  if (axis == "local")
+    return Axis::Local;
+  if (axis == "world")
+    return Axis::World;
+  node.expected("'node', 'local' or 'world'");
 }
 
 /// Reads one op, with the indices checked against the manifest's other parts.
@@ -263,7 +267,15 @@ void readBody(Op &op, const OpReader &reader) {
 }
 
 const char *axisName(Axis axis) {
-  return axis == Axis::Node ? "over nodes" : "within the node";
+  switch (axis) {
+  case Axis::Node:
+    return "over nodes";
+  case Axis::Local:
+    return "within the node";
+  case Axis::World:
+    return "over all ranks";
+  }
+  return "";
 }
 
 /// "all-gather of bucket 'blocks.0' over nodes", without the place.

@@ -90,6 +90,13 @@ struct ScalarEnumerationTraits<Sharing> {
     io.enumCase(value, "node", Sharing::node);
   }
 };
+template <>
+struct ScalarEnumerationTraits<FlatCollectives> {
+  static void enumeration(IO &io, FlatCollectives &value) {
+    io.enumCase(value, "direct", FlatCollectives::direct);
+    io.enumCase(value, "ring", FlatCollectives::ring);
+  }
+};
 } // namespace llvm::yaml
 
 template <typename Number, typename T>
@@ -149,6 +156,7 @@ struct MappingTraits<Cluster> {
     io.mapRequired("intra", cluster.intra);
     io.mapRequired("h2d", cluster.h2d);
     io.mapRequired("d2h", cluster.d2h);
+    io.mapOptional("flat_collectives", cluster.flatCollectives);
   }
   static std::string validate(IO &, Cluster &cluster) {
     return toString(cluster.check());

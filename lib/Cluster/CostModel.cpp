@@ -58,8 +58,6 @@ private:
     return {Resource::compute, cluster.device.launchLatency,
             cluster.device.getMemoryTime(bytes)};
   }
-  /// A flat ring, in which each rank has a part of `partBytes`.
-  Cost overAll(double partBytes) const;
   int64_t getRanks(Axis axis) const {
     return axis == Axis::node ? cluster.nodes : cluster.ranksPerNode;
   }
@@ -88,29 +86,18 @@ Cost Estimator::costOf(aten::CallOp call) const {
           costOfWork(cluster.device, work)};
 }
 
-Cost Estimator::overAll(double partBytes) const {
-  FlatCost ring = costOfFlatRing(cluster, partBytes);
-  if (ring.inter >= ring.intra)
-    return {Resource::inter, ring.latency, ring.inter};
-  return {Resource::intra, ring.latency, ring.intra};
-}
-
 Cost Estimator::costOf(AllGatherOp gather) const {
   double part = bytesOf(gather.getInput().getType());
   if (gather.getAxes().size() > 1)
-    return overAll(part);
+    return model.costOfFlatGather(part);
   Axis axis = getAxis(gather.getAxes());
   return model.costOfGather(axis, getRanks(axis), part);
 }
 
 Cost Estimator::costOf(ReduceScatterOp reduce) const {
   double bytes = bytesOf(reduce.getInput().getType());
-  if (reduce.getAxes().size() > 1) {
-    int64_t ranks = cluster.getWorldSize();
-    Cost cost = overAll(bytes / ranks);
-    cost.latency += costOfSum(cluster.device, ranks, bytes / ranks);
-    return cost;
-  }
+  if (reduce.getAxes().size() > 1)
+    return model.costOfFlatReduction(bytes / cluster.getWorldSize());
   Axis axis = getAxis(reduce.getAxes());
   return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
 }
@@ -188,6 +175,21 @@ Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
   Cost cost = costOfGather(axis, ranks, partBytes);
   // The sum follows when all parts are there.
   cost.latency += costOfSum(cluster.device, ranks, partBytes);
+  return cost;
+}
+
+Cost CostModel::costOfFlatGather(double partBytes) const {
+  FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
+                      ? costOfFlatRing(cluster, partBytes)
+                      : costOfFlatDirect(cluster, partBytes);
+  if (flat.inter >= flat.intra)
+    return {Resource::inter, flat.latency, flat.inter};
+  return {Resource::intra, flat.latency, flat.intra};
+}
+
+Cost CostModel::costOfFlatReduction(double partBytes) const {
+  Cost cost = costOfFlatGather(partBytes);
+  cost.latency += costOfSum(cluster.device, cluster.getWorldSize(), partBytes);
   return cost;
 }
 

@@ -62,6 +62,20 @@ TEST(Cluster, Parses) {
   EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
 }
 
+TEST(Cluster, FlatCollectivesNeedNoWord) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).flatCollectives;
+  };
+  EXPECT_EQ(parse(kGood), FlatCollectives::direct);
+  EXPECT_EQ(parse(std::string(kGood) + "flat_collectives: direct\n"),
+            FlatCollectives::direct);
+  EXPECT_EQ(parse(std::string(kGood) + "flat_collectives: ring\n"),
+            FlatCollectives::ring);
+  EXPECT_NE(complain(std::string(kGood) + "flat_collectives: tree\n")
+                .find("error: unknown enumerated scalar"),
+            std::string::npos);
+}
+
 TEST(Cluster, RefusesUnknownKeys) {
   EXPECT_EQ(complain(change("  memory: 512", "  numa: 2\n  memory: 512")),
             "two.yaml:12: error: unknown key 'numa'");

@@ -87,17 +87,34 @@ TEST_F(CostModelTest, Gathers) {
                   "tensor<2000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<2000xbf16>"),
              Resource::intra, 2, 3 * 4000 / 1e7);
-  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  // Each of a node's 4 ranks sends its part to the 4 of the other node.
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node, local] "
                   "range 0 : tensor<1000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<1000xbf16>"),
-             Resource::inter, 3 + 6 * 2, 7 * 2000 / 1e6);
+             Resource::inter, 3, 4 * 4 * 2000 / 1e6);
   // A shard of 1000 f32 on each of 8 ranks.
   expectCost(cost("%g = fcdp.all_gather %a of @w over @world[node, local] "
                   "range 0 : !fcdp.shard<tensor<1000xf32>> to "
                   "tensor<1000xf32>",
                   "%a: !fcdp.shard<tensor<1000xf32>>"),
-             Resource::inter, 3 + 6 * 2, 7 * 500 / 1e6);
+             Resource::inter, 3, 4 * 4 * 500 / 1e6);
+}
+
+TEST(CostModel, FlatCollectivesTravelAsTheClusterSays) {
+  Cluster cluster = makeCluster();
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter, 3,
+             16 * 2000 / 1e6);
+  // Then 8 parts are read and one is written.
+  expectCost(CostModel(cluster).costOfFlatReduction(2000), Resource::inter,
+             3 + 9 * 2000 / 1e9, 16 * 2000 / 1e6);
+  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  cluster.flatCollectives = FlatCollectives::ring;
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter,
+             3 + 6 * 2, 7 * 2000 / 1e6);
+  // On the link that it takes longer on.
+  cluster.inter.bandwidth = 1e12;
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::intra,
+             3 + 6 * 2, 7 * 2000 / 1e7);
 }
 
 TEST_F(CostModelTest, Reductions) {

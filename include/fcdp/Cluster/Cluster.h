@@ -65,6 +65,15 @@ struct Link {
   int64_t ranksPerSwitch = 0;
 };
 
+/// How a collective over all ranks travels.
+enum class FlatCollectives {
+  /// Each rank sends to each other one, in one step: Gloo, as the runtime uses
+  /// it.
+  direct,
+  /// From rank to rank, in as many steps as there are others: NCCL.
+  ring
+};
+
 struct Cluster {
   std::string name;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -72,6 +81,7 @@ struct Cluster {
   Host host;
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
+  FlatCollectives flatCollectives = FlatCollectives::direct;
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Ranks that share one domain of `link`.

@@ -97,6 +97,20 @@ MeshOp getMesh(mlir::ModuleOp module);
 /// Whether a copy of a bucket of `sharding` can live where `residency` says.
 bool isPossible(Sharding sharding, Residency residency);
 
+/// Whether a collective is over `axis`, alone or among others.
+bool isOver(mlir::ArrayAttr axes, Axis axis);
+
+/// Whether a copy of a bucket that lives as `residency` and `carry` say is kept
+/// as the slice of a node, which a gather must then yield on its way.
+bool keepsSlice(Residency residency, Residency carry);
+/// Whether gradients are reduced within the node alone before they are summed.
+bool sumsSlice(Accumulation accumulation);
+
+/// Whether gathers of the bucket's copy, and reductions of its gradients, are
+/// one step over all ranks, where both axes have several.
+bool gathersFlat(BucketOp bucket, MeshOp mesh);
+bool reducesFlat(BucketOp bucket, MeshOp mesh);
+
 /// Micro-batches of an optimizer step; 1 if the module does not say.
 int64_t getMicroBatches(mlir::ModuleOp module);
 

@@ -70,6 +70,12 @@ def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "where the gradients of a "
   I32EnumAttrCase<"full", 2>]>;
 def Fcdp_AccumulationAttr : Fcdp_BareEnumAttr<Fcdp_Accumulation, "accumulation">;
 
+def Fcdp_Collectives : Fcdp_Enum<"Collectives", "how a collective over all ranks "
+    "is done: between nodes and within them, each byte crossing the network once, or "
+    "in one step, with one latency", [
+  I32EnumAttrCase<"two_level", 0>, I32EnumAttrCase<"flat", 1>]>;
+def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
+
 def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or the host memory "
     "that a node's ranks share", [
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;

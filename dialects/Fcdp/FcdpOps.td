@@ -164,8 +164,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both
-    axes it is the whole; over `node` alone a node slice; over `local` the whole
-    from node slices. `range` counts the live ranges of the gathered copy of a
+    axes it is the whole, in the order of the shards; over `node` alone a node slice;
+    over `local` the whole from node slices. `range` counts the live ranges of the gathered copy of a
     unit within a function. Without it, what is gathered is a reduced gradient, for
     ranks that own more than a shard of it. With `into` the result is the memory of a state, and
     stays there for later functions.
@@ -207,7 +207,9 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
 def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
   let summary = "sum over mesh axes and keep this rank's part";
   let description = [{
-    Sums in f32, in the order of the ranks, and rounds once to the result's type.
+    Sums in f32, in the order of the ranks, and rounds once to the result's type. Over
+    both axes it gives the bits of a sum over `local` in the input's type that is
+    summed over `node`: the shard that the rank owns.
 
     Example:
     ```mlir

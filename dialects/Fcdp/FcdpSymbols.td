@@ -140,11 +140,18 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     where gradients are summed over the micro-batches of a step (default:
     `sharded`). A given one wins over a computed one.
 
+    `collectives` says whether collectives over all ranks are split (default:
+    `two_level`) or stay whole (`flat`). What needs the slice of a node is split even so:
+    gathers where `residency` or `carry` is `node` or `host`, reductions where
+    `accumulation` is `node`.
+
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
         residency full carry host accumulation node
         members [@fc.weight at 0, @fc.bias at 32]
+    fcdp.bucket @bucket.ln unit "ln" elements 64 storage f32 wire f32 trainable
+        residency drop collectives flat members [@ln.weight at 0]
     ```
 
     Constraints:
@@ -169,12 +176,13 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
                        OptionalAttr<Fcdp_ResidencyAttr>:$carry,
                        OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
+                       OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
     (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
-    `members` custom<Members>($members) attr-dict
+    (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -185,6 +185,40 @@ bool fcdp::isPossible(Sharding sharding, Residency residency) {
          (sharding == Sharding::node && residency == Residency::drop);
 }
 
+bool fcdp::isOver(ArrayAttr axes, Axis axis) {
+  return llvm::any_of(axes.getAsRange<AxisAttr>(),
+                      [&](AxisAttr other) { return other.getValue() == axis; });
+}
+
+bool fcdp::keepsSlice(Residency residency, Residency carry) {
+  auto isSlice = [](Residency kept) {
+    return kept == Residency::node || kept == Residency::host;
+  };
+  return isSlice(residency) || isSlice(carry);
+}
+
+bool fcdp::sumsSlice(Accumulation accumulation) {
+  return accumulation != Accumulation::sharded &&
+         accumulation != Accumulation::full;
+}
+
+/// Whether `bucket` asks for flat collectives where there are two levels.
+static bool isFlat(BucketOp bucket, MeshOp mesh) {
+  return bucket.getCollectives() == Collectives::flat && mesh.getNode() > 1 &&
+         mesh.getLocal() > 1;
+}
+
+bool fcdp::gathersFlat(BucketOp bucket, MeshOp mesh) {
+  Residency residency = bucket.getResidency().value_or(Residency::drop);
+  return isFlat(bucket, mesh) &&
+         !keepsSlice(residency, bucket.getCarry().value_or(residency));
+}
+
+bool fcdp::reducesFlat(BucketOp bucket, MeshOp mesh) {
+  return isFlat(bucket, mesh) &&
+         !sumsSlice(bucket.getAccumulation().value_or(Accumulation::sharded));
+}
+
 /// How many different parts of a bucket there are.
 static int64_t countParts(Sharding sharding, MeshOp mesh) {
   switch (sharding) {

@@ -120,6 +120,19 @@ static bool fitsInside(AllGatherOp gather) {
   });
 }
 
+void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
+                      int64_t &localStride) {
+  int64_t part = bytesOf(gather.getInput());
+  if (isOver(gather.getAxes(), Axis::node))
+    nodeStride = part;
+  if (!isOver(gather.getAxes(), Axis::local))
+    return;
+  // Over both, rank (n, l) owns shard l N + n.
+  MeshOp mesh = getMesh(gather->getParentOfType<ModuleOp>());
+  localStride =
+      isOver(gather.getAxes(), Axis::node) ? mesh.getNode() * part : part;
+}
+
 /// What starts a sum is written straight into the accumulator, and what stays
 /// on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
@@ -188,10 +201,7 @@ LogicalResult Planner::addValue(Operation *op) {
     if (auto gather = dyn_cast<AllGatherOp>(user);
         gather && fitsInside(gather)) {
       place = places.lookup(gather);
-      bool overNodes =
-          cast<AxisAttr>(gather.getAxes()[0]).getValue() == Axis::node;
-      (overNodes ? place.nodeStride : place.localStride) =
-          bytesOf(op->getResult(0));
+      addStrides(gather, place.nodeStride, place.localStride);
     }
   places[op] = place;
   if (!given.count(place.block)) // else inside a state

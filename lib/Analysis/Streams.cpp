@@ -6,9 +6,8 @@ using namespace mlir;
 using namespace fcdp;
 
 Stream fcdp::chooseStream(Operation *op) {
-  auto isNode = [](ArrayAttr axes) {
-    return cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  };
+  // Over both axes, too: the network is what it waits for.
+  auto isNode = [](ArrayAttr axes) { return isOver(axes, Axis::node); };
   if (auto gather = dyn_cast<AllGatherOp>(op))
     return isNode(gather.getAxes()) ? Stream::inter : Stream::intra;
   // Gathers must not queue behind a reduction, which waits for its gradients

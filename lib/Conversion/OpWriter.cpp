@@ -66,12 +66,11 @@ LogicalResult OpWriter::writeBucket(FlatSymbolRefAttr bucket, Operation *op) {
   return success();
 }
 
-LogicalResult OpWriter::writeAxis(ArrayAttr axes, Operation *op) {
-  if (axes.size() != 1)
-    return op->emitOpError("expected one axis, got ")
-           << axes.size() << "; run --fcdp-two-level first";
-  json.attribute("axis", stringifyAxis(cast<AxisAttr>(axes[0]).getValue()));
-  return success();
+void OpWriter::writeAxis(ArrayAttr axes) {
+  bool isWorld = isOver(axes, Axis::node) && isOver(axes, Axis::local);
+  json.attribute("axis",
+                 isWorld ? "world"
+                         : stringifyAxis(cast<AxisAttr>(axes[0]).getValue()));
 }
 
 LogicalResult OpWriter::writeStream(std::optional<Stream> stream,
@@ -250,17 +249,19 @@ LogicalResult OpWriter::writeBody(ShardUpdateOp op) {
 }
 
 LogicalResult OpWriter::writeBody(AllGatherOp op) {
-  return success(succeeded(writeBucket(op.getSourceAttr(), op)) &&
-                 succeeded(writeAxis(op.getAxes(), op)) &&
-                 succeeded(writeStream(op.getStream(), op)) &&
+  if (failed(writeBucket(op.getSourceAttr(), op)))
+    return failure();
+  writeAxis(op.getAxes());
+  return success(succeeded(writeStream(op.getStream(), op)) &&
                  succeeded(writePlace("in", op.getInput(), op)) &&
                  succeeded(writePlace("out", op.getResult(), op)));
 }
 
 LogicalResult OpWriter::writeBody(ReduceScatterOp op) {
-  if (failed(writeBucket(op.getSourceAttr(), op)) ||
-      failed(writeAxis(op.getAxes(), op)) ||
-      failed(writeStream(op.getStream(), op)) ||
+  if (failed(writeBucket(op.getSourceAttr(), op)))
+    return failure();
+  writeAxis(op.getAxes());
+  if (failed(writeStream(op.getStream(), op)) ||
       failed(writePlace("in", op.getInput(), op)) ||
       failed(writePlace("out", op.getResult(), op)))
     return failure();

@@ -38,7 +38,7 @@ private:
                                  mlir::Operation *op);
   mlir::LogicalResult writeBucket(mlir::FlatSymbolRefAttr bucket,
                                   mlir::Operation *op);
-  mlir::LogicalResult writeAxis(mlir::ArrayAttr axes, mlir::Operation *op);
+  void writeAxis(mlir::ArrayAttr axes);
   mlir::LogicalResult writeStream(std::optional<Stream> stream,
                                   mlir::Operation *op);
   mlir::LogicalResult writeTypes(mlir::Value in, mlir::Value out,

@@ -99,7 +99,7 @@ void AccumulatePass::finishPending(OpBuilder &builder) {
 void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
                              Accumulation mode, Role role) {
   auto isOverNodes = [](ReduceScatterOp step) {
-    return cast<AxisAttr>(step.getAxes()[0]).getValue() == Axis::node;
+    return isOver(step.getAxes(), Axis::node);
   };
   // What is reduced before the sum, and what after it.
   ArrayRef<ReduceScatterOp> steps = reduction.steps;

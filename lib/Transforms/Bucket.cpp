@@ -115,7 +115,7 @@ FailureOr<BucketOp> BucketPass::makeBucket(SymbolTable &table,
       builder, first.getLoc(), group.getName(), group.unit, *elements,
       group.storage, group.wire, group.trainable, cut,
       blocks.getKind() == LayoutKind::flat ? LayoutAttr() : blocks,
-      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(),
+      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
       builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)

@@ -282,28 +282,40 @@ StateOp fcdp::createState(BucketOp bucket, StateRole role,
 // Scheduled
 //===----------------------------------------------------------------------===//
 
+bool fcdp::staysWhole(AllGatherOp gather, const SymbolTable &symbols,
+                      MeshOp mesh) {
+  auto bucket = symbols.lookup<BucketOp>(gather.getSource());
+  return bucket && (gather.isOfGradient() ? reducesFlat(bucket, mesh)
+                                          : gathersFlat(bucket, mesh));
+}
+
+bool fcdp::staysWhole(ReduceScatterOp reduce, const SymbolTable &symbols,
+                      MeshOp mesh) {
+  auto bucket = symbols.lookup<BucketOp>(reduce.getSource());
+  return bucket && reducesFlat(bucket, mesh);
+}
+
 template <typename OpTy>
-static LogicalResult verifyOneAxis(OpTy op) {
-  if (op.getAxes().size() == 1 &&
-      isa<RankedTensorType>(op.getInput().getType()) &&
-      isa<RankedTensorType>(op.getResult().getType()))
+static LogicalResult verifyOneLevel(OpTy op, const SymbolTable &symbols,
+                                    MeshOp mesh) {
+  if (isa<RankedTensorType>(op.getInput().getType()) &&
+      isa<RankedTensorType>(op.getResult().getType()) &&
+      (op.getAxes().size() == 1 || staysWhole(op, symbols, mesh)))
     return success();
   return op.emitOpError("expected one axis and flat tensors; run "
                         "--fcdp-bucket and --fcdp-two-level first");
 }
 
-LogicalResult fcdp::verifyOneLevel(Operation *op) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return verifyOneAxis(gather);
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return verifyOneAxis(reduce);
-  return success();
-}
-
 LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
-  WalkResult result = module.walk([](Operation *op) {
-    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
+  SymbolTable symbols(module);
+  MeshOp mesh = getMesh(module);
+  WalkResult result = module.walk([&](Operation *op) {
+    LogicalResult isGood = success();
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      isGood = ::verifyOneLevel(gather, symbols, mesh);
+    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+      isGood = ::verifyOneLevel(reduce, symbols, mesh);
+    return failed(isGood) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());
 }
@@ -313,7 +325,7 @@ static LogicalResult verifyStreams(Operation *op) {
     return success();
   if (!op->hasAttr("stream"))
     return op->emitOpError("expected a stream");
-  return verifyOneLevel(op);
+  return success();
 }
 
 /// What holds from the scheduled phase on.
@@ -330,7 +342,7 @@ static LogicalResult verifyOrder(ModuleOp module) {
     op->emitOpError("expected one release of its result, got ") << releases;
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted() ||
+  return failure(result.wasInterrupted() || failed(verifyOneLevel(module)) ||
                  failed(verifyCommunicators(module)));
 }
 

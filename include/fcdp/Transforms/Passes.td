@@ -206,7 +206,9 @@ def TwoLevelPass : FcdpPass<"fcdp-two-level"> {
     which yields this rank's slice, and one within the node; a reduction runs
     the same way back. Each byte crosses the network once per node. Steps over an
     axis of one rank vanish; of a reduction the last step stays, since it
-    converts to f32.
+    converts to f32. Collectives of a bucket that has chosen `collectives flat` stay
+    whole, but for gathers where the slice is kept (`residency` or `carry` is `node` or
+    `host`) and reductions where it is summed (`accumulation` is `node`).
   }];
 }
 
@@ -311,8 +313,8 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let summary = "put operations on streams and order the streams";
   let description = [{
     Requires phase `sharded`; gives phase `scheduled`. With `order=program`
-    operations are issued in program order. Gathers run on `inter` and `intra`,
-    reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
+    operations are issued in program order. Gathers run on `inter` (over all ranks,
+    too) and `intra`, reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
     queue behind a reduction, which waits for its gradients; host copies run on
     `d2h` and `h2d`, the rest on `compute`. A wait is
     placed before each use of a value from another stream; work on another stream
@@ -360,10 +362,10 @@ def VerifyShardedPass : VerifyPass<"sharded"> {
 }
 def VerifyScheduledPass : VerifyPass<"scheduled"> {
   let description = [{
-    Collectives run over one axis of flat tensors; they and host copies name their
-    stream; every buffer is released once. All gathers over an axis are on one
-    stream, and so are all reductions over it: each has a communicator, which one
-    stream may use.
+    Collectives run over one axis of flat tensors, or over both where their bucket
+    says so; they and host copies name their stream; every buffer is released once.
+    All gathers over the same axes are on one stream, and so are all reductions over
+    them: each has a communicator, which one stream may use.
   }];
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
@@ -392,7 +394,8 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
       compute has waited for all accesses to it. Waits and collectives so follow
       the order of issue, and cannot wait for each other in a circle.
     - What each function sends and copies for a bucket equals the closed form of
-      the bucket's `residency`, `carry` and `accumulation` and of its live ranges.
+      the bucket's `residency`, `carry`, `accumulation` and `collectives` and of its
+      live ranges.
 
     Functions run one behind the other on one rank's memory, as all ranks run one
     program. Each stream has a vector clock; a record keeps its stream's, a wait

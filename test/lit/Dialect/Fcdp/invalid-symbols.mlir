@@ -646,3 +646,10 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable sharding none members []
 // expected-error@+1 {{expected type 'tensor<64xf32>', got 'tensor<32xf32>'}}
 fcdp.state @state_c3_whole grad of @bucket in device : tensor<32xf32>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+2 {{expected ::fcdp::Collectives to be one of: two_level, flat}}
+// expected-error@+1 {{failed to parse}}
+fcdp.bucket @bucket_collectives unit "fc" elements 64 storage f32 wire f32 collectives ring members []

@@ -37,6 +37,10 @@ fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable res
 fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 // CHECK-NEXT: fcdp.bucket @bucket.rows unit "h.0..h.3" elements 64 storage f32 wire f32 trainable layout ragged<16> residency drop members []
 fcdp.bucket @bucket.rows unit "h.0..h.3" elements 64 storage f32 wire f32 trainable layout ragged<16> residency drop members []
+// CHECK-NEXT: fcdp.bucket @bucket.flat unit "ln" elements 64 storage f32 wire f32 trainable residency drop accumulation full collectives flat members []
+fcdp.bucket @bucket.flat unit "ln" elements 64 storage f32 wire f32 trainable residency drop accumulation full collectives flat members []
+// CHECK-NEXT: fcdp.bucket @bucket.split unit "ln" elements 64 storage f32 wire f32 collectives two_level members []
+fcdp.bucket @bucket.split unit "ln" elements 64 storage f32 wire f32 collectives two_level members []
 // CHECK-NEXT: fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
 fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
 // CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
@@ -180,6 +184,10 @@ func.func @sharded_buckets(%g: tensor<3x4xbf16>) attributes {fcdp.role = #fcdp.r
   %gs = fcdp.reduce_scatter %r of @bucket.fc over @world[node] : tensor<32xbf16> to tensor<16xf32>
   // CHECK: fcdp.accumulate %[[G]] into @bucket.fc add : tensor<16xf32>
   fcdp.accumulate %gs into @bucket.fc add : tensor<16xf32>
+  // CHECK: fcdp.all_gather %[[H]] of @bucket.fc over @world[node, local] range 0 : tensor<16xbf16> to tensor<64xbf16>
+  %flat = fcdp.all_gather %h of @bucket.fc over @world[node, local] range 0 : tensor<16xbf16> to tensor<64xbf16>
+  // CHECK: fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[node, local] : tensor<64xbf16> to tensor<16xf32>
+  %sum = fcdp.reduce_scatter %b of @bucket.fc over @world[node, local] : tensor<64xbf16> to tensor<16xf32>
   return
 }
 

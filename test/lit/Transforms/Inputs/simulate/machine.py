@@ -289,7 +289,7 @@ class Machine:
 
     def finish_all_gather(self, op, ranks):
         parts = [self.ranks[r].env[op.operands[0]].copy() for r in self.in_axis_order(op, ranks)]
-        self.count(op, len(ranks), parts[0].nbytes * (len(ranks) - 1))
+        self.count(op, len(ranks), parts[0].nbytes)
         for r in ranks:
             out = self.ranks[r].env[op.result()]
             out[...] = np.concatenate(parts)[:out.size].reshape(out.shape)
@@ -299,7 +299,7 @@ class Machine:
         inputs = [self.ranks[r].env[op.operands[0]] for r in ranks]
         size = -(-inputs[0].size // len(ranks))
         padded = [np.append(x.reshape(-1), np.zeros(size * len(ranks) - x.size, x.dtype)) for x in inputs]
-        self.count(op, len(ranks), size * inputs[0].itemsize * (len(ranks) - 1))
+        self.count(op, len(ranks), size * inputs[0].itemsize)
         for i, r in enumerate(self.in_axis_order(op, ranks)):
             rank = self.ranks[r]
             chunks = np.concatenate([x[i * size:(i + 1) * size] for x in padded])
@@ -324,9 +324,11 @@ class Machine:
             nodes = [widen(round_to(x, element), element).astype(np.float32) for x in nodes]
         return sum_in_order(nodes)
 
-    def count(self, op, ranks, sent):
-        if op.attrs["axes"] == ["node"]:
-            self.call.bytes_between_nodes += sent * ranks
+    def count(self, op, ranks, part):
+        """Each rank sends a part of so many bytes to each rank of other nodes."""
+        if "node" in op.attrs["axes"]:
+            outside = (self.N - 1) * (self.g if "local" in op.attrs["axes"] else 1)
+            self.call.bytes_between_nodes += part * outside * ranks
 
     def finish_cache_store(self, op, ranks):
         rank = self.ranks[ranks[0]]

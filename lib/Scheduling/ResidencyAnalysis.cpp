@@ -14,6 +14,8 @@ public:
                  Accumulation accumulation)
       : module(module), model(model), mesh(getMesh(module)),
         accumulation(accumulation) {}
+  void offerCollectives(ResidencyProblem &problem,
+                        std::optional<Collectives> given);
   void addBuckets(ResidencyProblem &problem);
   void addUses(ResidencyProblem &problem, func::FuncOp function);
 
@@ -64,9 +66,11 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
     result.carry = result.residency;
   double whole = static_cast<double>(result.wholeBytes);
   // Else the shard is the slice, or the whole.
-  if (nodes > 1 && bucket.getSharding() == Sharding::world)
+  if (nodes > 1 && bucket.getSharding() == Sharding::world) {
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
+    result.flatGather = model.costOfFlatGather(whole / (nodes * locals));
+  }
   if (locals > 1 && bucket.getSharding() != Sharding::none)
     result.intraGather =
         model.costOfGather(Axis::local, locals, whole / locals);
@@ -155,6 +159,7 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
   if (nodes > 1)
     bucket.interReduce =
         model.costOfReduction(Axis::node, nodes, whole / (nodes * locals));
+  bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
   uses.back().reducedBytes += 2 * bytes; // packed, and scratch
 }
@@ -189,10 +194,32 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
     problem.uses = std::move(uses);
 }
 
-ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
-                                            const CostModel &model,
-                                            const MemoryBudget &budget,
-                                            Accumulation accumulation) {
+/// Whether one collective is faster in one step, on idle links.
+static bool isFasterFlat(const ResidencyProblem::Bucket &bucket) {
+  return bucket.flatGather.getTotal() <
+             bucket.interGather.getTotal() + bucket.intraGather.getTotal() ||
+         bucket.flatReduce.getTotal() <
+             bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
+}
+
+void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
+                                      std::optional<Collectives> given) {
+  if (mesh.getNode() == 1 || mesh.getLocal() == 1)
+    return; // there are no two levels
+  for (auto [bucket, op] :
+       llvm::zip_equal(problem.buckets, module.getOps<BucketOp>())) {
+    std::optional<Collectives> chosen =
+        op.getCollectives() ? op.getCollectives() : given;
+    if (chosen)
+      bucket.collectives = {*chosen};
+    else if (op.getSharding() == Sharding::world && isFasterFlat(bucket))
+      bucket.collectives.push_back(Collectives::flat);
+  }
+}
+
+ResidencyProblem fcdp::makeResidencyProblem(
+    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    Accumulation accumulation, std::optional<Collectives> collectives) {
   ResidencyProblem problem;
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
@@ -205,5 +232,6 @@ ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
     if (role == Role::only_microbatch || role == Role::first_microbatch)
       builder.addUses(problem, function);
   }
+  builder.offerCollectives(problem, collectives);
   return problem;
 }

@@ -40,6 +40,10 @@ private:
     return ranges.first[problem.uses[index].bucket] == index;
   }
   bool isStored(unsigned bucket) const;
+  bool gathersFlat(unsigned bucket) const {
+    return plan[bucket].collectives == Collectives::flat &&
+           !keepsSlice(plan[bucket].residency, plan[bucket].carry);
+  }
   void fetch(unsigned index);
   void reduce(unsigned bucket);
   /// Waits for all but the last `left` uses' reductions.
@@ -147,6 +151,11 @@ void FunctionBuilder::fetch(unsigned index) {
     order(Stream::compute, Stream::h2d);
     work(Stream::h2d, Activity::hostLoad, costs.hostLoad);
     order(Stream::h2d, Stream::intra);
+  } else if (source == Residency::drop && gathersFlat(bucket)) {
+    order(Stream::compute, Stream::inter);
+    work(Stream::inter, Activity::interGather, costs.flatGather);
+    fetched[index] = record(Stream::inter);
+    return;
   } else if (source == Residency::drop) {
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather, costs.interGather);
@@ -178,6 +187,13 @@ void FunctionBuilder::reduce(unsigned bucket) {
   bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
+  if (plan[bucket].collectives == Collectives::flat &&
+      !sumsSlice(costs.accumulation)) {
+    order(Stream::compute, Stream::inter_reduce);
+    work(Stream::inter_reduce, Activity::interReduce, costs.flatReduce);
+    reduced.back().push_back(record(Stream::inter_reduce));
+    return;
+  }
   order(Stream::compute, Stream::intra_reduce);
   work(Stream::intra_reduce, Activity::intraReduce, costs.intraReduce);
   if (costs.accumulation == Accumulation::sharded || isLast) {

@@ -20,6 +20,8 @@ public:
 
 private:
   FailureOr<std::optional<Accumulation>> getAccumulation();
+  FailureOr<std::optional<Collectives>> getCollectives();
+  FailureOr<Cluster> getCluster(StringRef what);
   FailureOr<StepPlan> planByPreset();
   FailureOr<StepPlan> planByCost();
   StepChoices getChoices(const Cluster &described);
@@ -68,6 +70,26 @@ FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
   return std::optional(*given);
 }
 
+/// None: to be chosen.
+FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
+  if (collectives.empty())
+    return strategy == kAutoStrategy ? std::nullopt
+                                     : std::optional(Collectives::two_level);
+  return check(getOperation(), "collectives", parseCollectives(collectives));
+}
+
+/// Fails, and says that `what` needs it, if none is given.
+FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
+  ModuleOp module = getOperation();
+  if (cluster.empty())
+    return module.emitError(what)
+           << " 'auto' chooses for a cluster; give one as 'cluster', a file or "
+              "the name of a preset";
+  MeshOp mesh = getMesh(module);
+  return check(module, "cluster",
+               loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+}
+
 /// What the module says, or else the option, if that is at least `least`.
 std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
                                             StringRef attribute) {
@@ -81,17 +103,25 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   FailureOr<Strategy> preset =
       check(module, "strategy", parseStrategy(strategy));
   FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
-  if (failed(preset) || failed(accumulation) ||
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(preset) || failed(accumulation) || failed(chosen) ||
       failed(checkSharding(module, strategy, preset->sharding)))
     return failure();
   StepPlan plan;
   plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
-                                {preset->residency, preset->carry});
+                                {preset->residency, preset->carry,
+                                 chosen->value_or(Collectives::two_level)});
   plan.accumulation = accumulation->value_or(preset->accumulation);
   plan.prefetch =
       getGiven(prefetch, 0, kPrefetchAttr).value_or(kDefaultPrefetch);
   plan.reductions =
       getGiven(reductions, 1, kReductionsAttr).value_or(kDefaultReductions);
+  if (*chosen)
+    return plan;
+  FailureOr<Cluster> described = getCluster("collectives");
+  if (failed(described) ||
+      failed(planCollectives(module, CostModel(*described), plan)))
+    return failure();
   return plan;
 }
 
@@ -111,16 +141,15 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
 
 FailureOr<StepPlan> DecidePass::planByCost() {
   ModuleOp module = getOperation();
-  if (cluster.empty())
-    return module.emitError("strategy 'auto' chooses for a cluster; give one "
-                            "as 'cluster', a file or the name of a preset");
-  MeshOp mesh = getMesh(module);
-  FailureOr<Cluster> described = check(
-      module, "cluster", loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+  FailureOr<Cluster> described = getCluster("strategy");
+  if (failed(described))
+    return failure();
   FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
-  if (failed(described) || failed(accumulation))
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(accumulation) || failed(chosen))
     return failure();
   StepChoices choices = getChoices(*described);
+  choices.collectives = *chosen;
   if (*accumulation)
     choices.accumulations = {**accumulation};
   return planStep(module, CostModel(*described), choices);

@@ -70,6 +70,10 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       *this, "accumulate", llvm::cl::init(""),
       llvm::cl::desc("sharded, node or full; the strategy's choice if not "
                      "given")};
+  Option<std::string> collectives{
+      *this, "collectives", llvm::cl::init(""),
+      llvm::cl::desc("two-level, flat or auto: what is faster on the cluster; "
+                     "two-level if not given, but auto with strategy auto")};
   Option<int64_t> nodes{*this, "nodes", llvm::cl::init(1),
                         llvm::cl::desc("nodes of the mesh")};
   Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::init(1),
@@ -155,10 +159,10 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
-  pm.addPass(
-      createDecidePass({options.strategy, options.accumulate, options.cluster,
-                        options.deviceMemory, options.hostMemory,
-                        options.prefetch, options.reductions}));
+  pm.addPass(createDecidePass({options.strategy, options.accumulate,
+                               options.cluster, options.deviceMemory,
+                               options.hostMemory, options.prefetch,
+                               options.reductions, options.collectives}));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -237,6 +241,7 @@ void fcdp::registerFcdpPipeline() {
         options.microBatches = cl.microBatches;
         options.strategy = cl.strategy;
         options.accumulate = cl.accumulate;
+        options.collectives = cl.collectives;
         options.layout = cl.layout;
         options.bucketBytes = cl.bucketBytes;
         options.prefetch = cl.prefetch;

@@ -10,6 +10,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -24,7 +26,7 @@ void fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
   for (auto [bucket, chosen] :
        llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
     applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
-                           bucket.getSharding()});
+                           bucket.getSharding(), chosen.collectives});
   setIfAbsent(module, kPrefetchAttr, plan.prefetch);
   setIfAbsent(module, kReductionsAttr, plan.reductions);
 }
@@ -60,24 +62,36 @@ static std::optional<StepPlan> search(ResidencyProblem problem,
 static void addUniform(ResidencyProblem problem, const StepPlan &best,
                        const StepChoices &choices,
                        std::vector<StepPlan> &plans) {
-  auto add = [&](int64_t prefetch, int64_t reductions, Residency residency) {
+  auto add = [&](int64_t prefetch, int64_t reductions, Residency residency,
+                 Collectives collectives) {
     problem.prefetch = choices.prefetch.value_or(prefetch);
     problem.reductions = choices.reductions.value_or(reductions);
     ResidencySolution solution;
     for (const ResidencyProblem::Bucket &bucket : problem.buckets)
-      solution.buckets.push_back({bucket.residency.value_or(residency),
-                                  bucket.carry.value_or(residency)});
+      solution.buckets.push_back(
+          {bucket.residency.value_or(residency),
+           bucket.carry.value_or(residency),
+           llvm::is_contained(bucket.collectives, collectives)
+               ? collectives
+               : bucket.collectives.front()});
     solution.estimate = estimate(problem, solution.buckets);
     if (llvm::Error error = solution.verify(problem))
       return llvm::consumeError(std::move(error)); // does not fit
     plans.push_back({std::move(solution), best.accumulation, problem.prefetch,
                      problem.reductions});
   };
+  bool isFree = llvm::any_of(problem.buckets, [](const auto &bucket) {
+    return bucket.collectives.size() > 1;
+  });
   for (Residency residency :
-       {Residency::drop, Residency::host, Residency::node, Residency::full}) {
-    add(*best.prefetch, *best.reductions, residency);
-    add(kDefaultPrefetch, kDefaultReductions, residency);
-  }
+       {Residency::drop, Residency::host, Residency::node, Residency::full})
+    for (Collectives collectives :
+         {Collectives::two_level, Collectives::flat}) {
+      if (collectives == Collectives::flat && !isFree)
+        continue;
+      add(*best.prefetch, *best.reductions, residency, collectives);
+      add(kDefaultPrefetch, kDefaultReductions, residency, collectives);
+    }
 }
 
 /// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
@@ -200,8 +214,8 @@ static std::vector<StepPlan> findFinalists(ModuleOp module,
   MemoryBudget budget = choices.budget;
   budget.device = deviceBudget;
   for (Accumulation accumulation : choices.accumulations) {
-    ResidencyProblem problem =
-        makeResidencyProblem(module, model, budget, accumulation);
+    ResidencyProblem problem = makeResidencyProblem(
+        module, model, budget, accumulation, choices.collectives);
     std::optional<StepPlan> best = search(problem, accumulation, choices, why);
     if (!best)
       continue;
@@ -238,4 +252,27 @@ FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
     budget -= planned - choices.budget.device;
   }
   return module.emitError("strategy 'auto': ") << why;
+}
+
+LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
+                                    StepPlan &plan) {
+  constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
+  ResidencyProblem problem =
+      makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,
+                           /*collectives=*/std::nullopt);
+  problem.prefetch = plan.prefetch.value_or(kDefaultPrefetch);
+  problem.reductions = plan.reductions.value_or(kDefaultReductions);
+  for (auto [bucket, chosen] :
+       llvm::zip_equal(problem.buckets, plan.residency.buckets))
+    if (!bucket.residency) {
+      bucket.residency = chosen.residency;
+      bucket.carry = chosen.carry;
+    }
+  llvm::Expected<ResidencySolution> found = planResidency(problem);
+  if (!found)
+    return module.emitError("collectives: ") << toString(found.takeError());
+  for (auto [chosen, solved] :
+       llvm::zip_equal(plan.residency.buckets, found->buckets))
+    chosen.collectives = solved.collectives;
+  return success();
 }

@@ -28,6 +28,7 @@ struct StepChoices {
   llvm::SmallVector<Accumulation> accumulations;
   /// Where they are given.
   std::optional<int64_t> prefetch, reductions;
+  std::optional<Collectives> collectives;
 };
 
 /// Writes what is not given.
@@ -36,6 +37,11 @@ void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
 /// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
 llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,
                           int64_t deviceBudget);
+
+/// Chooses, for each bucket of a plan, what makes a step take the least time:
+/// flat collectives or two-level ones. Its residencies stay.
+mlir::LogicalResult planCollectives(mlir::ModuleOp module,
+                                    const CostModel &model, StepPlan &plan);
 
 /// The plan with which a step takes the least time, and of equally fast ones
 /// the smallest. Plans are searched as residency problems, which are coarser

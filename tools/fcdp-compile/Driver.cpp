@@ -47,6 +47,7 @@ private:
   LogicalResult checkPastDecisions();
   LogicalResult checkOptimizer();
   LogicalResult checkAccumulation();
+  LogicalResult checkCollectives();
   LogicalResult checkLayout();
   LogicalResult checkClipNorm();
   LogicalResult runPasses(Phase phase);
@@ -133,6 +134,20 @@ LogicalResult Driver::checkAccumulation() {
   return success();
 }
 
+LogicalResult Driver::checkCollectives() {
+  auto wanted = parseCollectives(options.pipeline.collectives);
+  if (!wanted)
+    return fail("--collectives: " + toString(wanted.takeError()));
+  for (auto bucket : module->getOps<BucketOp>()) {
+    Collectives made = bucket.getCollectives().value_or(Collectives::two_level);
+    if (*wanted && made != **wanted)
+      return fail("--collectives: the step in '" + options.input +
+                  "' was made for other ones, " +
+                  (made == Collectives::flat ? "'flat'" : "'two-level'"));
+  }
+  return success();
+}
+
 LogicalResult Driver::checkPastDecisions() {
   const PipelineOptions &wanted = options.pipeline;
   bool agrees = true;
@@ -177,6 +192,9 @@ LogicalResult Driver::checkPastDecisions() {
     return failure();
   if (options.given.accumulate && (*module)->hasAttr(kStrategyAttr) &&
       failed(checkAccumulation()))
+    return failure();
+  if (options.given.collectives && (*module)->hasAttr(kStrategyAttr) &&
+      failed(checkCollectives()))
     return failure();
   return success(agrees);
 }

@@ -76,6 +76,14 @@ struct CommandLine {
                "time), 'full' (not reduced before the last); default: sharded, "
                "but full with zero1 and node with mics"),
       cl::value_desc("MODE"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> collectives{
+      "collectives",
+      cl::desc("how a bucket is gathered and reduced over several nodes of "
+               "several ranks: 'two-level' between nodes and within them "
+               "(default), each byte crossing the network once; 'flat' in one "
+               "step; 'auto' what is faster on --cluster, bucket by bucket "
+               "(default with --strategy=auto)"),
+      cl::value_desc("C"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",
       cl::desc("micro-batches of an optimizer step (default 1)"),
@@ -197,6 +205,15 @@ static llvm::Error check(const CommandLine &line) {
     if (auto mode = parseAccumulation(line.accumulate); !mode)
       return llvm::createStringError("--accumulate: " +
                                      toString(mode.takeError()));
+  if (!line.collectives.empty()) {
+    auto collectives = parseCollectives(line.collectives);
+    if (!collectives)
+      return llvm::createStringError("--collectives: " +
+                                     toString(collectives.takeError()));
+    if (!*collectives && line.cluster.empty())
+      return llvm::createStringError("--collectives=auto chooses for a "
+                                     "cluster; give one with --cluster");
+  }
   if (auto remat = parseRemat(line.remat); !remat)
     return llvm::createStringError("--remat: " + toString(remat.takeError()));
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -260,6 +277,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
       return std::move(error);
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
+  pipeline.collectives = line.collectives;
   pipeline.remat = line.remat;
   pipeline.layout = line.layout;
   pipeline.optimizer = line.optimizer;
@@ -271,9 +289,10 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   };
   options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
-                   isGiven(line.accumulate),   isGiven(line.layout),
-                   isGiven(line.bucketBytes),  isGiven(line.prefetch),
-                   isGiven(line.reductions),   isGiven(line.clipNorm),
-                   isGiven(line.remat),        isGiven(line.optimizer)};
+                   isGiven(line.accumulate),   isGiven(line.collectives),
+                   isGiven(line.layout),       isGiven(line.bucketBytes),
+                   isGiven(line.prefetch),     isGiven(line.reductions),
+                   isGiven(line.clipNorm),     isGiven(line.remat),
+                   isGiven(line.optimizer)};
   return options;
 }

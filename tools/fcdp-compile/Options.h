@@ -18,9 +18,9 @@ struct CompileOptions {
   /// acts on must agree with it.
   struct Given {
     bool nodes = false, ranksPerNode = false, microBatches = false,
-         strategy = false, accumulate = false, layout = false,
-         bucketBytes = false, prefetch = false, reductions = false,
-         clipNorm = false, remat = false, optimizer = false;
+         strategy = false, accumulate = false, collectives = false,
+         layout = false, bucketBytes = false, prefetch = false,
+         reductions = false, clipNorm = false, remat = false, optimizer = false;
   } given;
 };
 

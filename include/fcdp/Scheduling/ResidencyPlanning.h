@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where each bucket's gathered copy lives between its uses, so that a step
-// takes the least time within the memory that there is. Knows no IR.
+// Where each bucket's gathered copy lives between its uses, and whether its
+// collectives are flat, so that a step takes the least time within the memory
+// that there is. Knows no IR.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cost.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
 #include <optional>
@@ -14,16 +16,19 @@
 
 namespace fcdp {
 
-/// Where one bucket's copy lives.
+/// Where one bucket's copy lives, and how it comes there.
 struct BucketResidency {
   /// Between two uses in a micro-batch.
   Residency residency = Residency::drop;
   /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
   /// to the next step.
   Residency carry = Residency::drop;
+  /// Of what needs no slice of a node; see fcdp.bucket.
+  Collectives collectives = Collectives::two_level;
 
   bool operator==(const BucketResidency &other) const {
-    return residency == other.residency && carry == other.carry;
+    return residency == other.residency && carry == other.carry &&
+           collectives == other.collectives;
   }
 };
 
@@ -40,9 +45,13 @@ struct ResidencyProblem {
     /// reduction, and the optimizer.
     Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
         interReduce, update;
+    /// A gather and a reduction in one step, where there are two levels.
+    Cost flatGather, flatReduce;
     Accumulation accumulation = Accumulation::sharded;
     /// Where a user has decided.
     std::optional<Residency> residency, carry;
+    /// What is chosen from; two_level first, if it is among them.
+    llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
   };
 
   /// A part of a micro-batch, which begins with the use of a bucket.
@@ -112,7 +121,8 @@ ResidencyEstimate estimate(const ResidencyProblem &problem,
                            llvm::ArrayRef<BucketResidency> buckets);
 
 /// The fastest plan within the budgets. Exact where there are few plans in all
-/// (up to 6 buckets between forward and backward); else the best that is found
+/// (up to 6 buckets between forward and backward, 4 where each may be flat);
+/// else the best that is found
 /// from every uniform plan and from thresholds along the order in which copies
 /// are used again soonest, by single changes. Never worse than a uniform plan
 /// that fits. Fails if no plan fits, and says by how much.

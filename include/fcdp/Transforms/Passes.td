@@ -174,6 +174,12 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
 
     The module gets what `--fcdp-prefetch` and `--fcdp-delay-sums` are to do.
 
+    A bucket whose collectives are `flat` has one step over all ranks in place of
+    one between nodes and one within them, wherever no slice of a node is kept or
+    summed: one latency in place of two, but over Gloo as many times more bytes between
+    nodes as a node has ranks, and over rings of NCCL (G-1)/G of the whole in place of
+    (N-1)/N. On the CPU it gives the same bits.
+
     `auto` chooses for each bucket what makes a step on `cluster` take the least time
     within the memory of its devices and hosts, and how far ahead to gather and how many
     reductions to let run: a step is simulated under each plan that is looked at, and
@@ -195,7 +201,10 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     Option<"prefetch", "prefetch", "int64_t", "-1",
            "units that gathers are issued ahead; if negative, 1 or what `auto` chooses">,
     Option<"reductions", "reductions", "int64_t", "-1",
-           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">
+           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">,
+    Option<"collectives", "collectives", "std::string", "\"\"",
+           "`two-level`, `flat`, or `auto`: for each bucket what is faster on `cluster`; by "
+           "default `two-level`, and `auto` with the strategy `auto`">
   ];
 }
 

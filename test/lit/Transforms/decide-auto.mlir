@@ -36,6 +36,24 @@
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto accumulate=half cluster=%t/slow-network.yaml" 2>&1 | FileCheck %s --check-prefix=ACCUMULATE
 // ACCUMULATE: error: accumulate: expected 'sharded', 'node' or 'full', got 'half'
 
+// Where latency is all, one step is faster than two, be it in a preset; and what
+// is given stays.
+// RUN: sed -e 's/bandwidth: 1e6/bandwidth: 1e12/' -e 's/bandwidth: 1e9/bandwidth: 1e12/' -e 's/latency: 1e-6/latency: 1e-3/' %t/slow-network.yaml > %t/slow-start.yaml
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
+// FLAT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}flat members
+// FLAT: fcdp.bucket @bucket.c {{.*}} collectives {{ *}}flat members
+// Dont: a slow network carries each byte once.
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ONCE
+// ONCE: fcdp.bucket @bucket.a
+// ONCE-NOT: collectives
+// ONCE: fcdp.state
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto collectives=two-level cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=ONCE
+// RUN: sed 's/trainable members \[@b/trainable collectives two_level members [@b/' %t/laid-out.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=KEPT
+// KEPT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
+// KEPT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}two_level members
+
 // The pipeline takes nodes and ranks from the description, and a given number
 // instead.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=MESH

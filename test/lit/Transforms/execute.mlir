@@ -23,6 +23,9 @@
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded-buckets,planned --bucket "bucket-bytes=1000" --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2 --stages planned --strategies fcdp --bucket "layout=ragged<1>" --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 2x2 --micro-batches 3 --stages scheduled --bucket "layout=owned bucket-bytes=100" --random 0 --opt "fcdp-opt" | FileCheck %s
+// Collectives over all ranks in one step, as far as no slice is kept or summed.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded,planned --strategies zero3,zero2,fcdp --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2,2x3 --micro-batches 2 --stages planned --strategies zero3,zero1,ddp,hsdp --accumulations sharded,node,full --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a

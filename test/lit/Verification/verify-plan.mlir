@@ -122,7 +122,15 @@
 // RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  host accumulation full/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'host', accumulation 'full' and 2 live ranges to mean that a rank sends between nodes 64 bytes in @first_microbatch, got 128
 
+// In one step over all ranks each part goes to the two ranks of the other node
+// and to one of this node.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 collectives=flat optimizer=sgd" -o %t/flat.mlir
+// RUN: sed '/fcdp.bucket @bucket.a /s/residency  drop/residency  full/' %t/flat.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
+// FLAT: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'full', collectives 'flat' and 2 live ranges to mean that a rank sends between nodes 256 bytes in @only_microbatch, got 384
+
 //===--- Other ranks
+// RUN: not fcdp-opt %t/flat.mlir --fcdp-verify-plan=peer=%t/zero3.mlir 2>&1 | FileCheck %s --check-prefix=LEVELS
+// LEVELS: error: collective 0 of @only_microbatch differs from that of '{{.*}}zero3.mlir': expected 'fcdp.all_gather {{.*}}[#fcdp<axis node>]{{.*}}', got 'fcdp.all_gather {{.*}}[#fcdp<axis node>, #fcdp<axis local>]{{.*}}'
 // RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/one.mlir -o /dev/null
 // Two gathers change places.
 // RUN: sed '/%%5 = fcdp.all_gather/{h;d};/%%10 = fcdp.all_gather/G' %t/one.mlir > %t/peer.mlir

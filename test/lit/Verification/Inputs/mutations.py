@@ -146,7 +146,8 @@ def change_axis(plan, random):
     if not name:
         return None
     axis = "local" if plan.bodies[name][i][0].attrs["axes"] == ["node"] else "node"
-    return replaced(plan, name, i, changed(plan.bodies[name][i], r"#fcdp<axis \w+>", f"#fcdp<axis {axis}>", axes=[axis]))
+    return replaced(plan, name, i, changed(plan.bodies[name][i], r"axes = \[[^]]*\]", f"axes = [#fcdp<axis {axis}>]",
+                                           axes=[axis]))
 
 
 def change_cache(plan, random):

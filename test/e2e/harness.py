@@ -50,6 +50,7 @@ class Config:
     bucket_bytes: int = 0
     cluster: str = ""
     device_memory: int = 0
+    collectives: str = ""
 
     @property
     def world(self) -> int:
@@ -58,7 +59,7 @@ class Config:
     @property
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
-        strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
+        strategy = "-".join(filter(None, (self.strategy, self.accumulate, self.collectives)))
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
@@ -158,6 +159,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
+        *([f"--collectives={config.collectives}"] if config.collectives else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         *([f"--remat={config.remat}"] if config.remat else []),
         *([f"--layout={config.layout}"] if config.layout != "flat" else []),

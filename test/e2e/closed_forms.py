@@ -144,7 +144,7 @@ def _reductions(
     # What all nodes own alike, or all ranks, is gathered behind the reduction.
     again = between_nodes if strategy in SHARDING else 0
     again_within = between_nodes if strategy == "ddp" else 0
-    if flat and accumulation != "node":
+    if flat and accumulation in ("sharded", "full"):
         reduced = _over_world(between_nodes, bucket.reduce_bytes, manifest)
         if strategy == "ddp":
             return reduced + _over_world(again, bucket.gradient_bytes, manifest)

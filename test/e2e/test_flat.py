@@ -22,6 +22,7 @@ CASES = [
     Config("peft_lora", strategy="fcdp", micro_batches=2, collectives="flat"),
     Config("gpt_bf16", strategy="ddp", collectives="flat"),
     Config("gpt", strategy="hsdp", collectives="flat"),
+    Config("gpt_bf16", 2, 3, strategy="zero3", collectives="flat"),
     Config("gpt_bf16", 1, 3, strategy="zero3", collectives="flat"),
 ]
 

@@ -8,6 +8,7 @@
 #include "fcdp/Conversion/Traffic.h"
 #include "fcdp/Simulation/StepBound.h"
 #include "fcdp/Simulation/StepProgram.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -93,6 +94,18 @@ static void printSharding(ModuleOp module, llvm::raw_ostream &stream) {
     stream << "; " << none << " whole on every rank";
 }
 
+/// How many buckets are gathered or reduced in one step, if any.
+static void printCollectives(ModuleOp module, llvm::raw_ostream &stream) {
+  llvm::DenseSet<Attribute> flat;
+  module.walk([&](Operation *op) {
+    auto axes = op->getAttrOfType<ArrayAttr>("axes");
+    if (isa<AllGatherOp, ReduceScatterOp>(op) && axes.size() > 1)
+      flat.insert(op->getAttr("source"));
+  });
+  if (!flat.empty())
+    stream << "; " << flat.size() << " with flat collectives";
+}
+
 static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
   Storage storage = measureStorage(module);
   stream << "parameters  " << storage.parameters << " (" << storage.trainable
@@ -106,6 +119,7 @@ static void printStorage(ModuleOp module, llvm::raw_ostream &stream) {
                            100.0 * static_cast<double>(storage.padding) /
                                static_cast<double>(stored));
   printSharding(module, stream);
+  printCollectives(module, stream);
   stream << '\n';
 }
 

@@ -44,6 +44,10 @@
 // FLAT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
 // FLAT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}flat members
 // FLAT: fcdp.bucket @bucket.c {{.*}} collectives {{ *}}flat members
+// Carried on to a plan that is proved.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=PLANNED
+// PLANNED: fcdp.all_gather {{.*}} over @world[node, local] {{.*}} on {{ *}}inter {
+// PLANNED: fcdp.reduce_scatter {{.*}} over @world[node, local] on {{ *}}inter_reduce {
 // Dont: a slow network carries each byte once.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ONCE
 // ONCE: fcdp.bucket @bucket.a

@@ -210,7 +210,7 @@ def check_bytes(machine, sent, strategy, accumulation, collectives):
     sends as many times more as a node has ranks."""
     flat = machine.g if collectives == "flat" else 1
     gathers = flat if strategy in ("zero1", "zero2", "zero3", "ddp") else 1
-    reductions = flat if accumulation != "node" else 1
+    reductions = flat if accumulation in ("sharded", "full") else 1
     module, N, K = machine.module, machine.N, int(machine.module.attrs["fcdp.micro_batches"])
     function = module.functions[roles(K)[0]]
     uses = {}

@@ -124,6 +124,9 @@ Residency getResidencyWithin(Residency residency, Residency carry,
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);
 
+/// Where a state of `role` is.
+Arena getArena(StateRole role);
+
 /// Whether `buffer`, where given, is device memory of at least `type`'s bytes;
 /// `what` names it in the error.
 mlir::LogicalResult verifyBuffer(mlir::Operation *op, BufferAttr buffer,

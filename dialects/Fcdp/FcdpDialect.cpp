@@ -179,7 +179,7 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return expect(isa<ModuleOp>(op) && isI64From(1),
                   "a positive i64 on a module");
   if (name == kReductionsAttr)
-    return expect(isa<ModuleOp, AccumulateOp>(op) && isI64From(1),
+    return expect(isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) && isI64From(1),
                   "a positive i64 on a module or a sum");
   if (name == kPrefetchedAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),

@@ -311,6 +311,30 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
   let assemblyFormat = "$value `into` $target $mode attr-dict `:` type($value)";
 }
 
+def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
+    [Pure, AllTypesMatch<["sum", "value", "result"]>], FromSharded)> {
+  let summary = "add gradients to a sum that is not on the device";
+  let description = [{
+    The sum is loaded from host memory before and, but for the last micro-batch,
+    stored behind.
+
+    Example:
+    ```mlir
+    %next = fcdp.add %sum, %g : tensor<32xf32>
+    ```
+
+    Constraints:
+    - (C1) Operands and result have one flat f32 type.
+    - (C2) `buffer` is given in the planned phase.
+    - (C3) `buffer`, where given, is device memory for the result.
+  }];
+  let arguments = (ins Fcdp_FlatF32:$sum, Fcdp_FlatF32:$value,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Fcdp_FlatF32:$result);
+  let assemblyFormat = "$sum `,` $value attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
   let summary = "run the optimizer on this rank's shard";
@@ -356,15 +380,17 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
-  let summary = "keep this rank's slice of a gathered bucket in host memory";
+  let summary = "keep this rank's slice of a bucket in host memory";
   let description = [{
+    The slice of a gathered bucket, or of the sum of its gradients.
+
     Example:
     ```mlir
     fcdp.cache_store %slice to @bucket.fc.cache : tensor<32xf32>
     ```
 
     Constraints:
-    - (C1) `target` is a state of role `cache` with the value's type.
+    - (C1) `target` is a state of role `cache` or `host_grad` with the value's type.
     - (C2) `stream` is given from the scheduled phase on.
   }];
   let arguments = (ins Fcdp_Flat:$value, FlatSymbolRefAttr:$target,
@@ -375,13 +401,15 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
   let summary = "this rank's slice of a bucket, from host memory";
   let description = [{
+    What a sum of gradients is loaded for is an addition to it.
+
     Example:
     ```mlir
     %slice = fcdp.cache_load @bucket.fc.cache : tensor<32xf32>
     ```
 
     Constraints:
-    - (C1) `source` is a state of role `cache` with the result's type.
+    - (C1) `source` is a state of role `cache` or `host_grad` with the result's type.
     - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C3) `buffer`, where given, is device memory for the result.
   }];
@@ -389,6 +417,10 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    /// Whether it is of a sum of gradients, not of a parameter's copy.
+    bool isOfGradient();
+  }];
   let assemblyFormat = "$source (`on` $stream^)? attr-dict `:` type($result)";
 }
 
@@ -444,7 +476,8 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     ```
 
     Constraints:
-    - (C1) The value is the result of a gather, a load, a cast, a pack or a reduction.
+    - (C1) The value is the result of a gather, a load, a cast, a pack, a reduction or an
+      addition.
     - (C2) The value has no later use and is released once.
   }];
   let arguments = (ins Fcdp_Flat:$value);

@@ -16,10 +16,10 @@ LogicalResult WaitOp::verify() {
 }
 
 LogicalResult ReleaseOp::verify() {
-  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+  if (!isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
                        ReduceScatterOp>(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
-                       "pack or a reduction");
+                       "pack, a reduction or an addition");
   Block *block = (*this)->getBlock();
   for (Operation *user : getValue().getUsers()) { // C2
     // A use in another block may come later, whatever the order of the text.

@@ -244,6 +244,7 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::resident:
     return type(mesh.getLocal(), bucket.getWire());
   case StateRole::node_grad:
+  case StateRole::host_grad:
     return type(mesh.getLocal(), f32);
   case StateRole::full_grad:
     return type(1, f32);
@@ -258,6 +259,11 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   llvm_unreachable("unknown role");
 }
 
+Arena fcdp::getArena(StateRole role) {
+  bool isInHost = role == StateRole::cache || role == StateRole::host_grad;
+  return isInHost ? Arena::host : Arena::device;
+}
+
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
@@ -267,10 +273,9 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   MeshOp mesh = getMesh(module);
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  bool isCache = getRole() == StateRole::cache;
-  if (getArena() != (isCache ? Arena::host : Arena::device)) // C2
+  if (Arena arena = fcdp::getArena(getRole()); arena != getArena()) // C2
     return emitOpError("expected to be in ")
-           << (isCache ? "host" : "device") << " memory";
+           << stringifyArena(arena) << " memory";
   RankedTensorType expected = getStateType(bucket, getRole(), mesh);
   auto whole = RankedTensorType::get(
       {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());

@@ -64,7 +64,7 @@ private:
 } // namespace
 
 bool fcdp::isBuffered(Operation *op) {
-  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+  return isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
                          ReduceScatterOp>(op);
 }
 

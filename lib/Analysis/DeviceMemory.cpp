@@ -48,14 +48,17 @@ static HeldFor classify(StateRole role) {
   case StateRole::grad:
   case StateRole::node_grad:
   case StateRole::full_grad:
+  case StateRole::host_grad:
     return HeldFor::Gradients;
   }
   llvm_unreachable("unknown role");
 }
 
 static HeldFor classify(Operation *op) {
-  return isa<PackOp, ReduceScatterOp>(op) ? HeldFor::Gradients
-                                          : HeldFor::Gathered;
+  auto load = dyn_cast<CacheLoadOp>(op);
+  bool isGradient =
+      isa<AddOp, PackOp, ReduceScatterOp>(op) || (load && load.isOfGradient());
+  return isGradient ? HeldFor::Gradients : HeldFor::Gathered;
 }
 
 namespace {

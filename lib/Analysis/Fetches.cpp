@@ -36,7 +36,8 @@ static bool feedsGather(Operation *op) {
 static bool isOfCopy(Operation *op) {
   if (auto gather = dyn_cast<AllGatherOp>(op))
     return !gather.isOfGradient();
-  return isa<CacheLoadOp>(op);
+  auto load = dyn_cast<CacheLoadOp>(op);
+  return load && !load.isOfGradient();
 }
 
 /// Collects `op`, what feeds it, and the stores of what feeds it, but for what

@@ -5,10 +5,28 @@
 using namespace mlir;
 using namespace fcdp;
 
-static GradientSum findReduction(AccumulateOp sum) {
+/// What `op` notes, and by which addition; null if it notes nothing.
+static Value findNoted(Operation *op, AddOp &add) {
+  if (auto sum = dyn_cast<AccumulateOp>(op))
+    return sum.getValue();
+  if (auto store = dyn_cast<CacheStoreOp>(op)) {
+    add = store.getValue().getDefiningOp<AddOp>();
+    Value value = add ? add.getValue() : store.getValue();
+    // Else it is a parameter's copy.
+    return value.getDefiningOp<ReduceScatterOp>() ? value : Value();
+  }
+  add = dyn_cast<AddOp>(op);
+  bool isStored = add && llvm::any_of(add.getResult().getUsers(),
+                                      llvm::IsaPred<CacheStoreOp>);
+  return add && !isStored ? add.getValue() : Value();
+}
+
+/// Of `op`, if it notes a sum.
+static GradientSum findReduction(Operation *op) {
   GradientSum result;
-  result.sum = sum;
-  Operation *step = sum.getValue().getDefiningOp();
+  result.sum = op;
+  Value noted = findNoted(op, result.add);
+  Operation *step = noted ? noted.getDefiningOp() : nullptr;
   for (; isa_and_present<ReduceScatterOp, AllGatherOp>(step);
        step = step->getOperand(0).getDefiningOp())
     result.steps.push_back(step);
@@ -36,9 +54,11 @@ GradientSums::GradientSums(Block &block) : block(block) {
       firstPacks.push_back(pack);
     previous = unit;
   }
-  for (auto sum : block.getOps<AccumulateOp>())
-    if (GradientSum found = findReduction(sum); !found.steps.empty()) {
-      found.isRead = readSums.contains(sum.getTarget());
+  for (Operation &op : block)
+    if (GradientSum found = findReduction(&op); !found.steps.empty()) {
+      auto sum = dyn_cast<AccumulateOp>(op);
+      found.isRead = isa<AddOp>(op) || // it is what others wait for
+                     (sum && readSums.contains(sum.getTarget()));
       sums.push_back(std::move(found));
     }
 }

@@ -23,8 +23,8 @@ public:
   Cost estimate(Operation *op) const {
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
-              CacheLoadOp, CastShardOp, PackOp, AccumulateOp, ShardUpdateOp,
-              ClipGradientsOp, WriteBufferOp>(
+              CacheLoadOp, CastShardOp, PackOp, AccumulateOp, AddOp,
+              ShardUpdateOp, ClipGradientsOp, WriteBufferOp>(
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
@@ -45,6 +45,10 @@ private:
   }
   Cost costOf(PackOp pack) const;
   Cost costOf(AccumulateOp accumulate) const;
+  /// Reads both and writes.
+  Cost costOf(AddOp add) const {
+    return inMemory(3 * bytesOf(add.getResult().getType()));
+  }
   Cost costOf(ShardUpdateOp update) const;
   Cost costOf(ClipGradientsOp clip) const;
   /// A copy.

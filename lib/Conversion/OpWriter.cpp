@@ -28,9 +28,9 @@ LogicalResult OpWriter::write(const RuntimeCall &call) {
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(call.op)
           .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-                AccumulateOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
-                ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
-              [&](auto op) { return writeBody(op); })
+                AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp,
+                AllGatherOp, ReduceScatterOp, CacheStoreOp, CacheLoadOp,
+                RecordOp, WaitOp>([&](auto op) { return writeBody(op); })
           .DefaultUnreachable("the call was collected");
   json.objectEnd();
   return result;
@@ -226,6 +226,15 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   writeBuffer(json, "out", *sum.getBuffer());
   json.attribute("elements", sum.getTensorType().getNumElements());
   json.attribute("mode", stringifyAccumulate(op.getMode()));
+  return success();
+}
+
+LogicalResult OpWriter::writeBody(AddOp op) {
+  if (failed(writePlace("sum", op.getSum(), op)) ||
+      failed(writePlace("in", op.getValue(), op)) ||
+      failed(writePlace("out", op.getResult(), op)))
+    return failure();
+  json.attribute("elements", op.getResult().getType().getNumElements());
   return success();
 }
 

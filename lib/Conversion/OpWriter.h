@@ -23,6 +23,7 @@ private:
   mlir::LogicalResult writeBody(CastShardOp op);
   mlir::LogicalResult writeBody(PackOp op);
   mlir::LogicalResult writeBody(AccumulateOp op);
+  mlir::LogicalResult writeBody(AddOp op);
   mlir::LogicalResult writeBody(ClipGradientsOp op);
   mlir::LogicalResult writeBody(ShardUpdateOp op);
   mlir::LogicalResult writeBody(AllGatherOp op);

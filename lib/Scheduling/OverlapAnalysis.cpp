@@ -137,21 +137,36 @@ void FunctionOverlap::Builder::addFetches() {
   }
 }
 
+/// The collectives, and the copies of a sum in host memory: its load, which is
+/// taken to be in front of them, and its store.
+static SmallVector<Operation *> findTransfers(const GradientSum &sum) {
+  SmallVector<Operation *> transfers;
+  if (sum.add)
+    if (Operation *load = AddOp(sum.add).getSum().getDefiningOp())
+      transfers.push_back(load);
+  llvm::append_range(transfers, sum.steps);
+  if (isa<CacheStoreOp>(sum.sum))
+    transfers.push_back(sum.sum);
+  return transfers;
+}
+
 void FunctionOverlap::Builder::addReductions() {
   llvm::ArrayRef<Operation *> packs = reductions.getFirstPacks();
   for (const GradientSum &sum : reductions.get()) {
-    for (Operation *step : sum.steps)
-      transfers.insert(step);
     OverlapProblem::Reduction &added = problem.reductions.emplace_back();
     overlap.sums.push_back(sum);
-    for (Operation *step : sum.steps)
+    for (Operation *step : findTransfers(sum)) {
+      transfers.insert(step);
       added.stages.push_back(describe(step));
+    }
     added.issued = pieceOf(sum.steps.back());
     Operation *input = sum.steps.front()->getOperand(0).getDefiningOp();
     bool isPacked = isa_and_present<PackOp>(input);
     // Packed, and scratch.
     added.bytes =
         (isPacked ? 2 : 1) * bytesOf(sum.steps.front()->getOperand(0));
+    if (sum.add) // what is loaded, reduced, and both
+      added.bytes += 3 * bytesOf(AddOp(sum.add).getResult());
     std::optional<size_t> unit = reductions.findUnit(sum);
     if (sum.isRead || !unit) {
       added.earliest = std::max(pieceOf(sum.sum), added.issued + 1);

@@ -21,6 +21,7 @@ public:
 
 private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
+  Accumulation getAccumulation(BucketOp bucket);
   int64_t countStateBytes();
   void collectLifetimes(func::FuncOp function);
   void beginUse(AllGatherOp gather);
@@ -52,6 +53,16 @@ static int64_t bytesOf(BucketOp bucket, Type element) {
   return static_cast<int64_t>(bucket.getElements()) * elementBytes(element);
 }
 
+/// Where there is nothing to sum, or to reduce behind the sum, all come to
+/// `sharded`.
+Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
+  Accumulation mode = bucket.getAccumulation().value_or(accumulation);
+  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
+  bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
+                   (isOfNode && mesh.getNode() == 1);
+  return isNothing ? Accumulation::sharded : mode;
+}
+
 ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
   ResidencyProblem::Bucket result;
@@ -59,7 +70,7 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   result.wholeBytes = bytesOf(bucket, bucket.getWire());
   result.sliceBytes = result.wholeBytes / locals;
   result.trainable = bucket.getTrainable();
-  result.accumulation = bucket.getAccumulation().value_or(accumulation);
+  result.accumulation = getAccumulation(bucket);
   result.residency = bucket.getResidency();
   result.carry = bucket.getCarry();
   if (result.residency && !result.carry)
@@ -76,6 +87,9 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
         model.costOfGather(Axis::local, locals, whole / locals);
   result.hostStore = model.costOfStore(whole / locals);
   result.hostLoad = model.costOfLoad(whole / locals);
+  result.sumBytes = byteSize(getStateType(bucket, StateRole::host_grad, mesh));
+  result.sumStore = model.costOfStore(static_cast<double>(result.sumBytes));
+  result.sumLoad = model.costOfLoad(static_cast<double>(result.sumBytes));
   if (Operation *update = updates.lookup(bucket.getSymNameAttr()))
     result.update = model.costOf(update);
   return result;
@@ -99,14 +113,12 @@ int64_t ProblemBuilder::countStateBytes() {
   for (auto state : module.getOps<StateOp>())
     if (state.getArena() == Arena::device)
       bytes += byteSize(state.getTensorType());
-  bool hasSeveral = getMicroBatches(module) > 1;
   for (auto bucket : module.getOps<BucketOp>()) {
-    Accumulation mode = bucket.getAccumulation().value_or(accumulation);
-    if (!bucket.getTrainable() || !hasSeveral || mode == Accumulation::sharded)
-      continue;
-    StateRole role = mode == Accumulation::node ? StateRole::node_grad
-                                                : StateRole::full_grad;
-    bytes += byteSize(getStateType(bucket, role, mesh));
+    Accumulation mode = getAccumulation(bucket);
+    if (mode == Accumulation::node)
+      bytes += byteSize(getStateType(bucket, StateRole::node_grad, mesh));
+    else if (mode == Accumulation::full)
+      bytes += byteSize(getStateType(bucket, StateRole::full_grad, mesh));
   }
   return bytes;
 }
@@ -162,6 +174,8 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
   bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
   uses.back().reducedBytes += 2 * bytes; // packed, and scratch
+  if (bucket.accumulation == Accumulation::node_host)
+    uses.back().reducedBytes += 3 * bucket.sumBytes; // loaded, new, and both
 }
 
 /// A copy is read until the use in which its last reader is.

@@ -21,6 +21,14 @@ constexpr uint8_t streamOf(Stream stream) {
   return static_cast<uint8_t>(stream);
 }
 
+/// The reductions of one use.
+struct Reductions {
+  /// To wait for.
+  llvm::SmallVector<uint32_t, 2> events;
+  /// The buckets whose sums are stored in host memory behind.
+  llvm::SmallVector<unsigned, 1> stored;
+};
+
 /// One function of the step.
 class FunctionBuilder {
 public:
@@ -62,8 +70,8 @@ private:
   InstructionList list;
   /// Of each use: what it waits for, if it fetches.
   std::vector<std::optional<uint32_t>> fetched;
-  /// Of each use whose sums are not noted yet: what to wait for.
-  std::deque<llvm::SmallVector<uint32_t, 2>> reduced;
+  /// Of each use whose sums are not noted yet.
+  std::deque<Reductions> reduced;
 };
 
 /// Whether the copy of use `later` is fetched before use `use`.
@@ -176,8 +184,12 @@ void FunctionBuilder::fetch(unsigned index) {
 /// theirs.
 void FunctionBuilder::finishReductions(size_t left) {
   while (reduced.size() > left) {
-    for (uint32_t event : reduced.front())
+    for (uint32_t event : reduced.front().events)
       wait(Stream::compute, event);
+    for (unsigned bucket : reduced.front().stored) {
+      order(Stream::compute, Stream::d2h);
+      work(Stream::d2h, Activity::hostStore, problem.buckets[bucket].sumStore);
+    }
     reduced.pop_front();
   }
 }
@@ -187,21 +199,34 @@ void FunctionBuilder::reduce(unsigned bucket) {
   bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
+  Reductions &now = reduced.back();
   if (plan[bucket].collectives == Collectives::flat &&
       !sumsSlice(costs.accumulation)) {
     order(Stream::compute, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.flatReduce);
-    reduced.back().push_back(record(Stream::inter_reduce));
+    now.events.push_back(record(Stream::inter_reduce));
     return;
   }
+  bool isInHost = costs.accumulation == Accumulation::node_host;
+  bool isLoaded = isInHost && role != Role::only_microbatch &&
+                  role != Role::first_microbatch;
+  if (isLoaded) {
+    order(Stream::compute, Stream::h2d);
+    work(Stream::h2d, Activity::hostLoad, costs.sumLoad);
+    now.events.push_back(record(Stream::h2d));
+  }
+  if (isInHost && !isLast)
+    now.stored.push_back(bucket);
   order(Stream::compute, Stream::intra_reduce);
   work(Stream::intra_reduce, Activity::intraReduce, costs.intraReduce);
   if (costs.accumulation == Accumulation::sharded || isLast) {
     order(Stream::intra_reduce, Stream::inter_reduce);
+    if (isLoaded)
+      order(Stream::h2d, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.interReduce);
-    reduced.back().push_back(record(Stream::inter_reduce));
+    now.events.push_back(record(Stream::inter_reduce));
   } else {
-    reduced.back().push_back(record(Stream::intra_reduce));
+    now.events.push_back(record(Stream::intra_reduce));
   }
 }
 
@@ -221,7 +246,7 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     reduced.emplace_back();
     for (unsigned bucket : problem.uses[i].reduced)
       reduce(bucket);
-    if (reduced.back().empty())
+    if (reduced.back().events.empty())
       reduced.pop_back();
   }
   finishReductions(0);
@@ -344,9 +369,14 @@ static int64_t estimateHostBytes(const ResidencyProblem &problem,
                                  const UseRanges &ranges,
                                  llvm::ArrayRef<BucketResidency> plan) {
   int64_t bytes = 0;
-  for (unsigned b = 0; b < problem.buckets.size(); ++b)
+  for (unsigned b = 0; b < problem.buckets.size(); ++b) {
+    const ResidencyProblem::Bucket &bucket = problem.buckets[b];
     if (isCached(problem, ranges, plan[b], b))
-      bytes += problem.buckets[b].sliceBytes * problem.localRanks;
+      bytes += bucket.sliceBytes * problem.localRanks;
+    if (bucket.trainable && problem.microBatches > 1 &&
+        bucket.accumulation == Accumulation::node_host)
+      bytes += bucket.sumBytes * problem.localRanks;
+  }
   return bytes;
 }
 

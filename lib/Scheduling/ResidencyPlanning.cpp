@@ -35,13 +35,14 @@ llvm::Error ResidencyProblem::check() const {
   if (deviceBudget < 0 || hostBudget < 0)
     return makeError("expected budgets of 0 bytes or more");
   for (const Bucket &bucket : buckets) {
-    if (bucket.wholeBytes < 0 || bucket.sliceBytes < 0)
+    if (bucket.wholeBytes < 0 || bucket.sliceBytes < 0 || bucket.sumBytes < 0)
       return makeError("bucket '%s': expected 0 bytes or more",
                        bucket.name.c_str());
     for (const Cost *cost :
          {&bucket.interGather, &bucket.intraGather, &bucket.hostStore,
           &bucket.hostLoad, &bucket.intraReduce, &bucket.interReduce,
-          &bucket.update, &bucket.flatGather, &bucket.flatReduce})
+          &bucket.sumStore, &bucket.sumLoad, &bucket.update, &bucket.flatGather,
+          &bucket.flatReduce})
       if (!isGood(*cost))
         return makeError("bucket '%s': expected finite costs of 0 s or more",
                          bucket.name.c_str());

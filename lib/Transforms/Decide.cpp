@@ -130,10 +130,13 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
   choices.budget.device =
       deviceMemory > 0 ? deviceMemory : described.device.memory;
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
+  bool hasSeveral = getMicroBatches(getOperation()) > 1;
   choices.accumulations = {Accumulation::sharded};
-  if (getMicroBatches(getOperation()) > 1)
-    choices.accumulations = {Accumulation::sharded, Accumulation::node,
-                             Accumulation::full};
+  // Within one node these are `sharded`.
+  if (hasSeveral && getMesh(getOperation()).getNode() > 1)
+    choices.accumulations.append({Accumulation::node, Accumulation::node_host});
+  if (hasSeveral)
+    choices.accumulations.push_back(Accumulation::full);
   choices.prefetch = getGiven(prefetch, 0, kPrefetchAttr);
   choices.reductions = getGiven(reductions, 1, kReductionsAttr);
   return choices;

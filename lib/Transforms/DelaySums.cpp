@@ -28,8 +28,11 @@ static void delaySums(Block &block, size_t byDefault) {
       continue;
     auto given = sum.sum->getAttrOfType<IntegerAttr>(kReductionsAttr);
     Operation *place = sums.findPlace(sum, given ? given.getInt() : byDefault);
-    if (place && sums.isBefore(sum.sum, place))
-      AccumulateOp(sum.sum)->moveBefore(place);
+    if (!place || !sums.isBefore(sum.sum, place))
+      continue;
+    if (sum.add)
+      AddOp(sum.add)->moveBefore(place);
+    sum.sum->moveBefore(place);
   }
 }
 

@@ -68,8 +68,8 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
                      "all")};
   Option<std::string> accumulate{
       *this, "accumulate", llvm::cl::init(""),
-      llvm::cl::desc("sharded, node or full; the strategy's choice if not "
-                     "given")};
+      llvm::cl::desc("sharded, node, node_host or full; the strategy's choice "
+                     "if not given")};
   Option<std::string> collectives{
       *this, "collectives", llvm::cl::init(""),
       llvm::cl::desc("two-level, flat or auto: what is faster on the cluster; "

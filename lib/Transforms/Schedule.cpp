@@ -71,6 +71,9 @@ private:
   void finishUses(Operation *op);
   /// Joins compute with the asynchronous accesses to `value` and releases it.
   void release(Value value);
+  /// Makes compute wait for the stores before `store` that it has computed
+  /// behind: nothing else does, where a store is the last access to its value.
+  void waitForStoresBefore(Operation *store);
   /// Whether compute has waited for all accesses to `value`.
   bool isDone(Value value);
   bool isCovered(const Async &async) const {
@@ -89,10 +92,20 @@ private:
   llvm::DenseMap<Operation *, SmallVector<Value>> buffersOf;
   /// Issued for the last time, with asynchronous accesses not known to be done.
   SmallVector<Value> pending;
+  /// The last store that was the last access to its value, and the last of
+  /// those that compute has computed behind.
+  Operation *lastStore = nullptr, *olderStore = nullptr;
   /// The last store to, and the last load from, each cache.
   llvm::DenseMap<StringAttr, Operation *> stores, loads;
 };
 } // namespace
+
+/// Whether `op` stores a sum of gradients in host memory.
+static bool storesSum(Operation *op) {
+  auto store = dyn_cast<CacheStoreOp>(op);
+  return store && isa_and_present<ReduceScatterOp, AddOp>(
+                      store.getValue().getDefiningOp());
+}
 
 /// Notes who accesses the memory of `value`: its producer and its users.
 void ProgramOrder::collectBuffer(Value value) {
@@ -151,10 +164,16 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
 
 void ProgramOrder::issue(Operation *op, Stream stream) {
   builder.setInsertionPoint(op);
+  if (storesSum(op)) {
+    waitForInputs(op, Stream::compute); // its gradients' memory is free then
+    waitForCompute(stream);
+  }
   waitForInputs(op, stream);
   if (stream == Stream::compute) {
     if (!isView(op))
       ++clocks[0][0];
+    if (!isa<AddOp>(op)) // of a sum that is stored together with others
+      olderStore = lastStore;
     return;
   }
   waitForCompute(stream);
@@ -188,6 +207,12 @@ bool ProgramOrder::isDone(Value value) {
   });
 }
 
+void ProgramOrder::waitForStoresBefore(Operation *store) {
+  if (olderStore)
+    wait(Stream::compute, asyncs.find(olderStore)->second);
+  lastStore = store;
+}
+
 void ProgramOrder::finishUses(Operation *op) {
   builder.setInsertionPointAfter(op);
   SmallVector<Value> finished;
@@ -199,12 +224,14 @@ void ProgramOrder::finishUses(Operation *op) {
   }
   bool isCompute = !asyncs.count(op);
   for (Value value : finished) {
-    // The last access is a stream's: do not make compute wait for it here,
-    // unless nothing else will.
-    if (isCompute || isa<CacheStoreOp>(op))
+    if (isCompute) {
       release(value);
-    else
-      pending.push_back(value);
+      continue;
+    }
+    // The last access is a stream's: do not make compute wait for it here.
+    pending.push_back(value);
+    if (isa<CacheStoreOp>(op))
+      waitForStoresBefore(op);
   }
   // Waits that compute has made by now may cover more.
   llvm::erase_if(pending, [&](Value value) {

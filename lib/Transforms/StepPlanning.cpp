@@ -38,7 +38,8 @@ static SmallVector<int64_t> getChoices(std::optional<int64_t> given) {
   return {1, 2, 3};
 }
 
-/// Over all distances. `why` gets the reason if no plan fits.
+/// Over all distances. If no plan fits, and `why` is empty, it gets the reason,
+/// for the smallest distances.
 static std::optional<StepPlan> search(ResidencyProblem problem,
                                       Accumulation accumulation,
                                       const StepChoices &choices,
@@ -49,8 +50,10 @@ static std::optional<StepPlan> search(ResidencyProblem problem,
       problem.prefetch = prefetch;
       problem.reductions = reductions;
       llvm::Expected<ResidencySolution> found = planResidency(problem);
-      if (!found)
+      if (!found && why.empty())
         why = toString(found.takeError());
+      else if (!found)
+        llvm::consumeError(found.takeError());
       else if (!best || isBetter(found->estimate, best->residency.estimate))
         best = StepPlan{std::move(*found), accumulation, prefetch, reductions};
     }

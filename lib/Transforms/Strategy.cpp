@@ -43,8 +43,8 @@ llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {
 llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {
   if (std::optional<Accumulation> accumulation = symbolizeAccumulation(name))
     return *accumulation;
-  return llvm::createStringError("expected 'sharded', 'node' or 'full', got '" +
-                                 name + "'");
+  return llvm::createStringError(
+      "expected 'sharded', 'node', 'node_host' or 'full', got '" + name + "'");
 }
 
 llvm::Expected<std::optional<Collectives>>

@@ -19,6 +19,8 @@ namespace {
 struct Counts {
   int64_t interGathers = 0, intraGathers = 0, loads = 0, stores = 0;
   int64_t interReductions = 0, intraReductions = 0;
+  /// Copies of a sum of gradients.
+  int64_t sumLoads = 0, sumStores = 0;
 };
 
 /// A live range: its first and last use, as indices of the function's uses.
@@ -117,10 +119,15 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
   bool isLast = role == Role::last_microbatch;
   // Within one node nothing is left to reduce at the end; with one rank per
   // node nothing is reduced before.
-  if (mode == Accumulation::node && mesh.getNode() == 1)
+  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
+  if (isOfNode && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions = mode == Accumulation::sharded || isLast;
   counts.intraReductions = mode != Accumulation::full || isLast;
+  if (mode == Accumulation::node_host) {
+    counts.sumLoads = role != Role::first_microbatch;
+    counts.sumStores = !isLast;
+  }
   return counts;
 }
 
@@ -185,8 +192,12 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
     bytes.inter +=
         counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
   }
-  if (usage.gradientBytes != 0)
-    bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
+  if (usage.gradientBytes == 0)
+    return bytes;
+  bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
+  int64_t sum = elements * static_cast<int64_t>(sizeof(float)) / locals;
+  bytes.hostToDevice += counts.sumLoads * sum;
+  bytes.deviceToHost += counts.sumStores * sum;
   return bytes;
 }
 

@@ -297,6 +297,9 @@ std::string PlanModel::describe(const FunctionModel &function,
     for (const BucketModel &bucket : buckets)
       if (name && BucketOp(bucket.op).getSymNameAttr() == name)
         return describeBucket(bucket.op);
+    for (const StateModel &state : states)
+      if (name && StateOp(state.op).getSymNameAttr() == name)
+        return describe(state.bucket);
   }
   return {};
 }

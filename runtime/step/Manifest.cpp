@@ -82,7 +82,7 @@ Bucket readBucket(const JsonNode &node) {
   states.forEachMember([&](std::string_view key, const JsonNode &state) {
     for (const char *known :
          {"shard", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer", "host",
-          "resident", "node_grad", "full_grad"})
+          "resident", "node_grad", "full_grad", "host_grad"})
       if (key == known)
         return;
     state.fail("this state is unknown to this runtime");
@@ -96,6 +96,7 @@ Bucket readBucket(const JsonNode &node) {
   bucket.resident = readState(states, "resident");
   bucket.nodeGrad = readState(states, "node_grad");
   bucket.fullGrad = readState(states, "full_grad");
+  bucket.hostGrad = readState(states, "host_grad");
   return bucket;
 }
 

@@ -66,7 +66,7 @@ struct Bucket {
   DType storage, wire;
   std::optional<DType> reduce;
   std::optional<TypedBuf> shard, grad, expAvg, expAvgSq, momentumBuffer, host;
-  std::optional<TypedBuf> resident, nodeGrad, fullGrad;
+  std::optional<TypedBuf> resident, nodeGrad, fullGrad, hostGrad;
 };
 
 /// How many different parts of a bucket there are.
@@ -174,6 +174,11 @@ struct Accumulate {
   int64_t elements;
   bool add;
 };
+/// out = sum + in, in f32.
+struct Add {
+  Buf sum, in, out;
+  int64_t elements;
+};
 struct ClipGradients {
   double maxNorm, gradScale;
 };
@@ -215,6 +220,7 @@ enum class OpKind : uint8_t {
   Cast,
   Pack,
   Accumulate,
+  Add,
   ClipGradients,
   ShardUpdate,
   AllGather,
@@ -232,7 +238,7 @@ struct Op {
   /// `file:line` and the module path; may be empty.
   std::string loc, module;
   std::variant<ops::AtenCall, ops::WriteBuffer, ops::Loss, ops::Cast, ops::Pack,
-               ops::Accumulate, ops::ClipGradients, ops::ShardUpdate,
+               ops::Accumulate, ops::Add, ops::ClipGradients, ops::ShardUpdate,
                ops::AllGather, ops::ReduceScatter, ops::CacheCopy, ops::Event>
       body;
   /// For messages: "aten::mm (module 'blocks.0.fc', model.py:12)".

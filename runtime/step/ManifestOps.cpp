@@ -48,6 +48,9 @@ public:
   }
   ops::Pack pack() const;
   ops::Accumulate accumulate() const;
+  ops::Add add() const {
+    return {buf("sum"), buf("in"), buf("out"), elements()};
+  }
   ops::ClipGradients clipGradients() const {
     return {node.at("max_norm").number(), node.at("grad_scale").number()};
   }
@@ -243,6 +246,9 @@ void readBody(Op &op, const OpReader &reader) {
   case OpKind::Accumulate:
     op.body = reader.accumulate();
     return;
+  case OpKind::Add:
+    op.body = reader.add();
+    return;
   case OpKind::ClipGradients:
     op.body = reader.clipGradients();
     return;
@@ -311,11 +317,11 @@ std::string describe(const Op &op, const Manifest &manifest) {
 
 const char *name(OpKind kind) {
   constexpr const char *names[] = {
-      "aten_call",      "write_buffer", "loss",
-      "cast",           "pack",         "accumulate",
-      "clip_gradients", "shard_update", "all_gather",
-      "reduce_scatter", "cache_store",  "cache_load",
-      "record",         "wait"};
+      "aten_call",  "write_buffer",   "loss",
+      "cast",       "pack",           "accumulate",
+      "add",        "clip_gradients", "shard_update",
+      "all_gather", "reduce_scatter", "cache_store",
+      "cache_load", "record",         "wait"};
   return names[static_cast<size_t>(kind)];
 }
 

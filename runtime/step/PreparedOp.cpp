@@ -17,6 +17,8 @@ std::unique_ptr<PreparedOp> prepare(const Op &op, StepState &state) {
     return prepareTensorOp(std::get<ops::Pack>(op.body), state);
   case OpKind::Accumulate:
     return prepareTensorOp(std::get<ops::Accumulate>(op.body), state);
+  case OpKind::Add:
+    return prepareTensorOp(std::get<ops::Add>(op.body), state);
   case OpKind::ClipGradients:
     return prepareClipping(op, state);
   case OpKind::ShardUpdate:

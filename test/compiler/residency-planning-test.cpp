@@ -165,6 +165,9 @@ TEST(ResidencyProblem, RefusesWhatCannotBe) {
   bad.buckets[1].collectives.clear();
   EXPECT_EQ(check(bad), "bucket 'layer1': expected collectives to choose from");
   bad = problem;
+  bad.buckets[0].sumBytes = -1;
+  EXPECT_EQ(check(bad), "bucket 'layer0': expected 0 bytes or more");
+  bad = problem;
   bad.microBatches = 0;
   EXPECT_EQ(check(bad), "expected at least one micro-batch, local rank and "
                         "reduction at once, and a prefetch of 0 or more");
@@ -199,6 +202,32 @@ TEST(ResidencyEstimate, CountsWhatIsHeld) {
   EXPECT_EQ(taken(Residency::host).deviceBytes, 400 + 2 * 4000);
   EXPECT_EQ(taken(Residency::host).hostBytes, 4 * 4 * 1000);
   EXPECT_EQ(taken(Residency::drop).hostBytes, 0);
+}
+
+TEST(ResidencyEstimate, SumsInHostMemoryAreStoredAndLoaded) {
+  // Two micro-batches of one layer, nothing to hide behind: to compute takes 6,
+  // to gather 0, to reduce 0.1 each and 1 in the last. The sum is stored in the
+  // first and loaded, before it is reduced, in the second.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0);
+  problem.microBatches = 2;
+  Bucket &bucket = problem.buckets[0];
+  bucket.interGather = bucket.intraGather = {};
+  bucket.sumBytes = 500;
+  bucket.sumStore = {Resource::d2h, 0, 2};
+  bucket.sumLoad = {Resource::h2d, 0, 3};
+  auto taken = [&](Accumulation accumulation) {
+    bucket.accumulation = accumulation;
+    return estimate(problem, uniform(problem, Residency::drop));
+  };
+  EXPECT_NEAR(taken(Accumulation::node).seconds, 7.2, 1e-9);
+  EXPECT_EQ(taken(Accumulation::node).hostBytes, 0);
+  EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 4 * 500);
+  // Compute goes on while the store runs.
+  EXPECT_NEAR(taken(Accumulation::node_host).seconds, 7.1 + 3, 1e-9);
+  problem.microBatches = 1;
+  EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 0);
+  EXPECT_EQ(taken(Accumulation::node_host).seconds,
+            taken(Accumulation::node).seconds);
 }
 
 TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {

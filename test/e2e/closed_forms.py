@@ -89,6 +89,8 @@ def traffic(
     for bucket in buckets(manifest):
         first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy, flat)
         once, each = once + first, each + always + _reductions(bucket, manifest, strategy, mode, flat)
+        if mode == "node_host":
+            each += _host_sums(bucket, manifest)
     return once, each
 
 
@@ -139,7 +141,7 @@ def _reductions(
     within_nodes = 1 if accumulation == "full" else micro_batches
     between_nodes = micro_batches if accumulation == "sharded" else 1
     # Within one node there is nothing left to reduce between nodes, so that nothing waits for the last micro-batch.
-    if nodes == 1 and accumulation == "node":
+    if nodes == 1 and accumulation in ("node", "node_host"):
         between_nodes = micro_batches
     # What all nodes own alike, or all ranks, is gathered behind the reduction.
     again = between_nodes if strategy in SHARDING else 0
@@ -153,3 +155,11 @@ def _reductions(
         inter=(between_nodes * bucket.reduce_bytes + again * bucket.gradient_bytes) * (nodes - 1) // nodes,
         intra=(within_nodes * bucket.reduce_bytes + again_within * bucket.gradient_bytes) * (local - 1),
     )
+
+
+def _host_sums(bucket: Bucket, manifest: Mapping[str, Any]) -> Traffic:
+    """The first micro-batch stores a node's slices, the last one loads them, each one between does both."""
+    if manifest["mesh"]["nodes"] == 1:
+        return Traffic()
+    copied = (manifest["micro_batches"] - 1) * bucket.gradient_bytes
+    return Traffic(h2d=copied, d2h=copied)

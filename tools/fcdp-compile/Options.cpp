@@ -73,8 +73,9 @@ struct CommandLine {
       "accumulate",
       cl::desc("where gradients are summed over micro-batches: 'sharded' "
                "(reduced each time), 'node' (reduced within the node each "
-               "time), 'full' (not reduced before the last); default: sharded, "
-               "but full with zero1 and node with mics"),
+               "time), 'node_host' (the same, with the sum in host memory), "
+               "'full' (not reduced before the last); default: sharded, but "
+               "full with zero1 and node with mics"),
       cl::value_desc("MODE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> collectives{
       "collectives",

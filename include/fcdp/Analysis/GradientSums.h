@@ -12,7 +12,11 @@ struct GradientSum {
   PackOp pack;
   /// The collectives, each over one axis or both, in program order.
   llvm::SmallVector<mlir::Operation *> steps;
-  AccumulateOp sum;
+  /// Adds to a sum from host memory; null otherwise.
+  AddOp add;
+  /// An accumulate; the store of a sum in host memory; or, of one that is not
+  /// stored, `add`.
+  mlir::Operation *sum = nullptr;
   /// Whether an operation of the block reads it, so that it has to be there.
   bool isRead = false;
 };

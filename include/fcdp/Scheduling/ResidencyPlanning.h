@@ -41,10 +41,13 @@ struct ResidencyProblem {
     /// Bytes of the gathered copy on a rank's device, and of a node slice.
     int64_t wholeBytes = 0, sliceBytes = 0;
     bool trainable = true;
+    /// Bytes of a node slice of the sum of its gradients.
+    int64_t sumBytes = 0;
     /// The two steps of a gather, the copies of a slice, the two steps of a
-    /// reduction, and the optimizer.
+    /// reduction, the copies of a slice of the gradients' sum, and the
+    /// optimizer.
     Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
-        interReduce, update;
+        interReduce, sumStore, sumLoad, update;
     /// A gather and a reduction in one step, where there are two levels.
     Cost flatGather, flatReduce;
     Accumulation accumulation = Accumulation::sharded;
@@ -97,7 +100,7 @@ struct ResidencyEstimate {
   double seconds = 0;
   /// Greatest over a step, of a rank.
   int64_t deviceBytes = 0;
-  /// Of a node's cache.
+  /// Of a node's copies and sums in host memory.
   int64_t hostBytes = 0;
 };
 

@@ -191,7 +191,7 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
            "a preset, or `auto`">,
     Option<"accumulate", "accumulate", "std::string", "\"\"",
            "where gradients are summed over micro-batches, in place of the strategy's "
-           "choice: `sharded`, `node` or `full`">,
+           "choice: `sharded`, `node`, `node_host` or `full`">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "description of the cluster, a file or the name of a preset; `auto` needs it">,
     Option<"deviceMemory", "device-memory", "int64_t", "0",
@@ -229,12 +229,16 @@ def AccumulatePass : FcdpPass<"fcdp-accumulate"> {
 
     - `node`: a micro-batch reduces within the node and adds the node slice; the
       last one reduces the sum between nodes.
+    - `node_host`: the same with the sum in host memory. A micro-batch loads it while
+      it reduces, adds on the device, and stores it; the first one only stores, the
+      last one only loads.
     - `full`: a micro-batch adds the gradients as they are; the last one reduces
       the sum.
 
     Sums are f32; they are rounded to the gradient's type before they are reduced
     further, so that the wire carries as many bytes as at `sharded`. With one
-    micro-batch there is nothing to sum; within one node, `node` is `sharded`.
+    micro-batch there is nothing to sum; within one node, `node` and `node_host` are
+    `sharded`.
   }];
 }
 

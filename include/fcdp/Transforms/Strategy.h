@@ -32,7 +32,7 @@ llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
 /// it. A given residency also holds between micro-batches.
 void applyStrategy(BucketOp bucket, const Strategy &strategy);
 
-/// `sharded`, `node` or `full`. The error lists them.
+/// `sharded`, `node`, `node_host` or `full`. The error lists them.
 llvm::Expected<Accumulation> parseAccumulation(llvm::StringRef name);
 
 /// `two-level`, `flat` or `auto`, which is none: to be chosen by cost. The

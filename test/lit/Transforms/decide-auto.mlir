@@ -27,6 +27,17 @@
 // GIVEN: fcdp.prefetch = 5 : i64, fcdp.reductions = 4 : i64
 // GIVEN: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
 
+// Sums of the gradients of four micro-batches that the device has no room for
+// are kept in host memory, if that has.
+// RUN: %python %S/Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000" | FileCheck %s --check-prefix=SUMS
+// SUMS-COUNT-12: accumulation {{ *}}node_host members
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000 host-memory=3000000" | FileCheck %s --check-prefix=NOROOM
+// NOROOM: fcdp.bucket
+// NOROOM-NOT: node_host
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ROOM
+// ROOM-COUNT-12: accumulation {{ *}}full members
+
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: strategy 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/absent.yaml" 2>&1 | FileCheck %s --check-prefix=ABSENT
@@ -34,7 +45,7 @@
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=1000" 2>&1 | FileCheck %s --check-prefix=SMALL
 // SMALL: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 1000 and 0 bytes of host memory of 1000000000000
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto accumulate=half cluster=%t/slow-network.yaml" 2>&1 | FileCheck %s --check-prefix=ACCUMULATE
-// ACCUMULATE: error: accumulate: expected 'sharded', 'node' or 'full', got 'half'
+// ACCUMULATE: error: accumulate: expected 'sharded', 'node', 'node_host' or 'full', got 'half'
 
 // Where latency is all, one step is faster than two, be it in a preset; and what
 // is given stays.

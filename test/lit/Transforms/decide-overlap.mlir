@@ -19,6 +19,16 @@
 // LATE: of @bucket.p2 over @world[local] range 1 {fcdp.prefetch = 1 : i64}
 // LATE: fcdp.accumulate {{.*}} into @bucket.large overwrite {fcdp.reductions = 3 : i64}
 
+// A sum in host memory is noted by its store, and takes the addition along.
+// RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=zero3 accumulate=node_host" --fcdp-two-level --fcdp-accumulate -o %t/host.mlir
+// RUN: sed "s/fcdp.prefetch = 1 : i64, //; s/, fcdp.reductions = 2 : i64//" %t/host.mlir | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/host-decided.mlir
+// RUN: FileCheck %s --check-prefix=HOST --input-file=%t/host-decided.mlir
+// HOST-LABEL: func.func @next_microbatch
+// HOST: fcdp.cache_store {{.*}} to @bucket.large.host_grad {fcdp.reductions = {{[1-9]}} : i64}
+// Dont: in the last micro-batch its sum is needed where it is.
+// HOST-LABEL: func.func @last_microbatch
+// HOST-NOT: fcdp.add {{.*}} {fcdp.reductions
+
 // Dont: nothing is moved yet, and nothing is on the gathers between nodes.
 // RUN: sed "s/ {fcdp.prefetch = [0-9] : i64}//; s/ {fcdp.reductions = [0-9] : i64}//" %t/decided.mlir | diff %t/open.mlir -
 // RUN: not grep "@world\[node\].*fcdp.prefetch" %t/decided.mlir

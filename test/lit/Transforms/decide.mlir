@@ -14,7 +14,7 @@
 
 // UNKNOWN: error: strategy: expected one of 'zero1', 'zero2', 'zero3', 'hpz', 'fcdp', 'ddp', 'hsdp', 'mics' or 'auto', got 'best'
 // RUN: not fcdp-opt %s --fcdp-decide="accumulate=often" 2>&1 | FileCheck %s --check-prefix=OFTEN
-// OFTEN: error: accumulate: expected 'sharded', 'node' or 'full', got 'often'
+// OFTEN: error: accumulate: expected 'sharded', 'node', 'node_host' or 'full', got 'often'
 
 // RUN: not fcdp-opt %s --fcdp-decide="collectives=ring" 2>&1 | FileCheck %s --check-prefix=RING
 // RING: error: collectives: expected 'two-level', 'flat' or 'auto', got 'ring'

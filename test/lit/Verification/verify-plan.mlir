@@ -99,6 +99,17 @@
 // ONTO: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @first_microbatch: its value overlaps the sum
 // RUN: sed '/func @next/,/return/{/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
 // GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=fcdp accumulate=node_host optimizer=sgd" -o %t/host.mlir
+// RUN: sed '/func @first/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNSTORED
+// UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which does not hold what it is for
+// RUN: sed '/func @next/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
+// SKIPPED: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory, which lacks earlier micro-batches
+// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \2, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory twice in one micro-batch
+// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \1, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAME
+// SAME: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: expected the values of two buffers or states
+// RUN: sed '/fcdp.add/s/offset = [0-9]*/offset = 1792/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
+// INPLACE: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: its operands overlap its result
 // RUN: sed '/shard_update/p' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: expected gradients of 'w' of @bucket.a as its input, got some that an update has used
 // DOUBLE: note: used here, on compute in @update for 'w' of @bucket.a

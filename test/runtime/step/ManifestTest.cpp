@@ -258,6 +258,22 @@ const Refusal kRefusals[] = {
      "expected 'overwrite' or 'add'"},
     {"AccumulateBytes", [](Json &m) { op(m, "accumulate")["elements"] = 4; },
      "expected 16 (4 elements of f32), got 8"},
+    {"AddBytes",
+     [](Json &m) {
+       Json entry = {{"kind", "add"},
+                     {"sum", op(m, "accumulate")["in"]},
+                     {"in", op(m, "accumulate")["in"]},
+                     {"out", op(m, "accumulate")["out"]},
+                     {"elements", 4}};
+       m["ops"].push_back(entry);
+     },
+     ".sum.bytes: expected 16 (4 elements of f32), got 8"},
+    {"HostSumBytes",
+     [](Json &m) {
+       m["buckets"][0]["states"]["host_grad"] =
+           m["buckets"][0]["states"]["grad"];
+     },
+     "states.host_grad.bytes: expected 16 (4 elements of f32), got 8"},
     {"Axis", [](Json &m) { op(m, "all_gather")["axis"] = "ring"; },
      "expected 'node', 'local' or 'world'"},
     {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = "io"; },

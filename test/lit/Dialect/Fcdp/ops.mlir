@@ -77,6 +77,8 @@ fcdp.state @kept.resident resident of @bucket.kept in device : tensor<64xbf16>
 fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
+// CHECK-NEXT: fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
+fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
 
 // CHECK-NEXT: fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
 fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
@@ -113,6 +115,19 @@ func.func @resident(%s: tensor<16xbf16>) {
   %sum = fcdp.read_state @fc.node_grad : tensor<32xf32>
   // CHECK: fcdp.accumulate %[[SUM]] into @fc.node_grad add : tensor<32xf32>
   fcdp.accumulate %sum into @fc.node_grad add : tensor<32xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @host_sum
+func.func @host_sum(%g: tensor<32xf32>) {
+  // CHECK: %[[SUM:.*]] = fcdp.cache_load @fc.host_grad : tensor<32xf32>
+  %sum = fcdp.cache_load @fc.host_grad : tensor<32xf32>
+  // CHECK: %[[NEXT:.*]] = fcdp.add %[[SUM]], %{{.*}} : tensor<32xf32>
+  %next = fcdp.add %sum, %g : tensor<32xf32>
+  // CHECK: fcdp.cache_store %[[NEXT]] to @fc.host_grad : tensor<32xf32>
+  fcdp.cache_store %next to @fc.host_grad : tensor<32xf32>
+  // CHECK: fcdp.add %{{.*}}, %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 128>} : tensor<32xf32>
+  %placed = fcdp.add %next, %g {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 128>} : tensor<32xf32>
   return
 }
 

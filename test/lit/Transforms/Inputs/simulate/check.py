@@ -83,7 +83,7 @@ class Reference:
 
         if self.accumulation == "full" and self.K > 1:
             return reduce(rounded([sum_in_order(list(ks)) for ks in zip(*values)]))
-        if self.accumulation == "node" and self.K > 1 and self.N > 1:
+        if self.accumulation in ("node", "node_host") and self.K > 1 and self.N > 1:
             nodes = [sum_in_order(list(ks)) for ks in zip(*map(within_nodes, values))]
             return sum_in_order(rounded(nodes))
         return sum_in_order([reduce(ranks) for ranks in values])

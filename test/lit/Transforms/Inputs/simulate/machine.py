@@ -18,7 +18,7 @@ from ir import Op, shape_of
 from tensors import DTYPES, bytes_of, call, round_to, widen
 
 STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
-BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
 
@@ -403,6 +403,10 @@ class Machine:
             value = widen(value, element).astype(np.float32)
             accumulator = rank.gradients.setdefault(target, np.zeros_like(value))
         accumulator[:] = value if op.attrs["mode"] == "overwrite" else accumulator + value
+
+    def do_add(self, rank, index, op):
+        sum_, value = (rank.env[v] for v in op.operands)
+        rank.env[op.result()][:] = sum_ + value
 
     def do_loss(self, rank, index, op):
         self.call.losses[index] = rank.env[op.operands[0]].tobytes()

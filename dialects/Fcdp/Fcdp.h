@@ -58,6 +58,8 @@ inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 /// Whether a call of the forward pass runs again in the backward pass, a bool.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
+/// Whether --fcdp-decide may cut the buckets' states otherwise, a unit.
+inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
 /// Greatest bytes of buckets that were merged, i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
 

@@ -181,7 +181,7 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
   if (name == kReductionsAttr)
     return expect(isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) && isI64From(1),
                   "a positive i64 on a module or a sum");
-  if (name == kPrefetchedAttr)
+  if (name == kPrefetchedAttr || name == kOpenShardingAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
                   "a unit on a module");
   if (name == kPrefetchAttr)

@@ -119,13 +119,20 @@ Cost Estimator::costOf(AccumulateOp accumulate) const {
   return inMemory(times * bytesOf(accumulate.getValue().getType()));
 }
 
-/// The elements and the type of a bucket or, before there are buckets, of a
-/// parameter.
-static std::pair<int64_t, Type> getStorage(Operation *symbol) {
+/// Elements that a rank owns of a bucket.
+static double countOwned(BucketOp bucket) {
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return getStateType(bucket, StateRole::grad, mesh).getNumElements();
+}
+
+/// The elements that a rank owns, and the type, of a bucket or, before there
+/// are buckets, of a parameter.
+static std::pair<double, Type> getOwned(Operation *symbol, int64_t ranks) {
   if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
-    return {bucket.getElements(), bucket.getStorage()};
+    return {countOwned(bucket), bucket.getStorage()};
   auto type = cast<ParameterOp>(symbol).getTensorType();
-  return {type.getNumElements(), type.getElementType()};
+  return {static_cast<double>(type.getNumElements()) / ranks,
+          type.getElementType()};
 }
 
 static int64_t countStates(Attribute optimizer) {
@@ -135,26 +142,28 @@ static int64_t countStates(Attribute optimizer) {
 }
 
 Cost Estimator::costOf(ShardUpdateOp update) const {
-  auto [elements, type] = getStorage(
-      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()));
+  auto [elements, type] = getOwned(
+      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
+      cluster.getWorldSize());
   // Reads the gradient, in f32; reads and writes the parameter and the
   // optimizer's states.
   int64_t bytes =
       kGradientBytes +
       2 * (1 + countStates(update.getOptimizer())) * elementBytes(type);
-  return inMemory(static_cast<double>(elements) * bytes /
-                  cluster.getWorldSize());
+  return inMemory(elements * bytes);
 }
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {
-  // The norm reads all accumulators, scaling reads and writes them. In between,
-  // the ranks exchange their sums of squares, a few bytes.
-  double bytes = 0;
+  // The norm reads a shard of the accumulators, whatever a rank owns; scaling
+  // reads and writes all. In between, the ranks exchange their sums of squares,
+  // a few bytes.
+  double elements = 0;
   for (auto bucket : clip->getParentOfType<ModuleOp>().getOps<BucketOp>())
     if (bucket.getTrainable())
-      bytes += static_cast<double>(bucket.getElements()) * kGradientBytes /
-               cluster.getWorldSize();
-  Cost cost = inMemory(3 * bytes);
+      elements +=
+          static_cast<double>(bucket.getElements()) / cluster.getWorldSize() +
+          2 * countOwned(bucket);
+  Cost cost = inMemory(elements * kGradientBytes);
   if (cluster.nodes > 1)
     cost.latency += cluster.inter.latency;
   if (cluster.ranksPerNode > 1)

@@ -24,8 +24,10 @@ private:
   Accumulation getAccumulation(BucketOp bucket);
   int64_t countStateBytes();
   void collectLifetimes(func::FuncOp function);
-  void beginUse(AllGatherOp gather);
+  void findFetches(func::FuncOp function);
+  void beginUse(Operation *fetch, StringAttr bucket);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
+  void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
   void endUses();
   /// Of `value`'s memory.
   Operation *findLastUser(Value value);
@@ -43,8 +45,10 @@ private:
   /// ended.
   std::vector<int64_t> change;
   std::vector<ResidencyProblem::Use> uses;
+  /// What makes a copy of a bucket, or, where a rank owns the whole, reads it.
+  llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
   /// Of each use.
-  std::vector<AllGatherOp> gathers;
+  std::vector<Operation *> fetches;
   StringAttr previousUnit;
 };
 } // namespace
@@ -70,11 +74,18 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   result.wholeBytes = bytesOf(bucket, bucket.getWire());
   result.sliceBytes = result.wholeBytes / locals;
   result.trainable = bucket.getTrainable();
+  result.sharding = bucket.getSharding();
   result.accumulation = getAccumulation(bucket);
   result.residency = bucket.getResidency();
   result.carry = bucket.getCarry();
   if (result.residency && !result.carry)
     result.carry = result.residency;
+  if (result.sharding == Sharding::none) {
+    // Each use casts the shard, or reads it.
+    result.residency = result.carry = Residency::drop;
+    if (bucket.getWire() == bucket.getStorage())
+      result.wholeBytes = result.sliceBytes = 0;
+  }
   double whole = static_cast<double>(result.wholeBytes);
   // Else the shard is the slice, or the whole.
   if (nodes > 1 && bucket.getSharding() == Sharding::world) {
@@ -142,20 +153,25 @@ void ProblemBuilder::collectLifetimes(func::FuncOp function) {
   }
 }
 
-void ProblemBuilder::beginUse(AllGatherOp gather) {
+void ProblemBuilder::findFetches(func::FuncOp function) {
+  for (auto view : function.getOps<ViewMemberOp>())
+    if (Operation *fetch = view.getWhole().getDefiningOp())
+      bucketOfFetch[fetch] = view.getBucketAttr().getAttr();
+}
+
+void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
-  StringAttr bucket = gather.getSourceAttr().getAttr();
   use.bucket = indices.lookup(bucket);
   StringAttr unit = units.lookup(bucket);
-  if (gathers.empty())
+  if (fetches.empty())
     use.seconds = uses.back().seconds; // of what is in front of all gathers
   else
     use.range = uses.back().range + (unit != previousUnit);
   previousUnit = unit;
-  if (gathers.empty())
+  if (fetches.empty())
     uses.pop_back();
   uses.push_back(use);
-  gathers.push_back(gather);
+  fetches.push_back(fetch);
 }
 
 void ProblemBuilder::addReduction(ResidencyProblem &problem,
@@ -178,33 +194,56 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
     uses.back().reducedBytes += 3 * bucket.sumBytes; // loaded, new, and both
 }
 
+void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
+                                    AllGatherOp gather) {
+  ResidencyProblem::Bucket &bucket =
+      problem.buckets[indices.lookup(gather.getSourceAttr().getAttr())];
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  auto part = static_cast<double>(
+      byteSize(cast<RankedTensorType>(gather.getInput().getType())));
+  if (nodes > 1)
+    bucket.sumInterGather = model.costOfGather(Axis::node, nodes, part);
+  if (locals > 1 && bucket.sharding == Sharding::none)
+    bucket.sumIntraGather =
+        model.costOfGather(Axis::local, locals, part * nodes);
+  // What starts a sum is written where it stays, what adds to it is not.
+  if (bucket.accumulation == Accumulation::sharded &&
+      getMicroBatches(module) > 1)
+    uses.back().reducedBytes += byteSize(gather.getResult().getType());
+}
+
 /// A copy is read until the use in which its last reader is.
 void ProblemBuilder::endUses() {
-  for (size_t i = 0; i < gathers.size(); ++i) {
-    size_t last = positions[findLastUser(gathers[i].getResult())];
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    size_t last = positions[findLastUser(fetches[i]->getResult(0))];
     uses[i].until = i;
-    while (uses[i].until + 1 < gathers.size() &&
-           positions[gathers[uses[i].until + 1]] < last)
+    while (uses[i].until + 1 < fetches.size() &&
+           positions[fetches[uses[i].until + 1]] < last)
       ++uses[i].until;
   }
 }
 
 void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
   collectLifetimes(function);
+  findFetches(function);
   int64_t held = countStateBytes();
   uses.emplace_back();
   for (Operation &op : function.front()) {
     held += change[positions[&op]];
-    if (auto gather = dyn_cast<AllGatherOp>(op))
-      beginUse(gather);
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    if (StringAttr bucket = bucketOfFetch.lookup(&op))
+      beginUse(&op, bucket);
+    if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      if (gather.isOfGradient()) // a copy's costs what the plan makes of it
+        addGatherOfSum(problem, gather);
+    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
       addReduction(problem, reduce);
-    else
+    } else {
       uses.back().seconds += model.costOf(&op).getTotal();
+    }
     uses.back().otherBytes = std::max(uses.back().otherBytes, held);
   }
   endUses();
-  if (!gathers.empty())
+  if (!fetches.empty())
     problem.uses = std::move(uses);
 }
 

@@ -54,6 +54,8 @@ private:
   }
   void fetch(unsigned index);
   void reduce(unsigned bucket);
+  /// What a rank owns of a reduced gradient; gives when it is there.
+  uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
   /// Waits for all but the last `left` uses' reductions.
   void finishReductions(size_t left);
   void work(Stream stream, Activity activity, const Cost &cost);
@@ -204,7 +206,7 @@ void FunctionBuilder::reduce(unsigned bucket) {
       !sumsSlice(costs.accumulation)) {
     order(Stream::compute, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.flatReduce);
-    now.events.push_back(record(Stream::inter_reduce));
+    now.events.push_back(gatherSum(costs));
     return;
   }
   bool isInHost = costs.accumulation == Accumulation::node_host;
@@ -224,10 +226,24 @@ void FunctionBuilder::reduce(unsigned bucket) {
     if (isLoaded)
       order(Stream::h2d, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.interReduce);
-    now.events.push_back(record(Stream::inter_reduce));
+    now.events.push_back(gatherSum(costs));
   } else {
     now.events.push_back(record(Stream::intra_reduce));
   }
+}
+
+uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
+  Stream last = Stream::inter_reduce;
+  auto gather = [&](Stream stream, Activity activity, const Cost &cost) {
+    if (cost.latency == 0 && cost.seconds == 0)
+      return; // the rank owns no more
+    order(last, stream);
+    work(stream, activity, cost);
+    last = stream;
+  };
+  gather(Stream::inter, Activity::interGather, costs.sumInterGather);
+  gather(Stream::intra, Activity::intraGather, costs.sumIntraGather);
+  return record(last);
 }
 
 InstructionList FunctionBuilder::buildMicrobatch() {
@@ -260,9 +276,31 @@ InstructionList FunctionBuilder::buildUpdate() {
   return std::move(list);
 }
 
-static double estimateSeconds(const ResidencyProblem &problem,
-                              const UseRanges &ranges,
-                              llvm::ArrayRef<BucketResidency> plan) {
+namespace {
+/// As in a ResidencyEstimate.
+struct Times {
+  double seconds, needed;
+};
+} // namespace
+
+/// The greatest sum over a step's functions of what they need of one resource;
+/// `left` times what stands before the last micro-batch comes again.
+static double findNeeded(llvm::ArrayRef<Role> roles,
+                         const std::map<Role, InstructionList> &lists,
+                         int64_t left) {
+  std::array<double, kNumResources> needed{};
+  for (size_t i = 0; i < roles.size(); ++i) {
+    bool isRepeated = i + 3 == roles.size();
+    for (const Instruction &instruction : lists.at(roles[i]))
+      needed[static_cast<unsigned>(instruction.cost.resource)] +=
+          instruction.cost.seconds * double(isRepeated ? left + 1 : 1);
+  }
+  return *std::max_element(needed.begin(), needed.end());
+}
+
+static Times estimateTimes(const ResidencyProblem &problem,
+                           const UseRanges &ranges,
+                           llvm::ArrayRef<BucketResidency> plan) {
   uint32_t nextEvent = 0;
   auto build = [&](Role role) {
     FunctionBuilder builder(problem, ranges, plan, role, nextEvent);
@@ -287,7 +325,7 @@ static double estimateSeconds(const ResidencyProblem &problem,
   if (left > 0) // in front of the last micro-batch and the update
     seconds += double(left) *
                (times[2 * functions - 3].end - times[2 * functions - 4].end);
-  return seconds;
+  return {seconds, findNeeded(roles, lists, left)};
 }
 
 /// Each until the reductions of as many uses as may run at once have begun.
@@ -383,7 +421,7 @@ static int64_t estimateHostBytes(const ResidencyProblem &problem,
 ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
                                  llvm::ArrayRef<BucketResidency> buckets) {
   UseRanges ranges(problem);
-  return {estimateSeconds(problem, ranges, buckets),
-          estimateDeviceBytes(problem, ranges, buckets),
-          estimateHostBytes(problem, ranges, buckets)};
+  Times times = estimateTimes(problem, ranges, buckets);
+  return {times.seconds, estimateDeviceBytes(problem, ranges, buckets),
+          estimateHostBytes(problem, ranges, buckets), times.needed};
 }

@@ -41,7 +41,8 @@ llvm::Error ResidencyProblem::check() const {
     for (const Cost *cost :
          {&bucket.interGather, &bucket.intraGather, &bucket.hostStore,
           &bucket.hostLoad, &bucket.intraReduce, &bucket.interReduce,
-          &bucket.sumStore, &bucket.sumLoad, &bucket.update, &bucket.flatGather,
+          &bucket.sumInterGather, &bucket.sumIntraGather, &bucket.sumStore,
+          &bucket.sumLoad, &bucket.update, &bucket.flatGather,
           &bucket.flatReduce})
       if (!isGood(*cost))
         return makeError("bucket '%s': expected finite costs of 0 s or more",
@@ -69,15 +70,26 @@ llvm::Error ResidencyProblem::check() const {
   return llvm::Error::success();
 }
 
+/// Whether `bucket` can have what a plan wants, or a user has given.
+static bool isPossibleFor(const ResidencyProblem::Bucket &bucket,
+                          const BucketResidency &plan) {
+  return (bucket.residency || isPossible(bucket.sharding, plan.residency)) &&
+         (bucket.carry || isPossible(bucket.sharding, plan.carry));
+}
+
 llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
   if (buckets.size() != problem.buckets.size())
     return makeError("a plan of %zu buckets for %zu", buckets.size(),
                      problem.buckets.size());
-  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets))
+  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets)) {
+    if (!isPossibleFor(bucket, plan))
+      return makeError("bucket '%s': its sharding has no such residency",
+                       bucket.name.c_str());
     if ((bucket.residency && *bucket.residency != plan.residency) ||
         (bucket.carry && *bucket.carry != plan.carry))
       return makeError("bucket '%s': the given residency is not kept",
                        bucket.name.c_str());
+  }
   for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets))
     if (!llvm::is_contained(bucket.collectives, plan.collectives))
       return makeError("bucket '%s': its collectives are not among those to "
@@ -171,6 +183,8 @@ llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
         continue;
       if (bucket.carry ? carry != *bucket.carry
                        : !isCarried && carry != residency)
+        continue;
+      if (!isPossibleFor(bucket, {residency, carry}))
         continue;
       bool isRedundant = isCarried && !bucket.residency && carry < residency;
       if (isRedundant)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "CutStates.h"
 #include "StepPlanning.h"
 #include "VerifyPhase.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -25,6 +26,7 @@ private:
   FailureOr<StepPlan> planByPreset();
   FailureOr<StepPlan> planByCost();
   StepChoices getChoices(const Cluster &described);
+  SmallVector<Sharding> getShardings();
   std::optional<int64_t> getGiven(int64_t option, int64_t least,
                                   StringRef attribute);
 };
@@ -104,10 +106,14 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
       check(module, "strategy", parseStrategy(strategy));
   FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
   FailureOr<std::optional<Collectives>> chosen = getCollectives();
-  if (failed(preset) || failed(accumulation) || failed(chosen) ||
-      failed(checkSharding(module, strategy, preset->sharding)))
+  if (failed(preset) || failed(accumulation) || failed(chosen))
     return failure();
   StepPlan plan;
+  if (module->hasAttr(kOpenShardingAttr) &&
+      canCutStates(module, preset->sharding))
+    plan.sharding = preset->sharding;
+  else if (failed(checkSharding(module, strategy, preset->sharding)))
+    return failure();
   plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
                                 {preset->residency, preset->carry,
                                  chosen->value_or(Collectives::two_level)});
@@ -125,8 +131,24 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   return plan;
 }
 
+/// Those that differ, where the buckets leave it open.
+SmallVector<Sharding> DecidePass::getShardings() {
+  ModuleOp module = getOperation();
+  MeshOp mesh = getMesh(module);
+  SmallVector<Sharding> shardings{Sharding::world};
+  auto add = [&](Sharding sharding, bool isOther) {
+    if (isOther && module->hasAttr(kOpenShardingAttr) &&
+        canCutStates(module, sharding))
+      shardings.push_back(sharding);
+  };
+  add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
+  add(Sharding::none, mesh.getWorldSize() > 1);
+  return shardings;
+}
+
 StepChoices DecidePass::getChoices(const Cluster &described) {
   StepChoices choices;
+  choices.shardings = getShardings();
   choices.budget.device =
       deviceMemory > 0 ? deviceMemory : described.device.memory;
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
@@ -177,5 +199,6 @@ void DecidePass::runOnOperation() {
   if (failed(plan))
     return signalPassFailure();
   applyPlan(module, *plan);
+  module->removeAttr(kOpenShardingAttr);
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
 }

@@ -124,6 +124,8 @@ static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
 
 /// The layout that a strategy needs. --fcdp-decide refuses an unknown one.
 static std::string getSharding(StringRef strategy) {
+  if (strategy == kAutoStrategy)
+    return strategy.str();
   llvm::Expected<Strategy> preset = parseStrategy(strategy);
   if (preset)
     return stringifySharding(preset->sharding).str();

@@ -41,13 +41,15 @@ struct ResidencyProblem {
     /// Bytes of the gathered copy on a rank's device, and of a node slice.
     int64_t wholeBytes = 0, sliceBytes = 0;
     bool trainable = true;
+    /// Which residencies there are depends on it.
+    Sharding sharding = Sharding::world;
     /// Bytes of a node slice of the sum of its gradients.
     int64_t sumBytes = 0;
     /// The two steps of a gather, the copies of a slice, the two steps of a
-    /// reduction, the copies of a slice of the gradients' sum, and the
-    /// optimizer.
+    /// reduction, the two of a gather of what is reduced, the copies of a slice
+    /// of the gradients' sum, and the optimizer.
     Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
-        interReduce, sumStore, sumLoad, update;
+        interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
     /// A gather and a reduction in one step, where there are two levels.
     Cost flatGather, flatReduce;
     Accumulation accumulation = Accumulation::sharded;
@@ -102,6 +104,9 @@ struct ResidencyEstimate {
   int64_t deviceBytes = 0;
   /// Of a node's copies and sums in host memory.
   int64_t hostBytes = 0;
+  /// What a step needs of a link, or of compute, at its full rate, in seconds:
+  /// no schedule takes less.
+  double needed = 0;
 };
 
 struct ResidencySolution {
@@ -109,8 +114,8 @@ struct ResidencySolution {
   std::vector<BucketResidency> buckets;
   ResidencyEstimate estimate;
 
-  /// Fails if it leaves out a bucket, takes more than the budgets, or overrides
-  /// what a user has decided.
+  /// Fails if it leaves out a bucket, takes more than the budgets, overrides
+  /// what a user has decided, or wants what a bucket cannot have.
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 

@@ -136,7 +136,8 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
   let options = [
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "ranks that parameters, gradients and optimizer state are cut over: `world`; "
-           "`node`, to gather within nodes only; `none`, to gather nothing">,
+           "`node`, to gather within nodes only; `none`, to gather nothing; `auto`, to "
+           "leave it to `--fcdp-decide`">,
     Option<"layout", "layout", "std::string", "\"flat\"",
            "`flat`, `ragged<N>` (blocks of N rows stay together: 8-bit optimizer states, "
            "row-wise scales) or `owned` (matrices stay together: Muon, Shampoo)">,
@@ -167,8 +168,8 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     | `hsdp` | `drop` | `sharded` | `node` |
     | `mics` | `drop` | `node` | `node` |
 
-    The sharding is part of the layout, and `--fcdp-bucket` fixes it; some bucket
-    to decide for must have it. A bucket of another gets the residency that it can
+    The sharding is part of the layout, and `--fcdp-bucket` fixes it, unless it leaves
+    it open; some bucket to decide for must have it. A bucket of another gets the residency that it can
     have: `drop` for `node` and `host` with `sharding node`, where the shard is the
     slice, and `full` with `sharding none`, where it is the whole.
 
@@ -184,7 +185,9 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     within the memory of its devices and hosts, and how far ahead to gather and how many
     reductions to let run: a step is simulated under each plan that is looked at, and
     the schedules of the best and of those that treat all buckets alike once more, in
-    full. Of plans that take the same time it chooses the smallest.
+    full. Where the sharding is open, all of that is done for each, and all buckets get
+    the one of the fastest plan. Of plans that take the same time it chooses the
+    smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",

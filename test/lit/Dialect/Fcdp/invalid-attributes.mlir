@@ -259,6 +259,12 @@ func.func private @recompute_function() attributes {fcdp.recompute = true}
 
 // -----
 
+// open_sharding
+// expected-error@+1 {{attribute 'fcdp.open_sharding' must be a unit on a module}}
+module attributes {fcdp.open_sharding = true} {}
+
+// -----
+
 // bucket_bytes
 // expected-error@+1 {{attribute 'fcdp.bucket_bytes' must be a positive i64 on a module}}
 module attributes {fcdp.bucket_bytes = 0} {}

@@ -77,8 +77,8 @@ public:
   LogicalResult simulateAll(std::vector<StepPlan> plans);
   /// Adds the few best with each fetch and each sum at a distance of its own.
   LogicalResult refine();
-  /// The best whose planned memory fits; nothing if none does. `planned` gets
-  /// the least that a plan takes.
+  /// Of the fastest whose planned memory fits the smallest; nothing if none
+  /// does. `planned` gets the least that a plan takes.
   FailureOr<std::optional<StepPlan>> takeBest(int64_t &planned);
 
 private:
@@ -135,23 +135,54 @@ LogicalResult Finals::refine() {
   return simulateAll(refined);
 }
 
+/// Whether a preset would do the same at these distances.
+static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
+  return plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
+         plan.reductions == choices.reductions.value_or(kDefaultReductions) &&
+         llvm::all_equal(plan.residency.buckets);
+}
+
+/// Pre: `simulated` is in order of time, and not empty. How many are as good as
+/// the fastest: they take at most a thousandth more, and are nearer to it than
+/// presets, so that what is taken is faster than these if anything is.
+static size_t countBest(ArrayRef<Simulated> simulated,
+                        const StepChoices &choices) {
+  constexpr double kSameTime = 1e-3, kRounding = 1e-9;
+  constexpr size_t kMost = 6;
+  double fastest = simulated.front().taken.seconds;
+  double limit = fastest * (1 + kSameTime);
+  for (const Simulated &one : simulated)
+    if (isPreset(one.plan, choices))
+      limit = std::min(limit, (fastest + one.taken.seconds) / 2);
+  limit = std::max(limit, fastest * (1 + kRounding));
+  size_t count = llvm::partition_point(simulated,
+                                       [&](const Simulated &one) {
+                                         return one.taken.seconds <= limit;
+                                       }) -
+                 simulated.begin();
+  return std::min(count, kMost);
+}
+
 FailureOr<std::optional<StepPlan>> Finals::takeBest(int64_t &planned) {
   planned = std::numeric_limits<int64_t>::max();
   while (!simulated.empty()) {
-    auto best = llvm::min_element(simulated,
-                                  [](const Simulated &a, const Simulated &b) {
-                                    return isBetter(a.taken, b.taken);
-                                  });
-    auto scheduled = schedule(best->plan);
-    if (failed(scheduled))
-      return failure();
-    FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
-    if (failed(bytes))
-      return failure();
-    if (*bytes <= choices.budget.device)
+    size_t count = countBest(simulated, choices);
+    const Simulated *best = nullptr;
+    for (const Simulated &one : ArrayRef(simulated).take_front(count)) {
+      auto scheduled = schedule(one.plan);
+      if (failed(scheduled))
+        return failure();
+      FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
+      if (failed(bytes))
+        return failure();
+      if (*bytes < planned) {
+        planned = *bytes;
+        best = &one;
+      }
+    }
+    if (planned <= choices.budget.device)
       return std::optional(best->plan);
-    planned = std::min(planned, *bytes);
-    simulated.erase(best);
+    simulated.erase(simulated.begin(), simulated.begin() + count);
   }
   return std::optional<StepPlan>();
 }

@@ -13,7 +13,8 @@
 
 // What is used again soonest still fits on the device; host memory has the
 // other.
-// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=2621444 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST
+// RUN: sed '/^h2d/,$ s/1e9/1e7/' %t/slow-network.yaml > %t/slow-host.yaml
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-host.yaml device-memory=2621444 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST
 // HOST: fcdp.bucket @bucket.a {{.*}} residency {{ *}}host members
 // HOST: fcdp.bucket @bucket.b {{.*}} residency {{ *}}full members
 

@@ -37,6 +37,7 @@ constexpr char kSymbols[] = R"(
   fcdp.parameter @x : tensor<1000xf32> unit "n" names ["x"]
   fcdp.bucket @b unit "m" elements 8000 storage f32 wire bf16 trainable members [@w at 0]
   fcdp.bucket @c unit "n" elements 8000 storage f32 wire bf16 members [@x at 0]
+  fcdp.bucket @whole unit "m" elements 8000 storage f32 wire f32 trainable sharding none members []
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.buffer @m : tensor<100xf32> name "m" mutable
 )";
@@ -175,10 +176,17 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.5, dampening = 0.0, "
                           "weight_decay = 0.0, nesterov = false>"),
                    5 * 4000 / 1e9);
-  // The trained bucket's gradients twice read and once written; both kinds of
-  // links carry the norm.
+  // All 8000, where each rank owns them.
+  EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
+                        "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "
+                        "= 0.0, nesterov = false>")
+                       .seconds,
+                   3 * 32000 / 1e9);
+  // Of the gradients of both buckets, the norm reads a rank's shard of 1000,
+  // and scaling reads and writes what it owns; both kinds of links carry the
+  // norm.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
-             0.5 + 3 + 2, 3 * 4000 / 1e9);
+             0.5 + 3 + 2, 2 * (4000 + 4000 + 32000) / 1e9);
 }
 
 TEST_F(CostModelTest, NothingForWhatDoesNothing) {

@@ -362,6 +362,31 @@ TEST(ResidencyPlanning, KeepsWhatAUserHasDecided) {
             "from");
 }
 
+TEST(ResidencyEstimate, WhatIsOwnedOfAReductionIsGathered) {
+  // Behind the reduction, between nodes and then within them.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0);
+  double before = estimate(problem, uniform(problem, Residency::drop)).seconds;
+  problem.buckets[0].sumInterGather = {Resource::inter, 0, 2};
+  problem.buckets[0].sumIntraGather = {Resource::intra, 0, 3};
+  EXPECT_NEAR(estimate(problem, uniform(problem, Residency::drop)).seconds,
+              before + 5, 1e-9);
+}
+
+TEST(ResidencyPlanning, TakesWhatTheShardingHas) {
+  // Slices would be best, but the shard is one.
+  ResidencyProblem problem = makeLayers(4, 1, 2, 0.01);
+  for (Bucket &bucket : problem.buckets)
+    bucket.sharding = Sharding::node;
+  ResidencySolution host{uniform(problem, Residency::host), {}};
+  EXPECT_EQ(llvm::toString(host.verify(problem)),
+            "bucket 'layer0': its sharding has no such residency");
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  for (const BucketResidency &bucket : found.buckets) {
+    EXPECT_TRUE(isPossible(Sharding::node, bucket.residency));
+    EXPECT_TRUE(isPossible(Sharding::node, bucket.carry));
+  }
+}
+
 TEST(ResidencyPlanning, SaysWhatIsMissing) {
   ResidencyProblem problem = makeLayers(3, 1, 1, 1);
   problem.deviceBudget = 100;

@@ -60,6 +60,9 @@ inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
 /// Whether --fcdp-decide may cut the buckets' states otherwise, a unit.
 inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
+/// That a call of the backward pass runs again what the forward pass ran, a
+/// unit.
+inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";
 /// Greatest bytes of buckets that were merged, i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
 

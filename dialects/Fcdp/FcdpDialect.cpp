@@ -167,6 +167,10 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return expect(op->getName().getStringRef() == "aten.call" &&
                       isa<BoolAttr>(attr.getValue()),
                   "a bool on a call");
+  if (name == kRepeatedAttr)
+    return expect(op->getName().getStringRef() == "aten.call" &&
+                      isa<UnitAttr>(attr.getValue()),
+                  "a unit on a call");
   if (name == kArchiveAttr || name == kStrategyAttr || name == kRematAttr)
     return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
                   "a string on a module");

@@ -49,7 +49,8 @@ def RematPass : FcdpPass<"fcdp-remat"> {
     values. There, the parameters that it reads are gathered for the unit's
     backward pass anyway, if `--fcdp-decide-remat` chose it; a choice
     that was given may cost a gather. The attribute stays on the first of the two
-    calls, so that CSE does not merge them.
+    calls, so that CSE does not merge them; the second is `fcdp.repeated`, unless
+    only the backward pass needs the results and the first is gone.
   }];
 }
 

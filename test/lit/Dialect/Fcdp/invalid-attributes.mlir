@@ -265,6 +265,14 @@ module attributes {fcdp.open_sharding = true} {}
 
 // -----
 
+func.func @repeated_bool(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.repeated' must be a unit on a call}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.repeated = true} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
 // bucket_bytes
 // expected-error@+1 {{attribute 'fcdp.bucket_bytes' must be a positive i64 on a module}}
 module attributes {fcdp.bucket_bytes = 0} {}

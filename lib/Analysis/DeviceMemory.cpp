@@ -34,7 +34,7 @@ int64_t HeldBytes::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
 }
 
-static HeldFor classify(StateRole role) {
+HeldFor fcdp::getHeldFor(StateRole role) {
   switch (role) {
   case StateRole::shard:
     return HeldFor::Shards;
@@ -92,7 +92,8 @@ struct Extent {
 /// Walks a function and keeps what is in use.
 class Walker {
 public:
-  Walker(func::FuncOp function, const Layout &layout);
+  Walker(func::FuncOp function, const Layout &layout,
+         std::vector<HeldBytes> *timeline);
 
   FunctionMemory run();
 
@@ -105,6 +106,7 @@ private:
 
   func::FuncOp function;
   const Layout &layout;
+  std::vector<HeldBytes> *timeline;
   MeshOp mesh;
   std::vector<Activation> activations;
   /// What is in use now, apart from states.
@@ -166,8 +168,9 @@ static int64_t measureInputs(ModuleOp module) {
   return bytes;
 }
 
-Walker::Walker(func::FuncOp function, const Layout &layout)
-    : function(function), layout(layout),
+Walker::Walker(func::FuncOp function, const Layout &layout,
+               std::vector<HeldBytes> *timeline)
+    : function(function), layout(layout), timeline(timeline),
       mesh(getMesh(function->getParentOfType<ModuleOp>())),
       activations(findActivations(function)) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -175,7 +178,7 @@ Walker::Walker(func::FuncOp function, const Layout &layout)
     BufferAttr buffer = layout.lookup(state);
     if (!buffer || buffer.getArena() != Arena::device)
       continue;
-    states[classify(state.getRole())] += buffer.getBytes();
+    states[getHeldFor(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, buffer.getOffset() + buffer.getBytes());
   }
   inputs = measureInputs(module);
@@ -245,6 +248,8 @@ void Walker::findFullest() {
       now.bytes[i] += buffers.bytes[i];
     now[HeldFor::Activations] += activationsNow;
     now[HeldFor::Inputs] += inputs;
+    if (timeline)
+      timeline->push_back(now);
     if (now.total() <= most)
       continue;
     most = now.total();
@@ -273,11 +278,13 @@ FunctionMemory Walker::run() {
 // Answers
 //===----------------------------------------------------------------------===//
 
-FailureOr<FunctionMemory> fcdp::measureFunctionMemory(func::FuncOp function) {
+FailureOr<FunctionMemory>
+fcdp::measureFunctionMemory(func::FuncOp function,
+                            std::vector<HeldBytes> *timeline) {
   FailureOr<Layout> layout = Layout::compute(function);
   if (failed(layout))
     return failure();
-  return Walker(function, *layout).run();
+  return Walker(function, *layout, timeline).run();
 }
 
 static void extend(RegionBytes &region, const RegionBytes &other) {

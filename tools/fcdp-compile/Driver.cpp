@@ -2,11 +2,11 @@
 
 #include "Driver.h"
 
-#include "Summary.h"
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Driver/Diagnostics.h"
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
+#include "fcdp/Report/Text.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Process.h"
@@ -68,7 +68,9 @@ LogicalResult Driver::predict(llvm::raw_ostream &stream) {
       options.step.pipeline.cluster, mesh.getNode(), mesh.getLocal());
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  printPrediction(*module, *cluster, stream);
+  StepPrediction prediction = simulateOn(*module, *cluster).prediction;
+  prediction.bounds = boundOn(*module, *cluster);
+  printExposure(prediction, stream);
   return success();
 }
 
@@ -97,8 +99,10 @@ LogicalResult Driver::run() {
     return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);
-  if (failed(printSummary(*module, stream)))
+  FailureOr<StepFacts> facts = measureStep(*module);
+  if (failed(facts))
     return failure();
+  printFacts(*facts, stream);
   if (!options.step.pipeline.cluster.empty() && failed(predict(stream)))
     return failure();
   if (failed(convert()))

@@ -40,7 +40,11 @@ Activity getActivity(mlir::Operation *op);
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf);
 
-/// The times of a step that follows another.
-StepTimes simulateStep(const StepProgram &program);
+/// The times of a step that follows another. Where `trace` is given it gets the
+/// work of that step, in order of its end; functions are counted as in
+/// getStepRoles, and seconds from the step's beginning: what other streams have
+/// begun before that has negative ones.
+StepTimes simulateStep(const StepProgram &program,
+                       std::vector<TimedWork> *trace = nullptr);
 
 } // namespace fcdp

@@ -7,6 +7,7 @@
 #include "fcdp/Transforms/OptimizerSpec.h"
 #include "fcdp/Transforms/Strategy.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -186,4 +187,14 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
   if (getPhase(module) == Phase::imported)
     return success();
   return Checker(module, input, options).check();
+}
+
+OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
+                                     const PipelineOptions &options) {
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+  PassManager pm(module.getContext());
+  buildFcdpPipeline(pm, options, *getPhase(module));
+  if (failed(pm.run(*copy)))
+    return nullptr;
+  return copy;
 }

@@ -208,9 +208,34 @@ static void printRates(const StepFacts &facts, const StepPrediction &prediction,
       prediction.model.count, prediction.executed.count);
 }
 
-void fcdp::printPrediction(const StepFacts &facts,
-                           const StepPrediction &prediction,
-                           llvm::raw_ostream &stream) {
-  printTimes(prediction, stream);
-  printRates(facts, prediction, stream);
+/// `device 80 bytes a rank: fits`
+static void printFit(llvm::StringRef name, int64_t capacity,
+                     llvm::StringRef each, bool fits,
+                     llvm::raw_ostream &stream) {
+  stream << name << ' ';
+  printBytes(capacity, stream);
+  stream << ' ' << each << (fits ? ": fits" : ": does not fit");
+}
+
+static void printHostStates(const HeldBytes &held, llvm::raw_ostream &stream) {
+  for (size_t i = 0; i < kHeldForCount; ++i) {
+    if (held.bytes[i] == 0)
+      continue;
+    stream << "            host: " << getName(static_cast<HeldFor>(i)) << ' ';
+    printBytes(held.bytes[i], stream);
+    stream << '\n';
+  }
+}
+
+void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
+  printFacts(report.facts, stream);
+  stream << "capacity    ";
+  printFit("device", report.capacity.device, "a rank", report.fitsDevice(),
+           stream);
+  stream << ", ";
+  printFit("host", report.capacity.host, "a node", report.fitsHost(), stream);
+  stream << '\n';
+  printHostStates(report.facts.hostHeld, stream);
+  printTimes(report.prediction, stream);
+  printRates(report.facts, report.prediction, stream);
 }

@@ -17,4 +17,8 @@ mlir::LogicalResult checkPastDecisions(mlir::ModuleOp module,
                                        llvm::StringRef input,
                                        const StepOptions &options);
 
+/// A planned copy of `module`; null after an error, which is reported.
+mlir::OwningOpRef<mlir::ModuleOp> planCopy(mlir::ModuleOp module,
+                                           const PipelineOptions &options);
+
 } // namespace fcdp

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Report/StepFacts.h"
-#include "fcdp/Report/StepPrediction.h"
+#include "fcdp/Report/StepReport.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace fcdp {
@@ -13,8 +12,7 @@ void printFacts(const StepFacts &facts, llvm::raw_ostream &stream);
 /// Prints how long a step takes, and what of it is waiting.
 void printExposure(const StepPrediction &prediction, llvm::raw_ostream &stream);
 
-/// Prints where the time of a step goes, and how much comes of it.
-void printPrediction(const StepFacts &facts, const StepPrediction &prediction,
-                     llvm::raw_ostream &stream);
+/// Prints all of a report but its buckets.
+void printReport(const StepReport &report, llvm::raw_ostream &stream);
 
 } // namespace fcdp

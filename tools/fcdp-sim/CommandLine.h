@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Driver/StepOptions.h"
+
+#include <vector>
+
+namespace fcdp {
+
+/// What the user asks fcdp-sim for.
+struct SimulateOptions {
+  /// Steps, and the strategies to plan each with; neither is empty.
+  std::vector<std::string> inputs, strategies;
+  StepOptions step;
+  bool json = false;
+};
+
+/// Reads the command line. May end the program, after `--help`. Errors name
+/// the option.
+llvm::Expected<SimulateOptions> parseCommandLine(int argc, char **argv);
+
+} // namespace fcdp

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Driver.h"
+
+#include "fcdp/Driver/Diagnostics.h"
+#include "fcdp/Driver/Progress.h"
+#include "fcdp/Driver/StepModule.h"
+#include "fcdp/Report/Json.h"
+#include "fcdp/Report/Text.h"
+#include "llvm/Support/Process.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// One call of the tool.
+class Driver {
+public:
+  Driver(const SimulateOptions &options, llvm::raw_ostream &output,
+         llvm::raw_ostream &errors)
+      : options(options), output(output), errors(errors),
+        printer(&context, errors),
+        progress("fcdp-sim", errors,
+                 llvm::sys::Process::StandardErrIsDisplayed()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult fail(const Twine &message) {
+    errors << "error: " << message << '\n';
+    return failure();
+  }
+  LogicalResult simulateAll();
+  LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
+  void printText();
+  void printJson();
+
+  const SimulateOptions &options;
+  llvm::raw_ostream &output, &errors;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  Progress progress;
+  std::vector<StepReport> reports;
+};
+} // namespace
+
+/// What is given, or else what there is.
+static MemoryCapacity getCapacity(const PipelineOptions &options,
+                                  const Cluster &cluster) {
+  return {options.deviceMemory > 0 ? options.deviceMemory
+                                   : cluster.device.memory,
+          options.hostMemory > 0 ? options.hostMemory : cluster.host.memory};
+}
+
+LogicalResult Driver::simulate(StringRef input, ModuleOp step,
+                               StringRef strategy) {
+  StepOptions asked = options.step;
+  asked.pipeline.strategy = strategy;
+  if (failed(checkPastDecisions(step, input, asked)))
+    return failure();
+  progress.start("planning " + input.str() + " with strategy " +
+                 strategy.str());
+  OwningOpRef<ModuleOp> planned = planCopy(step, asked.pipeline);
+  if (!planned)
+    return failure();
+  MeshOp mesh = getMesh(*planned);
+  llvm::Expected<Cluster> cluster =
+      loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal());
+  if (!cluster)
+    return fail("--cluster: " + toString(cluster.takeError()));
+  FailureOr<StepReport> report = makeReport(
+      input, *planned, *cluster, getCapacity(asked.pipeline, *cluster));
+  if (failed(report))
+    return failure();
+  reports.push_back(std::move(*report));
+  return success();
+}
+
+LogicalResult Driver::simulateAll() {
+  for (const std::string &input : options.inputs) {
+    progress.start("reading " + input);
+    OwningOpRef<ModuleOp> step = readStep(input, context);
+    if (!step)
+      return failure();
+    for (const std::string &strategy : options.strategies)
+      if (failed(simulate(input, *step, strategy)))
+        return failure();
+  }
+  return success();
+}
+
+void Driver::printText() {
+  for (const StepReport &report : reports) {
+    if (reports.size() > 1)
+      output << (&report == reports.data() ? "" : "\n") << report.input
+             << ", strategy " << report.facts.strategy << '\n';
+    printReport(report, output);
+  }
+}
+
+void Driver::printJson() {
+  llvm::json::OStream json(output, /*IndentSize=*/1);
+  json.object([&] {
+    json.attributeArray("steps", [&] {
+      for (const StepReport &report : reports)
+        json.object([&] { writeReport(report, json); });
+    });
+  });
+  output << '\n';
+}
+
+LogicalResult Driver::run() {
+  if (failed(simulateAll()))
+    return failure();
+  options.json ? printJson() : printText();
+  return success();
+}
+
+LogicalResult fcdp::simulate(const SimulateOptions &options,
+                             llvm::raw_ostream &output,
+                             llvm::raw_ostream &errors) {
+  return Driver(options, output, errors).run();
+}

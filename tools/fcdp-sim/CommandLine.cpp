@@ -33,6 +33,11 @@ struct CommandLine {
       cl::value_desc("S,S..."), cl::cat(category)};
   cl::opt<bool> json{"json", cl::desc("print one JSON object in place of text"),
                      cl::cat(category)};
+  cl::opt<std::string> trace{
+      "trace",
+      cl::desc("write one step as trace events, for Perfetto or "
+               "chrome://tracing"),
+      cl::value_desc("FILE"), cl::cat(category)};
 };
 } // namespace
 
@@ -67,9 +72,13 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError(
         "expected --strategy or --compare, got both");
   SimulateOptions options{line.inputs, line.compare, std::move(*step),
-                          line.json};
+                          line.json, line.trace};
   if (options.strategies.empty())
     options.strategies = {options.step.pipeline.strategy};
+  if (!options.trace.empty() &&
+      options.inputs.size() * options.strategies.size() != 1)
+    return llvm::createStringError(
+        "--trace: expected one input and one strategy");
   // A step that is planned already has to be of the strategy asked for.
   options.step.given.strategy |= !line.compare.empty();
   return options;

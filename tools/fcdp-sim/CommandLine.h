@@ -13,6 +13,8 @@ struct SimulateOptions {
   std::vector<std::string> inputs, strategies;
   StepOptions step;
   bool json = false;
+  /// Where the one step's trace is written; nowhere if empty.
+  std::string trace;
 };
 
 /// Reads the command line. May end the program, after `--help`. Errors name

@@ -7,7 +7,9 @@
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Report/Json.h"
 #include "fcdp/Report/Text.h"
+#include "fcdp/Report/Trace.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -32,6 +34,9 @@ private:
   }
   LogicalResult simulateAll();
   LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
+  LogicalResult trace(ModuleOp planned, const SimulatedStep &simulated);
+  LogicalResult write(StringRef name,
+                      llvm::function_ref<void(llvm::raw_ostream &)> print);
   void printText();
   void printJson();
 
@@ -68,12 +73,42 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
       loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal());
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  FailureOr<StepReport> report = makeReport(
-      input, *planned, *cluster, getCapacity(asked.pipeline, *cluster));
+  SimulatedStep simulated = simulateOn(*planned, *cluster);
+  simulated.prediction.bounds = boundOn(*planned, *cluster);
+  FailureOr<StepReport> report =
+      makeReport(input, *planned, simulated.prediction, *cluster,
+                 getCapacity(asked.pipeline, *cluster));
   if (failed(report))
     return failure();
   reports.push_back(std::move(*report));
+  return options.trace.empty() ? success() : trace(*planned, simulated);
+}
+
+LogicalResult
+Driver::write(StringRef name,
+              llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  progress.start("writing " + name.str());
+  std::error_code error;
+  llvm::ToolOutputFile file(name, error, llvm::sys::fs::OF_Text);
+  if (!error) {
+    print(file.os());
+    file.os().close();
+    error = file.os().error();
+    file.os().clear_error();
+  }
+  if (error)
+    return fail("cannot write '" + name + "': " + error.message());
+  file.keep();
   return success();
+}
+
+LogicalResult Driver::trace(ModuleOp planned, const SimulatedStep &simulated) {
+  FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
+  if (failed(timeline))
+    return failure();
+  return write(options.trace, [&](llvm::raw_ostream &stream) {
+    writeTrace(*timeline, stream);
+  });
 }
 
 LogicalResult Driver::simulateAll() {

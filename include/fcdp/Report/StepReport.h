@@ -25,10 +25,11 @@ struct StepReport {
   bool fitsHost() const { return facts.host <= capacity.host; }
 };
 
-/// Measures and simulates `module`, in phase planned, on `cluster`, whose nodes
-/// and ranks are those of its mesh. An error is reported.
+/// Measures `module`, in phase planned, which was simulated on `cluster`. An
+/// error is reported.
 mlir::FailureOr<StepReport> makeReport(llvm::StringRef input,
                                        mlir::ModuleOp module,
+                                       const StepPrediction &prediction,
                                        const Cluster &cluster,
                                        MemoryCapacity capacity);
 

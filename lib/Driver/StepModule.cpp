@@ -193,6 +193,9 @@ OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
                                      const PipelineOptions &options) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   PassManager pm(module.getContext());
+  // The verifier passes of the phases are in the pipeline. MLIR's own after
+  // each pass takes a third of the time, which a sweep pays at each point.
+  pm.enableVerifier(false);
   buildFcdpPipeline(pm, options, *getPhase(module));
   if (failed(pm.run(*copy)))
     return nullptr;

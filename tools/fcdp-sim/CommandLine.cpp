@@ -17,6 +17,8 @@ docs/simulator.md says what each number means.
 
 Example:
   fcdp-sim step.pt2 --cluster=h100 --compare=zero3,fcdp
+  fcdp-sim step.pt2 --cluster=h100 --sweep=bandwidth=1e9:4e11:20
+    --sweep=strategies=zero3,hpz,fcdp
 )";
 
 namespace {
@@ -38,18 +40,46 @@ struct CommandLine {
       cl::desc("write one step as trace events, for Perfetto or "
                "chrome://tracing"),
       cl::value_desc("FILE"), cl::cat(category)};
+  cl::list<std::string> sweep{
+      "sweep",
+      cl::desc(
+          "simulate at COUNT (default 10) points of equal ratios from LO to "
+          "HI, or at the values listed; KEY is bandwidth (between nodes, "
+          "bytes/s), memory (of a device, bytes), nodes, ranks (a node), "
+          "micro-batches or strategies (listed); several make a grid"),
+      cl::value_desc("KEY=LO:HI[:COUNT]"), cl::cat(category)};
 };
 } // namespace
 
-static llvm::Error check(llvm::ArrayRef<std::string> strategies) {
+static llvm::Error check(llvm::StringRef option,
+                         llvm::ArrayRef<std::string> strategies) {
   for (const std::string &name : strategies) {
     if (name == kAutoStrategy)
       continue;
     if (llvm::Expected<Strategy> strategy = parseStrategy(name); !strategy)
-      return llvm::createStringError("--compare: " +
+      return llvm::createStringError("--" + option + ": " +
                                      toString(strategy.takeError()));
   }
   return llvm::Error::success();
+}
+
+static llvm::Expected<std::vector<SweepAxis>>
+parseSweep(llvm::ArrayRef<std::string> texts) {
+  std::vector<SweepAxis> axes;
+  for (llvm::StringRef text : texts) {
+    llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
+    if (!axis)
+      return llvm::createStringError("--sweep: " + toString(axis.takeError()));
+    if (llvm::Error error = check("sweep", axis->strategies))
+      return std::move(error);
+    if (llvm::any_of(axes, [&](const SweepAxis &other) {
+          return other.key == axis->key;
+        }))
+      return llvm::createStringError("--sweep: expected " +
+                                     stringifySweepKey(axis->key) + " once");
+    axes.push_back(std::move(*axis));
+  }
+  return axes;
 }
 
 llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
@@ -66,13 +96,20 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError(
         "--cluster: expected what the step will run on, a file or the name of "
         "a preset");
-  if (llvm::Error error = check(line.compare))
+  if (llvm::Error error = check("compare", line.compare))
     return error;
   if (!line.compare.empty() && step->given.strategy)
     return llvm::createStringError(
         "expected --strategy or --compare, got both");
+  llvm::Expected<std::vector<SweepAxis>> sweep = parseSweep(line.sweep);
+  if (!sweep)
+    return sweep.takeError();
+  if (!sweep->empty() && !(line.compare.empty() && line.trace.empty()))
+    return llvm::createStringError(
+        "--sweep: expected neither --compare (sweep strategies=... instead) "
+        "nor --trace");
   SimulateOptions options{line.inputs, line.compare, std::move(*step),
-                          line.json, line.trace};
+                          line.json,   line.trace,   std::move(*sweep)};
   if (options.strategies.empty())
     options.strategies = {options.step.pipeline.strategy};
   if (!options.trace.empty() &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fcdp/Driver/StepOptions.h"
+#include "fcdp/Report/Sweep.h"
 
 #include <vector>
 
@@ -15,6 +16,8 @@ struct SimulateOptions {
   bool json = false;
   /// Where the one step's trace is written; nowhere if empty.
   std::string trace;
+  /// Of other keys each; one simulation if empty.
+  std::vector<SweepAxis> sweep;
 };
 
 /// Reads the command line. May end the program, after `--help`. Errors name

@@ -5,7 +5,9 @@
 #include "fcdp/Driver/Diagnostics.h"
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
+#include "fcdp/Driver/SweepRunner.h"
 #include "fcdp/Report/Json.h"
+#include "fcdp/Report/SweepOutput.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Report/Trace.h"
 #include "llvm/Support/Process.h"
@@ -33,6 +35,7 @@ private:
     return failure();
   }
   LogicalResult simulateAll();
+  LogicalResult sweep();
   LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
   LogicalResult trace(ModuleOp planned, const SimulatedStep &simulated);
   LogicalResult write(StringRef name,
@@ -144,7 +147,26 @@ void Driver::printJson() {
   output << '\n';
 }
 
+LogicalResult Driver::sweep() {
+  FailureOr<Sweep> result =
+      runSweep(options.inputs, options.sweep, options.step, context, progress);
+  if (failed(result))
+    return failure();
+  if (!options.json) {
+    printSweep(*result, output);
+    return success();
+  }
+  llvm::json::OStream json(output, /*IndentSize=*/1);
+  json.object([&] {
+    json.attributeObject("sweep", [&] { writeSweep(*result, json); });
+  });
+  output << '\n';
+  return success();
+}
+
 LogicalResult Driver::run() {
+  if (!options.sweep.empty())
+    return sweep();
   if (failed(simulateAll()))
     return failure();
   options.json ? printJson() : printText();

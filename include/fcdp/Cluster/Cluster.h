@@ -7,6 +7,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <string>
@@ -94,6 +95,9 @@ struct Cluster {
 /// Reads a description. The error is `FILE:LINE: error: ...`, where FILE is the
 /// buffer's name.
 llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
+
+/// Writes a description that parseCluster reads, to the last bit.
+void writeCluster(const Cluster &cluster, llvm::raw_ostream &stream);
 
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);

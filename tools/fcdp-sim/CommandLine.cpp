@@ -19,6 +19,7 @@ Example:
   fcdp-sim step.pt2 --cluster=h100 --compare=zero3,fcdp
   fcdp-sim step.pt2 --cluster=h100 --sweep=bandwidth=1e9:4e11:20
     --sweep=strategies=zero3,hpz,fcdp
+  fcdp-sim step.pt2 --cluster=h100 --compare=zero3,fcdp --report=report.html
 )";
 
 namespace {
@@ -39,6 +40,11 @@ struct CommandLine {
       "trace",
       cl::desc("write one step as trace events, for Perfetto or "
                "chrome://tracing"),
+      cl::value_desc("FILE"), cl::cat(category)};
+  cl::opt<std::string> report{
+      "report",
+      cl::desc("write one HTML file that shows all steps and strategies side "
+               "by side; it needs no network"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> sweep{
       "sweep",
@@ -104,12 +110,14 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<std::vector<SweepAxis>> sweep = parseSweep(line.sweep);
   if (!sweep)
     return sweep.takeError();
-  if (!sweep->empty() && !(line.compare.empty() && line.trace.empty()))
+  if (!sweep->empty() &&
+      !(line.compare.empty() && line.trace.empty() && line.report.empty()))
     return llvm::createStringError(
-        "--sweep: expected neither --compare (sweep strategies=... instead) "
-        "nor --trace");
-  SimulateOptions options{line.inputs, line.compare, std::move(*step),
-                          line.json,   line.trace,   std::move(*sweep)};
+        "--sweep: expected neither --compare (sweep strategies=... instead), "
+        "--trace nor --report");
+  SimulateOptions options{line.inputs,      line.compare, std::move(*step),
+                          line.json,        line.trace,   line.report,
+                          std::move(*sweep)};
   if (options.strategies.empty())
     options.strategies = {options.step.pipeline.strategy};
   if (!options.trace.empty() &&

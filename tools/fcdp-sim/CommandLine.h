@@ -16,6 +16,8 @@ struct SimulateOptions {
   bool json = false;
   /// Where the one step's trace is written; nowhere if empty.
   std::string trace;
+  /// Where the page about all of them is written; nowhere if empty.
+  std::string report;
   /// Of other keys each; one simulation if empty.
   std::vector<SweepAxis> sweep;
 };

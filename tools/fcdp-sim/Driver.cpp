@@ -7,6 +7,7 @@
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Driver/SweepRunner.h"
 #include "fcdp/Report/Json.h"
+#include "fcdp/Report/Page.h"
 #include "fcdp/Report/SweepOutput.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Report/Trace.h"
@@ -37,7 +38,7 @@ private:
   LogicalResult simulateAll();
   LogicalResult sweep();
   LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
-  LogicalResult trace(ModuleOp planned, const SimulatedStep &simulated);
+  LogicalResult lay(ModuleOp planned, const SimulatedStep &simulated);
   LogicalResult write(StringRef name,
                       llvm::function_ref<void(llvm::raw_ostream &)> print);
   void printText();
@@ -48,7 +49,7 @@ private:
   MLIRContext context;
   DiagnosticPrinter printer;
   Progress progress;
-  std::vector<StepReport> reports;
+  std::vector<PageStep> steps;
 };
 } // namespace
 
@@ -83,8 +84,8 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
                  getCapacity(asked.pipeline, *cluster));
   if (failed(report))
     return failure();
-  reports.push_back(std::move(*report));
-  return options.trace.empty() ? success() : trace(*planned, simulated);
+  steps.push_back({std::move(*report), ""});
+  return lay(*planned, simulated);
 }
 
 LogicalResult
@@ -105,10 +106,17 @@ Driver::write(StringRef name,
   return success();
 }
 
-LogicalResult Driver::trace(ModuleOp planned, const SimulatedStep &simulated) {
+/// Lays the step out in time, if anybody wants to see that.
+LogicalResult Driver::lay(ModuleOp planned, const SimulatedStep &simulated) {
+  if (options.trace.empty() && options.report.empty())
+    return success();
   FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
   if (failed(timeline))
     return failure();
+  if (!options.report.empty())
+    steps.back().timeline = describeTimeline(*timeline);
+  if (options.trace.empty())
+    return success();
   return write(options.trace, [&](llvm::raw_ostream &stream) {
     writeTrace(*timeline, stream);
   });
@@ -128,9 +136,9 @@ LogicalResult Driver::simulateAll() {
 }
 
 void Driver::printText() {
-  for (const StepReport &report : reports) {
-    if (reports.size() > 1)
-      output << (&report == reports.data() ? "" : "\n") << report.input
+  for (const auto &[report, timeline] : steps) {
+    if (steps.size() > 1)
+      output << (&report == &steps.front().report ? "" : "\n") << report.input
              << ", strategy " << report.facts.strategy << '\n';
     printReport(report, output);
   }
@@ -140,8 +148,8 @@ void Driver::printJson() {
   llvm::json::OStream json(output, /*IndentSize=*/1);
   json.object([&] {
     json.attributeArray("steps", [&] {
-      for (const StepReport &report : reports)
-        json.object([&] { writeReport(report, json); });
+      for (const PageStep &step : steps)
+        json.object([&] { writeReport(step.report, json); });
     });
   });
   output << '\n';
@@ -170,7 +178,10 @@ LogicalResult Driver::run() {
   if (failed(simulateAll()))
     return failure();
   options.json ? printJson() : printText();
-  return success();
+  if (options.report.empty())
+    return success();
+  return write(options.report,
+               [&](llvm::raw_ostream &stream) { writePage(steps, stream); });
 }
 
 LogicalResult fcdp::simulate(const SimulateOptions &options,

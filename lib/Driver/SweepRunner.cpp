@@ -237,9 +237,27 @@ void SweepRunner::runShape(SweepPoint point) {
     runPreset(point);
 }
 
+/// The options, but where `module` has decided it stands for what is not given.
+static PipelineOptions takeDecided(ModuleOp module,
+                                   const StepOptions &options) {
+  PipelineOptions pipeline = options.pipeline;
+  if (MeshOp mesh = getMesh(module)) {
+    if (!options.given.nodes)
+      pipeline.nodes = mesh.getNode();
+    if (!options.given.ranksPerNode)
+      pipeline.ranksPerNode = mesh.getLocal();
+    if (!options.given.microBatches)
+      pipeline.microBatches = getMicroBatches(module);
+  }
+  auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr);
+  if (strategy && !options.given.strategy)
+    pipeline.strategy = strategy.getValue();
+  return pipeline;
+}
+
 void SweepRunner::run(size_t input, ModuleOp module) {
   step = module;
-  const PipelineOptions &pipeline = options.pipeline;
+  PipelineOptions pipeline = takeDecided(module, options);
   std::vector<std::string> strategies{pipeline.strategy};
   if (const SweepAxis *axis = find(SweepKey::strategies); axis != axes.end())
     strategies = axis->strategies;

@@ -25,7 +25,7 @@ static void writeSeconds(OStream &json, llvm::StringRef name,
 
 static void writeTime(OStream &json, const StepPrediction &prediction) {
   json.attribute("seconds", prediction.times.seconds);
-  writeSeconds(json, "on_compute_stream", prediction.onCompute);
+  writeSeconds(json, "on_compute_stream", prediction.times.onCompute);
   writeSeconds(json, "busy", prediction.times.busy);
   writeSeconds(json, "exposed", prediction.times.exposed);
   json.attribute("bubble", prediction.bubble);

@@ -4,6 +4,7 @@
 
 #include "fcdp/Cluster/OperatorCost.h"
 #include "fcdp/Simulation/StepBound.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -69,38 +70,26 @@ static void addWork(const StepProgram &program, const Device &device,
         addWork(call, device, prediction);
 }
 
-/// Splits the step's time by what the compute stream does in it.
-static void addComputeStream(const SimulatedStep &step,
-                             StepPrediction &prediction) {
-  auto functions = step.program.getRun(getStepRoles(step.program.microBatches));
-  prediction.bubble = prediction.times.seconds;
-  for (const TimedWork &work : step.trace) {
-    const Instruction &instruction =
-        (*functions[work.function])[work.instruction];
-    if (instruction.stream != kComputeStream)
-      continue;
-    double seconds = work.end - work.begin;
-    prediction.onCompute[static_cast<unsigned>(instruction.activity)] +=
-        seconds;
-    prediction.bubble -= seconds;
-  }
-  for (double seconds : prediction.times.exposed)
-    prediction.bubble -= seconds;
+static double findBubble(const StepTimes &times) {
+  double bubble = times.seconds;
+  for (unsigned i = 0; i < kNumActivities; ++i)
+    bubble -= times.onCompute[i] + times.exposed[i];
   // What sums of rounded numbers leave is no time.
-  if (prediction.bubble < 1e-9 * prediction.times.seconds)
-    prediction.bubble = 0;
+  return bubble < 1e-9 * times.seconds ? 0 : bubble;
 }
 
-SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster) {
+SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
+                               bool isTraced) {
   CostModel model(cluster);
   SimulatedStep step;
   step.program =
       makeStepProgram(module, [&](Operation *op) { return model.costOf(op); });
   StepPrediction &prediction = step.prediction;
   prediction.cluster = cluster.name;
-  prediction.times = simulateStep(step.program, &step.trace);
+  prediction.times =
+      simulateStep(step.program, isTraced ? &step.trace : nullptr);
   prediction.tokens = countTokens(module, cluster);
-  addComputeStream(step, prediction);
+  prediction.bubble = findBubble(prediction.times);
   addWork(step.program, cluster.device, prediction);
   return step;
 }

@@ -178,7 +178,7 @@ static void printTimes(const StepPrediction &prediction,
          << prediction.cluster << ":\n";
   for (unsigned i = 0; i < kNumActivities; ++i)
     printPart(stringifyActivity(static_cast<Activity>(i)),
-              prediction.onCompute[i], times.seconds, stream);
+              prediction.times.onCompute[i], times.seconds, stream);
   for (unsigned i = 0; i < kNumActivities; ++i)
     printPart("exposed " + stringifyActivity(static_cast<Activity>(i)),
               times.exposed[i], times.seconds, stream);

@@ -141,6 +141,7 @@ StepTimes fcdp::simulateStep(const StepProgram &program,
   for (const FunctionTimes &function : functions.drop_front(half))
     for (unsigned i = 0; i < kNumActivities; ++i) {
       times.busy[i] += function.busy[i];
+      times.onCompute[i] += function.onCompute[i];
       times.exposed[i] += function.exposed[i];
     }
   return times;

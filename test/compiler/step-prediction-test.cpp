@@ -73,14 +73,15 @@ TEST_F(StepPredictionTest, TimeIsComputeExposedAndBubble) {
   SimulatedStep step = simulateOn(*module, makeCluster());
   const StepPrediction &prediction = step.prediction;
   EXPECT_NEAR(prediction.times.seconds, 2, 1e-9);
-  EXPECT_NEAR(of(prediction.onCompute, Activity::compute), 1, 1e-9);
+  EXPECT_NEAR(of(prediction.times.onCompute, Activity::compute), 1, 1e-9);
   EXPECT_NEAR(of(prediction.times.exposed, Activity::interGather), 1, 1e-9);
   EXPECT_NEAR(prediction.getExposedInter(), 1, 1e-9);
   EXPECT_EQ(prediction.bubble, 0);
 }
 
 TEST_F(StepPredictionTest, TheTraceIsOfOneStep) {
-  SimulatedStep step = simulateOn(*module, makeCluster());
+  EXPECT_TRUE(simulateOn(*module, makeCluster()).trace.empty());
+  SimulatedStep step = simulateOn(*module, makeCluster(), /*isTraced=*/true);
   ASSERT_EQ(step.trace.size(), 3u);
   EXPECT_NEAR(step.trace[0].begin, -1, 1e-9);
   EXPECT_NEAR(step.trace[0].end, 1, 1e-9);
@@ -101,7 +102,7 @@ TEST_F(StepPredictionTest, TokensAreTheFirstIntegersThatAreNoMask) {
   SimulatedStep step = simulateOn(*module, makeCluster());
   EXPECT_EQ(step.prediction.tokens.input, "ids");
   EXPECT_EQ(step.prediction.tokens.perMicroBatch, 16);
-  EXPECT_EQ(step.prediction.tokens.perStep, 32);
+  EXPECT_EQ(step.prediction.tokens.perStep, 32u);
   EXPECT_NEAR(step.prediction.getTokensPerSecond(), 16, 1e-9);
 }
 

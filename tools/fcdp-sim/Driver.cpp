@@ -38,6 +38,10 @@ private:
   LogicalResult simulateAll();
   LogicalResult sweep();
   LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
+  /// Whether anybody wants to see steps in time.
+  bool isLaidOut() const {
+    return !options.trace.empty() || !options.report.empty();
+  }
   LogicalResult lay(ModuleOp planned, const SimulatedStep &simulated);
   LogicalResult write(StringRef name,
                       llvm::function_ref<void(llvm::raw_ostream &)> print);
@@ -77,7 +81,7 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
       loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal());
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  SimulatedStep simulated = simulateOn(*planned, *cluster);
+  SimulatedStep simulated = simulateOn(*planned, *cluster, isLaidOut());
   simulated.prediction.bounds = boundOn(*planned, *cluster);
   FailureOr<StepReport> report =
       makeReport(input, *planned, simulated.prediction, *cluster,
@@ -106,9 +110,8 @@ Driver::write(StringRef name,
   return success();
 }
 
-/// Lays the step out in time, if anybody wants to see that.
 LogicalResult Driver::lay(ModuleOp planned, const SimulatedStep &simulated) {
-  if (options.trace.empty() && options.report.empty())
+  if (!isLaidOut())
     return success();
   FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
   if (failed(timeline))

@@ -22,18 +22,16 @@ struct TokenFacts {
   /// The input's name; empty if there is none.
   std::string input;
   /// Of one rank in one micro-batch, and of all ranks in an optimizer step.
-  int64_t perMicroBatch = 0, perStep = 0;
+  int64_t perMicroBatch = 0;
+  uint64_t perStep = 0;
 };
 
 struct StepPrediction {
   /// Of the cluster.
   std::string cluster;
   StepTimes times;
-  /// Seconds of work on the compute stream. Together with what is exposed and
-  /// the bubble they are times.seconds.
-  std::array<double, kNumActivities> onCompute{};
   /// Seconds in which the compute stream waits and nothing that it waits for
-  /// runs.
+  /// runs. With its work and what is exposed they are times.seconds.
   double bubble = 0;
   /// Seconds by resource that no schedule of the step's operations takes less
   /// than; see boundStep.
@@ -55,7 +53,7 @@ struct StepPrediction {
 /// A step's program on a cluster, and one run of it.
 struct SimulatedStep {
   StepProgram program;
-  /// As simulateStep has it.
+  /// As simulateStep has it; empty if nobody asked for it.
   std::vector<TimedWork> trace;
   StepPrediction prediction;
 };
@@ -63,7 +61,8 @@ struct SimulatedStep {
 /// Simulates a module in phase scheduled or planned, whose mesh is the
 /// cluster's.
 /// Leaves out the bounds.
-SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster);
+SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster,
+                         bool isTraced = false);
 
 /// The bounds of the same.
 std::array<double, kNumResources> boundOn(mlir::ModuleOp module,

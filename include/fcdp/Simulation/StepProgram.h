@@ -31,6 +31,8 @@ struct StepProgram {
 struct StepTimes {
   double seconds = 0;
   std::array<double, kNumActivities> busy{};
+  /// The part of it that is on the compute stream.
+  std::array<double, kNumActivities> onCompute{};
   std::array<double, kNumActivities> exposed{};
 };
 

@@ -2,7 +2,7 @@
 
 #include "fcdp/Report/Json.h"
 
-#include <algorithm>
+#include "llvm/ADT/STLExtras.h"
 
 using namespace fcdp;
 using llvm::json::OStream;
@@ -10,7 +10,7 @@ using llvm::json::OStream;
 /// What stands for an activity in keys.
 static std::string getKey(Activity activity) {
   std::string key = stringifyActivity(activity).str();
-  std::replace(key.begin(), key.end(), ' ', '_');
+  llvm::replace(key, ' ', '_');
   return key;
 }
 

@@ -189,6 +189,16 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
   return Checker(module, input, options).check();
 }
 
+bool fcdp::isPlannedForCluster(const PipelineOptions &options) {
+  return options.strategy == kAutoStrategy || options.collectives == "auto";
+}
+
+PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
+  if (options.strategy != kAutoStrategy)
+    options.deviceMemory = options.hostMemory = 0;
+  return options;
+}
+
 OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
                                      const PipelineOptions &options) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));

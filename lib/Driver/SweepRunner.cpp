@@ -34,8 +34,8 @@ private:
   const SweepAxis *find(SweepKey key) const;
   std::vector<double> getValues(SweepKey key, double otherwise) const;
   void runShape(SweepPoint point);
-  void runPreset(const SweepPoint &point);
-  void runAuto(const SweepPoint &point);
+  void runOnce(const SweepPoint &point);
+  void runEach(const SweepPoint &point);
   SweepResult &add(const SweepPoint &point, const Plan *plan,
                    const StepPrediction *prediction);
   Cluster getCluster(const SweepPoint &point) const;
@@ -116,7 +116,7 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
   Plan plan;
-  plan.module = planCopy(step, asked.pipeline);
+  plan.module = planCopy(step, withoutBudget(asked.pipeline));
   if (!plan.module)
     return std::nullopt;
   FailureOr<StepFacts> facts = measureStep(*plan.module);
@@ -173,7 +173,7 @@ SweepResult &SweepRunner::add(const SweepPoint &point, const Plan *plan,
 }
 
 /// One plan for all bandwidths and memories.
-void SweepRunner::runPreset(const SweepPoint &shape) {
+void SweepRunner::runOnce(const SweepPoint &shape) {
   SweepPoint point = shape;
   point.bandwidth = bandwidths.front();
   point.memory = memories.front();
@@ -193,7 +193,7 @@ void SweepRunner::runPreset(const SweepPoint &shape) {
 }
 
 /// A plan for each bandwidth and memory.
-void SweepRunner::runAuto(const SweepPoint &shape) {
+void SweepRunner::runEach(const SweepPoint &shape) {
   SweepPoint point = shape;
   for (double memory : memories) {
     point.memory = memory;
@@ -231,10 +231,10 @@ void SweepRunner::runShape(SweepPoint point) {
   progress.start("planning " + sweep.inputs[point.input] + " with strategy " +
                  point.strategy + " on " + std::to_string(point.nodes) +
                  " nodes of " + std::to_string(point.ranks) + " ranks");
-  if (point.strategy == kAutoStrategy)
-    runAuto(point);
+  if (isPlannedForCluster(getOptions(point).pipeline))
+    runEach(point);
   else
-    runPreset(point);
+    runOnce(point);
 }
 
 /// The options, but where `module` has decided it stands for what is not given.

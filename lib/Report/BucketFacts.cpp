@@ -9,25 +9,38 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Of a bucket of `bytes` that is cut over all ranks, or over those of a node.
-static ResidencyFacts measure(Residency residency, int64_t bytes,
-                              Sharding sharding, const CostModel &model) {
+/// Seconds to gather a node's slices.
+static double gatherInNode(const BucketFacts &bucket, const CostModel &model) {
+  int64_t ranks = model.getCluster().ranksPerNode;
+  return model.costOfGather(Axis::local, ranks, bucket.bytes / ranks)
+      .getTotal();
+}
+
+/// Seconds to gather the shards of all ranks.
+static double gatherShards(const BucketFacts &bucket, const CostModel &model) {
   const Cluster &cluster = model.getCluster();
-  int64_t locals = cluster.ranksPerNode, slice = bytes / locals;
-  double inNode = model.costOfGather(Axis::local, locals, slice).getTotal();
+  double shard = bucket.bytes / cluster.getWorldSize();
+  if (bucket.collectives == Collectives::flat)
+    return model.costOfFlatGather(shard).getTotal();
+  return model.costOfGather(Axis::node, cluster.nodes, shard).getTotal() +
+         gatherInNode(bucket, model);
+}
+
+static ResidencyFacts measure(Residency residency, const BucketFacts &bucket,
+                              const CostModel &model) {
+  int64_t slice = bucket.bytes / model.getCluster().ranksPerNode;
+  double inNode = gatherInNode(bucket, model);
   switch (residency) {
   case Residency::full:
-    return {0, bytes, 0};
+    return {0, bucket.bytes, 0};
   case Residency::node:
     return {inNode, slice, 0};
   case Residency::host:
-    return {model.costOfLoad(slice).getTotal() + inNode, 0, bytes};
+    return {model.costOfLoad(slice).getTotal() + inNode, 0, bucket.bytes};
   case Residency::drop:
-    if (sharding == Sharding::node)
-      return {inNode, 0, 0};
-    return {model.costOfGather(Axis::node, cluster.nodes, slice / cluster.nodes)
-                    .getTotal() +
-                inNode,
+    // Of a node's ranks, a shard is a slice.
+    return {bucket.sharding == Sharding::node ? inNode
+                                              : gatherShards(bucket, model),
             0, 0};
   }
   llvm_unreachable("unknown residency");
@@ -47,11 +60,11 @@ std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
     bucket.residency = op.getResidency().value_or(Residency::drop);
     bucket.carry = op.getCarry().value_or(bucket.residency);
     bucket.accumulation = op.getAccumulation().value_or(Accumulation::sharded);
+    bucket.collectives = op.getCollectives().value_or(Collectives::two_level);
     for (unsigned i = 0; i < kNumResidencies; ++i) {
       auto residency = static_cast<Residency>(i);
       if (isPossible(bucket.sharding, residency))
-        bucket.choices[i] =
-            measure(residency, bucket.bytes, bucket.sharding, model);
+        bucket.choices[i] = measure(residency, bucket, model);
     }
     all.push_back(std::move(bucket));
   }

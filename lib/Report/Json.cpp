@@ -140,6 +140,7 @@ static void writeBucket(OStream &json, const BucketFacts &bucket,
     if (bucket.isTrainable)
       json.attribute("accumulation",
                      stringifyAccumulation(bucket.accumulation));
+    json.attribute("collectives", stringifyCollectives(bucket.collectives));
     json.attribute("why", explain(bucket, strategy));
     writeChoices(json, bucket);
   });

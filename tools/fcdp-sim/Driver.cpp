@@ -73,7 +73,7 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
     return failure();
   progress.start("planning " + input.str() + " with strategy " +
                  strategy.str());
-  OwningOpRef<ModuleOp> planned = planCopy(step, asked.pipeline);
+  OwningOpRef<ModuleOp> planned = planCopy(step, withoutBudget(asked.pipeline));
   if (!planned)
     return failure();
   MeshOp mesh = getMesh(*planned);

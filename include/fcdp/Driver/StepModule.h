@@ -17,6 +17,14 @@ mlir::LogicalResult checkPastDecisions(mlir::ModuleOp module,
                                        llvm::StringRef input,
                                        const StepOptions &options);
 
+/// Whether a plan differs from cluster to cluster.
+bool isPlannedForCluster(const PipelineOptions &options);
+
+/// What is planned without regard to the memory that there is, so that whoever
+/// wants to know by how much it does not fit gets a plan; what is planned for a
+/// cluster, with regard to it.
+PipelineOptions withoutBudget(PipelineOptions options);
+
 /// A planned copy of `module`; null after an error, which is reported.
 mlir::OwningOpRef<mlir::ModuleOp> planCopy(mlir::ModuleOp module,
                                            const PipelineOptions &options);

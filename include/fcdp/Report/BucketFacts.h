@@ -31,6 +31,8 @@ struct BucketFacts {
   /// Where the copy waits within a micro-batch, and until the next.
   Residency residency = Residency::drop, carry = Residency::drop;
   Accumulation accumulation = Accumulation::sharded;
+  /// Over several nodes of several ranks.
+  Collectives collectives = Collectives::two_level;
   /// By residency; none where the bucket's sharding rules it out.
   std::array<std::optional<ResidencyFacts>, kNumResidencies> choices;
 };

@@ -99,6 +99,10 @@ void setPhase(mlir::ModuleOp module, Phase phase);
 /// The one mesh of a module from the sharded phase on, or null.
 MeshOp getMesh(mlir::ModuleOp module);
 
+/// Over how many ranks states of `sharding` are cut: so many different parts of
+/// a bucket there are.
+int64_t countParts(Sharding sharding, MeshOp mesh);
+
 /// Whether a copy of a bucket of `sharding` can live where `residency` says.
 bool isPossible(Sharding sharding, Residency residency);
 

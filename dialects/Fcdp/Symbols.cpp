@@ -219,8 +219,7 @@ bool fcdp::reducesFlat(BucketOp bucket, MeshOp mesh) {
          !sumsSlice(bucket.getAccumulation().value_or(Accumulation::sharded));
 }
 
-/// How many different parts of a bucket there are.
-static int64_t countParts(Sharding sharding, MeshOp mesh) {
+int64_t fcdp::countParts(Sharding sharding, MeshOp mesh) {
   switch (sharding) {
   case Sharding::world:
     return mesh.getWorldSize();

@@ -61,9 +61,8 @@ static int64_t bytesOf(BucketOp bucket, Type element) {
 /// `sharded`.
 Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
   Accumulation mode = bucket.getAccumulation().value_or(accumulation);
-  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
   bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
-                   (isOfNode && mesh.getNode() == 1);
+                   (sumsSlice(mode) && mesh.getNode() == 1);
   return isNothing ? Accumulation::sharded : mode;
 }
 

@@ -24,20 +24,14 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
   return run;
 }
 
-/// Collectives over both axes are between nodes.
-static bool isBetweenNodes(ArrayAttr axes) {
-  return llvm::any_of(axes.getAsRange<AxisAttr>(), [](AxisAttr axis) {
-    return axis.getValue() == Axis::node;
-  });
-}
-
 Activity fcdp::getActivity(Operation *op) {
+  // Collectives over both axes are between nodes.
   if (auto gather = dyn_cast<AllGatherOp>(op))
-    return isBetweenNodes(gather.getAxes()) ? Activity::interGather
-                                            : Activity::intraGather;
+    return isOver(gather.getAxes(), Axis::node) ? Activity::interGather
+                                                : Activity::intraGather;
   if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return isBetweenNodes(reduce.getAxes()) ? Activity::interReduce
-                                            : Activity::intraReduce;
+    return isOver(reduce.getAxes(), Axis::node) ? Activity::interReduce
+                                                : Activity::intraReduce;
   if (isa<CacheStoreOp>(op))
     return Activity::hostStore;
   if (isa<CacheLoadOp>(op))

@@ -12,20 +12,6 @@ static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
   return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
 }
 
-/// Over how many ranks the states of a bucket are cut. Types do not tell it: a
-/// bucket may have no elements.
-static int64_t countOwners(BucketOp bucket, MeshOp mesh) {
-  switch (bucket.getSharding()) {
-  case Sharding::world:
-    return mesh.getWorldSize();
-  case Sharding::node:
-    return mesh.getLocal();
-  case Sharding::none:
-    return 1;
-  }
-  llvm_unreachable("unknown sharding");
-}
-
 /// Gathers from what this rank owns of `bucket`, or, if that is all, nothing.
 static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   auto cast = gather.getInput().getDefiningOp<CastShardOp>();
@@ -34,7 +20,8 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   shard.setType(owned);
   if (cast)
     cast.getResult().setType(owned.clone(bucket.getWire()));
-  if (countOwners(bucket, mesh) > 1) {
+  // Types do not tell it: a bucket may have no elements.
+  if (countParts(bucket.getSharding(), mesh) > 1) {
     gather.setAxesAttr(oneAxis(gather.getContext(), Axis::local));
     return;
   }
@@ -46,7 +33,7 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
 /// reduction.
 static void gatherOwned(AccumulateOp sum, BucketOp bucket, MeshOp mesh) {
   auto reduce = sum.getValue().getDefiningOp<ReduceScatterOp>();
-  if (countOwners(bucket, mesh) == mesh.getWorldSize())
+  if (countParts(bucket.getSharding(), mesh) == mesh.getWorldSize())
     return;
   RankedTensorType owned = getStateType(bucket, StateRole::grad, mesh);
   OpBuilder builder(reduce);

@@ -119,8 +119,7 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
   bool isLast = role == Role::last_microbatch;
   // Within one node nothing is left to reduce at the end; with one rank per
   // node nothing is reduced before.
-  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
-  if (isOfNode && mesh.getNode() == 1)
+  if (sumsSlice(mode) && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions = mode == Accumulation::sharded || isLast;
   counts.intraReductions = mode != Accumulation::full || isLast;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Scheduling/OverlapPlanning.h"
+#include "Checks.h"
 #include "OverlapTimeline.h"
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace fcdp;
@@ -14,16 +14,6 @@ using namespace fcdp;
 // Problem and solution
 //===----------------------------------------------------------------------===//
 
-template <typename... Ts>
-static llvm::Error makeError(const char *format, const Ts &...values) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), format,
-                                 values...);
-}
-
-static bool isDuration(double seconds) {
-  return std::isfinite(seconds) && seconds >= 0;
-}
-
 static bool areGood(llvm::ArrayRef<OverlapProblem::Stage> stages) {
   auto isAside = [](const OverlapProblem::Stage &stage) {
     return stage.isAside;
@@ -31,9 +21,7 @@ static bool areGood(llvm::ArrayRef<OverlapProblem::Stage> stages) {
   return !llvm::all_of(stages, isAside) &&
          llvm::all_of(stages, [](const OverlapProblem::Stage &stage) {
            return stage.stream < kNumSimulatedStreams &&
-                  stage.stream != kComputeStream &&
-                  isDuration(stage.cost.latency) &&
-                  isDuration(stage.cost.seconds);
+                  stage.stream != kComputeStream && isGood(stage.cost);
          });
 }
 

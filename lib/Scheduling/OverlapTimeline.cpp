@@ -54,27 +54,18 @@ private:
 
 void FunctionBuilder::work(uint8_t stream, Activity activity, const Cost &cost,
                            Purpose purpose) {
-  Instruction &instruction = list.emplace_back();
-  instruction.stream = stream;
-  instruction.activity = activity;
-  instruction.cost = cost;
+  list.push_back(Instruction::makeWork(stream, activity, cost));
   purposes.push_back(purpose);
 }
 
 uint32_t FunctionBuilder::record(uint8_t stream) {
-  Instruction &instruction = list.emplace_back();
-  instruction.kind = Instruction::record;
-  instruction.stream = stream;
-  instruction.event = nextEvent;
+  list.push_back(Instruction::makeRecord(stream, nextEvent));
   purposes.emplace_back();
   return nextEvent++;
 }
 
 void FunctionBuilder::wait(uint8_t stream, uint32_t event) {
-  Instruction &instruction = list.emplace_back();
-  instruction.kind = Instruction::wait;
-  instruction.stream = stream;
-  instruction.event = event;
+  list.push_back(Instruction::makeWait(stream, event));
   purposes.emplace_back();
 }
 

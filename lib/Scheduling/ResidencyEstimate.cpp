@@ -103,28 +103,16 @@ static bool isCached(const ResidencyProblem &problem, const UseRanges &ranges,
 }
 
 void FunctionBuilder::work(Stream stream, Activity activity, const Cost &cost) {
-  Instruction instruction;
-  instruction.stream = streamOf(stream);
-  instruction.activity = activity;
-  instruction.cost = cost;
-  list.push_back(instruction);
+  list.push_back(Instruction::makeWork(streamOf(stream), activity, cost));
 }
 
 uint32_t FunctionBuilder::record(Stream stream) {
-  Instruction instruction;
-  instruction.kind = Instruction::record;
-  instruction.stream = streamOf(stream);
-  instruction.event = nextEvent;
-  list.push_back(instruction);
+  list.push_back(Instruction::makeRecord(streamOf(stream), nextEvent));
   return nextEvent++;
 }
 
 void FunctionBuilder::wait(Stream stream, uint32_t event) {
-  Instruction instruction;
-  instruction.kind = Instruction::wait;
-  instruction.stream = streamOf(stream);
-  instruction.event = event;
-  list.push_back(instruction);
+  list.push_back(Instruction::makeWait(streamOf(stream), event));
 }
 
 void FunctionBuilder::order(Stream from, Stream to) { wait(to, record(from)); }

@@ -1,32 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Scheduling/ResidencyPlanning.h"
+#include "Checks.h"
 #include "UseRanges.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
-
-#include <cmath>
 
 using namespace fcdp;
 
 //===----------------------------------------------------------------------===//
 // Problem and solution
 //===----------------------------------------------------------------------===//
-
-template <typename... Ts>
-static llvm::Error makeError(const char *format, const Ts &...values) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), format,
-                                 values...);
-}
-
-static bool isDuration(double seconds) {
-  return std::isfinite(seconds) && seconds >= 0;
-}
-
-static bool isGood(const Cost &cost) {
-  return isDuration(cost.latency) && isDuration(cost.seconds);
-}
 
 llvm::Error ResidencyProblem::check() const {
   if (microBatches < 1 || localRanks < 1 || prefetch < 0 || reductions < 1)

@@ -9,8 +9,8 @@
 
 namespace fcdp {
 
-/// The problem of a function in phase sharded whose collectives are over one
-/// axis each, with accumulation and caches applied and nothing issued ahead.
+/// The problem of a function in phase sharded, in two levels where its buckets
+/// have them, with accumulation and caches applied and nothing issued ahead.
 /// Distances that the module gives are given.
 class FunctionOverlap {
 public:

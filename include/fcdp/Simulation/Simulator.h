@@ -43,6 +43,17 @@ struct Instruction {
   uint32_t event = 0;
   /// Of work.
   Cost cost;
+
+  static Instruction makeWork(uint8_t stream, Activity activity,
+                              const Cost &cost) {
+    return {work, stream, activity, 0, cost};
+  }
+  static Instruction makeRecord(uint8_t stream, uint32_t event) {
+    return {record, stream, Activity::compute, event, {}};
+  }
+  static Instruction makeWait(uint8_t stream, uint32_t event) {
+    return {wait, stream, Activity::compute, event, {}};
+  }
 };
 
 /// What one function issues, in order.

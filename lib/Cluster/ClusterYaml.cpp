@@ -56,7 +56,8 @@ struct Count {
 template <typename Number>
 struct NumberTraits {
   static void output(const Number &number, void *, llvm::raw_ostream &stream) {
-    stream << number.value;
+    // As many digits as tell a double from all others.
+    stream << llvm::format("%.17g", number.value);
   }
   static llvm::StringRef input(llvm::StringRef scalar, void *context,
                                Number &number) {
@@ -209,49 +210,7 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// With as many digits as tell a double from all others.
-static llvm::format_object<double> exact(double value) {
-  return llvm::format("%.17g", value);
-}
-
-static void writeLink(llvm::StringRef name, const Link &link,
-                      llvm::raw_ostream &stream) {
-  stream << name << ":\n  bandwidth: " << exact(link.bandwidth)
-         << "\n  latency: " << exact(link.latency) << "\n  sharing: ";
-  switch (link.sharing) {
-  case Sharing::rank:
-    stream << "rank\n";
-    break;
-  case Sharing::switched:
-    stream << "switch\n  ranks_per_switch: " << link.ranksPerSwitch << '\n';
-    break;
-  case Sharing::node:
-    stream << "node\n";
-  }
-}
-
-void fcdp::writeCluster(const Cluster &cluster, llvm::raw_ostream &stream) {
-  const Device &device = cluster.device;
-  // In YAML a single quote within single quotes is written twice.
-  std::string name = cluster.name;
-  for (size_t at = 0; (at = name.find('\'', at)) != std::string::npos; at += 2)
-    name.insert(at, 1, '\'');
-  stream << "name: '" << name << "'\nnodes: " << cluster.nodes
-         << "\nranks_per_node: " << cluster.ranksPerNode
-         << "\ndevice:\n  memory: " << device.memory
-         << "\n  memory_bandwidth: " << exact(device.memoryBandwidth)
-         << "\n  flops:\n    f64: " << exact(device.flops.f64)
-         << "\n    f32: " << exact(device.flops.f32)
-         << "\n    bf16: " << exact(device.flops.bf16)
-         << "\n    f16: " << exact(device.flops.f16)
-         << "\n  compute_efficiency: " << exact(device.computeEfficiency)
-         << "\n  memory_efficiency: " << exact(device.memoryEfficiency)
-         << "\n  launch_latency: " << exact(device.launchLatency)
-         << "\nhost:\n  memory: " << cluster.host.memory << '\n';
-  writeLink("inter", cluster.inter, stream);
-  writeLink("intra", cluster.intra, stream);
-  writeLink("h2d", cluster.h2d, stream);
-  writeLink("d2h", cluster.d2h, stream);
-  bool isRing = cluster.flatCollectives == FlatCollectives::ring;
-  stream << "flat_collectives: " << (isRing ? "ring" : "direct") << '\n';
+void fcdp::writeCluster(Cluster cluster, llvm::raw_ostream &stream) {
+  Output output(stream);
+  output << cluster;
 }

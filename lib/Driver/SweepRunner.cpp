@@ -40,6 +40,8 @@ private:
                    const StepPrediction *prediction);
   Cluster getCluster(const SweepPoint &point) const;
   StepOptions getOptions(const SweepPoint &point) const;
+  /// Whether there can be such a cluster; sets `failure` if not.
+  bool canBe(const SweepPoint &point);
   /// Null, with `failure` set, if there is none.
   std::optional<Plan> plan(const SweepPoint &point, StepOptions asked);
   std::optional<Plan> planFor(const SweepPoint &point);
@@ -97,6 +99,14 @@ StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
 // Plans
 //===----------------------------------------------------------------------===//
 
+bool SweepRunner::canBe(const SweepPoint &point) {
+  llvm::Error error = getCluster(point).check();
+  if (!error)
+    return true;
+  failure = toString(std::move(error));
+  return false;
+}
+
 std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
                                       StepOptions asked) {
   failure.clear();
@@ -109,10 +119,8 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
           failure = diagnostic.str();
         return success();
       });
-  if (llvm::Error error = getCluster(point).check()) {
-    failure = toString(std::move(error));
+  if (!canBe(point))
     return std::nullopt;
-  }
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
   Plan plan;
@@ -128,6 +136,8 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
 
 /// For the cluster as it is at `point`, which --fcdp-decide reads from a file.
 std::optional<Plan> SweepRunner::planFor(const SweepPoint &point) {
+  if (!canBe(point))
+    return std::nullopt;
   llvm::SmallString<128> path;
   int descriptor = 0;
   if (std::error_code error = llvm::sys::fs::createTemporaryFile(

@@ -96,8 +96,9 @@ struct Cluster {
 /// buffer's name.
 llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
 
-/// Writes a description that parseCluster reads, to the last bit.
-void writeCluster(const Cluster &cluster, llvm::raw_ostream &stream);
+/// Writes a description that parseCluster reads, to the last bit. Pre: check()
+/// succeeds.
+void writeCluster(Cluster cluster, llvm::raw_ostream &stream);
 
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);

@@ -59,8 +59,7 @@ struct SimulatedStep {
 };
 
 /// Simulates a module in phase scheduled or planned, whose mesh is the
-/// cluster's.
-/// Leaves out the bounds.
+/// cluster's. Leaves out the bounds.
 SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster,
                          bool isTraced = false);
 

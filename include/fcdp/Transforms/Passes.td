@@ -269,7 +269,7 @@ def CachePass : FcdpPass<"fcdp-cache"> {
 def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
   let summary = "decide when each fetch is issued and each sum is noted";
   let description = [{
-    Requires phase `sharded`, collectives over one axis, and nothing issued ahead.
+    Requires phase `sharded`, --fcdp-two-level, and nothing issued ahead.
     Where the module gives no `fcdp.prefetch`, each fetch gets one of its own: as
     late as it may be issued without compute waiting longer for it than if it were
     issued as early as can be. Where the module gives no `fcdp.reductions`, each

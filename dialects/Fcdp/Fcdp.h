@@ -59,6 +59,9 @@ inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
 /// Greatest bytes of buckets that were merged, i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
+/// On an argument: the event of a token that the function before has recorded,
+/// i64.
+inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
 
 } // namespace fcdp
 

@@ -131,8 +131,8 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
     ```
 
     Constraints:
-    - (C1) `source` is a state of role `resident`, `node_grad` or `full_grad` with the
-      result's type.
+    - (C1) `source` is a state of role `resident`, `prefetched`, `node_grad` or `full_grad`
+      with the result's type.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
   let results = (outs Fcdp_Flat:$result);
@@ -183,7 +183,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
       its elements as there are ranks along the axes.
     - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C5) `buffer`, where given, is device memory for the result.
-    - (C6) `into` is a state of role `resident` of the source, with the result's type.
+    - (C6) `into` is a state of role `resident` or `prefetched` of the source, with the
+      result's type.
     - (C7) Without `range` the source is a bucket, the input is f32, and there is no `into`.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
@@ -373,6 +374,9 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
   let summary = "this rank's slice of a bucket, from host memory";
   let description = [{
+    With `into` the result is the memory of a state, and stays there for the
+    function that follows: on nodes of one rank the slice is the whole.
+
     Example:
     ```mlir
     %slice = fcdp.cache_load @bucket.fc.cache : tensor<32xf32>
@@ -382,12 +386,16 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     - (C1) `source` is a state of role `cache` with the result's type.
     - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C3) `buffer`, where given, is device memory for the result.
+    - (C4) `into` is a state of role `prefetched` of the same bucket, with the result's type.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>]>:$source,
+                       Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
-  let assemblyFormat = "$source (`on` $stream^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -416,13 +424,17 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
     [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
   let summary = "hold a stream back until a token's work is done";
   let description = [{
+    A token that is an argument of the function was recorded by the function that
+    ran before, and is its result of the same number.
+
     Example:
     ```mlir
     fcdp.wait %t on compute
     ```
 
     Constraints:
-    - (C1) The stream is not the one that the token was recorded on: its order already holds.
+    - (C1) The stream is not the one that the token was recorded on in the function: its
+      order already holds.
   }];
   let arguments = (ins Fcdp_TokenType:$token, Fcdp_StreamAttr:$stream);
   let assemblyFormat = "$token `on` $stream attr-dict";
@@ -434,19 +446,23 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
   let summary = "the memory of a value may be used again from here on";
   let description = [{
     All uses of the value, on every stream, are done for whatever the compute
-    stream, or a stream that has waited for it, does next.
+    stream, or a stream that has waited for it, does next. Where `stream` is another
+    one, that holds for it instead: the value may be in use when the function ends,
+    and its memory is free for who has waited for the token that the function gives.
 
     Example:
     ```mlir
     fcdp.release %whole : tensor<64xf32>
+    fcdp.release %next on intra : tensor<64xf32>
     ```
 
     Constraints:
     - (C1) The value is the result of a gather, a load, a cast, a pack or a reduction.
     - (C2) The value has no later use and is released once.
+    - (C3) `stream`, where given, is not `compute`.
   }];
-  let arguments = (ins Fcdp_Flat:$value);
-  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let arguments = (ins Fcdp_Flat:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let assemblyFormat = "$value (`on` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

@@ -52,10 +52,13 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   if (getIntoAttr()) { // C6
     auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
-    if (!state || state.getRole() != StateRole::resident ||
+    if (!state ||
+        (state.getRole() != StateRole::resident &&
+         state.getRole() != StateRole::prefetched) ||
         state.getBucketAttr() != getSourceAttr() ||
         state.getType() != getResult().getType())
-      return emitOpError("expected a state of role 'resident' of ")
+      return emitOpError("expected a state of role 'resident' or 'prefetched' "
+                         "of ")
              << getSourceAttr() << " and of type " << getResult().getType()
              << ", got " << getIntoAttr();
   }
@@ -129,10 +132,11 @@ LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ReadStateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getSourceAttr());
   if (!state || (state.getRole() != StateRole::resident &&
+                 state.getRole() != StateRole::prefetched &&
                  state.getRole() != StateRole::node_grad &&
                  state.getRole() != StateRole::full_grad)) // C1
-    return emitOpError("expected a state of role 'resident', 'node_grad' or "
-                       "'full_grad', got ")
+    return emitOpError("expected a state of role 'resident', 'prefetched', "
+                       "'node_grad' or 'full_grad', got ")
            << getSourceAttr();
   if (state.getType() != getResult().getType()) // C1
     return emitOpError("expected result type ")
@@ -293,5 +297,16 @@ LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(
           verifyCache(*this, getSourceAttr(), getResult().getType(), symbols)))
     return failure();
+  if (getIntoAttr()) { // C4
+    auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
+    auto cache =
+        symbols.lookupNearestSymbolFrom<StateOp>(*this, getSourceAttr());
+    if (!state || state.getRole() != StateRole::prefetched ||
+        state.getBucketAttr() != cache.getBucketAttr() ||
+        state.getType() != getResult().getType())
+      return emitOpError("expected a state of role 'prefetched' of ")
+             << cache.getBucketAttr() << " and of type "
+             << getResult().getType() << ", got " << getIntoAttr();
+  }
   return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
 }

@@ -2,7 +2,9 @@
 
 #include "fcdp/Analysis/BufferPlan.h"
 
+#include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/ArenaPacking.h"
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -31,6 +33,8 @@ public:
 
 private:
   void findPositions();
+  void addPrefetched();
+  void addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads);
   BufferAttr findGiven(Operation *op) const;
   LogicalResult addValue(Operation *op);
   void addScratch(ReduceScatterOp reduce);
@@ -42,6 +46,7 @@ private:
     return BufferAttr::get(function.getContext(), Arena::device, offset, bytes,
                            nodeStride, localStride);
   }
+  /// Counted from where values begin, as the problem has it.
   int64_t offsetOf(size_t index) const {
     return states.deviceBytes + solution.offsets[index];
   }
@@ -87,19 +92,25 @@ static int64_t bytesOf(Value value) {
 StatePlan fcdp::planStates(ModuleOp module) {
   StatePlan plan;
   int64_t host = 0;
-  for (auto state : module.getOps<StateOp>()) {
+  auto place = [&](StateOp state, int64_t &end) {
     int64_t bytes = byteSize(state.getTensorType());
     int64_t aligned = llvm::alignTo(bytes, kBufferAlignment);
     bool onDevice = state.getArena() == Arena::device;
     plan.places[state.getSymNameAttr()] =
-        BufferAttr::get(module.getContext(), state.getArena(),
-                        onDevice ? plan.deviceBytes : host, bytes,
+        BufferAttr::get(module.getContext(), state.getArena(), end, bytes,
                         /*node_stride=*/0, onDevice ? 0 : aligned);
-    if (onDevice)
-      plan.deviceBytes += aligned;
-    else
-      host += aligned * getMesh(module).getLocal();
-  }
+    end += onDevice ? aligned : aligned * getMesh(module).getLocal();
+  };
+  auto isPrefetched = [](StateOp state) {
+    return state.getRole() == StateRole::prefetched;
+  };
+  for (auto state : module.getOps<StateOp>())
+    if (!isPrefetched(state))
+      place(state, state.getArena() == Arena::device ? plan.deviceBytes : host);
+  plan.lateBegin = plan.deviceBytes;
+  for (auto state : module.getOps<StateOp>())
+    if (isPrefetched(state))
+      place(state, plan.lateBegin);
   return plan;
 }
 
@@ -124,10 +135,10 @@ static bool fitsInside(AllGatherOp gather) {
 /// on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
   auto own = op->getAttrOfType<BufferAttr>("buffer");
+  if (FlatSymbolRefAttr into = getInto(op))
+    return states.places.lookup(into.getAttr());
   if (isa<CacheLoadOp>(op))
     return own;
-  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto())
-    return states.places.lookup(gather.getIntoAttr().getAttr());
   AccumulateOp accumulate;
   for (Operation *user : op->getUsers()) {
     if (isa<ReleaseOp>(user))
@@ -152,6 +163,38 @@ void Planner::findPositions() {
       if (BufferAttr buffer = findGiven(&op))
         given[&op] = buffer;
   }
+  for (auto &[op, last] : end)
+    if (findLateRelease(op))
+      last = count;
+}
+
+/// A prefetched copy is there until its last use, and the next one is on its
+/// way from the first operation that writes to it on.
+void Planner::addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads) {
+  BufferAttr place = states.places.lookup(state.getSymNameAttr());
+  auto add = [&](int64_t begin, int64_t end) {
+    problem.buffers.push_back(
+        {place.getBytes(), begin, end, place.getOffset() - states.deviceBytes});
+  };
+  int64_t count = position.size(), lastUse = -1, fill = count;
+  for (ReadStateOp read : reads)
+    if (read.getSource() == state.getSymName())
+      for (Operation *user : collectMemoryUsers(read))
+        lastUse = std::max(lastUse, position.lookup(user));
+  for (auto &[op, inside] : places)
+    if (given.lookup(inside.block) == place)
+      fill = std::min(fill, position.lookup(op));
+  if (lastUse >= 0)
+    add(0, lastUse + 1);
+  if (fill < count)
+    add(fill, count);
+}
+
+void Planner::addPrefetched() {
+  auto reads = llvm::to_vector(function.getOps<ReadStateOp>());
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (state.getRole() == StateRole::prefetched)
+      addPrefetched(state, reads);
 }
 
 /// Scratch memory is in use as long as the reduction's input is.
@@ -244,6 +287,7 @@ FailureOr<BufferPlan> Planner::run() {
   for (Operation &op : llvm::reverse(function.front()))
     if (isBuffered(&op) && failed(addValue(&op)))
       return failure();
+  addPrefetched();
   if (failed(pack()))
     return failure();
   fillPlan();

@@ -3,6 +3,7 @@
 #include "fcdp/Analysis/DeviceMemory.h"
 
 #include "fcdp/Analysis/Activations.h"
+#include "fcdp/Analysis/Aliases.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -44,6 +45,7 @@ static HeldFor classify(StateRole role) {
     return HeldFor::Optimizer;
   case StateRole::cache:
   case StateRole::resident:
+  case StateRole::prefetched:
     return HeldFor::Gathered;
   case StateRole::grad:
   case StateRole::node_grad:
@@ -94,6 +96,7 @@ public:
   FunctionMemory run();
 
 private:
+  void addArrived(ReadStateOp read);
   void start(Operation *op);
   void stop(Operation *op);
   void add(Operation *owner, HeldFor what, BufferAttr buffer);
@@ -106,6 +109,8 @@ private:
   std::vector<Activation> activations;
   /// What is in use now, apart from states.
   SmallVector<Extent> live;
+  /// Prefetched copies, by what follows their last use.
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> over;
   HeldBytes states, buffers;
   int64_t inputs = 0, stateEnd = 0;
   /// Bytes of activations in use at each position.
@@ -172,6 +177,11 @@ Walker::Walker(func::FuncOp function, const Layout &layout)
     BufferAttr buffer = layout.lookup(state);
     if (!buffer || buffer.getArena() != Arena::device)
       continue;
+    if (state.getRole() == StateRole::prefetched) {
+      memory.arena.bytes =
+          std::max(memory.arena.bytes, buffer.getOffset() + buffer.getBytes());
+      continue; // shares its memory with values
+    }
     states[classify(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, buffer.getOffset() + buffer.getBytes());
   }
@@ -189,6 +199,20 @@ void Walker::add(Operation *owner, HeldFor what, BufferAttr buffer) {
   memory.arena.bytes = std::max(memory.arena.bytes, end);
 }
 
+/// A copy that the function before has gathered is there from the beginning.
+void Walker::addArrived(ReadStateOp read) {
+  auto state =
+      SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr());
+  SmallVector<Operation *> users = collectMemoryUsers(read);
+  if (!state || state.getRole() != StateRole::prefetched || users.empty())
+    return;
+  add(read, HeldFor::Gathered, layout.lookup(state));
+  Operation *last = *std::max_element(
+      users.begin(), users.end(),
+      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  over[last->getNextNode()].push_back(read);
+}
+
 void Walker::start(Operation *op) {
   if (!isBuffered(op))
     return;
@@ -202,8 +226,11 @@ void Walker::start(Operation *op) {
 }
 
 void Walker::stop(Operation *op) {
+  for (Operation *read : over.lookup(op))
+    llvm::erase_if(live,
+                   [&](const Extent &extent) { return extent.owner == read; });
   auto release = dyn_cast<ReleaseOp>(op);
-  if (!release)
+  if (!release || release.getStream())
     return;
   Operation *released = release.getValue().getDefiningOp();
   llvm::erase_if(
@@ -251,7 +278,7 @@ void Walker::findFullest() {
 }
 
 FunctionMemory Walker::run() {
-  memory.arena.bytes = stateEnd;
+  memory.arena.bytes = std::max(memory.arena.bytes, stateEnd);
   memory.arena.bound = stateEnd;
   PackingProblem pool = makePoolProblem(activations);
   memory.pool = {packArena(pool).peak, lowerBound(pool)};
@@ -261,6 +288,8 @@ FunctionMemory Walker::run() {
     activationBytes[activation.begin] += activation.bytes;
     activationBytes[activation.end] -= activation.bytes;
   }
+  for (auto read : function.getOps<ReadStateOp>())
+    addArrived(read);
   findFullest();
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
   return memory;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Fetches.h"
 #include "VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
@@ -14,40 +15,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The unit of each bucket, and of its caches.
-class UnitsOfBuckets {
-public:
-  explicit UnitsOfBuckets(ModuleOp module) {
-    for (auto bucket : module.getOps<BucketOp>())
-      units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
-    for (auto state : module.getOps<StateOp>())
-      units[state.getSymNameAttr()] =
-          units.lookup(state.getBucketAttr().getAttr());
-  }
-  /// Of a fetch that consists of `ops`.
-  StringAttr of(ArrayRef<Operation *> ops) const {
-    for (Operation *op : llvm::reverse(ops))
-      if (isa<AllGatherOp, CacheLoadOp>(op)) // a store may stand behind it
-        return units.lookup(
-            op->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
-    return {};
-  }
-
-private:
-  llvm::DenseMap<StringAttr, StringAttr> units;
-};
-
-/// What brings one copy of a bucket to where it is used.
-struct Fetch {
-  /// In program order; the last gathers or loads what is used.
-  SmallVector<Operation *> ops;
-  /// What followed the fetch, and is not moved: from there on it is used.
-  Operation *use;
-  /// Which live range of a unit it is for, counted over all units: a unit may
-  /// have several buckets.
-  size_t range = 0;
-};
-
 class PrefetchPass : public fcdp::impl::PrefetchPassBase<PrefetchPass> {
 public:
   using PrefetchPassBase::PrefetchPassBase;
@@ -83,7 +50,7 @@ static void collectFetch(Operation *op,
       ops.push_back(user);
 }
 
-static SmallVector<Fetch> findFetches(Block &block) {
+SmallVector<Fetch> fcdp::findFetches(Block &block) {
   llvm::SmallPtrSet<Operation *, 32> taken;
   SmallVector<Fetch> fetches;
   for (Operation &op : block) {
@@ -125,9 +92,8 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
   });
 }
 
-/// Fetches that follow each other and are for one unit are for one range.
-static void countRanges(MutableArrayRef<Fetch> fetches,
-                        const UnitsOfBuckets &units) {
+void fcdp::countRanges(MutableArrayRef<Fetch> fetches,
+                       const UnitsOfBuckets &units) {
   for (size_t i = 1; i < fetches.size(); ++i)
     fetches[i].range = fetches[i - 1].range + (units.of(fetches[i].ops) !=
                                                units.of(fetches[i - 1].ops));

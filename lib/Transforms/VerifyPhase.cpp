@@ -244,7 +244,9 @@ LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
 
 /// What holds from the sharded phase on.
 static LogicalResult verifySteps(ModuleOp module) {
-  if (failed(requirePhase(module, *getPhase(module))))
+  if (failed(requirePhase(module, *getPhase(module))) ||
+      failed(verifyTokens(module)) || failed(verifyLeaving(module)) ||
+      failed(verifyPrefetched(module)))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);
   llvm::DenseMap<StringAttr, StringAttr> partialSums = findPartialSums(module);
@@ -347,7 +349,8 @@ static LogicalResult verifyScheduled(ModuleOp module) {
 
 static LogicalResult verifyPlanned(ModuleOp module) {
   if (failed(verifyOps<InPlanned>(module, Phase::planned)) ||
-      failed(verifySteps(module)) || failed(verifyOrder(module)))
+      failed(verifySteps(module)) || failed(verifyOrder(module)) ||
+      failed(verifyEvents(module)))
     return failure();
   return verifyBuffers(module);
 }

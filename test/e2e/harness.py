@@ -48,6 +48,7 @@ class Config:
     remat: str = ""
     layout: str = "flat"
     bucket_bytes: int = 0
+    prefetch: int | None = None
 
     @property
     def world(self) -> int:
@@ -57,6 +58,7 @@ class Config:
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
         strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
+        strategy += "" if self.prefetch is None else f"-p{self.prefetch}"
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
@@ -155,6 +157,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
+        *([f"--prefetch={config.prefetch}"] if config.prefetch is not None else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         *([f"--remat={config.remat}"] if config.remat else []),
         *([f"--layout={config.layout}"] if config.layout != "flat" else []),

@@ -22,8 +22,12 @@ collectAccumulators(mlir::ModuleOp module);
 struct StatePlan {
   /// By the state's name.
   llvm::DenseMap<mlir::StringAttr, BufferAttr> places;
-  /// Bytes of the device arena, per rank, that they take.
+  /// Bytes of the device arena, per rank, that they take, but for those of role
+  /// `prefetched`: these come next, and values may use their memory where
+  /// neither a copy is in it nor one on its way.
   int64_t deviceBytes = 0;
+  /// Where what is in use over the end of a function begins, behind those.
+  int64_t lateBegin = 0;
 };
 StatePlan planStates(mlir::ModuleOp module);
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Borders.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+Role fcdp::getRole(func::FuncOp function) {
+  return function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+}
+
+ArrayRef<Role> fcdp::getSuccessors(Role role) {
+  static constexpr Role kBegin[] = {Role::only_microbatch,
+                                    Role::first_microbatch};
+  static constexpr Role kAgain[] = {Role::next_microbatch,
+                                    Role::last_microbatch};
+  static constexpr Role kEnd[] = {Role::update};
+  switch (role) {
+  case Role::init:
+  case Role::update:
+    return kBegin;
+  case Role::first_microbatch:
+  case Role::next_microbatch:
+    return kAgain;
+  case Role::only_microbatch:
+  case Role::last_microbatch:
+    return kEnd;
+  }
+  llvm_unreachable("unknown role");
+}
+
+SmallVector<func::FuncOp> fcdp::findPredecessors(func::FuncOp function) {
+  SmallVector<func::FuncOp> found;
+  Role role = getRole(function);
+  for (auto before :
+       function->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+    if (llvm::is_contained(getSuccessors(getRole(before)), role))
+      found.push_back(before);
+  return found;
+}
+
+FlatSymbolRefAttr fcdp::getInto(Operation *op) {
+  return op->getAttrOfType<FlatSymbolRefAttr>("into");
+}
+
+bool fcdp::mayLeave(Operation *op) {
+  FlatSymbolRefAttr into = getInto(op);
+  if (!into)
+    return false;
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, into);
+  return state && state.getRole() == StateRole::prefetched;
+}
+
+SmallVector<std::pair<StateOp, Operation *>>
+fcdp::findLeaving(func::FuncOp function) {
+  SmallVector<std::pair<StateOp, Operation *>> leaving;
+  llvm::SmallDenseSet<StringAttr> seen;
+  for (Operation &op : llvm::reverse(function.front()))
+    if (mayLeave(&op) && seen.insert(getInto(&op).getAttr()).second)
+      leaving.push_back(
+          {SymbolTable::lookupNearestSymbolFrom<StateOp>(&op, getInto(&op)),
+           &op});
+  std::reverse(leaving.begin(), leaving.end());
+  return leaving;
+}
+
+ReleaseOp fcdp::findLateRelease(Operation *op) {
+  for (Operation *user : op->getUsers())
+    if (auto release = dyn_cast<ReleaseOp>(user);
+        release && release.getStream())
+      return release;
+  return {};
+}
+
+std::optional<int64_t> fcdp::findEvent(Value token) {
+  if (auto record = token.getDefiningOp<RecordOp>())
+    return record.getEvent();
+  auto argument = cast<BlockArgument>(token);
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (!function)
+    return std::nullopt;
+  auto event = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                      kEventAttr);
+  return event ? std::optional(event.getInt()) : std::nullopt;
+}
+
+std::optional<Crossing> fcdp::findCrossing(RecordOp record) {
+  auto function = record->getParentOfType<func::FuncOp>();
+  for (OpOperand &use : record.getToken().getUses())
+    if (isa<func::ReturnOp>(use.getOwner()))
+      return Crossing(getSuccessors(getRole(function)).front(),
+                      use.getOperandNumber());
+  return std::nullopt;
+}
+
+Crossing fcdp::getArrival(func::FuncOp function, unsigned position) {
+  Role role = getRole(function);
+  for (Role before :
+       {Role::init, Role::first_microbatch, Role::last_microbatch})
+    if (llvm::is_contained(getSuccessors(before), role))
+      return {getSuccessors(before).front(), position};
+  return {role, position}; // nothing comes before @init
+}

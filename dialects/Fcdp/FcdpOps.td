@@ -292,11 +292,14 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
   let summary = "add a reduced gradient shard to its accumulator";
   let description = [{
     `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`;
-    sums that are not reduced over all ranks yet have states of their own.
+    sums that are not reduced over all ranks yet have states of their own. A `late`
+    one runs on the stream that its value comes from, not on `compute`, and may be in
+    flight when its function ends.
 
     Example:
     ```mlir
     fcdp.accumulate %g into @bucket.fc add : tensor<16xf32>
+    fcdp.accumulate %g into @bucket.fc add late on inter_reduce : tensor<16xf32>
     ```
 
     Constraints:
@@ -304,10 +307,21 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
       or `full_grad`.
     - (C2) Over a bucket the value has the type of its state `grad`; over a
       parameter it is a shard of its shape; a state has its type.
+    - (C3) The value of a `late` one is flat, and the result of a reduction or a gather.
+    - (C4) `stream` is given from the scheduled phase on where it is `late`, and not
+      elsewhere.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
-                       Fcdp_AccumulateAttr:$mode);
-  let assemblyFormat = "$value `into` $target $mode attr-dict `:` type($value)";
+                       Fcdp_AccumulateAttr:$mode, UnitAttr:$late,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let assemblyFormat = [{
+    $value `into` $target $mode (`late` $late^)? (`on` $stream^)? attr-dict
+    `:` type($value)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::llvm::StringRef":$target,
+                                 "Accumulate":$mode), [{
+    build($_builder, $_state, value, target, mode, /*late=*/false, StreamAttr());
+  }]>];
 }
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(

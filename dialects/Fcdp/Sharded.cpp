@@ -233,6 +233,14 @@ static FailureOr<Operation *> verifyTarget(OpTy op,
 }
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getLate() && (!isa<RankedTensorType>(getValue().getType()) ||
+                    !isa_and_present<ReduceScatterOp, AllGatherOp>(
+                        getValue().getDefiningOp()))) // C3
+    return emitOpError("expected the flat result of a reduction or a gather "
+                       "for a late sum");
+  if (getStream() && !getLate()) // C4
+    return emitOpError("expected no stream where the sum is not late, got '")
+           << stringifyStream(*getStream()) << "'";
   if (auto state =
           symbols.lookupNearestSymbolFrom<StateOp>(*this, getTargetAttr());
       state && (state.getRole() == StateRole::node_grad ||

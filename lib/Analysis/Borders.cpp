@@ -2,6 +2,8 @@
 
 #include "fcdp/Analysis/Borders.h"
 
+#include "fcdp/Analysis/BufferPlan.h"
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -44,6 +46,8 @@ FlatSymbolRefAttr fcdp::getInto(Operation *op) {
 }
 
 bool fcdp::mayLeave(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return accumulate.getLate();
   FlatSymbolRefAttr into = getInto(op);
   if (!into)
     return false;
@@ -51,16 +55,26 @@ bool fcdp::mayLeave(Operation *op) {
   return state && state.getRole() == StateRole::prefetched;
 }
 
+StateOp fcdp::findLeavingState(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return collectAccumulators(op->getParentOfType<ModuleOp>())
+        .lookup(accumulate.getTargetAttr().getAttr());
+  return SymbolTable::lookupNearestSymbolFrom<StateOp>(op, getInto(op));
+}
+
 SmallVector<std::pair<StateOp, Operation *>>
 fcdp::findLeaving(func::FuncOp function) {
+  llvm::DenseMap<Operation *, Operation *> writers;
+  for (Operation &op : function.front())
+    if (mayLeave(&op))
+      if (StateOp state = findLeavingState(&op))
+        writers[state] = &op;
   SmallVector<std::pair<StateOp, Operation *>> leaving;
-  llvm::SmallDenseSet<StringAttr> seen;
-  for (Operation &op : llvm::reverse(function.front()))
-    if (mayLeave(&op) && seen.insert(getInto(&op).getAttr()).second)
-      leaving.push_back(
-          {SymbolTable::lookupNearestSymbolFrom<StateOp>(&op, getInto(&op)),
-           &op});
-  std::reverse(leaving.begin(), leaving.end());
+  if (writers.empty())
+    return leaving;
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (Operation *writer = writers.lookup(state))
+      leaving.push_back({state, writer});
   return leaving;
 }
 
@@ -100,4 +114,32 @@ Crossing fcdp::getArrival(func::FuncOp function, unsigned position) {
     if (llvm::is_contained(getSuccessors(before), role))
       return {getSuccessors(before).front(), position};
   return {role, position}; // nothing comes before @init
+}
+
+/// The first token that is recorded behind `release` and that its function
+/// gives; null if there is none.
+static RecordOp findToken(ReleaseOp release) {
+  RecordOp first;
+  for (Value token : release->getBlock()->getTerminator()->getOperands())
+    if (auto record = token.getDefiningOp<RecordOp>();
+        record && record.getStream() == release.getStream() &&
+        release->isBeforeInBlock(record) &&
+        (!first || record->isBeforeInBlock(first)))
+      first = record;
+  return first;
+}
+
+Operation *fcdp::findArrival(ReleaseOp release, func::FuncOp after) {
+  Operation *first = after.front().getTerminator();
+  RecordOp record = findToken(release);
+  std::optional<Crossing> crossing =
+      record ? findCrossing(record) : std::nullopt;
+  if (!crossing || crossing->second >= after.getNumArguments())
+    return first;
+  for (Operation *user : after.getArgument(crossing->second).getUsers())
+    if (auto wait = dyn_cast<WaitOp>(user);
+        wait && wait.getStream() == Stream::compute &&
+        wait->isBeforeInBlock(first))
+      first = wait;
+  return first;
 }

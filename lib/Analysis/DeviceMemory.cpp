@@ -4,6 +4,7 @@
 
 #include "fcdp/Analysis/Activations.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -93,10 +94,11 @@ class Walker {
 public:
   Walker(func::FuncOp function, const Layout &layout);
 
-  FunctionMemory run();
+  FailureOr<FunctionMemory> run();
 
 private:
   void addArrived(ReadStateOp read);
+  void addInFlight(func::FuncOp before, const Layout &other);
   void start(Operation *op);
   void stop(Operation *op);
   void add(Operation *owner, HeldFor what, BufferAttr buffer);
@@ -109,7 +111,7 @@ private:
   std::vector<Activation> activations;
   /// What is in use now, apart from states.
   SmallVector<Extent> live;
-  /// Prefetched copies, by what follows their last use.
+  /// What is there from the beginning, by what follows its last use.
   llvm::DenseMap<Operation *, SmallVector<Operation *>> over;
   HeldBytes states, buffers;
   int64_t inputs = 0, stateEnd = 0;
@@ -213,22 +215,38 @@ void Walker::addArrived(ReadStateOp read) {
   over[last->getNextNode()].push_back(read);
 }
 
+/// What `before` may have in use when this function begins.
+void Walker::addInFlight(func::FuncOp before, const Layout &other) {
+  for (Operation &op : before.front()) {
+    if (!isBuffered(&op))
+      continue;
+    if (findLateRelease(&op))
+      add(&op, classify(&op), other.lookup(&op));
+    Operation *owner = &op;
+    if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+      owner = getScratchOwner(reduce);
+      if (findLateRelease(owner))
+        add(&op, HeldFor::Scratch, other.lookupScratch(&op));
+    }
+    if (ReleaseOp release = findLateRelease(owner))
+      over[findArrival(release, function)->getNextNode()].push_back(&op);
+  }
+}
+
 void Walker::start(Operation *op) {
   if (!isBuffered(op))
     return;
   add(op, classify(op), layout.lookup(op));
   if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-    Operation *input = reduce.getInput().getDefiningOp();
-    add(isBuffered(input) ? input : op, HeldFor::Scratch,
-        layout.lookupScratch(op));
+    add(getScratchOwner(reduce), HeldFor::Scratch, layout.lookupScratch(op));
   }
   measureBuffers();
 }
 
 void Walker::stop(Operation *op) {
-  for (Operation *read : over.lookup(op))
+  for (Operation *owner : over.lookup(op))
     llvm::erase_if(live,
-                   [&](const Extent &extent) { return extent.owner == read; });
+                   [&](const Extent &extent) { return extent.owner == owner; });
   auto release = dyn_cast<ReleaseOp>(op);
   if (!release || release.getStream())
     return;
@@ -277,7 +295,7 @@ void Walker::findFullest() {
   }
 }
 
-FunctionMemory Walker::run() {
+FailureOr<FunctionMemory> Walker::run() {
   memory.arena.bytes = std::max(memory.arena.bytes, stateEnd);
   memory.arena.bound = stateEnd;
   PackingProblem pool = makePoolProblem(activations);
@@ -290,6 +308,12 @@ FunctionMemory Walker::run() {
   }
   for (auto read : function.getOps<ReadStateOp>())
     addArrived(read);
+  for (func::FuncOp before : findPredecessors(function)) {
+    FailureOr<Layout> other = Layout::compute(before);
+    if (failed(other))
+      return failure();
+    addInFlight(before, *other);
+  }
   findFullest();
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
   return memory;

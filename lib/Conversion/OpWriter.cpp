@@ -228,7 +228,9 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   writeBuffer(json, "out", *sum.getBuffer());
   json.attribute("elements", sum.getTensorType().getNumElements());
   json.attribute("mode", stringifyAccumulate(op.getMode()));
-  return success();
+  if (!op.getLate())
+    return success();
+  return writeStream(op.getStream(), op);
 }
 
 LogicalResult OpWriter::writeBody(ClipGradientsOp op) {

@@ -49,13 +49,18 @@ void PlanMemoryPass::runOnOperation() {
   StatePlan states = planStates(module);
   for (auto state : module.getOps<StateOp>())
     state.setBufferAttr(states.places.lookup(state.getSymNameAttr()));
+  // All of them first: a function may have memory in use when the next begins.
+  SmallVector<BufferPlan> plans;
   for (auto function : module.getOps<func::FuncOp>()) {
     FailureOr<BufferPlan> plan = planBuffers(function, states);
     if (failed(plan))
       return signalPassFailure();
-    for (auto [op, buffer] : plan->places)
+    plans.push_back(std::move(*plan));
+  }
+  for (const BufferPlan &plan : plans) {
+    for (auto [op, buffer] : plan.places)
       op->setAttr("buffer", buffer);
-    for (auto [op, buffer] : plan->scratches)
+    for (auto [op, buffer] : plan.scratches)
       cast<ReduceScatterOp>(op).setScratchAttr(buffer);
   }
   numberEvents(module);

@@ -19,13 +19,14 @@ using namespace fcdp;
 
 namespace {
 constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
-/// For each stream, how many of its operations are known to be done.
-using Clock = std::array<int64_t, kNumStreams>;
+/// For each stream, how many of its operations are known to be done; behind
+/// these, for each token that arrives, whether that is known of its work.
+using Clock = SmallVector<int64_t, 2 * kNumStreams>;
 
 size_t indexOf(Stream stream) { return static_cast<size_t>(stream); }
 
 void merge(Clock &clock, const Clock &other) {
-  for (size_t i = 0; i < kNumStreams; ++i)
+  for (size_t i = 0; i < clock.size(); ++i)
     clock[i] = std::max(clock[i], other[i]);
 }
 
@@ -34,11 +35,15 @@ struct Carried {
   StringAttr state;
   /// Of the operation that is the last to write it.
   Stream stream;
+  /// Whether it is a sum, for which memory of the function before is in use.
+  bool isSum;
 };
 
-/// What is in flight at both ends of a function.
+/// What is in flight at both ends of a function, and the module's sums.
 struct Borders {
   SmallVector<Carried> arriving, leaving;
+  /// As collectAccumulators gives them.
+  const llvm::DenseMap<StringAttr, StateOp> &sums;
 };
 
 /// Walks one function in program order and inserts records, waits and
@@ -48,6 +53,7 @@ public:
   ProgramOrder(func::FuncOp function, const Borders &borders)
       : function(function), block(function.front()),
         builder(function.getContext()), borders(borders) {
+    clocks.fill(Clock(kNumStreams + borders.arriving.size()));
     // But for what arrives, the functions before this one were joined into
     // compute, so their work counts as compute's.
     clocks[0][0] = 1;
@@ -63,6 +69,8 @@ private:
     Stream stream;
     /// What is done once it is done.
     Clock done;
+    /// Which entry of a clock it counts in.
+    size_t entry;
     /// Null until someone waits for it.
     Value token;
   };
@@ -89,6 +97,8 @@ private:
   /// What brings in what `state` holds, so far; null if that is long done.
   Async *findFill(StringAttr state);
   void waitForCompute(Stream stream);
+  /// Makes compute wait for the sums that arrive.
+  void waitForSums();
   /// Makes `stream` wait for what is on its way to where `op`'s goes.
   void waitForArrival(Operation *op, Stream stream);
   /// Notes that `op` is done with the buffers that it uses.
@@ -100,8 +110,7 @@ private:
   /// Whether compute has waited for all accesses to `value`.
   bool isDone(Value value);
   bool isCovered(const Async &async) const {
-    size_t stream = indexOf(async.stream);
-    return clocks[0][stream] >= async.done[stream];
+    return clocks[0][async.entry] >= async.done[async.entry];
   }
 
   func::FuncOp function;
@@ -122,6 +131,8 @@ private:
   /// What fills each state: here, and in the function before.
   llvm::DenseMap<StringAttr, Operation *> fills;
   llvm::MapVector<StringAttr, Async> arrivals;
+  /// Sums that arrive and that compute has waited for.
+  llvm::DenseSet<StringAttr> arrived;
   /// By what may be in flight at the end, its result and what only feeds it.
   llvm::DenseMap<Operation *, SmallVector<Value>> leaving;
   /// Who makes these, with the operation that they are for.
@@ -131,6 +142,10 @@ private:
 
 /// The stream that `op` runs on.
 static Stream chooseStream(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op);
+      accumulate && accumulate.getLate())
+    if (Operation *producer = accumulate.getValue().getDefiningOp())
+      return chooseStream(producer);
   auto isNode = [](ArrayAttr axes) {
     return cast<AxisAttr>(axes[0]).getValue() == Axis::node;
   };
@@ -196,8 +211,7 @@ ProgramOrder::Async *ProgramOrder::findFill(StringAttr state) {
 
 void ProgramOrder::wait(Stream stream, Async &async) {
   Clock &clock = clocks[indexOf(stream)];
-  if (stream == async.stream ||
-      clock[indexOf(async.stream)] >= async.done[indexOf(async.stream)])
+  if (stream == async.stream || clock[async.entry] >= async.done[async.entry])
     return;
   Value token = getToken(async);
   WaitOp::create(builder, token.getLoc(), token, stream);
@@ -218,6 +232,15 @@ void ProgramOrder::waitForCompute(Stream stream) {
   merge(clock, clocks[0]);
 }
 
+/// The gradients that `op` sums or updates with, as sums are named.
+static StringAttr findSum(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return accumulate.getTargetAttr().getAttr();
+  if (auto update = dyn_cast<ShardUpdateOp>(op))
+    return update.getTargetAttr().getAttr();
+  return {};
+}
+
 void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
@@ -227,6 +250,12 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
       if (Async *fill = findFill(read.getSourceAttr().getAttr()))
         wait(stream, *fill);
   }
+  if (StateOp sum = borders.sums.lookup(findSum(op)))
+    if (Async *fill = findFill(sum.getSymNameAttr()))
+      wait(stream, *fill);
+  // The memory of its packed gradients may be in use by those before.
+  if (isa<PackOp, ClipGradientsOp>(op))
+    waitForSums();
   if (auto load = dyn_cast<CacheLoadOp>(op))
     if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
       wait(stream, asyncs.find(store)->second);
@@ -236,9 +265,23 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
 }
 
 void ProgramOrder::waitForArrival(Operation *op, Stream stream) {
-  if (Operation *last = leavingFor.lookup(op))
+  if (Operation *last = leavingFor.lookup(op); last && getInto(last))
     if (Async *fill = findFill(getInto(last).getAttr()))
       wait(stream, *fill);
+}
+
+/// Said even where another wait covers it, so that the plan knows from where on
+/// the memory is free that they use.
+void ProgramOrder::waitForSums() {
+  for (const Carried &carried : borders.arriving) {
+    Async &before = arrivals[carried.state];
+    if (!carried.isSum || !arrived.insert(carried.state).second)
+      continue;
+    WaitOp::create(builder, before.token.getLoc(), before.token,
+                   Stream::compute);
+    merge(clocks[0], before.done);
+    ++clocks[0][0];
+  }
 }
 
 void ProgramOrder::issue(Operation *op, Stream stream) {
@@ -255,7 +298,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   op->setAttr("stream", StreamAttr::get(op->getContext(), stream));
   Clock &clock = clocks[indexOf(stream)];
   ++clock[indexOf(stream)];
-  asyncs[op] = {op, stream, clock, Value()};
+  asyncs[op] = {op, stream, clock, indexOf(stream), Value()};
   asyncOrder.push_back(op);
   if (auto store = dyn_cast<CacheStoreOp>(op))
     stores[store.getTargetAttr().getAttr()] = op;
@@ -263,6 +306,8 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     loads[load.getSourceAttr().getAttr()] = op;
   if (FlatSymbolRefAttr into = getInto(op))
     fills[into.getAttr()] = op;
+  if (StateOp sum = borders.sums.lookup(findSum(op)))
+    fills[sum.getSymNameAttr()] = op;
 }
 
 void ProgramOrder::release(Value value) {
@@ -329,11 +374,12 @@ void ProgramOrder::takeArguments() {
   for (const Carried &carried : borders.arriving) {
     Value token = block.addArgument(TokenType::get(builder.getContext()),
                                     function.getLoc());
-    // Its stream goes on from there.
-    Clock done{};
-    size_t stream = indexOf(carried.stream);
-    done[stream] = ++clocks[stream][stream];
-    arrivals[carried.state] = {nullptr, carried.stream, done, token};
+    // Its stream goes on from there. None says that another is done: functions
+    // may leave them in different orders.
+    size_t entry = kNumStreams + arrivals.size();
+    Clock done(clocks[0].size());
+    done[entry] = clocks[indexOf(carried.stream)][entry] = 1;
+    arrivals[carried.state] = {nullptr, carried.stream, done, entry, token};
   }
 }
 
@@ -378,7 +424,8 @@ void ProgramOrder::run() {
 static SmallVector<Carried> findCarried(func::FuncOp function) {
   SmallVector<Carried> carried;
   for (auto [state, writer] : findLeaving(function))
-    carried.push_back({state.getSymNameAttr(), chooseStream(writer)});
+    carried.push_back({state.getSymNameAttr(), chooseStream(writer),
+                       isa<AccumulateOp>(writer)});
   return carried;
 }
 
@@ -401,8 +448,9 @@ void SchedulePass::runOnOperation() {
   if (failed(verifyOneLevel(module)) || failed(verifyLeaving(module)) ||
       failed(verifyPrefetched(module)))
     return signalPassFailure();
+  llvm::DenseMap<StringAttr, StateOp> sums = collectAccumulators(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    Borders borders{{}, findCarried(function)};
+    Borders borders{{}, findCarried(function), sums};
     SmallVector<func::FuncOp> before = findPredecessors(function);
     if (!before.empty())
       borders.arriving = findCarried(before[0]);

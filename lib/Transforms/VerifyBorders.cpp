@@ -94,8 +94,7 @@ LogicalResult fcdp::verifyLeaving(ModuleOp module) {
     if (getStates(function) == getStates(leader))
       continue;
     InFlightDiagnostic diag = function.emitError(
-        "expected the same states to be in flight at its end, in the same "
-        "order, as at that of @");
+        "expected the same states to be in flight at its end as at that of @");
     diag << leader.getSymName();
     diag.attachNote(leader.getLoc()) << "the same functions come after it";
     return diag;

@@ -311,7 +311,9 @@ LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
 }
 
 static LogicalResult verifyStreams(Operation *op) {
-  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
+  auto accumulate = dyn_cast<AccumulateOp>(op);
+  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op) &&
+      !(accumulate && accumulate.getLate()))
     return success();
   if (!op->hasAttr("stream"))
     return op->emitOpError("expected a stream");

@@ -37,7 +37,7 @@ mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
 mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
 
 /// Fails unless functions that may come before the same ones leave the same
-/// states in flight, in the same order.
+/// states in flight.
 mlir::LogicalResult verifyLeaving(mlir::ModuleOp module);
 
 /// Fails unless functions give the tokens that those after them take.

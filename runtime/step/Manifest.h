@@ -173,6 +173,7 @@ struct Accumulate {
   Buf in, out;
   int64_t elements;
   bool add;
+  StreamId stream;
 };
 struct ClipGradients {
   double maxNorm, gradScale;

@@ -59,7 +59,7 @@ def test_bit_equal_within_an_accumulation_mode(workshop: Workshop, config: Confi
 def test_nothing_depends_on_what_is_in_flight(
     workshop: Workshop, strategy: str, micro_batches: int, distance: int
 ) -> None:
-    """Copies cross from one function to the next at every distance but 0; bits and bytes are the same."""
+    """Copies and sums cross from one function to the next at every distance but 0; bits and bytes are the same."""
     one = Config("gpt", strategy=strategy, micro_batches=micro_batches)
     runs = [workshop.run(config, STEPS) for config in (one, replace(one, prefetch=distance))]
     assert_bit_equal(*runs)

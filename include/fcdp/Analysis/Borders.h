@@ -23,11 +23,14 @@ findPredecessors(mlir::func::FuncOp function);
 mlir::FlatSymbolRefAttr getInto(mlir::Operation *op);
 
 /// Whether `op` may be in flight when its function ends: it fills a state of
-/// role `prefetched`.
+/// role `prefetched`, or notes a late sum.
 bool mayLeave(mlir::Operation *op);
 
-/// The states that are in flight when `function` ends, each with the operation
-/// that is the last to write it, in the order of these.
+/// The state that `op`, which may leave, fills or adds to.
+StateOp findLeavingState(mlir::Operation *op);
+
+/// The states that are in flight when `function` ends, in the module's order;
+/// each with the operation that is the last to write it.
 llvm::SmallVector<std::pair<StateOp, mlir::Operation *>>
 findLeaving(mlir::func::FuncOp function);
 
@@ -46,5 +49,9 @@ using Crossing = std::pair<Role, unsigned>;
 std::optional<Crossing> findCrossing(RecordOp record);
 /// Where the argument of that position enters `function`.
 Crossing getArrival(mlir::func::FuncOp function, unsigned position);
+
+/// Where compute has waited in `after` for what `release`, of a function that
+/// may come before it, stands for; at the function's end if it does not.
+mlir::Operation *findArrival(ReleaseOp release, mlir::func::FuncOp after);
 
 } // namespace fcdp

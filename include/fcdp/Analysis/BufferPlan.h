@@ -13,6 +13,10 @@ inline constexpr int64_t kBufferAlignment = 256;
 /// Whether `op`'s result lives in memory that the plan gives and takes back.
 bool isBuffered(mlir::Operation *op);
 
+/// Whose lifetime the scratch memory of `reduce` has: the buffer that it
+/// reduces, or else its result.
+mlir::Operation *getScratchOwner(ReduceScatterOp reduce);
+
 /// The states that hold sums of gradients: those of role `grad` by their
 /// bucket's name, as `fcdp.accumulate` names them, all others by their own.
 llvm::DenseMap<mlir::StringAttr, StateOp>

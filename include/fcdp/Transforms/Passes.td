@@ -293,6 +293,13 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     function, so that the reductions of so many units run while others compute.
     Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
     where they are. A number that the module gives wins.
+
+    Sums that would be noted at the end of a function are `late` if all functions that
+    come before the same ones have them: they run on the stream of their reduction,
+    and nothing waits for them but who needs the sum or their memory. That is the
+    update of that bucket, which comes last, or the next micro-batch when it packs its
+    first gradients. Only where fetches are issued ahead (`--fcdp-prefetch` with a
+    distance comes before), for else nothing runs meanwhile.
   }];
   let options = [
     Option<"inFlight", "in-flight", "int64_t", "2",
@@ -312,9 +319,10 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
     first waits for the compute stream as of its issue, so that it may use any
     memory released before, be it by the function before: at the end of a
     function all streams are joined into compute, but for what brings in copies
-    that the next function finds prefetched. That gives a token, a result of one
-    function and an argument of the next, which waits for it where it uses the copy;
-    what it uses on its way is released on its own stream. What an operator that the
+    that the next function finds prefetched, and for late sums. These give tokens,
+    results of one function and arguments of the next, which waits for each where it
+    uses the copy or the sum, and for sums before it packs gradients; what they use
+    on their way is released on their own stream. What an operator that the
     compiler does not know makes of a value keeps the value alive. Errs on the
     side of waiting.
   }];
@@ -330,7 +338,8 @@ def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
     Requires phase `scheduled`; gives phase `planned`. States get places that hold
     for the whole job; values of a function share the memory after them by
     lifetime, also that of prefetched copies before they are on their way and after
-    their last use. The input of a gather is placed inside its result when nothing else
+    their last use. What late sums use stays theirs in the next function until compute
+    has waited for them. The input of a gather is placed inside its result when nothing else
     needs it, and a reduction writes straight into the gradient accumulator that
     it starts. Records get event numbers, which are the module's; tokens that arrive
     as the same argument share theirs.

@@ -30,7 +30,7 @@
 
 #include <stdint.h>
 
-#define FCDP_ABI_VERSION 3u
+#define FCDP_ABI_VERSION 4u
 
 #ifdef __cplusplus
 extern "C" {

@@ -37,6 +37,7 @@
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy ddp --kinds reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=OWNED
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --mesh 2x1 --micro-batches 3 --prefetch 1 --function next_microbatch --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --strategy hpz --micro-batches 2 --prefetch 1 --function last_microbatch --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --prefetch 1 --function update --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
 // ARRIVALS: arrivals: {{[1-9][0-9]*}} found
 // ARRIVALS-NOT: missed
 // OWNED: reductions: {{[1-9][0-9]*}} found

@@ -1313,3 +1313,39 @@ func.func @cache_load_c4_type() {
   %0 = fcdp.cache_load @cache into @prefetched : tensor<32xbf16>
   return
 }
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c3_producer(%g: tensor<16xf32>) {
+  // expected-error@+1 {{expected the flat result of a reduction or a gather for a late sum}}
+  fcdp.accumulate %g into @bucket add late : tensor<16xf32>
+  return
+}
+
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c3_flat(%g: tensor<3x4xf32>) {
+  %0 = fcdp.reduce_scatter %g of @w over @world[node, local] : tensor<3x4xf32> to !fcdp.shard<tensor<3x4xf32>>
+  // expected-error@+1 {{expected the flat result of a reduction or a gather for a late sum}}
+  fcdp.accumulate %0 into @w add late : !fcdp.shard<tensor<3x4xf32>>
+  return
+}
+
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c4(%g: tensor<16xf32>) {
+  // expected-error@+1 {{expected no stream where the sum is not late, got 'inter_reduce'}}
+  fcdp.accumulate %g into @bucket add on inter_reduce : tensor<16xf32>
+  return
+}

@@ -91,6 +91,8 @@ func.func @sharding(%g: tensor<16xf32>) {
   %reduced = fcdp.all_gather %g of @bucket.slice over @world[node] : tensor<16xf32> to tensor<32xf32>
   // CHECK: fcdp.accumulate %[[G]] into @bucket.slice add : tensor<32xf32>
   fcdp.accumulate %reduced into @bucket.slice add : tensor<32xf32>
+  // CHECK: fcdp.accumulate %[[G]] into @bucket.slice overwrite late on inter : tensor<32xf32>
+  fcdp.accumulate %reduced into @bucket.slice overwrite late on inter : tensor<32xf32>
   return
 }
 

@@ -119,7 +119,7 @@ def wait_elsewhere(plan, random):
 
 
 def run_elsewhere(plan, random):
-    name, i = pick(plan, random, lambda op: op.name in ASYNC)
+    name, i = pick(plan, random, lambda op: "stream" in op.attrs and op.name not in ("fcdp.record", "fcdp.wait"))
     if not name:
         return None
     stream = random.choice([s for s in STREAMS[1:] if s != plan.bodies[name][i][0].attrs["stream"]])

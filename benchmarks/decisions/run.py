@@ -3,15 +3,19 @@
 """What each strategy is predicted to take on described clusters, and how near that is to what no schedule can beat.
 
 Models are built under FakeTensorMode, in float32 with autocast to bfloat16, and compiled with activation checkpointing by unit.
-The bound is the time that the busiest link, or compute, is needed for at its full rate. Bytes are planned, times predicted.
+The bound is that of docs/cluster.md. Bytes are planned, times predicted.
+Fails if auto is slower than a preset that fits in the cluster's memory.
 """
 
 import argparse
+import math
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,7 +24,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import fcdp
 
 ROOT = Path(__file__).resolve().parents[2]
-STRATEGIES = ["zero3", "zero2", "zero1", "hpz", "fcdp", "hsdp", "auto"]
+STRATEGIES = ["zero3", "zero2", "zero1", "hpz", "fcdp", "hsdp", "mics", "ddp", "auto"]
+# Predictions are printed with four digits.
+TOLERANCE = 1.001
 
 
 def make_llama() -> torch.nn.Module:
@@ -62,16 +68,44 @@ def export(name: str, archive: Path) -> None:
     fcdp.export(step, (ids, ids.clone()), archive)
 
 
-def measure(archive: Path, cluster: str, strategy: str, out: Path) -> str:
+@dataclass
+class Measured:
+    text: str
+    seconds: float = math.inf
+    """Infinite if it does not fit."""
+
+
+def memory_of(cluster: str) -> tuple[float, float]:
+    """Of a device, and of a host."""
+    text = (ROOT / "cluster" / f"{cluster}.yaml").read_text()
+    device, host = re.findall(r"^  memory: *([\d.e]+)", text, re.MULTILINE)
+    return float(device), float(host)
+
+
+def measure(archive: Path, cluster: str, strategy: str, out: Path) -> Measured:
     command = [ROOT / "build/bin/fcdp-compile", archive, f"--cluster={cluster}", f"--strategy={strategy}", "--remat=unit"]
     done = subprocess.run([*command, "-o", out], capture_output=True, text=True)
     if done.returncode:
-        return "does not fit: " + done.stderr.strip().splitlines()[-1].split("error: ")[-1]
+        return Measured("does not fit: " + done.stderr.strip().splitlines()[-1].split("error: ")[-1])
     text = done.stdout
     device, host = map(int, re.search(r"memory +device (\d+) .* host (\d+)", text).groups())
     inter = int(re.search(r"step +(\d+) bytes", text)[1])
     seconds, bound = float(re.search(r"predicted +(\S+) s", text)[1]), float(re.search(r"less than (\S+) s", text)[1])
-    return f"{inter / 1e9:>9.2f} {device / 1e9:>10.2f} {host / 1e9:>8.2f} {seconds:>8.3f} {bound:>8.3f} {seconds / bound:>6.2f}"
+    row = f"{inter / 1e9:>9.2f} {device / 1e9:>10.2f} {host / 1e9:>8.2f} {seconds:>8.3f} {bound:>8.3f} {seconds / bound:>6.2f}"
+    most = memory_of(cluster)
+    fits = device <= most[0] and host <= most[1]
+    return Measured(row + ("" if fits else " (does not fit)"), seconds if fits else math.inf)
+
+
+def compare(model: str, archive: Path, cluster: str, out: Path) -> bool:
+    """Whether no preset is faster than auto."""
+    print(f"\n{model} on {cluster}\n{'':8} {'inter GB':>9} {'device GB':>10} {'host GB':>8} {'s/step':>8} {'bound s':>8} ratio")
+    seconds = {}
+    for strategy in STRATEGIES:
+        measured = measure(archive, cluster, strategy, out)
+        seconds[strategy] = measured.seconds
+        print(f"{strategy:8} {measured.text}", flush=True)
+    return seconds["auto"] <= TOLERANCE * min(seconds.values())
 
 
 def main() -> None:
@@ -84,15 +118,16 @@ def main() -> None:
     parser.add_argument("--clusters", nargs="+", default=["a40-rdma", "a40-10gbe", "a100-80gb", "h100"])
     parser.add_argument("--archives", type=Path, help="folder with MODEL.pt2 from before; a missing one is written")
     args = parser.parse_args()
+    good = True
     with tempfile.TemporaryDirectory() as name:
         for model in args.models:
             archive = (args.archives or Path(name)) / f"{model}.pt2"
             if not archive.exists():
                 export(model, archive)
             for cluster in args.clusters:
-                print(f"\n{model} on {cluster}\n{'':8} {'inter GB':>9} {'device GB':>10} {'host GB':>8} {'s/step':>8} {'bound s':>8} ratio")
-                for strategy in STRATEGIES:
-                    print(f"{strategy:8} {measure(archive, cluster, strategy, Path(name) / 'step.o')}", flush=True)
+                good &= compare(model, archive, cluster, Path(name) / "step.o")
+    if not good:
+        sys.exit("auto is slower than a preset")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How compile time and memory grow with the number of layers, on a Llama with the shapes of the 405B model.
+"""How compile time and memory grow with the number of layers, on a Llama with the shapes of the 405B model, and how
+long it takes to simulate a step on 1,024 nodes.
 
 The model is built under FakeTensorMode: it has shapes and no weights, nor does its archive. Times are of one run each.
 """
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--sequence", type=int, default=4096, help="tokens (default 4096)")
     parser.add_argument("--passes", action="store_true", help="print the time of each pass, too")
     args = parser.parse_args()
-    print(f"{'layers':>6} {'operations':>10} {'export s':>9} {'compile s':>9} {'us/op':>6} {'compile MB':>10} {'object MB':>9}")
+    print(f"{'layers':>6} {'operations':>10} {'export s':>9} {'compile s':>9} {'us/op':>6} {'compile MB':>10} {'object MB':>9} {'simulate s':>10}")
     for layers in args.layers:
         with tempfile.TemporaryDirectory() as name:
             measure(Path(name), layers, args)
@@ -50,12 +51,16 @@ def measure(folder: Path, layers: int, args: argparse.Namespace) -> None:
     begin = time.perf_counter()
     peak = compile_step(archive, step)
     compiled = time.perf_counter() - begin
+    begin = time.perf_counter()
+    command = [ROOT / "build/bin/fcdp-sim", archive, "--cluster=h100", "--nodes=1024", "--strategy=fcdp"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    simulated = time.perf_counter() - begin
     module = folder / "step.mlir"
     subprocess.run([ROOT / "build/bin/fcdp-translate", "--import-pt2", archive, "-o", module], check=True)
     operations = module.read_text().count("aten.call")
     print(
         f"{layers:>6} {operations:>10,} {exported:>9.1f} {compiled:>9.2f} {compiled / operations * 1e6:>6.0f} "
-        f"{peak / 1e6:>10,.0f} {step.stat().st_size / 1e6:>9.1f}",
+        f"{peak / 1e6:>10,.0f} {step.stat().st_size / 1e6:>9.1f} {simulated:>10.2f}",
         flush=True,
     )
     if args.passes:

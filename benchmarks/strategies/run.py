@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Step times of strategies and prefetch distances, side by side on a slow network.
+"""What strategies send, hold and take, planned and measured, side by side on a slow network.
 
-The example GPT runs on two hosts made of network namespaces, two ranks each, in rounds: every case once a round, so that a
-machine that others use disturbs all of them alike. Needs root; all ranks share this machine's cores.
+Models run on two hosts made of network namespaces, two ranks each, in rounds: every case once a round, so that a machine
+that others use disturbs all of them alike. Planned and predicted is what fcdp-compile says for the preset `cpu` with the
+network's bandwidth. Ends with an error if bytes between nodes, in host memory, or the losses of two strategies differ, or
+memory on the device by more than 2 %. Needs root; all ranks share this machine's cores.
 """
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -19,17 +22,34 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "netns"))
 
 from hosts import why_impossible  # noqa: E402
+from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
 
 NODES, LOCAL = 2, 2
-CASES = [("zero3", 0), ("zero3", 1), ("hpz", 1), ("fcdp", 0), ("fcdp", 1), ("zero2", 1)]
+# Strategy, and what fcdp-compile is told beside it; the first is what others are compared with.
+CASES = {
+    "zero3 in order": ["--strategy=zero3", "--prefetch=0", "--reductions=1"],
+    "zero3": ["--strategy=zero3"],
+    "hsdp": ["--strategy=hsdp"],
+    "mics": ["--strategy=mics"],
+    "ddp": ["--strategy=ddp"],
+    "hpz": ["--strategy=hpz"],
+    "fcdp": ["--strategy=fcdp"],
+    "zero2": ["--strategy=zero2"],
+    "auto": ["--strategy=auto"],
+}
+TCP = 0.955  # what TCP leaves of a link's bandwidth, by its headers and those of Ethernet
 
 
 @dataclass
 class Case:
-    strategy: str
-    prefetch: int
-    step: Path
+    name: str
+    object: Path
+    sent: int
+    """Planned bytes from each node per step, as are the next two of a rank's device and of a node's host memory."""
+    device: int
+    host: int
+    predicted: float
     seconds: list[float] = field(default_factory=list)
     """Of all steps but the first of a run, which fills pools."""
     log: list[dict[str, float]] = field(default_factory=list)
@@ -37,59 +57,97 @@ class Case:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["gpt"])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--megabits", type=int, default=200, help="of each host's uplink and direction (default 200)")
     parser.add_argument("--micro-batches", type=int, default=1)
-    parser.add_argument("--accumulate", default="sharded")
-    parser.add_argument("--reductions", type=int, default=2, help="units reduced at once (default 2)")
+    parser.add_argument("--accumulate", default="sharded", help="so that losses are equal (default sharded)")
     parser.add_argument("--steps", type=int, default=4, help="of a run, the first not counted (default 4)")
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
     if reason := why_impossible():
         print(f"strategies: error: {reason}", file=sys.stderr)
         return 1
+    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        subprocess.run(
-            [sys.executable, ROOT / "examples/gpt/export.py", "--out", folder], check=True, stdout=subprocess.DEVNULL
-        )
-        cases = [compile_case(strategy, prefetch, folder, args) for strategy, prefetch in CASES]
-        for _ in range(args.rounds):
-            for case in cases:
-                measure(case, folder, args)
-    report(cases, args)
-    return 0
+        cluster = describe_cluster(Path(name), args.megabits)
+        for model in args.models:
+            folder = Path(name) / model
+            folder.mkdir()
+            step = MODELS[model](folder)
+            cases = [compile_case(case, step, cluster, folder, args) for case in args.cases]
+            for _ in range(args.rounds):
+                for case in cases:
+                    measure(case, step, folder, args)
+            report(model, cases, args)
+            wrong += [f"{model}: {what}" for case in cases for what in compare(case, cases[0])]
+    for what in wrong:
+        print(f"strategies: error: {what}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
-def compile_case(strategy: str, prefetch: int, folder: Path, args: argparse.Namespace) -> Case:
-    step = folder / f"{strategy}-{prefetch}.so"
-    options = [f"--nodes={NODES}", f"--ranks-per-node={LOCAL}", f"--strategy={strategy}", f"--prefetch={prefetch}"]
-    options += [f"--micro-batches={args.micro_batches}", f"--accumulate={args.accumulate}"]
-    options += [f"--reductions={args.reductions}", "-o", str(step)]
-    subprocess.run([ROOT / "build/bin/fcdp-compile", folder / "step.pt2", *options], check=True, stdout=subprocess.DEVNULL)
-    return Case(strategy, prefetch, step)
+def describe_cluster(folder: Path, megabits: int) -> Path:
+    text = (ROOT / "cluster/cpu.yaml").read_text()
+    text, count = re.subn(r"(inter:\n  bandwidth: )\S+", rf"\g<1>{megabits * 1e6 / 8 * TCP:g}", text)
+    assert count == 1
+    (folder / "cluster.yaml").write_text(text)
+    return folder / "cluster.yaml"
 
 
-def measure(case: Case, folder: Path, args: argparse.Namespace) -> None:
-    tokens, log = folder / "tokens.u16", folder / "log.jsonl"
-    command = [str(ROOT / "build/bin/fcdp-run"), str(case.step), f"--json={log}", f"--weights={folder / 'step.pt2'}"]
-    command += [f"--steps={args.steps}", "--threads=1", f"--input=ids={tokens}:u16", f"--input=labels={tokens}:u16+1"]
+def compile_case(name: str, step: Step, cluster: Path, folder: Path, args: argparse.Namespace) -> Case:
+    out = folder / f"{name.replace(' ', '-')}.so"
+    options = [f"--cluster={cluster}", f"--nodes={NODES}", f"--ranks-per-node={LOCAL}", *CASES[name]]
+    options += [f"--micro-batches={args.micro_batches}", "-o", str(out)]
+    if args.micro_batches > 1:
+        options.append(f"--accumulate={args.accumulate}")
+    command = [ROOT / "build/bin/fcdp-compile", step.archive, *options]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    device, host = re.search(r"memory +device (\d+) .*host (\d+)", text).groups()
+    sent = re.search(r"^step +(\d+)", text, re.MULTILINE)[1]
+    return Case(name, out, int(sent), int(device), int(host), float(re.search(r"predicted +(\S+) s", text)[1]))
+
+
+def measure(case: Case, step: Step, folder: Path, args: argparse.Namespace) -> None:
+    log = folder / "log.jsonl"
+    command = [str(ROOT / "build/bin/fcdp-run"), str(case.object), f"--json={log}", f"--weights={step.archive}"]
+    command += [f"--steps={args.steps}", "--threads=1", *(f"--input={given}" for given in step.inputs)]
     run(command, NODES, LOCAL, args.megabits)
     case.log = [json.loads(line) for line in log.read_text().splitlines()]
-    case.seconds += [step["seconds"] for step in case.log[1:]]
+    case.seconds += [line["seconds"] for line in case.log[1:]]
 
 
-def report(cases: list[Case], args: argparse.Namespace) -> None:
+def compare(case: Case, first: Case) -> list[str]:
+    """What is not as planned, or not as in the first case."""
+    last = case.log[-1]
+    wrong = [
+        f"{case.name}: {what} {measured:,}, planned {planned:,}"
+        for what, measured, planned in [
+            ("bytes between nodes", last["inter_bytes_sent"], case.sent),
+            ("bytes of host memory", last["host_cache_bytes"], case.host),
+        ]
+        if measured != planned
+    ]
+    if abs(last["device_peak_bytes"] / case.device - 1) > 0.02:
+        wrong.append(f"{case.name}: bytes of the device {last['device_peak_bytes']:,}, planned {case.device:,}")
+    if [line["loss"] for line in case.log] != [line["loss"] for line in first.log]:
+        wrong.append(f"{case.name}: other losses than {first.name}")
+    return wrong
+
+
+def report(model: str, cases: list[Case], args: argparse.Namespace) -> None:
     print(
-        f"example GPT, {NODES} x {LOCAL} ranks, {args.megabits} Mbit/s between nodes, {args.micro_batches} micro-batches, "
-        f"accumulation {args.accumulate}; median of {len(cases[0].seconds)} steps\n"
+        f"\n{model}: {NODES} x {LOCAL} ranks, {args.megabits} Mbit/s between nodes, {args.micro_batches} micro-batches, "
+        f"accumulation {args.accumulate}; median of {len(cases[0].seconds)} steps"
     )
-    print(f"{'strategy':>8} {'prefetch':>8} {'sent per node':>14} {'device peak':>12} {'host':>11} {'seconds':>8} {'ratio':>6}")
+    print(f"{'':14} {'sent per node':>13} {'device peak':>12} {'of plan':>7} {'host':>11} {'predicted':>9} {'seconds':>8} {'ratio':>6}")
     first = statistics.median(cases[0].seconds)
     for case in cases:
         median, last = statistics.median(case.seconds), case.log[-1]
         print(
-            f"{case.strategy:>8} {case.prefetch:>8} {last['inter_bytes_sent']:>14,} {last['device_peak_bytes']:>12,} "
-            f"{last['host_cache_bytes']:>11,} {median:>8.3f} {median / first:>6.2f}"
+            f"{case.name:14} {last['inter_bytes_sent']:>13,} {last['device_peak_bytes']:>12,} "
+            f"{last['device_peak_bytes'] / case.device:>7.4f} {last['host_cache_bytes']:>11,} {case.predicted:>9.2f} "
+            f"{median:>8.2f} {median / first:>6.2f}",
+            flush=True,
         )
 
 

@@ -48,15 +48,21 @@ inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
-/// Units that gathers are issued ahead, i64; and that they are, a unit.
+/// Units that gathers are issued ahead, i64, on a module, or on what brings one
+/// copy; and that they are, a unit.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
-/// Units whose reductions may run at once, i64.
+/// Units whose reductions may run at once, i64, on a module, or on one sum.
 inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
 /// How much of the forward pass runs again, a string as parseRemat has it.
 inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 /// Whether a call of the forward pass runs again in the backward pass, a bool.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
+/// Whether --fcdp-decide may cut the buckets' states otherwise, a unit.
+inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
+/// That a call of the backward pass runs again what the forward pass ran, a
+/// unit.
+inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";
 /// Greatest bytes of buckets that were merged, i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
 /// On an argument: the event of a token that the function before has recorded,
@@ -99,6 +105,20 @@ MeshOp getMesh(mlir::ModuleOp module);
 /// Whether a copy of a bucket of `sharding` can live where `residency` says.
 bool isPossible(Sharding sharding, Residency residency);
 
+/// Whether a collective is over `axis`, alone or among others.
+bool isOver(mlir::ArrayAttr axes, Axis axis);
+
+/// Whether a copy of a bucket that lives as `residency` and `carry` say is kept
+/// as the slice of a node, which a gather must then yield on its way.
+bool keepsSlice(Residency residency, Residency carry);
+/// Whether gradients are reduced within the node alone before they are summed.
+bool sumsSlice(Accumulation accumulation);
+
+/// Whether gathers of the bucket's copy, and reductions of its gradients, are
+/// one step over all ranks, where both axes have several.
+bool gathersFlat(BucketOp bucket, MeshOp mesh);
+bool reducesFlat(BucketOp bucket, MeshOp mesh);
+
 /// Micro-batches of an optimizer step; 1 if the module does not say.
 int64_t getMicroBatches(mlir::ModuleOp module);
 
@@ -111,6 +131,9 @@ Residency getResidencyWithin(Residency residency, Residency carry,
 /// The type of a state of `bucket`; of `resident`, that of a node slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);
+
+/// Where a state of `role` is.
+Arena getArena(StateRole role);
 
 /// Whether `buffer`, where given, is device memory of at least `type`'s bytes;
 /// `what` names it in the error.

@@ -65,10 +65,17 @@ def Fcdp_AccumulateAttr : Fcdp_BareEnumAttr<Fcdp_Accumulate, "accumulate_mode">;
 
 def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "where the gradients of a "
     "bucket are summed over the micro-batches of a step: reduced over all ranks "
-    "each time, reduced within the node, or as each rank has them", [
+    "each time, reduced within the node (`node_host`: in host memory), or as each "
+    "rank has them", [
   I32EnumAttrCase<"sharded", 0>, I32EnumAttrCase<"node", 1>,
-  I32EnumAttrCase<"full", 2>]>;
+  I32EnumAttrCase<"full", 2>, I32EnumAttrCase<"node_host", 3>]>;
 def Fcdp_AccumulationAttr : Fcdp_BareEnumAttr<Fcdp_Accumulation, "accumulation">;
+
+def Fcdp_Collectives : Fcdp_Enum<"Collectives", "how a collective over all ranks "
+    "is done: between nodes and within them, each byte crossing the network once, or "
+    "in one step, with one latency", [
+  I32EnumAttrCase<"two_level", 0>, I32EnumAttrCase<"flat", 1>]>;
+def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
 
 def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or the host memory "
     "that a node's ranks share", [
@@ -80,7 +87,8 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "what a state of a bucket holds", [
   I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
   I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
   I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
-  I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"prefetched", 9>]>;
+  I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
+  I32EnumAttrCase<"prefetched", 10>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {

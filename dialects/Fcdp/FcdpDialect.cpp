@@ -167,22 +167,30 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return expect(op->getName().getStringRef() == "aten.call" &&
                       isa<BoolAttr>(attr.getValue()),
                   "a bool on a call");
+  if (name == kRepeatedAttr)
+    return expect(op->getName().getStringRef() == "aten.call" &&
+                      isa<UnitAttr>(attr.getValue()),
+                  "a unit on a call");
   if (name == kArchiveAttr || name == kStrategyAttr || name == kRematAttr)
     return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
                   "a string on a module");
   auto isI64From = [&](int64_t least) {
     auto value = dyn_cast<IntegerAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && value &&
-           value.getType().isSignlessInteger(64) && value.getInt() >= least;
+    return value && value.getType().isSignlessInteger(64) &&
+           value.getInt() >= least;
   };
-  if (name == kMicroBatchesAttr || name == kReductionsAttr ||
-      name == kBucketBytesAttr)
-    return expect(isI64From(1), "a positive i64 on a module");
-  if (name == kPrefetchedAttr)
+  if (name == kMicroBatchesAttr || name == kBucketBytesAttr)
+    return expect(isa<ModuleOp>(op) && isI64From(1),
+                  "a positive i64 on a module");
+  if (name == kReductionsAttr)
+    return expect(isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) && isI64From(1),
+                  "a positive i64 on a module or a sum");
+  if (name == kPrefetchedAttr || name == kOpenShardingAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
                   "a unit on a module");
   if (name == kPrefetchAttr)
-    return expect(isI64From(0), "an i64 from 0 on, on a module");
+    return expect(isa<ModuleOp, AllGatherOp, CacheLoadOp>(op) && isI64From(0),
+                  "an i64 from 0 on, on a module, a gather or a load");
   return op->emitError("unknown attribute '") << name << "'";
 }
 

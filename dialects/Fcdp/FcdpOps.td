@@ -164,8 +164,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both
-    axes it is the whole; over `node` alone a node slice; over `local` the whole
-    from node slices. `range` counts the live ranges of the gathered copy of a
+    axes it is the whole, in the order of the shards; over `node` alone a node slice;
+    over `local` the whole from node slices. `range` counts the live ranges of the gathered copy of a
     unit within a function. Without it, what is gathered is a reduced gradient, for
     ranks that own more than a shard of it. With `into` the result is the memory of a state, and
     stays there for later functions.
@@ -208,7 +208,9 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
 def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
   let summary = "sum over mesh axes and keep this rank's part";
   let description = [{
-    Sums in f32, in the order of the ranks, and rounds once to the result's type.
+    Sums in f32, in the order of the ranks, and rounds once to the result's type. Over
+    both axes it gives the bits of a sum over `local` in the input's type that is
+    summed over `node`: the shard that the rank owns.
 
     Example:
     ```mlir
@@ -324,6 +326,30 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
   }]>];
 }
 
+def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
+    [Pure, AllTypesMatch<["sum", "value", "result"]>], FromSharded)> {
+  let summary = "add gradients to a sum that is not on the device";
+  let description = [{
+    The sum is loaded from host memory before and, but for the last micro-batch,
+    stored behind.
+
+    Example:
+    ```mlir
+    %next = fcdp.add %sum, %g : tensor<32xf32>
+    ```
+
+    Constraints:
+    - (C1) Operands and result have one flat f32 type.
+    - (C2) `buffer` is given in the planned phase.
+    - (C3) `buffer`, where given, is device memory for the result.
+  }];
+  let arguments = (ins Fcdp_FlatF32:$sum, Fcdp_FlatF32:$value,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Fcdp_FlatF32:$result);
+  let assemblyFormat = "$sum `,` $value attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
   let summary = "run the optimizer on this rank's shard";
@@ -369,15 +395,17 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
-  let summary = "keep this rank's slice of a gathered bucket in host memory";
+  let summary = "keep this rank's slice of a bucket in host memory";
   let description = [{
+    The slice of a gathered bucket, or of the sum of its gradients.
+
     Example:
     ```mlir
     fcdp.cache_store %slice to @bucket.fc.cache : tensor<32xf32>
     ```
 
     Constraints:
-    - (C1) `target` is a state of role `cache` with the value's type.
+    - (C1) `target` is a state of role `cache` or `host_grad` with the value's type.
     - (C2) `stream` is given from the scheduled phase on.
   }];
   let arguments = (ins Fcdp_Flat:$value, FlatSymbolRefAttr:$target,
@@ -388,8 +416,9 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
   let summary = "this rank's slice of a bucket, from host memory";
   let description = [{
-    With `into` the result is the memory of a state, and stays there for the
-    function that follows: on nodes of one rank the slice is the whole.
+    What a sum of gradients is loaded for is an addition to it. With `into` the result is
+    the memory of a state, and stays there for the function that follows: on nodes of one
+    rank the slice is the whole.
 
     Example:
     ```mlir
@@ -397,7 +426,7 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     ```
 
     Constraints:
-    - (C1) `source` is a state of role `cache` with the result's type.
+    - (C1) `source` is a state of role `cache` or `host_grad` with the result's type.
     - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C3) `buffer`, where given, is device memory for the result.
     - (C4) `into` is a state of role `prefetched` of the same bucket, with the result's type.
@@ -407,6 +436,10 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    /// Whether it is of a sum of gradients, not of a parameter's copy.
+    bool isOfGradient();
+  }];
   let assemblyFormat = [{
     $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)
   }];
@@ -471,7 +504,8 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     ```
 
     Constraints:
-    - (C1) The value is the result of a gather, a load, a cast, a pack or a reduction.
+    - (C1) The value is the result of a gather, a load, a cast, a pack, a reduction or an
+      addition.
     - (C2) The value has no later use and is released once.
     - (C3) `stream`, where given, is not `compute`.
   }];

@@ -140,11 +140,18 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     where gradients are summed over the micro-batches of a step (default:
     `sharded`). A given one wins over a computed one.
 
+    `collectives` says whether collectives over all ranks are split (default:
+    `two_level`) or stay whole (`flat`). What needs the slice of a node is split even so:
+    gathers where `residency` or `carry` is `node` or `host`, reductions where
+    `accumulation` is `node`.
+
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
         residency full carry host accumulation node
         members [@fc.weight at 0, @fc.bias at 32]
+    fcdp.bucket @bucket.ln unit "ln" elements 64 storage f32 wire f32 trainable
+        residency drop collectives flat members [@ln.weight at 0]
     ```
 
     Constraints:
@@ -169,12 +176,13 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
                        OptionalAttr<Fcdp_ResidencyAttr>:$carry,
                        OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
+                       OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
     (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
-    `members` custom<Members>($members) attr-dict
+    (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -186,8 +194,8 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     A rank's part of a bucket: its shard, the optimizer's state, the slice in the
     host cache, a gathered copy that stays on the device (`resident`) or that the
     function before has issued (`prefetched`), or a sum of gradients: reduced over
-    all ranks (`grad`), within the node (`node_grad`), or not reduced (`full_grad`).
-    After planning it has a `buffer`.
+    all ranks (`grad`), within the node (`node_grad`, or `host_grad` in host memory), or
+    not reduced (`full_grad`). After planning it has a `buffer`.
 
     Example:
     ```mlir
@@ -197,11 +205,12 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     Constraints:
     - (C1) The bucket exists, and has one state of each role at most; checked where
       the module says its phase.
-    - (C2) The type is flat; `cache` is in `host` memory, all others in `device` memory.
+    - (C2) The type is flat; `cache` and `host_grad` are in `host` memory, all others in
+      `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
-      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad` holds one
-      node slice and `full_grad` the whole, in f32; all others hold what the rank owns by the
-      bucket's `sharding`, `grad` in f32 and the rest in the storage type.
+      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad` and
+      `host_grad` hold one node slice and `full_grad` the whole, in f32; all others hold what
+      the rank owns by the bucket's `sharding`, `grad` in f32 and the rest in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,

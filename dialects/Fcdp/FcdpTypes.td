@@ -28,6 +28,9 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats", "::mlir::RankedTensorType">;
+def Fcdp_FlatF32 : ConfinedType<1DTensorOf<[F32]>,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "flat static tensor of f32", "::mlir::RankedTensorType">;
 /// Before bucketing a shard is abstract, afterwards a flat tensor.
 def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, Fcdp_Flat],
                               "a shard or a flat tensor">;

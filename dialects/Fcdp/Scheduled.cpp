@@ -16,10 +16,10 @@ LogicalResult WaitOp::verify() {
 }
 
 LogicalResult ReleaseOp::verify() {
-  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+  if (!isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
                        ReduceScatterOp>(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
-                       "pack or a reduction");
+                       "pack, a reduction or an addition");
   if (getStream() == Stream::compute) // C3
     return emitOpError("expected another stream than 'compute', which is meant "
                        "without one");

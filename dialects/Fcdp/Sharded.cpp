@@ -272,6 +272,10 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult AddOp::verify() {
+  return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
+}
+
 LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return failure(failed(verifyTarget(*this, symbols)));
 }
@@ -290,8 +294,10 @@ LogicalResult ClipGradientsOp::verify() {
 static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
                                  Type type, SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
-  if (!state || state.getRole() != StateRole::cache) // C1
-    return op->emitOpError("expected a state of role 'cache', got ") << name;
+  if (!state || fcdp::getArena(state.getRole()) != Arena::host) // C1
+    return op->emitOpError("expected a state of role 'cache' or 'host_grad', "
+                           "got ")
+           << name;
   if (state.getType() != type) // C1
     return op->emitOpError("expected type ")
            << state.getType() << ", got " << type;
@@ -301,6 +307,11 @@ static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
 LogicalResult CacheStoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyCache(*this, getTargetAttr(), getValue().getType(), symbols);
 }
+
+bool CacheLoadOp::isOfGradient() {
+  return llvm::any_of(getResult().getUsers(), llvm::IsaPred<AddOp>);
+}
+
 LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(
           verifyCache(*this, getSourceAttr(), getResult().getType(), symbols)))

@@ -185,6 +185,40 @@ bool fcdp::isPossible(Sharding sharding, Residency residency) {
          (sharding == Sharding::node && residency == Residency::drop);
 }
 
+bool fcdp::isOver(ArrayAttr axes, Axis axis) {
+  return llvm::any_of(axes.getAsRange<AxisAttr>(),
+                      [&](AxisAttr other) { return other.getValue() == axis; });
+}
+
+bool fcdp::keepsSlice(Residency residency, Residency carry) {
+  auto isSlice = [](Residency kept) {
+    return kept == Residency::node || kept == Residency::host;
+  };
+  return isSlice(residency) || isSlice(carry);
+}
+
+bool fcdp::sumsSlice(Accumulation accumulation) {
+  return accumulation != Accumulation::sharded &&
+         accumulation != Accumulation::full;
+}
+
+/// Whether `bucket` asks for flat collectives where there are two levels.
+static bool isFlat(BucketOp bucket, MeshOp mesh) {
+  return bucket.getCollectives() == Collectives::flat && mesh.getNode() > 1 &&
+         mesh.getLocal() > 1;
+}
+
+bool fcdp::gathersFlat(BucketOp bucket, MeshOp mesh) {
+  Residency residency = bucket.getResidency().value_or(Residency::drop);
+  return isFlat(bucket, mesh) &&
+         !keepsSlice(residency, bucket.getCarry().value_or(residency));
+}
+
+bool fcdp::reducesFlat(BucketOp bucket, MeshOp mesh) {
+  return isFlat(bucket, mesh) &&
+         !sumsSlice(bucket.getAccumulation().value_or(Accumulation::sharded));
+}
+
 /// How many different parts of a bucket there are.
 static int64_t countParts(Sharding sharding, MeshOp mesh) {
   switch (sharding) {
@@ -210,6 +244,7 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::resident:
     return type(mesh.getLocal(), bucket.getWire());
   case StateRole::node_grad:
+  case StateRole::host_grad:
     return type(mesh.getLocal(), f32);
   case StateRole::full_grad:
     return type(1, f32);
@@ -226,6 +261,11 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   llvm_unreachable("unknown role");
 }
 
+Arena fcdp::getArena(StateRole role) {
+  bool isInHost = role == StateRole::cache || role == StateRole::host_grad;
+  return isInHost ? Arena::host : Arena::device;
+}
+
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
@@ -235,10 +275,9 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   MeshOp mesh = getMesh(module);
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  bool isCache = getRole() == StateRole::cache;
-  if (getArena() != (isCache ? Arena::host : Arena::device)) // C2
+  if (Arena arena = fcdp::getArena(getRole()); arena != getArena()) // C2
     return emitOpError("expected to be in ")
-           << (isCache ? "host" : "device") << " memory";
+           << stringifyArena(arena) << " memory";
   RankedTensorType expected = getStateType(bucket, getRole(), mesh);
   auto whole = RankedTensorType::get(
       {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());

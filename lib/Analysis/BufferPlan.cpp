@@ -81,7 +81,7 @@ private:
 } // namespace
 
 bool fcdp::isBuffered(Operation *op) {
-  return isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+  return isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
                          ReduceScatterOp>(op);
 }
 
@@ -146,6 +146,19 @@ static bool fitsInside(AllGatherOp gather) {
   return llvm::all_of(input.getUsers(), [&](Operation *user) {
     return user == gather || isa<CacheStoreOp, ReleaseOp>(user);
   });
+}
+
+void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
+                      int64_t &localStride) {
+  int64_t part = bytesOf(gather.getInput());
+  if (isOver(gather.getAxes(), Axis::node))
+    nodeStride = part;
+  if (!isOver(gather.getAxes(), Axis::local))
+    return;
+  // Over both, rank (n, l) owns shard l N + n.
+  MeshOp mesh = getMesh(gather->getParentOfType<ModuleOp>());
+  localStride =
+      isOver(gather.getAxes(), Axis::node) ? mesh.getNode() * part : part;
 }
 
 /// What starts a sum is written straight into the accumulator, and what stays
@@ -302,10 +315,7 @@ LogicalResult Planner::addValue(Operation *op) {
     if (auto gather = dyn_cast<AllGatherOp>(user);
         gather && fitsInside(gather)) {
       place = places.lookup(gather);
-      bool overNodes =
-          cast<AxisAttr>(gather.getAxes()[0]).getValue() == Axis::node;
-      (overNodes ? place.nodeStride : place.localStride) =
-          bytesOf(op->getResult(0));
+      addStrides(gather, place.nodeStride, place.localStride);
     }
   places[op] = place;
   if (!given.count(place.block)) // else inside a state

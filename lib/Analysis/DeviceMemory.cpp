@@ -36,7 +36,7 @@ int64_t HeldBytes::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
 }
 
-static HeldFor classify(StateRole role) {
+HeldFor fcdp::getHeldFor(StateRole role) {
   switch (role) {
   case StateRole::shard:
     return HeldFor::Shards;
@@ -51,14 +51,17 @@ static HeldFor classify(StateRole role) {
   case StateRole::grad:
   case StateRole::node_grad:
   case StateRole::full_grad:
+  case StateRole::host_grad:
     return HeldFor::Gradients;
   }
   llvm_unreachable("unknown role");
 }
 
 static HeldFor classify(Operation *op) {
-  return isa<PackOp, ReduceScatterOp>(op) ? HeldFor::Gradients
-                                          : HeldFor::Gathered;
+  auto load = dyn_cast<CacheLoadOp>(op);
+  bool isGradient =
+      isa<AddOp, PackOp, ReduceScatterOp>(op) || (load && load.isOfGradient());
+  return isGradient ? HeldFor::Gradients : HeldFor::Gathered;
 }
 
 namespace {
@@ -92,7 +95,8 @@ struct Extent {
 /// Walks a function and keeps what is in use.
 class Walker {
 public:
-  Walker(func::FuncOp function, const Layout &layout);
+  Walker(func::FuncOp function, const Layout &layout,
+         std::vector<HeldBytes> *timeline);
 
   FailureOr<FunctionMemory> run();
 
@@ -107,6 +111,7 @@ private:
 
   func::FuncOp function;
   const Layout &layout;
+  std::vector<HeldBytes> *timeline;
   MeshOp mesh;
   std::vector<Activation> activations;
   /// What is in use now, apart from states.
@@ -170,8 +175,9 @@ static int64_t measureInputs(ModuleOp module) {
   return bytes;
 }
 
-Walker::Walker(func::FuncOp function, const Layout &layout)
-    : function(function), layout(layout),
+Walker::Walker(func::FuncOp function, const Layout &layout,
+               std::vector<HeldBytes> *timeline)
+    : function(function), layout(layout), timeline(timeline),
       mesh(getMesh(function->getParentOfType<ModuleOp>())),
       activations(findActivations(function)) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -184,7 +190,7 @@ Walker::Walker(func::FuncOp function, const Layout &layout)
           std::max(memory.arena.bytes, buffer.getOffset() + buffer.getBytes());
       continue; // shares its memory with values
     }
-    states[classify(state.getRole())] += buffer.getBytes();
+    states[getHeldFor(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, buffer.getOffset() + buffer.getBytes());
   }
   inputs = measureInputs(module);
@@ -287,6 +293,8 @@ void Walker::findFullest() {
       now.bytes[i] += buffers.bytes[i];
     now[HeldFor::Activations] += activationsNow;
     now[HeldFor::Inputs] += inputs;
+    if (timeline)
+      timeline->push_back(now);
     if (now.total() <= most)
       continue;
     most = now.total();
@@ -323,11 +331,13 @@ FailureOr<FunctionMemory> Walker::run() {
 // Answers
 //===----------------------------------------------------------------------===//
 
-FailureOr<FunctionMemory> fcdp::measureFunctionMemory(func::FuncOp function) {
+FailureOr<FunctionMemory>
+fcdp::measureFunctionMemory(func::FuncOp function,
+                            std::vector<HeldBytes> *timeline) {
   FailureOr<Layout> layout = Layout::compute(function);
   if (failed(layout))
     return failure();
-  return Walker(function, *layout).run();
+  return Walker(function, *layout, timeline).run();
 }
 
 static void extend(RegionBytes &region, const RegionBytes &other) {

@@ -4,6 +4,7 @@
 
 #include "fcdp/Cluster/Cluster.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLTraits.h"
@@ -90,6 +91,13 @@ struct ScalarEnumerationTraits<Sharing> {
     io.enumCase(value, "node", Sharing::node);
   }
 };
+template <>
+struct ScalarEnumerationTraits<FlatCollectives> {
+  static void enumeration(IO &io, FlatCollectives &value) {
+    io.enumCase(value, "direct", FlatCollectives::direct);
+    io.enumCase(value, "ring", FlatCollectives::ring);
+  }
+};
 } // namespace llvm::yaml
 
 template <typename Number, typename T>
@@ -149,6 +157,7 @@ struct MappingTraits<Cluster> {
     io.mapRequired("intra", cluster.intra);
     io.mapRequired("h2d", cluster.h2d);
     io.mapRequired("d2h", cluster.d2h);
+    io.mapOptional("flat_collectives", cluster.flatCollectives);
   }
   static std::string validate(IO &, Cluster &cluster) {
     return toString(cluster.check());
@@ -194,4 +203,55 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
   if (input.setCurrentDocument())
     return fail("expected one description, got several documents");
   return cluster;
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+/// With as many digits as tell a double from all others.
+static llvm::format_object<double> exact(double value) {
+  return llvm::format("%.17g", value);
+}
+
+static void writeLink(llvm::StringRef name, const Link &link,
+                      llvm::raw_ostream &stream) {
+  stream << name << ":\n  bandwidth: " << exact(link.bandwidth)
+         << "\n  latency: " << exact(link.latency) << "\n  sharing: ";
+  switch (link.sharing) {
+  case Sharing::rank:
+    stream << "rank\n";
+    break;
+  case Sharing::switched:
+    stream << "switch\n  ranks_per_switch: " << link.ranksPerSwitch << '\n';
+    break;
+  case Sharing::node:
+    stream << "node\n";
+  }
+}
+
+void fcdp::writeCluster(const Cluster &cluster, llvm::raw_ostream &stream) {
+  const Device &device = cluster.device;
+  // In YAML a single quote within single quotes is written twice.
+  std::string name = cluster.name;
+  for (size_t at = 0; (at = name.find('\'', at)) != std::string::npos; at += 2)
+    name.insert(at, 1, '\'');
+  stream << "name: '" << name << "'\nnodes: " << cluster.nodes
+         << "\nranks_per_node: " << cluster.ranksPerNode
+         << "\ndevice:\n  memory: " << device.memory
+         << "\n  memory_bandwidth: " << exact(device.memoryBandwidth)
+         << "\n  flops:\n    f64: " << exact(device.flops.f64)
+         << "\n    f32: " << exact(device.flops.f32)
+         << "\n    bf16: " << exact(device.flops.bf16)
+         << "\n    f16: " << exact(device.flops.f16)
+         << "\n  compute_efficiency: " << exact(device.computeEfficiency)
+         << "\n  memory_efficiency: " << exact(device.memoryEfficiency)
+         << "\n  launch_latency: " << exact(device.launchLatency)
+         << "\nhost:\n  memory: " << cluster.host.memory << '\n';
+  writeLink("inter", cluster.inter, stream);
+  writeLink("intra", cluster.intra, stream);
+  writeLink("h2d", cluster.h2d, stream);
+  writeLink("d2h", cluster.d2h, stream);
+  bool isRing = cluster.flatCollectives == FlatCollectives::ring;
+  stream << "flat_collectives: " << (isRing ? "ring" : "direct") << '\n';
 }

@@ -23,8 +23,8 @@ public:
   Cost estimate(Operation *op) const {
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
-              CacheLoadOp, CastShardOp, PackOp, AccumulateOp, ShardUpdateOp,
-              ClipGradientsOp, WriteBufferOp>(
+              CacheLoadOp, CastShardOp, PackOp, AccumulateOp, AddOp,
+              ShardUpdateOp, ClipGradientsOp, WriteBufferOp>(
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
@@ -45,6 +45,10 @@ private:
   }
   Cost costOf(PackOp pack) const;
   Cost costOf(AccumulateOp accumulate) const;
+  /// Reads both and writes.
+  Cost costOf(AddOp add) const {
+    return inMemory(3 * bytesOf(add.getResult().getType()));
+  }
   Cost costOf(ShardUpdateOp update) const;
   Cost costOf(ClipGradientsOp clip) const;
   /// A copy.
@@ -58,8 +62,6 @@ private:
     return {Resource::compute, cluster.device.launchLatency,
             cluster.device.getMemoryTime(bytes)};
   }
-  /// A flat ring, in which each rank has a part of `partBytes`.
-  Cost overAll(double partBytes) const;
   int64_t getRanks(Axis axis) const {
     return axis == Axis::node ? cluster.nodes : cluster.ranksPerNode;
   }
@@ -88,29 +90,18 @@ Cost Estimator::costOf(aten::CallOp call) const {
           costOfWork(cluster.device, work)};
 }
 
-Cost Estimator::overAll(double partBytes) const {
-  FlatCost ring = costOfFlatRing(cluster, partBytes);
-  if (ring.inter >= ring.intra)
-    return {Resource::inter, ring.latency, ring.inter};
-  return {Resource::intra, ring.latency, ring.intra};
-}
-
 Cost Estimator::costOf(AllGatherOp gather) const {
   double part = bytesOf(gather.getInput().getType());
   if (gather.getAxes().size() > 1)
-    return overAll(part);
+    return model.costOfFlatGather(part);
   Axis axis = getAxis(gather.getAxes());
   return model.costOfGather(axis, getRanks(axis), part);
 }
 
 Cost Estimator::costOf(ReduceScatterOp reduce) const {
   double bytes = bytesOf(reduce.getInput().getType());
-  if (reduce.getAxes().size() > 1) {
-    int64_t ranks = cluster.getWorldSize();
-    Cost cost = overAll(bytes / ranks);
-    cost.latency += costOfSum(cluster.device, ranks, bytes / ranks);
-    return cost;
-  }
+  if (reduce.getAxes().size() > 1)
+    return model.costOfFlatReduction(bytes / cluster.getWorldSize());
   Axis axis = getAxis(reduce.getAxes());
   return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
 }
@@ -128,13 +119,20 @@ Cost Estimator::costOf(AccumulateOp accumulate) const {
   return inMemory(times * bytesOf(accumulate.getValue().getType()));
 }
 
-/// The elements and the type of a bucket or, before there are buckets, of a
-/// parameter.
-static std::pair<int64_t, Type> getStorage(Operation *symbol) {
+/// Elements that a rank owns of a bucket.
+static double countOwned(BucketOp bucket) {
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return getStateType(bucket, StateRole::grad, mesh).getNumElements();
+}
+
+/// The elements that a rank owns, and the type, of a bucket or, before there
+/// are buckets, of a parameter.
+static std::pair<double, Type> getOwned(Operation *symbol, int64_t ranks) {
   if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
-    return {bucket.getElements(), bucket.getStorage()};
+    return {countOwned(bucket), bucket.getStorage()};
   auto type = cast<ParameterOp>(symbol).getTensorType();
-  return {type.getNumElements(), type.getElementType()};
+  return {static_cast<double>(type.getNumElements()) / ranks,
+          type.getElementType()};
 }
 
 static int64_t countStates(Attribute optimizer) {
@@ -144,26 +142,28 @@ static int64_t countStates(Attribute optimizer) {
 }
 
 Cost Estimator::costOf(ShardUpdateOp update) const {
-  auto [elements, type] = getStorage(
-      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()));
+  auto [elements, type] = getOwned(
+      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
+      cluster.getWorldSize());
   // Reads the gradient, in f32; reads and writes the parameter and the
   // optimizer's states.
   int64_t bytes =
       kGradientBytes +
       2 * (1 + countStates(update.getOptimizer())) * elementBytes(type);
-  return inMemory(static_cast<double>(elements) * bytes /
-                  cluster.getWorldSize());
+  return inMemory(elements * bytes);
 }
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {
-  // The norm reads all accumulators, scaling reads and writes them. In between,
-  // the ranks exchange their sums of squares, a few bytes.
-  double bytes = 0;
+  // The norm reads a shard of the accumulators, whatever a rank owns; scaling
+  // reads and writes all. In between, the ranks exchange their sums of squares,
+  // a few bytes.
+  double elements = 0;
   for (auto bucket : clip->getParentOfType<ModuleOp>().getOps<BucketOp>())
     if (bucket.getTrainable())
-      bytes += static_cast<double>(bucket.getElements()) * kGradientBytes /
-               cluster.getWorldSize();
-  Cost cost = inMemory(3 * bytes);
+      elements +=
+          static_cast<double>(bucket.getElements()) / cluster.getWorldSize() +
+          2 * countOwned(bucket);
+  Cost cost = inMemory(elements * kGradientBytes);
   if (cluster.nodes > 1)
     cost.latency += cluster.inter.latency;
   if (cluster.ranksPerNode > 1)
@@ -188,6 +188,21 @@ Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
   Cost cost = costOfGather(axis, ranks, partBytes);
   // The sum follows when all parts are there.
   cost.latency += costOfSum(cluster.device, ranks, partBytes);
+  return cost;
+}
+
+Cost CostModel::costOfFlatGather(double partBytes) const {
+  FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
+                      ? costOfFlatRing(cluster, partBytes)
+                      : costOfFlatDirect(cluster, partBytes);
+  if (flat.inter >= flat.intra)
+    return {Resource::inter, flat.latency, flat.inter};
+  return {Resource::intra, flat.latency, flat.intra};
+}
+
+Cost CostModel::costOfFlatReduction(double partBytes) const {
+  Cost cost = costOfFlatGather(partBytes);
+  cost.latency += costOfSum(cluster.device, cluster.getWorldSize(), partBytes);
   return cost;
 }
 

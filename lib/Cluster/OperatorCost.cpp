@@ -162,6 +162,7 @@ OperatorWork fcdp::measureWork(CallOp call) {
     break;
   case Work::AttentionBackward:
     addAttention(work, call, 5);
+    work.repeatedFlops = work.flops / 5;
     break;
   }
   return work;
@@ -175,11 +176,15 @@ static double getRate(const FlopRates &rates, Type type) {
   return type.isF16() ? rates.f16 : rates.f32;
 }
 
+double fcdp::peakTimeOfWork(const Device &device, const OperatorWork &work) {
+  return work.flops == 0 ? 0 : work.flops / getRate(device.flops, work.type);
+}
+
 double fcdp::costOfWork(const Device &device, const OperatorWork &work) {
   double seconds = device.getMemoryTime(work.bytes);
   if (work.flops == 0)
     return seconds;
   double share =
       device.computeEfficiency * (work.isAttention ? kAttentionShare : 1);
-  return seconds + work.flops / (getRate(device.flops, work.type) * share);
+  return seconds + peakTimeOfWork(device, work) / share;
 }

@@ -23,9 +23,10 @@ static std::optional<StringRef> getKind(Operation *op, const Places &places) {
         return done ? "" : "accumulate";
       })
       .Case([](aten::CallOp) { return "aten_call"; })
-      .Case<WriteBufferOp, LossOp, PackOp, ClipGradientsOp, ShardUpdateOp,
-            AllGatherOp, ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp,
-            WaitOp>([](Operation *op) { return op->getName().stripDialect(); })
+      .Case<WriteBufferOp, LossOp, PackOp, AddOp, ClipGradientsOp,
+            ShardUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
+            CacheLoadOp, RecordOp, WaitOp>(
+          [](Operation *op) { return op->getName().stripDialect(); })
       .Case([](CastShardOp) { return "cast"; })
       .Default([](Operation *) { return std::nullopt; });
 }

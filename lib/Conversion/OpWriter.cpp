@@ -29,9 +29,9 @@ LogicalResult OpWriter::write(const RuntimeCall &call) {
   LogicalResult result =
       llvm::TypeSwitch<Operation *, LogicalResult>(call.op)
           .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-                AccumulateOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
-                ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
-              [&](auto op) { return writeBody(op); })
+                AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp,
+                AllGatherOp, ReduceScatterOp, CacheStoreOp, CacheLoadOp,
+                RecordOp, WaitOp>([&](auto op) { return writeBody(op); })
           .DefaultUnreachable("the call was collected");
   json.objectEnd();
   return result;
@@ -67,12 +67,11 @@ LogicalResult OpWriter::writeBucket(FlatSymbolRefAttr bucket, Operation *op) {
   return success();
 }
 
-LogicalResult OpWriter::writeAxis(ArrayAttr axes, Operation *op) {
-  if (axes.size() != 1)
-    return op->emitOpError("expected one axis, got ")
-           << axes.size() << "; run --fcdp-two-level first";
-  json.attribute("axis", stringifyAxis(cast<AxisAttr>(axes[0]).getValue()));
-  return success();
+void OpWriter::writeAxis(ArrayAttr axes) {
+  bool isWorld = isOver(axes, Axis::node) && isOver(axes, Axis::local);
+  json.attribute("axis",
+                 isWorld ? "world"
+                         : stringifyAxis(cast<AxisAttr>(axes[0]).getValue()));
 }
 
 LogicalResult OpWriter::writeStream(std::optional<Stream> stream,
@@ -233,6 +232,15 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   return writeStream(op.getStream(), op);
 }
 
+LogicalResult OpWriter::writeBody(AddOp op) {
+  if (failed(writePlace("sum", op.getSum(), op)) ||
+      failed(writePlace("in", op.getValue(), op)) ||
+      failed(writePlace("out", op.getResult(), op)))
+    return failure();
+  json.attribute("elements", op.getResult().getType().getNumElements());
+  return success();
+}
+
 LogicalResult OpWriter::writeBody(ClipGradientsOp op) {
   json.attributeBegin("max_norm");
   writeNumber(json, op.getMaxNorm().convertToDouble());
@@ -253,17 +261,19 @@ LogicalResult OpWriter::writeBody(ShardUpdateOp op) {
 }
 
 LogicalResult OpWriter::writeBody(AllGatherOp op) {
-  return success(succeeded(writeBucket(op.getSourceAttr(), op)) &&
-                 succeeded(writeAxis(op.getAxes(), op)) &&
-                 succeeded(writeStream(op.getStream(), op)) &&
+  if (failed(writeBucket(op.getSourceAttr(), op)))
+    return failure();
+  writeAxis(op.getAxes());
+  return success(succeeded(writeStream(op.getStream(), op)) &&
                  succeeded(writePlace("in", op.getInput(), op)) &&
                  succeeded(writePlace("out", op.getResult(), op)));
 }
 
 LogicalResult OpWriter::writeBody(ReduceScatterOp op) {
-  if (failed(writeBucket(op.getSourceAttr(), op)) ||
-      failed(writeAxis(op.getAxes(), op)) ||
-      failed(writeStream(op.getStream(), op)) ||
+  if (failed(writeBucket(op.getSourceAttr(), op)))
+    return failure();
+  writeAxis(op.getAxes());
+  if (failed(writeStream(op.getStream(), op)) ||
       failed(writePlace("in", op.getInput(), op)) ||
       failed(writePlace("out", op.getResult(), op)))
     return failure();

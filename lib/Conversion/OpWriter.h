@@ -23,6 +23,7 @@ private:
   mlir::LogicalResult writeBody(CastShardOp op);
   mlir::LogicalResult writeBody(PackOp op);
   mlir::LogicalResult writeBody(AccumulateOp op);
+  mlir::LogicalResult writeBody(AddOp op);
   mlir::LogicalResult writeBody(ClipGradientsOp op);
   mlir::LogicalResult writeBody(ShardUpdateOp op);
   mlir::LogicalResult writeBody(AllGatherOp op);
@@ -38,7 +39,7 @@ private:
                                  mlir::Operation *op);
   mlir::LogicalResult writeBucket(mlir::FlatSymbolRefAttr bucket,
                                   mlir::Operation *op);
-  mlir::LogicalResult writeAxis(mlir::ArrayAttr axes, mlir::Operation *op);
+  void writeAxis(mlir::ArrayAttr axes);
   mlir::LogicalResult writeStream(std::optional<Stream> stream,
                                   mlir::Operation *op);
   mlir::LogicalResult writeTypes(mlir::Value in, mlir::Value out,

@@ -21,29 +21,31 @@ static uint64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
-/// A rank sends `bytes` along an axis.
-static LinkBytes along(ArrayAttr axes, uint64_t bytes) {
+/// Ranks of this node, and of others, that take part in a collective.
+static std::pair<uint64_t, uint64_t> countRanks(ArrayAttr axes, MeshOp mesh) {
+  uint64_t within = isOver(axes, Axis::local) ? mesh.getLocal() : 1;
+  uint64_t nodes = isOver(axes, Axis::node) ? mesh.getNode() : 1;
+  return {within, (nodes - 1) * within};
+}
+
+/// A rank sends `bytes` to each of the others along the axes.
+static LinkBytes along(ArrayAttr axes, MeshOp mesh, uint64_t bytes) {
+  auto [within, outside] = countRanks(axes, mesh);
   LinkBytes link;
-  bool isNode = cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  (isNode ? link.inter : link.intra) = bytes;
+  link.inter = outside * bytes;
+  link.intra = (within - 1) * bytes;
   return link;
 }
 
-static uint64_t getRanks(ArrayAttr axes, MeshOp mesh) {
-  return mesh.getSize(cast<AxisAttr>(axes[0]).getValue());
-}
-
 LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
-  if (auto gather = dyn_cast<AllGatherOp>(op)) {
-    // Its part goes to each of the others.
-    uint64_t others = getRanks(gather.getAxes(), mesh) - 1;
-    return along(gather.getAxes(), others * bytesOf(gather.getInput()));
-  }
+  // Its part goes to each of the others.
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return along(gather.getAxes(), mesh, bytesOf(gather.getInput()));
+  // Each of the others gets its part.
   if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-    // Each of the others gets its part.
-    uint64_t ranks = getRanks(reduce.getAxes(), mesh);
-    uint64_t part = bytesOf(reduce.getInput()) / ranks;
-    return along(reduce.getAxes(), (ranks - 1) * part);
+    auto [within, outside] = countRanks(reduce.getAxes(), mesh);
+    return along(reduce.getAxes(), mesh,
+                 bytesOf(reduce.getInput()) / (within + outside));
   }
   LinkBytes link;
   if (auto load = dyn_cast<CacheLoadOp>(op))

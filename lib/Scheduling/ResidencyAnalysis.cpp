@@ -14,15 +14,20 @@ public:
                  Accumulation accumulation)
       : module(module), model(model), mesh(getMesh(module)),
         accumulation(accumulation) {}
+  void offerCollectives(ResidencyProblem &problem,
+                        std::optional<Collectives> given);
   void addBuckets(ResidencyProblem &problem);
   void addUses(ResidencyProblem &problem, func::FuncOp function);
 
 private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
+  Accumulation getAccumulation(BucketOp bucket);
   int64_t countStateBytes();
   void collectLifetimes(func::FuncOp function);
-  void beginUse(AllGatherOp gather);
+  void findFetches(func::FuncOp function);
+  void beginUse(Operation *fetch, StringAttr bucket);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
+  void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
   void endUses();
   /// Of `value`'s memory.
   Operation *findLastUser(Value value);
@@ -40,14 +45,26 @@ private:
   /// ended.
   std::vector<int64_t> change;
   std::vector<ResidencyProblem::Use> uses;
+  /// What makes a copy of a bucket, or, where a rank owns the whole, reads it.
+  llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
   /// Of each use.
-  std::vector<AllGatherOp> gathers;
+  std::vector<Operation *> fetches;
   StringAttr previousUnit;
 };
 } // namespace
 
 static int64_t bytesOf(BucketOp bucket, Type element) {
   return static_cast<int64_t>(bucket.getElements()) * elementBytes(element);
+}
+
+/// Where there is nothing to sum, or to reduce behind the sum, all come to
+/// `sharded`.
+Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
+  Accumulation mode = bucket.getAccumulation().value_or(accumulation);
+  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
+  bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
+                   (isOfNode && mesh.getNode() == 1);
+  return isNothing ? Accumulation::sharded : mode;
 }
 
 ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
@@ -57,21 +74,33 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   result.wholeBytes = bytesOf(bucket, bucket.getWire());
   result.sliceBytes = result.wholeBytes / locals;
   result.trainable = bucket.getTrainable();
-  result.accumulation = bucket.getAccumulation().value_or(accumulation);
+  result.sharding = bucket.getSharding();
+  result.accumulation = getAccumulation(bucket);
   result.residency = bucket.getResidency();
   result.carry = bucket.getCarry();
   if (result.residency && !result.carry)
     result.carry = result.residency;
+  if (result.sharding == Sharding::none) {
+    // Each use casts the shard, or reads it.
+    result.residency = result.carry = Residency::drop;
+    if (bucket.getWire() == bucket.getStorage())
+      result.wholeBytes = result.sliceBytes = 0;
+  }
   double whole = static_cast<double>(result.wholeBytes);
   // Else the shard is the slice, or the whole.
-  if (nodes > 1 && bucket.getSharding() == Sharding::world)
+  if (nodes > 1 && bucket.getSharding() == Sharding::world) {
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
+    result.flatGather = model.costOfFlatGather(whole / (nodes * locals));
+  }
   if (locals > 1 && bucket.getSharding() != Sharding::none)
     result.intraGather =
         model.costOfGather(Axis::local, locals, whole / locals);
   result.hostStore = model.costOfStore(whole / locals);
   result.hostLoad = model.costOfLoad(whole / locals);
+  result.sumBytes = byteSize(getStateType(bucket, StateRole::host_grad, mesh));
+  result.sumStore = model.costOfStore(static_cast<double>(result.sumBytes));
+  result.sumLoad = model.costOfLoad(static_cast<double>(result.sumBytes));
   if (Operation *update = updates.lookup(bucket.getSymNameAttr()))
     result.update = model.costOf(update);
   return result;
@@ -95,14 +124,12 @@ int64_t ProblemBuilder::countStateBytes() {
   for (auto state : module.getOps<StateOp>())
     if (state.getArena() == Arena::device)
       bytes += byteSize(state.getTensorType());
-  bool hasSeveral = getMicroBatches(module) > 1;
   for (auto bucket : module.getOps<BucketOp>()) {
-    Accumulation mode = bucket.getAccumulation().value_or(accumulation);
-    if (!bucket.getTrainable() || !hasSeveral || mode == Accumulation::sharded)
-      continue;
-    StateRole role = mode == Accumulation::node ? StateRole::node_grad
-                                                : StateRole::full_grad;
-    bytes += byteSize(getStateType(bucket, role, mesh));
+    Accumulation mode = getAccumulation(bucket);
+    if (mode == Accumulation::node)
+      bytes += byteSize(getStateType(bucket, StateRole::node_grad, mesh));
+    else if (mode == Accumulation::full)
+      bytes += byteSize(getStateType(bucket, StateRole::full_grad, mesh));
   }
   return bytes;
 }
@@ -126,20 +153,25 @@ void ProblemBuilder::collectLifetimes(func::FuncOp function) {
   }
 }
 
-void ProblemBuilder::beginUse(AllGatherOp gather) {
+void ProblemBuilder::findFetches(func::FuncOp function) {
+  for (auto view : function.getOps<ViewMemberOp>())
+    if (Operation *fetch = view.getWhole().getDefiningOp())
+      bucketOfFetch[fetch] = view.getBucketAttr().getAttr();
+}
+
+void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
-  StringAttr bucket = gather.getSourceAttr().getAttr();
   use.bucket = indices.lookup(bucket);
   StringAttr unit = units.lookup(bucket);
-  if (gathers.empty())
+  if (fetches.empty())
     use.seconds = uses.back().seconds; // of what is in front of all gathers
   else
     use.range = uses.back().range + (unit != previousUnit);
   previousUnit = unit;
-  if (gathers.empty())
+  if (fetches.empty())
     uses.pop_back();
   uses.push_back(use);
-  gathers.push_back(gather);
+  fetches.push_back(fetch);
 }
 
 void ProblemBuilder::addReduction(ResidencyProblem &problem,
@@ -155,44 +187,92 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
   if (nodes > 1)
     bucket.interReduce =
         model.costOfReduction(Axis::node, nodes, whole / (nodes * locals));
+  bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
   uses.back().reducedBytes += 2 * bytes; // packed, and scratch
+  if (bucket.accumulation == Accumulation::node_host)
+    uses.back().reducedBytes += 3 * bucket.sumBytes; // loaded, new, and both
+}
+
+void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
+                                    AllGatherOp gather) {
+  ResidencyProblem::Bucket &bucket =
+      problem.buckets[indices.lookup(gather.getSourceAttr().getAttr())];
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  auto part = static_cast<double>(
+      byteSize(cast<RankedTensorType>(gather.getInput().getType())));
+  if (nodes > 1)
+    bucket.sumInterGather = model.costOfGather(Axis::node, nodes, part);
+  if (locals > 1 && bucket.sharding == Sharding::none)
+    bucket.sumIntraGather =
+        model.costOfGather(Axis::local, locals, part * nodes);
+  // What starts a sum is written where it stays, what adds to it is not.
+  if (bucket.accumulation == Accumulation::sharded &&
+      getMicroBatches(module) > 1)
+    uses.back().reducedBytes += byteSize(gather.getResult().getType());
 }
 
 /// A copy is read until the use in which its last reader is.
 void ProblemBuilder::endUses() {
-  for (size_t i = 0; i < gathers.size(); ++i) {
-    size_t last = positions[findLastUser(gathers[i].getResult())];
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    size_t last = positions[findLastUser(fetches[i]->getResult(0))];
     uses[i].until = i;
-    while (uses[i].until + 1 < gathers.size() &&
-           positions[gathers[uses[i].until + 1]] < last)
+    while (uses[i].until + 1 < fetches.size() &&
+           positions[fetches[uses[i].until + 1]] < last)
       ++uses[i].until;
   }
 }
 
 void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
   collectLifetimes(function);
+  findFetches(function);
   int64_t held = countStateBytes();
   uses.emplace_back();
   for (Operation &op : function.front()) {
     held += change[positions[&op]];
-    if (auto gather = dyn_cast<AllGatherOp>(op))
-      beginUse(gather);
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    if (StringAttr bucket = bucketOfFetch.lookup(&op))
+      beginUse(&op, bucket);
+    if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      if (gather.isOfGradient()) // a copy's costs what the plan makes of it
+        addGatherOfSum(problem, gather);
+    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
       addReduction(problem, reduce);
-    else
+    } else {
       uses.back().seconds += model.costOf(&op).getTotal();
+    }
     uses.back().otherBytes = std::max(uses.back().otherBytes, held);
   }
   endUses();
-  if (!gathers.empty())
+  if (!fetches.empty())
     problem.uses = std::move(uses);
 }
 
-ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
-                                            const CostModel &model,
-                                            const MemoryBudget &budget,
-                                            Accumulation accumulation) {
+/// Whether one collective is faster in one step, on idle links.
+static bool isFasterFlat(const ResidencyProblem::Bucket &bucket) {
+  return bucket.flatGather.getTotal() <
+             bucket.interGather.getTotal() + bucket.intraGather.getTotal() ||
+         bucket.flatReduce.getTotal() <
+             bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
+}
+
+void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
+                                      std::optional<Collectives> given) {
+  if (mesh.getNode() == 1 || mesh.getLocal() == 1)
+    return; // there are no two levels
+  for (auto [bucket, op] :
+       llvm::zip_equal(problem.buckets, module.getOps<BucketOp>())) {
+    std::optional<Collectives> chosen =
+        op.getCollectives() ? op.getCollectives() : given;
+    if (chosen)
+      bucket.collectives = {*chosen};
+    else if (op.getSharding() == Sharding::world && isFasterFlat(bucket))
+      bucket.collectives.push_back(Collectives::flat);
+  }
+}
+
+ResidencyProblem fcdp::makeResidencyProblem(
+    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    Accumulation accumulation, std::optional<Collectives> collectives) {
   ResidencyProblem problem;
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
@@ -205,5 +285,6 @@ ResidencyProblem fcdp::makeResidencyProblem(ModuleOp module,
     if (role == Role::only_microbatch || role == Role::first_microbatch)
       builder.addUses(problem, function);
   }
+  builder.offerCollectives(problem, collectives);
   return problem;
 }

@@ -21,6 +21,14 @@ constexpr uint8_t streamOf(Stream stream) {
   return static_cast<uint8_t>(stream);
 }
 
+/// The reductions of one use.
+struct Reductions {
+  /// To wait for.
+  llvm::SmallVector<uint32_t, 2> events;
+  /// The buckets whose sums are stored in host memory behind.
+  llvm::SmallVector<unsigned, 1> stored;
+};
+
 /// One function of the step.
 class FunctionBuilder {
 public:
@@ -40,8 +48,14 @@ private:
     return ranges.first[problem.uses[index].bucket] == index;
   }
   bool isStored(unsigned bucket) const;
+  bool gathersFlat(unsigned bucket) const {
+    return plan[bucket].collectives == Collectives::flat &&
+           !keepsSlice(plan[bucket].residency, plan[bucket].carry);
+  }
   void fetch(unsigned index);
   void reduce(unsigned bucket);
+  /// What a rank owns of a reduced gradient; gives when it is there.
+  uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
   /// Waits for all but the last `left` uses' reductions.
   void finishReductions(size_t left);
   void work(Stream stream, Activity activity, const Cost &cost);
@@ -58,8 +72,8 @@ private:
   InstructionList list;
   /// Of each use: what it waits for, if it fetches.
   std::vector<std::optional<uint32_t>> fetched;
-  /// Of each use whose sums are not noted yet: what to wait for.
-  std::deque<llvm::SmallVector<uint32_t, 2>> reduced;
+  /// Of each use whose sums are not noted yet.
+  std::deque<Reductions> reduced;
 };
 
 /// Whether the copy of use `later` is fetched before use `use`.
@@ -147,6 +161,11 @@ void FunctionBuilder::fetch(unsigned index) {
     order(Stream::compute, Stream::h2d);
     work(Stream::h2d, Activity::hostLoad, costs.hostLoad);
     order(Stream::h2d, Stream::intra);
+  } else if (source == Residency::drop && gathersFlat(bucket)) {
+    order(Stream::compute, Stream::inter);
+    work(Stream::inter, Activity::interGather, costs.flatGather);
+    fetched[index] = record(Stream::inter);
+    return;
   } else if (source == Residency::drop) {
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather, costs.interGather);
@@ -167,8 +186,12 @@ void FunctionBuilder::fetch(unsigned index) {
 /// theirs.
 void FunctionBuilder::finishReductions(size_t left) {
   while (reduced.size() > left) {
-    for (uint32_t event : reduced.front())
+    for (uint32_t event : reduced.front().events)
       wait(Stream::compute, event);
+    for (unsigned bucket : reduced.front().stored) {
+      order(Stream::compute, Stream::d2h);
+      work(Stream::d2h, Activity::hostStore, problem.buckets[bucket].sumStore);
+    }
     reduced.pop_front();
   }
 }
@@ -178,15 +201,49 @@ void FunctionBuilder::reduce(unsigned bucket) {
   bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
+  Reductions &now = reduced.back();
+  if (plan[bucket].collectives == Collectives::flat &&
+      !sumsSlice(costs.accumulation)) {
+    order(Stream::compute, Stream::inter_reduce);
+    work(Stream::inter_reduce, Activity::interReduce, costs.flatReduce);
+    now.events.push_back(gatherSum(costs));
+    return;
+  }
+  bool isInHost = costs.accumulation == Accumulation::node_host;
+  bool isLoaded = isInHost && role != Role::only_microbatch &&
+                  role != Role::first_microbatch;
+  if (isLoaded) {
+    order(Stream::compute, Stream::h2d);
+    work(Stream::h2d, Activity::hostLoad, costs.sumLoad);
+    now.events.push_back(record(Stream::h2d));
+  }
+  if (isInHost && !isLast)
+    now.stored.push_back(bucket);
   order(Stream::compute, Stream::intra_reduce);
   work(Stream::intra_reduce, Activity::intraReduce, costs.intraReduce);
   if (costs.accumulation == Accumulation::sharded || isLast) {
     order(Stream::intra_reduce, Stream::inter_reduce);
+    if (isLoaded)
+      order(Stream::h2d, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.interReduce);
-    reduced.back().push_back(record(Stream::inter_reduce));
+    now.events.push_back(gatherSum(costs));
   } else {
-    reduced.back().push_back(record(Stream::intra_reduce));
+    now.events.push_back(record(Stream::intra_reduce));
   }
+}
+
+uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
+  Stream last = Stream::inter_reduce;
+  auto gather = [&](Stream stream, Activity activity, const Cost &cost) {
+    if (cost.latency == 0 && cost.seconds == 0)
+      return; // the rank owns no more
+    order(last, stream);
+    work(stream, activity, cost);
+    last = stream;
+  };
+  gather(Stream::inter, Activity::interGather, costs.sumInterGather);
+  gather(Stream::intra, Activity::intraGather, costs.sumIntraGather);
+  return record(last);
 }
 
 InstructionList FunctionBuilder::buildMicrobatch() {
@@ -205,7 +262,7 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     reduced.emplace_back();
     for (unsigned bucket : problem.uses[i].reduced)
       reduce(bucket);
-    if (reduced.back().empty())
+    if (reduced.back().events.empty())
       reduced.pop_back();
   }
   finishReductions(0);
@@ -219,9 +276,31 @@ InstructionList FunctionBuilder::buildUpdate() {
   return std::move(list);
 }
 
-static double estimateSeconds(const ResidencyProblem &problem,
-                              const UseRanges &ranges,
-                              llvm::ArrayRef<BucketResidency> plan) {
+namespace {
+/// As in a ResidencyEstimate.
+struct Times {
+  double seconds, needed;
+};
+} // namespace
+
+/// The greatest sum over a step's functions of what they need of one resource;
+/// `left` times what stands before the last micro-batch comes again.
+static double findNeeded(llvm::ArrayRef<Role> roles,
+                         const std::map<Role, InstructionList> &lists,
+                         int64_t left) {
+  std::array<double, kNumResources> needed{};
+  for (size_t i = 0; i < roles.size(); ++i) {
+    bool isRepeated = i + 3 == roles.size();
+    for (const Instruction &instruction : lists.at(roles[i]))
+      needed[static_cast<unsigned>(instruction.cost.resource)] +=
+          instruction.cost.seconds * double(isRepeated ? left + 1 : 1);
+  }
+  return *std::max_element(needed.begin(), needed.end());
+}
+
+static Times estimateTimes(const ResidencyProblem &problem,
+                           const UseRanges &ranges,
+                           llvm::ArrayRef<BucketResidency> plan) {
   uint32_t nextEvent = 0;
   auto build = [&](Role role) {
     FunctionBuilder builder(problem, ranges, plan, role, nextEvent);
@@ -246,7 +325,7 @@ static double estimateSeconds(const ResidencyProblem &problem,
   if (left > 0) // in front of the last micro-batch and the update
     seconds += double(left) *
                (times[2 * functions - 3].end - times[2 * functions - 4].end);
-  return seconds;
+  return {seconds, findNeeded(roles, lists, left)};
 }
 
 /// Each until the reductions of as many uses as may run at once have begun.
@@ -328,16 +407,21 @@ static int64_t estimateHostBytes(const ResidencyProblem &problem,
                                  const UseRanges &ranges,
                                  llvm::ArrayRef<BucketResidency> plan) {
   int64_t bytes = 0;
-  for (unsigned b = 0; b < problem.buckets.size(); ++b)
+  for (unsigned b = 0; b < problem.buckets.size(); ++b) {
+    const ResidencyProblem::Bucket &bucket = problem.buckets[b];
     if (isCached(problem, ranges, plan[b], b))
-      bytes += problem.buckets[b].sliceBytes * problem.localRanks;
+      bytes += bucket.sliceBytes * problem.localRanks;
+    if (bucket.trainable && problem.microBatches > 1 &&
+        bucket.accumulation == Accumulation::node_host)
+      bytes += bucket.sumBytes * problem.localRanks;
+  }
   return bytes;
 }
 
 ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
                                  llvm::ArrayRef<BucketResidency> buckets) {
   UseRanges ranges(problem);
-  return {estimateSeconds(problem, ranges, buckets),
-          estimateDeviceBytes(problem, ranges, buckets),
-          estimateHostBytes(problem, ranges, buckets)};
+  Times times = estimateTimes(problem, ranges, buckets);
+  return {times.seconds, estimateDeviceBytes(problem, ranges, buckets),
+          estimateHostBytes(problem, ranges, buckets), times.needed};
 }

@@ -35,16 +35,21 @@ llvm::Error ResidencyProblem::check() const {
   if (deviceBudget < 0 || hostBudget < 0)
     return makeError("expected budgets of 0 bytes or more");
   for (const Bucket &bucket : buckets) {
-    if (bucket.wholeBytes < 0 || bucket.sliceBytes < 0)
+    if (bucket.wholeBytes < 0 || bucket.sliceBytes < 0 || bucket.sumBytes < 0)
       return makeError("bucket '%s': expected 0 bytes or more",
                        bucket.name.c_str());
     for (const Cost *cost :
          {&bucket.interGather, &bucket.intraGather, &bucket.hostStore,
           &bucket.hostLoad, &bucket.intraReduce, &bucket.interReduce,
-          &bucket.update})
+          &bucket.sumInterGather, &bucket.sumIntraGather, &bucket.sumStore,
+          &bucket.sumLoad, &bucket.update, &bucket.flatGather,
+          &bucket.flatReduce})
       if (!isGood(*cost))
         return makeError("bucket '%s': expected finite costs of 0 s or more",
                          bucket.name.c_str());
+    if (bucket.collectives.empty())
+      return makeError("bucket '%s': expected collectives to choose from",
+                       bucket.name.c_str());
   }
   for (const Use &use : uses) {
     if (use.until >= uses.size())
@@ -65,14 +70,30 @@ llvm::Error ResidencyProblem::check() const {
   return llvm::Error::success();
 }
 
+/// Whether `bucket` can have what a plan wants, or a user has given.
+static bool isPossibleFor(const ResidencyProblem::Bucket &bucket,
+                          const BucketResidency &plan) {
+  return (bucket.residency || isPossible(bucket.sharding, plan.residency)) &&
+         (bucket.carry || isPossible(bucket.sharding, plan.carry));
+}
+
 llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
   if (buckets.size() != problem.buckets.size())
     return makeError("a plan of %zu buckets for %zu", buckets.size(),
                      problem.buckets.size());
-  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets))
+  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets)) {
+    if (!isPossibleFor(bucket, plan))
+      return makeError("bucket '%s': its sharding has no such residency",
+                       bucket.name.c_str());
     if ((bucket.residency && *bucket.residency != plan.residency) ||
         (bucket.carry && *bucket.carry != plan.carry))
       return makeError("bucket '%s': the given residency is not kept",
+                       bucket.name.c_str());
+  }
+  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets))
+    if (!llvm::is_contained(bucket.collectives, plan.collectives))
+      return makeError("bucket '%s': its collectives are not among those to "
+                       "choose from",
                        bucket.name.c_str());
   ResidencyEstimate taken = ::estimate(problem, buckets);
   if (taken.deviceBytes > problem.deviceBudget)
@@ -99,7 +120,8 @@ bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Up to this many plans are all looked at: 4 residencies of 6 buckets.
+/// Up to this many plans are all looked at: 4 residencies of 6 buckets, or,
+/// flat or not, of 4.
 constexpr double kExhaustiveLimit = 4096;
 /// Plans that are looked at otherwise, beside the uniform ones.
 constexpr unsigned kSearchLimit = 4000;
@@ -125,11 +147,12 @@ private:
   double countPlans() const;
   void tryAll(Plan &plan, size_t bucket);
   void tryUniform();
+  void tryUniform(const BucketResidency &option);
   bool tryThresholds();
   bool trySingleChanges();
   /// Whether `plan` fits and is better than what was best.
   bool consider(const Plan &plan);
-  /// Like `option`, as far as the user leaves `bucket` free.
+  /// Like `option`, as far as `bucket` is free.
   void set(Plan &plan, unsigned bucket, const BucketResidency &option) const;
 
   const ResidencyProblem &problem;
@@ -141,8 +164,15 @@ private:
 };
 } // namespace
 
-/// Pairs of which none does what another does. A copy that stays on the device
-/// between micro-batches stays within them.
+/// Whether there is something that may be flat.
+static bool mayBeFlat(const ResidencyProblem::Bucket &bucket,
+                      Residency residency, Residency carry) {
+  return (bucket.trainable && !sumsSlice(bucket.accumulation)) ||
+         !keepsSlice(residency, carry);
+}
+
+/// Options of which none does what another does. A copy that stays on the
+/// device between micro-batches stays within them.
 llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
   const ResidencyProblem::Bucket &bucket = problem.buckets[index];
   bool isCarried = !bucket.trainable || problem.microBatches > 1;
@@ -154,9 +184,15 @@ llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
       if (bucket.carry ? carry != *bucket.carry
                        : !isCarried && carry != residency)
         continue;
+      if (!isPossibleFor(bucket, {residency, carry}))
+        continue;
       bool isRedundant = isCarried && !bucket.residency && carry < residency;
-      if (!isRedundant)
-        found.push_back({residency, carry});
+      if (isRedundant)
+        continue;
+      for (Collectives collectives : bucket.collectives)
+        if (collectives == bucket.collectives.front() ||
+            mayBeFlat(bucket, residency, carry))
+          found.push_back({residency, carry, collectives});
     }
   return found;
 }
@@ -203,24 +239,37 @@ void Search::tryAll(Plan &plan, size_t bucket) {
 
 void Search::set(Plan &plan, unsigned bucket,
                  const BucketResidency &option) const {
-  if (llvm::is_contained(options[bucket], option))
-    plan[bucket] = option;
+  BucketResidency kept = option;
+  if (!llvm::is_contained(options[bucket], option))
+    kept.collectives = problem.buckets[bucket].collectives.front();
+  if (llvm::is_contained(options[bucket], kept))
+    plan[bucket] = kept;
 }
 
 /// The plans of the presets, and others that treat all buckets alike.
 void Search::tryUniform() {
+  bool isFree = llvm::any_of(problem.buckets, [](const auto &bucket) {
+    return bucket.collectives.size() > 1;
+  });
   for (Residency residency : kResidencies)
     for (Residency carry : kResidencies) {
-      Plan plan;
-      for (const auto &ofBucket : options)
-        plan.push_back(ofBucket.front());
-      for (unsigned b = 0; b < plan.size(); ++b)
-        set(plan, b,
-            problem.buckets[b].trainable && problem.microBatches == 1
-                ? BucketResidency{residency, residency}
-                : BucketResidency{residency, carry});
-      consider(plan);
+      tryUniform({residency, carry});
+      if (isFree)
+        tryUniform({residency, carry, Collectives::flat});
     }
+}
+
+void Search::tryUniform(const BucketResidency &option) {
+  Plan plan;
+  for (const auto &ofBucket : options)
+    plan.push_back(ofBucket.front());
+  for (unsigned b = 0; b < plan.size(); ++b) {
+    BucketResidency chosen = option;
+    if (problem.buckets[b].trainable && problem.microBatches == 1)
+      chosen.carry = chosen.residency;
+    set(plan, b, chosen);
+  }
+  consider(plan);
 }
 
 /// Buckets in the order in which a copy waits shortest: backward is last in,

@@ -132,7 +132,10 @@ void Simulator::finish(Stream &stream) {
   const Instruction &instruction = *front.instruction;
   --users[static_cast<unsigned>(instruction.cost.resource)];
   FunctionTimes &times = result.functions[front.function];
-  times.busy[static_cast<unsigned>(instruction.activity)] += now - stream.begin;
+  unsigned activity = static_cast<unsigned>(instruction.activity);
+  times.busy[activity] += now - stream.begin;
+  if (instruction.stream == kComputeStream)
+    times.onCompute[activity] += now - stream.begin;
   if (trace)
     trace->push_back({front.function,
                       uint32_t(&instruction - firstOf[front.function]),

@@ -131,33 +131,38 @@ fcdp::makeStepProgram(ModuleOp module,
   return program;
 }
 
-/// Seconds of each resource in one step.
-static std::array<double, kNumResources>
-sumNeeded(llvm::ArrayRef<const InstructionList *> step) {
-  std::array<double, kNumResources> needed{};
-  for (const InstructionList *list : step)
-    for (const Instruction &instruction : *list)
-      needed[static_cast<unsigned>(instruction.cost.resource)] +=
-          instruction.cost.seconds;
-  return needed;
+/// Leaves the work of the functions from `first` on, whose time and numbers
+/// begin there.
+static void keepFrom(std::vector<TimedWork> &trace, uint32_t first,
+                     double begin) {
+  llvm::erase_if(trace,
+                 [&](const TimedWork &work) { return work.function < first; });
+  for (TimedWork &work : trace) {
+    work.function -= first;
+    work.begin -= begin;
+    work.end -= begin;
+  }
 }
 
-StepTimes fcdp::simulateStep(const StepProgram &program) {
+StepTimes fcdp::simulateStep(const StepProgram &program,
+                             std::vector<TimedWork> *trace) {
   llvm::SmallVector<const InstructionList *> step =
       program.getRun(getStepRoles(program.microBatches));
   // The second of two steps: the first has no step in front of it to overlap
   // with.
   llvm::SmallVector<const InstructionList *> two(step);
   two.append(step);
-  SimulatedRun run = simulate(two);
+  SimulatedRun run = simulate(two, trace);
   llvm::ArrayRef<FunctionTimes> functions = run.functions;
   size_t half = step.size();
+  if (trace)
+    keepFrom(*trace, half, functions[half - 1].end);
   StepTimes times;
-  times.needed = sumNeeded(step);
   times.seconds = functions.back().end - functions[half - 1].end;
   for (const FunctionTimes &function : functions.drop_front(half))
     for (unsigned i = 0; i < kNumActivities; ++i) {
       times.busy[i] += function.busy[i];
+      times.onCompute[i] += function.onCompute[i];
       times.exposed[i] += function.exposed[i];
     }
   return times;

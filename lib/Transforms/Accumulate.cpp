@@ -77,9 +77,54 @@ static ReduceScatterOp cloneStep(OpBuilder &builder, ReduceScatterOp step,
                                  BufferAttr());
 }
 
+static StateRole getSumRole(Accumulation mode) {
+  switch (mode) {
+  case Accumulation::sharded:
+    return StateRole::grad;
+  case Accumulation::node:
+    return StateRole::node_grad;
+  case Accumulation::node_host:
+    return StateRole::host_grad;
+  case Accumulation::full:
+    return StateRole::full_grad;
+  }
+  llvm_unreachable("unknown accumulation");
+}
+
+/// Adds `part` to `state`. Gives the sum, if no micro-batch follows.
+static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
+                         Role role) {
+  bool starts = role == Role::first_microbatch;
+  AccumulateOp::create(builder, part.getLoc(), part, state.getSymName(),
+                       starts ? Accumulate::overwrite : Accumulate::add);
+  if (role != Role::last_microbatch)
+    return {};
+  return ReadStateOp::create(builder, part.getLoc(), state.getTensorType(),
+                             state.getSymName());
+}
+
+/// The same for a sum in host memory, which is loaded from `atLoad` on, while
+/// `part` is made.
+static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
+                       Value part, Role role) {
+  Value sum = part;
+  if (role != Role::first_microbatch) {
+    OpBuilder loading(atLoad);
+    auto loaded =
+        CacheLoadOp::create(loading, part.getLoc(), state.getTensorType(),
+                            state.getSymName(), StreamAttr(), BufferAttr());
+    sum = AddOp::create(builder, part.getLoc(), state.getTensorType(), loaded,
+                        part, BufferAttr());
+  }
+  if (role == Role::last_microbatch)
+    return sum;
+  CacheStoreOp::create(builder, part.getLoc(), sum, state.getSymName(),
+                       StreamAttr());
+  return {};
+}
+
 StateOp AccumulatePass::findOrMakeState(BucketOp bucket, Accumulation mode) {
-  StateRole role =
-      mode == Accumulation::node ? StateRole::node_grad : StateRole::full_grad;
+  StateRole role = getSumRole(mode);
   StateOp state = createState(bucket, role, getStateType(bucket, role, mesh));
   if (auto existing = table->lookup<StateOp>(state.getSymName())) {
     state.erase();
@@ -99,7 +144,7 @@ void AccumulatePass::finishPending(OpBuilder &builder) {
 void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
                              Accumulation mode, Role role) {
   auto isOverNodes = [](ReduceScatterOp step) {
-    return cast<AxisAttr>(step.getAxes()[0]).getValue() == Axis::node;
+    return isOver(step.getAxes(), Axis::node);
   };
   // What is reduced before the sum, and what after it.
   ArrayRef<ReduceScatterOp> steps = reduction.steps;
@@ -113,7 +158,8 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
   // that the reduction overlaps with compute.
   OpBuilder builder(reduction.sum);
   finishPending(builder);
-  if (before == 0)
+  bool isInHost = state.getArena() == Arena::host;
+  if (before == 0 && !isInHost) // else the load overlaps with compute, too
     builder.setInsertionPointAfter(reduction.pack);
   Value part = reduction.pack;
   if (before == 1) {
@@ -121,12 +167,9 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
     part = cloneStep(atStep, steps[0], part, state.getTensorType());
   }
   part = castTo(builder, part, state.getTensorType().getElementType());
-  bool starts = role == Role::first_microbatch;
-  AccumulateOp::create(builder, part.getLoc(), part, state.getSymName(),
-                       starts ? Accumulate::overwrite : Accumulate::add);
-  if (role == Role::last_microbatch) {
-    Value sum = ReadStateOp::create(builder, part.getLoc(),
-                                    state.getTensorType(), state.getSymName());
+  Value sum = isInHost ? addInHost(builder, reduction.pack, state, part, role)
+                       : addOnDevice(builder, state, part, role);
+  if (sum) {
     sum = castTo(builder, sum, gradient);
     for (ReduceScatterOp step : steps.drop_front(before))
       sum = cloneStep(builder, step, sum, step.getResult().getType());

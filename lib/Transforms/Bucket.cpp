@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "BucketGroups.h"
+#include "CutStates.h"
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/BucketRanges.h"
 #include "fcdp/Scheduling/LayoutPlanning.h"
 #include "fcdp/Transforms/LayoutSpec.h"
+#include "fcdp/Transforms/Strategy.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -34,8 +36,6 @@ private:
   void mergeGathers(func::FuncOp function, const SymbolTable &table);
   Value gatherCopy(OpBuilder &builder, BucketOp bucket, AllGatherOp like,
                    int64_t range);
-  Value gatherGradient(OpBuilder &builder, BucketOp bucket,
-                       ReduceScatterOp reduced);
   void mergeReductions(func::FuncOp function);
   void mergeUpdates(func::FuncOp function);
   BucketOp bucketOf(FlatSymbolRefAttr parameter) {
@@ -43,8 +43,7 @@ private:
   }
 
   MeshOp mesh;
-  /// The options, read.
-  Sharding cut = Sharding::world;
+  /// The option, read.
   LayoutAttr blocks;
   /// Where symbols go: in front of the first function.
   Block::iterator symbolsEnd;
@@ -113,9 +112,9 @@ FailureOr<BucketOp> BucketPass::makeBucket(SymbolTable &table,
   OpBuilder builder(&getContext());
   auto bucket = BucketOp::create(
       builder, first.getLoc(), group.getName(), group.unit, *elements,
-      group.storage, group.wire, group.trainable, cut,
+      group.storage, group.wire, group.trainable, Sharding::world,
       blocks.getKind() == LayoutKind::flat ? LayoutAttr() : blocks,
-      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(),
+      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
       builder.getArrayAttr(places));
   table.insert(bucket, symbolsEnd);
   for (ParameterOp member : members)
@@ -152,14 +151,7 @@ BucketPass::findRanges(func::FuncOp function, const SymbolTable &table) {
   return findBucketRanges(gathers);
 }
 
-static ArrayAttr makeAxes(MLIRContext *context, ArrayRef<Axis> axes) {
-  SmallVector<Attribute> attrs;
-  for (Axis axis : axes)
-    attrs.push_back(AxisAttr::get(context, axis));
-  return ArrayAttr::get(context, attrs);
-}
-
-/// The whole bucket in its wire type, from what this rank owns.
+/// The whole bucket in its wire type, from this rank's shard.
 Value BucketPass::gatherCopy(OpBuilder &builder, BucketOp bucket,
                              AllGatherOp like, int64_t range) {
   RankedTensorType type = getStateType(bucket, StateRole::shard, mesh);
@@ -171,31 +163,10 @@ Value BucketPass::gatherCopy(OpBuilder &builder, BucketOp bucket,
                             type.clone(bucket.getWire()), part, BufferAttr());
   auto whole = RankedTensorType::get(
       {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());
-  bool overNodes = bucket.getSharding() == Sharding::world;
-  if (!overNodes && part.getType() == whole)
-    return part; // every rank owns it
-  ArrayAttr axes =
-      overNodes ? like.getAxes() : makeAxes(&getContext(), {Axis::local});
   return AllGatherOp::create(builder, like.getLoc(), whole, part,
                              FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
-                             like.getMeshAttr(), axes,
+                             like.getMeshAttr(), like.getAxes(),
                              builder.getI64IntegerAttr(range),
-                             FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
-}
-
-/// What this rank owns of a gradient, from its shard: an all-reduce is a
-/// reduction followed by a gather.
-Value BucketPass::gatherGradient(OpBuilder &builder, BucketOp bucket,
-                                 ReduceScatterOp reduced) {
-  RankedTensorType owned = getStateType(bucket, StateRole::grad, mesh);
-  if (reduced.getResult().getType() == owned)
-    return reduced.getResult();
-  ArrayAttr axes = bucket.getSharding() == Sharding::none
-                       ? reduced.getAxes()
-                       : makeAxes(&getContext(), {Axis::node});
-  return AllGatherOp::create(builder, reduced.getLoc(), owned,
-                             reduced.getResult(), reduced.getSourceAttr(),
-                             reduced.getMeshAttr(), axes, IntegerAttr(),
                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
 }
 
@@ -269,13 +240,12 @@ void BucketPass::mergeReductions(func::FuncOp function) {
     auto packed = PackOp::create(
         builder, last.getLoc(), RankedTensorType::get({elements}, gradient),
         name, values, builder.getArrayAttr(names), BufferAttr());
-    auto reduced = ReduceScatterOp::create(
+    pending = ReduceScatterOp::create(
         builder, last.getLoc(),
         RankedTensorType::get({elements / mesh.getWorldSize()},
                               builder.getF32Type()),
         packed, name, last.getMeshAttr(), last.getAxes(), StreamAttr(),
         BufferAttr(), BufferAttr());
-    pending = gatherGradient(builder, bucket, reduced);
     pendingBucket = name;
     for (ReduceScatterOp reduce : reductions)
       reduce.erase();
@@ -302,12 +272,10 @@ LogicalResult BucketPass::readOptions() {
   if (!kind)
     return module.emitError("layout: ") << toString(kind.takeError());
   blocks = *kind;
-  std::optional<Sharding> given = symbolizeSharding(sharding);
-  if (!given)
-    return module.emitError("sharding: expected 'world', 'node' or 'none', "
-                            "got '")
+  if (sharding != kAutoStrategy && !symbolizeSharding(sharding))
+    return module.emitError("sharding: expected 'world', 'node', 'none' or "
+                            "'auto', got '")
            << sharding << "'";
-  cut = *given;
   return success();
 }
 
@@ -341,6 +309,10 @@ void BucketPass::runOnOperation() {
     mergeReductions(function);
     mergeUpdates(function);
   }
+  if (sharding == kAutoStrategy)
+    module->setAttr(kOpenShardingAttr, UnitAttr::get(&getContext()));
+  else
+    cutStates(module, *symbolizeSharding(sharding));
   if (bucketBytes > 0)
     module->setAttr(kBucketBytesAttr,
                     Builder(&getContext()).getI64IntegerAttr(bucketBytes));

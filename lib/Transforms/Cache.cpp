@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kNumRoles = 6;
 size_t indexOf(Role role) { return static_cast<size_t>(role); }
 
-/// The gathers of a bucket over one axis: by role, in program order.
+/// The gathers of a bucket that yield node slices, or the whole: by role, in
+/// program order.
 using Gathers = std::array<SmallVector<AllGatherOp>, kNumRoles>;
 
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
@@ -65,9 +66,10 @@ void CachePass::collect() {
   for (auto function : getOperation().getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     for (auto gather : function.getOps<AllGatherOp>()) {
-      if (gather.getAxes().size() != 1 || gather.isOfGradient())
+      if (gather.isOfGradient())
         continue;
-      Axis axis = cast<AxisAttr>(gather.getAxes()[0]).getValue();
+      Axis axis =
+          isOver(gather.getAxes(), Axis::local) ? Axis::local : Axis::node;
       gathers[{gather.getSourceAttr().getAttr(), static_cast<unsigned>(axis)}]
              [indexOf(role)]
                  .push_back(gather);

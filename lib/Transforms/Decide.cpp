@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "CutStates.h"
 #include "StepPlanning.h"
 #include "VerifyPhase.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -20,9 +21,12 @@ public:
 
 private:
   FailureOr<std::optional<Accumulation>> getAccumulation();
+  FailureOr<std::optional<Collectives>> getCollectives();
+  FailureOr<Cluster> getCluster(StringRef what);
   FailureOr<StepPlan> planByPreset();
   FailureOr<StepPlan> planByCost();
   StepChoices getChoices(const Cluster &described);
+  SmallVector<Sharding> getShardings();
   std::optional<int64_t> getGiven(int64_t option, int64_t least,
                                   StringRef attribute);
 };
@@ -68,6 +72,26 @@ FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
   return std::optional(*given);
 }
 
+/// None: to be chosen.
+FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
+  if (collectives.empty())
+    return strategy == kAutoStrategy ? std::nullopt
+                                     : std::optional(Collectives::two_level);
+  return check(getOperation(), "collectives", parseCollectives(collectives));
+}
+
+/// Fails, and says that `what` needs it, if none is given.
+FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
+  ModuleOp module = getOperation();
+  if (cluster.empty())
+    return module.emitError(what)
+           << " 'auto' chooses for a cluster; give one as 'cluster', a file or "
+              "the name of a preset";
+  MeshOp mesh = getMesh(module);
+  return check(module, "cluster",
+               loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+}
+
 /// What the module says, or else the option, if that is at least `least`.
 std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
                                             StringRef attribute) {
@@ -81,29 +105,60 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   FailureOr<Strategy> preset =
       check(module, "strategy", parseStrategy(strategy));
   FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
-  if (failed(preset) || failed(accumulation) ||
-      failed(checkSharding(module, strategy, preset->sharding)))
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(preset) || failed(accumulation) || failed(chosen))
     return failure();
   StepPlan plan;
+  if (module->hasAttr(kOpenShardingAttr) &&
+      canCutStates(module, preset->sharding))
+    plan.sharding = preset->sharding;
+  else if (failed(checkSharding(module, strategy, preset->sharding)))
+    return failure();
   plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
-                                {preset->residency, preset->carry});
+                                {preset->residency, preset->carry,
+                                 chosen->value_or(Collectives::two_level)});
   plan.accumulation = accumulation->value_or(preset->accumulation);
   plan.prefetch =
       getGiven(prefetch, 0, kPrefetchAttr).value_or(kDefaultPrefetch);
   plan.reductions =
       getGiven(reductions, 1, kReductionsAttr).value_or(kDefaultReductions);
+  if (*chosen)
+    return plan;
+  FailureOr<Cluster> described = getCluster("collectives");
+  if (failed(described) ||
+      failed(planCollectives(module, CostModel(*described), plan)))
+    return failure();
   return plan;
+}
+
+/// Those that differ, where the buckets leave it open.
+SmallVector<Sharding> DecidePass::getShardings() {
+  ModuleOp module = getOperation();
+  MeshOp mesh = getMesh(module);
+  SmallVector<Sharding> shardings{Sharding::world};
+  auto add = [&](Sharding sharding, bool isOther) {
+    if (isOther && module->hasAttr(kOpenShardingAttr) &&
+        canCutStates(module, sharding))
+      shardings.push_back(sharding);
+  };
+  add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
+  add(Sharding::none, mesh.getWorldSize() > 1);
+  return shardings;
 }
 
 StepChoices DecidePass::getChoices(const Cluster &described) {
   StepChoices choices;
+  choices.shardings = getShardings();
   choices.budget.device =
       deviceMemory > 0 ? deviceMemory : described.device.memory;
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
+  bool hasSeveral = getMicroBatches(getOperation()) > 1;
   choices.accumulations = {Accumulation::sharded};
-  if (getMicroBatches(getOperation()) > 1)
-    choices.accumulations = {Accumulation::sharded, Accumulation::node,
-                             Accumulation::full};
+  // Within one node these are `sharded`.
+  if (hasSeveral && getMesh(getOperation()).getNode() > 1)
+    choices.accumulations.append({Accumulation::node, Accumulation::node_host});
+  if (hasSeveral)
+    choices.accumulations.push_back(Accumulation::full);
   choices.prefetch = getGiven(prefetch, 0, kPrefetchAttr);
   choices.reductions = getGiven(reductions, 1, kReductionsAttr);
   return choices;
@@ -111,16 +166,15 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
 
 FailureOr<StepPlan> DecidePass::planByCost() {
   ModuleOp module = getOperation();
-  if (cluster.empty())
-    return module.emitError("strategy 'auto' chooses for a cluster; give one "
-                            "as 'cluster', a file or the name of a preset");
-  MeshOp mesh = getMesh(module);
-  FailureOr<Cluster> described = check(
-      module, "cluster", loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+  FailureOr<Cluster> described = getCluster("strategy");
+  if (failed(described))
+    return failure();
   FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
-  if (failed(described) || failed(accumulation))
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(accumulation) || failed(chosen))
     return failure();
   StepChoices choices = getChoices(*described);
+  choices.collectives = *chosen;
   if (*accumulation)
     choices.accumulations = {**accumulation};
   return planStep(module, CostModel(*described), choices);
@@ -145,5 +199,6 @@ void DecidePass::runOnOperation() {
   if (failed(plan))
     return signalPassFailure();
   applyPlan(module, *plan);
+  module->removeAttr(kOpenShardingAttr);
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
 }

@@ -68,8 +68,12 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
                      "all")};
   Option<std::string> accumulate{
       *this, "accumulate", llvm::cl::init(""),
-      llvm::cl::desc("sharded, node or full; the strategy's choice if not "
-                     "given")};
+      llvm::cl::desc("sharded, node, node_host or full; the strategy's choice "
+                     "if not given")};
+  Option<std::string> collectives{
+      *this, "collectives", llvm::cl::init(""),
+      llvm::cl::desc("two-level, flat or auto: what is faster on the cluster; "
+                     "two-level if not given, but auto with strategy auto")};
   Option<int64_t> nodes{*this, "nodes", llvm::cl::init(1),
                         llvm::cl::desc("nodes of the mesh")};
   Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::init(1),
@@ -121,6 +125,8 @@ static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
 
 /// The layout that a strategy needs. --fcdp-decide refuses an unknown one.
 static std::string getSharding(StringRef strategy) {
+  if (strategy == kAutoStrategy)
+    return strategy.str();
   llvm::Expected<Strategy> preset = parseStrategy(strategy);
   if (preset)
     return stringifySharding(preset->sharding).str();
@@ -157,10 +163,10 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
-  pm.addPass(
-      createDecidePass({options.strategy, options.accumulate, options.cluster,
-                        options.deviceMemory, options.hostMemory,
-                        options.prefetch, options.reductions}));
+  pm.addPass(createDecidePass({options.strategy, options.accumulate,
+                               options.cluster, options.deviceMemory,
+                               options.hostMemory, options.prefetch,
+                               options.reductions, options.collectives}));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -170,6 +176,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createDecideOverlapPass({options.cluster, options.deviceMemory}));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -177,7 +184,8 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
 static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
   // A dump of what it refuses is worth having.
-  pm.addPass(createVerifyPlanPass());
+  pm.addPass(createVerifyPlanPass(
+      {/*peer=*/"", options.deviceMemory, options.hostMemory}));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
@@ -237,6 +245,7 @@ void fcdp::registerFcdpPipeline() {
         options.microBatches = cl.microBatches;
         options.strategy = cl.strategy;
         options.accumulate = cl.accumulate;
+        options.collectives = cl.collectives;
         options.layout = cl.layout;
         options.bucketBytes = cl.bucketBytes;
         options.prefetch = cl.prefetch;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Fetches.h"
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Fetches.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -62,14 +62,14 @@ static bool isAlone(const Fetch &fetch) {
     return op && llvm::is_contained(fetch.ops, op);
   };
   if (llvm::any_of(fetch.ops, llvm::IsaPred<CacheStoreOp>) ||
-      getInto(fetch.ops.back()))
+      getInto(fetch.last))
     return false;
   return llvm::all_of(fetch.ops, [&](Operation *op) {
     return llvm::all_of(op->getOperands(),
                         [&](Value operand) {
                           return isInside(operand.getDefiningOp());
                         }) &&
-           (op == fetch.ops.back() || isRead(op) ||
+           (op == fetch.last || isRead(op) ||
             llvm::all_of(op->getUsers(), isInside));
   });
 }
@@ -84,9 +84,9 @@ static bool isSame(const Fetch &a, const Fetch &b) {
 }
 
 static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
-  if (auto gather = dyn_cast<AllGatherOp>(fetch.ops.back()))
+  if (auto gather = dyn_cast<AllGatherOp>(fetch.last))
     return symbols.lookup<BucketOp>(gather.getSource());
-  auto load = cast<CacheLoadOp>(fetch.ops.back());
+  auto load = cast<CacheLoadOp>(fetch.last);
   return symbols.lookup<BucketOp>(
       symbols.lookup<StateOp>(load.getSource()).getBucket());
 }
@@ -109,7 +109,7 @@ static SmallVector<Crosser> findCrossers(Member &next, Member &last,
 
 /// Where the copy that `fetch` brings is used.
 static Operation *findUse(const Fetch &fetch) {
-  Operation *last = fetch.ops.back(), *first = nullptr;
+  Operation *last = fetch.last, *first = nullptr;
   for (Operation *user : last->getUsers())
     if (!first || user->isBeforeInBlock(first))
       first = user;
@@ -135,8 +135,8 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
         if (Attribute state = op.getAttr(name);
             state && (states.contains(state) || mayLeave(&op)))
           standBehind(&op);
-  if (fetch.ops.back()->getBlock() == &function.front())
-    for (Operation *user : collectMemoryUsers(fetch.ops.back()->getResult(0)))
+  if (fetch.last->getBlock() == &function.front())
+    for (Operation *user : collectMemoryUsers(fetch.last->getResult(0)))
       standBehind(user);
   return last;
 }
@@ -168,7 +168,7 @@ static void copyFetch(const Fetch &fetch, Operation *place, StateOp state) {
 
 /// What `fetch` would bring is there.
 static void replaceByRead(Fetch &fetch, StateOp state) {
-  Operation *last = fetch.ops.back();
+  Operation *last = fetch.last;
   OpBuilder builder(findUse(fetch));
   Value copy = ReadStateOp::create(builder, last->getLoc(),
                                    state.getTensorType(), state.getSymName());
@@ -224,12 +224,10 @@ void PrefetchAcrossPass::runOnOperation() {
   auto distance = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
   if (!distance || !isReady(module))
     return;
-  UnitsOfBuckets units(module);
   std::map<Role, Member> members;
   for (auto function : module.getOps<func::FuncOp>()) {
     Member &member = members[getRole(function)];
     member = {function, findFetches(function.front())};
-    countRanges(member.fetches, units);
     llvm::for_each(member.fetches, addReads);
   }
   if (auto first = members.find(Role::first_microbatch); first != members.end())

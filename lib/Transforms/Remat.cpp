@@ -71,4 +71,7 @@ void RematPass::runOnOperation() {
     for (Operation *op : llvm::reverse(place.ops))
       if (op->use_empty())
         op->erase();
+      else
+        mapping.lookup(op)->setAttr(kRepeatedAttr,
+                                    UnitAttr::get(&getContext()));
 }

@@ -3,6 +3,7 @@
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Streams.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -107,6 +108,9 @@ private:
   void release(Value value);
   /// Releases what `op`, which may leave, uses, once its own stream is done.
   void releaseLate(Operation *op);
+  /// Makes compute wait for the stores before `store` that it has computed
+  /// behind: nothing else does, where a store is the last access to its value.
+  void waitForStoresBefore(Operation *store);
   /// Whether compute has waited for all accesses to `value`.
   bool isDone(Value value);
   bool isCovered(const Async &async) const {
@@ -126,6 +130,9 @@ private:
   llvm::DenseMap<Operation *, SmallVector<Value>> buffersOf;
   /// Issued for the last time, with asynchronous accesses not known to be done.
   SmallVector<Value> pending;
+  /// The last store that was the last access to its value, and the last of
+  /// those that compute has computed behind.
+  Operation *lastStore = nullptr, *olderStore = nullptr;
   /// The last store to, and the last load from, each cache.
   llvm::DenseMap<StringAttr, Operation *> stores, loads;
   /// What fills each state: here, and in the function before.
@@ -140,27 +147,11 @@ private:
 };
 } // namespace
 
-/// The stream that `op` runs on.
-static Stream chooseStream(Operation *op) {
-  if (auto accumulate = dyn_cast<AccumulateOp>(op);
-      accumulate && accumulate.getLate())
-    if (Operation *producer = accumulate.getValue().getDefiningOp())
-      return chooseStream(producer);
-  auto isNode = [](ArrayAttr axes) {
-    return cast<AxisAttr>(axes[0]).getValue() == Axis::node;
-  };
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return isNode(gather.getAxes()) ? Stream::inter : Stream::intra;
-  // Gathers must not queue behind a reduction, which waits for its gradients
-  // and for its first step.
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return isNode(reduce.getAxes()) ? Stream::inter_reduce
-                                    : Stream::intra_reduce;
-  if (isa<CacheStoreOp>(op))
-    return Stream::d2h;
-  if (isa<CacheLoadOp>(op))
-    return Stream::h2d;
-  return Stream::compute;
+/// Whether `op` stores a sum of gradients in host memory.
+static bool storesSum(Operation *op) {
+  auto store = dyn_cast<CacheStoreOp>(op);
+  return store && isa_and_present<ReduceScatterOp, AddOp>(
+                      store.getValue().getDefiningOp());
 }
 
 /// Notes who accesses the memory of `value`: its producer and its users.
@@ -286,11 +277,17 @@ void ProgramOrder::waitForSums() {
 
 void ProgramOrder::issue(Operation *op, Stream stream) {
   builder.setInsertionPoint(op);
+  if (storesSum(op)) {
+    waitForInputs(op, Stream::compute); // its gradients' memory is free then
+    waitForCompute(stream);
+  }
   waitForInputs(op, stream);
   if (stream == Stream::compute) {
     waitForArrival(op, stream);
     if (!isView(op))
       ++clocks[0][0];
+    if (!isa<AddOp>(op)) // of a sum that is stored together with others
+      olderStore = lastStore;
     return;
   }
   waitForCompute(stream);
@@ -343,6 +340,12 @@ bool ProgramOrder::isDone(Value value) {
   });
 }
 
+void ProgramOrder::waitForStoresBefore(Operation *store) {
+  if (olderStore)
+    wait(Stream::compute, asyncs.find(olderStore)->second);
+  lastStore = store;
+}
+
 void ProgramOrder::finishUses(Operation *op) {
   builder.setInsertionPointAfter(op);
   SmallVector<Value> finished;
@@ -354,12 +357,14 @@ void ProgramOrder::finishUses(Operation *op) {
   }
   bool isCompute = !asyncs.count(op);
   for (Value value : finished) {
-    // The last access is a stream's: do not make compute wait for it here,
-    // unless nothing else will.
-    if (isCompute || isa<CacheStoreOp>(op))
+    if (isCompute) {
       release(value);
-    else
-      pending.push_back(value);
+      continue;
+    }
+    // The last access is a stream's: do not make compute wait for it here.
+    pending.push_back(value);
+    if (isa<CacheStoreOp>(op))
+      waitForStoresBefore(op);
   }
   // Waits that compute has made by now may cover more.
   llvm::erase_if(pending, [&](Value value) {

@@ -2,6 +2,9 @@
 
 #include "StepPlanning.h"
 
+#include "CutStates.h"
+#include "PlanSearch.h"
+#include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -9,122 +12,232 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fcdp;
 
-static void setIfAbsent(ModuleOp module, StringRef name, int64_t value) {
-  if (!module->hasAttr(name))
+static void setIfAbsent(ModuleOp module, StringRef name,
+                        std::optional<int64_t> value) {
+  if (value && !module->hasAttr(name))
     module->setAttr(name,
-                    Builder(module.getContext()).getI64IntegerAttr(value));
+                    Builder(module.getContext()).getI64IntegerAttr(*value));
 }
 
 void fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
+  cutStates(module, plan.sharding);
   for (auto [bucket, chosen] :
        llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
     applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
-                           bucket.getSharding()});
+                           bucket.getSharding(), chosen.collectives});
   setIfAbsent(module, kPrefetchAttr, plan.prefetch);
   setIfAbsent(module, kReductionsAttr, plan.reductions);
 }
 
-/// A given number, or those that are to be compared.
-static SmallVector<int64_t> getChoices(std::optional<int64_t> given) {
-  if (given)
-    return {*given};
-  return {1, 2, 3};
-}
-
-/// Over all distances. `why` gets the reason if no plan fits.
-static std::optional<StepPlan> search(ResidencyProblem problem,
-                                      Accumulation accumulation,
-                                      const StepChoices &choices,
-                                      std::string &why) {
-  std::optional<StepPlan> best;
-  for (int64_t prefetch : getChoices(choices.prefetch))
-    for (int64_t reductions : getChoices(choices.reductions)) {
-      problem.prefetch = prefetch;
-      problem.reductions = reductions;
-      llvm::Expected<ResidencySolution> found = planResidency(problem);
-      if (!found)
-        why = toString(found.takeError());
-      else if (!best || isBetter(found->estimate, best->residency.estimate))
-        best = StepPlan{std::move(*found), accumulation, prefetch, reductions};
-    }
-  return best;
-}
-
-/// Adds what presets would do, as far as it fits, at the distances of `best`
-/// and of presets.
-static void addUniform(ResidencyProblem problem, const StepPlan &best,
-                       const StepChoices &choices,
-                       std::vector<StepPlan> &plans) {
-  auto add = [&](int64_t prefetch, int64_t reductions, Residency residency) {
-    problem.prefetch = choices.prefetch.value_or(prefetch);
-    problem.reductions = choices.reductions.value_or(reductions);
-    ResidencySolution solution;
-    for (const ResidencyProblem::Bucket &bucket : problem.buckets)
-      solution.buckets.push_back({bucket.residency.value_or(residency),
-                                  bucket.carry.value_or(residency)});
-    solution.estimate = estimate(problem, solution.buckets);
-    if (llvm::Error error = solution.verify(problem))
-      return llvm::consumeError(std::move(error)); // does not fit
-    plans.push_back({std::move(solution), best.accumulation, problem.prefetch,
-                     problem.reductions});
-  };
-  for (Residency residency :
-       {Residency::drop, Residency::host, Residency::node, Residency::full}) {
-    add(best.prefetch, best.reductions, residency);
-    add(kDefaultPrefetch, kDefaultReductions, residency);
-  }
-}
-
-/// Seconds of a step with the schedule that `plan` leads to.
-static FailureOr<double> simulate(ModuleOp module, const StepPlan &plan,
-                                  const CostModel &model) {
+/// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
+static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
+                                                 const StepPlan &plan,
+                                                 const CostModel &model,
+                                                 int64_t deviceBudget) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   applyPlan(*copy, plan);
-  PassManager pm(module.getContext());
-  buildDecided(pm);
-  buildScheduled(pm);
-  if (failed(pm.run(*copy)))
+  PassManager decided(module.getContext());
+  buildDecided(decided);
+  PassManager scheduled(module.getContext());
+  buildScheduled(scheduled);
+  if (failed(decided.run(*copy)))
     return failure();
-  StepProgram program =
-      makeStepProgram(*copy, [&](Operation *op) { return model.costOf(op); });
-  return simulateStep(program).seconds;
+  if (llvm::Error error = decideOverlap(*copy, model, deviceBudget)) {
+    llvm::consumeError(std::move(error));
+    return OwningOpRef<ModuleOp>();
+  }
+  if (failed(scheduled.run(*copy)))
+    return failure();
+  return copy;
 }
 
-static FailureOr<StepPlan>
-takeFastest(ModuleOp module, ArrayRef<StepPlan> plans, const CostModel &model) {
-  const StepPlan *fastest = nullptr;
-  ResidencyEstimate least;
-  for (const StepPlan &plan : plans) {
-    FailureOr<double> seconds = simulate(module, plan, model);
-    if (failed(seconds))
-      return failure();
-    ResidencyEstimate taken = plan.residency.estimate;
-    taken.seconds = *seconds;
-    if (fastest && !isBetter(taken, least))
-      continue;
-    fastest = &plan;
-    least = taken;
+namespace {
+/// What has been simulated.
+struct Simulated {
+  StepPlan plan;
+  /// With the schedule that the plan leads to.
+  ResidencyEstimate taken;
+};
+
+/// Compares plans by what they lead to.
+class Finals {
+public:
+  Finals(ModuleOp module, const CostModel &model, const StepChoices &choices)
+      : module(module), model(model), choices(choices) {}
+
+  /// In the order of what they are estimated to take. Leaves out what needs
+  /// more of a link, or of compute, than the fastest takes, and what is
+  /// estimated to take clearly more: estimates have been within 6 % of what was
+  /// simulated.
+  LogicalResult simulateAll(std::vector<StepPlan> plans);
+  /// Adds the few best with each fetch and each sum at a distance of its own.
+  LogicalResult refine();
+  /// Of the fastest whose planned memory fits the smallest; nothing if none
+  /// does. `planned` gets the least that a plan takes.
+  FailureOr<std::optional<StepPlan>> takeBest(int64_t &planned);
+
+private:
+  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepPlan &plan) {
+    return ::schedule(module, plan, model, choices.budget.device);
   }
-  return *fastest;
+
+  ModuleOp module;
+  const CostModel &model;
+  const StepChoices &choices;
+  std::vector<Simulated> simulated;
+};
+} // namespace
+
+LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
+  constexpr double kTooLong = 1.1;
+  llvm::sort(plans, [](const StepPlan &a, const StepPlan &b) {
+    return a.residency.estimate.seconds < b.residency.estimate.seconds;
+  });
+  double least = std::numeric_limits<double>::infinity();
+  for (const StepPlan &plan : plans) {
+    const ResidencyEstimate &estimated = plan.residency.estimate;
+    if (estimated.needed > least || estimated.seconds > kTooLong * least)
+      continue;
+    auto scheduled = schedule(plan);
+    if (failed(scheduled))
+      return failure();
+    if (!*scheduled)
+      continue;
+    StepProgram program = makeStepProgram(
+        **scheduled, [&](Operation *op) { return model.costOf(op); });
+    ResidencyEstimate taken = plan.residency.estimate;
+    taken.seconds = simulateStep(program).seconds;
+    least = std::min(least, taken.seconds);
+    simulated.push_back({plan, taken});
+  }
+  llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
+    return a.taken.seconds < b.taken.seconds;
+  });
+  return success();
+}
+
+LogicalResult Finals::refine() {
+  constexpr size_t kRefined = 3;
+  if (choices.prefetch && choices.reductions)
+    return success();
+  std::vector<StepPlan> refined;
+  for (const Simulated &one :
+       ArrayRef(simulated).take_front(std::min(kRefined, simulated.size()))) {
+    refined.push_back(one.plan);
+    refined.back().prefetch = choices.prefetch;
+    refined.back().reductions = choices.reductions;
+  }
+  return simulateAll(refined);
+}
+
+/// Whether a preset would do the same at these distances.
+static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
+  return plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
+         plan.reductions == choices.reductions.value_or(kDefaultReductions) &&
+         llvm::all_equal(plan.residency.buckets);
+}
+
+/// Pre: `simulated` is in order of time, and not empty. How many are as good as
+/// the fastest: they take at most a thousandth more, and are nearer to it than
+/// presets, so that what is taken is faster than these if anything is.
+static size_t countBest(ArrayRef<Simulated> simulated,
+                        const StepChoices &choices) {
+  constexpr double kSameTime = 1e-3, kRounding = 1e-9;
+  constexpr size_t kMost = 6;
+  double fastest = simulated.front().taken.seconds;
+  double limit = fastest * (1 + kSameTime);
+  for (const Simulated &one : simulated)
+    if (isPreset(one.plan, choices))
+      limit = std::min(limit, (fastest + one.taken.seconds) / 2);
+  limit = std::max(limit, fastest * (1 + kRounding));
+  size_t count = llvm::partition_point(simulated,
+                                       [&](const Simulated &one) {
+                                         return one.taken.seconds <= limit;
+                                       }) -
+                 simulated.begin();
+  return std::min(count, kMost);
+}
+
+FailureOr<std::optional<StepPlan>> Finals::takeBest(int64_t &planned) {
+  planned = std::numeric_limits<int64_t>::max();
+  while (!simulated.empty()) {
+    size_t count = countBest(simulated, choices);
+    const Simulated *best = nullptr;
+    for (const Simulated &one : ArrayRef(simulated).take_front(count)) {
+      auto scheduled = schedule(one.plan);
+      if (failed(scheduled))
+        return failure();
+      FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
+      if (failed(bytes))
+        return failure();
+      if (*bytes < planned) {
+        planned = *bytes;
+        best = &one;
+      }
+    }
+    if (planned <= choices.budget.device)
+      return std::optional(best->plan);
+    simulated.erase(simulated.begin(), simulated.begin() + count);
+  }
+  return std::optional<StepPlan>();
 }
 
 FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
                                    const StepChoices &choices) {
-  std::vector<StepPlan> finalists;
+  // Plans are searched by estimates of memory. If no plan that should fit does,
+  // others are searched with as much less.
+  constexpr int kSearches = 4;
+  int64_t budget = choices.budget.device;
   std::string why;
-  for (Accumulation accumulation : choices.accumulations) {
-    ResidencyProblem problem =
-        makeResidencyProblem(module, model, choices.budget, accumulation);
-    std::optional<StepPlan> best = search(problem, accumulation, choices, why);
-    if (!best)
-      continue;
-    finalists.push_back(*best);
-    addUniform(problem, *best, choices, finalists);
+  for (int i = 0; i < kSearches && budget > 0; ++i) {
+    std::vector<StepPlan> finalists =
+        findFinalists(module, model, choices, budget);
+    if (finalists.empty() && why.empty())
+      why = explainMissing(module, model, choices);
+    if (finalists.empty())
+      break;
+    Finals finals(module, model, choices);
+    if (failed(finals.simulateAll(std::move(finalists))) ||
+        failed(finals.refine()))
+      return failure();
+    int64_t planned = 0;
+    FailureOr<std::optional<StepPlan>> best = finals.takeBest(planned);
+    if (failed(best))
+      return failure();
+    if (*best)
+      return **best;
+    why = ("no plan fits: the smallest takes " + Twine(planned) +
+           " bytes of device memory of " + Twine(choices.budget.device))
+              .str();
+    budget -= planned - choices.budget.device;
   }
-  if (finalists.empty())
-    return module.emitError("strategy 'auto': ") << why;
-  return takeFastest(module, finalists, model);
+  return module.emitError("strategy 'auto': ") << why;
+}
+
+LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
+                                    StepPlan &plan) {
+  constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
+  ResidencyProblem problem =
+      makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,
+                           /*collectives=*/std::nullopt);
+  problem.prefetch = plan.prefetch.value_or(kDefaultPrefetch);
+  problem.reductions = plan.reductions.value_or(kDefaultReductions);
+  for (auto [bucket, chosen] :
+       llvm::zip_equal(problem.buckets, plan.residency.buckets))
+    if (!bucket.residency) {
+      bucket.residency = chosen.residency;
+      bucket.carry = chosen.carry;
+    }
+  llvm::Expected<ResidencySolution> found = planResidency(problem);
+  if (!found)
+    return module.emitError("collectives: ") << toString(found.takeError());
+  for (auto [chosen, solved] :
+       llvm::zip_equal(plan.residency.buckets, found->buckets))
+    chosen.collectives = solved.collectives;
+  return success();
 }

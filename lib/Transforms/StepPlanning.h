@@ -14,28 +14,44 @@ inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 /// All decisions on a step.
 struct StepPlan {
+  Sharding sharding = Sharding::world;
   /// One for each bucket, in the order of the module.
   ResidencySolution residency;
   Accumulation accumulation = Accumulation::sharded;
-  int64_t prefetch = kDefaultPrefetch, reductions = kDefaultReductions;
+  /// Nothing: of each fetch, and of each sum, its own.
+  std::optional<int64_t> prefetch = kDefaultPrefetch,
+                         reductions = kDefaultReductions;
 };
 
 /// What the decisions are chosen from.
 struct StepChoices {
   MemoryBudget budget;
+  /// `world` leaves the buckets as they are.
+  llvm::SmallVector<Sharding> shardings{Sharding::world};
   llvm::SmallVector<Accumulation> accumulations;
   /// Where they are given.
   std::optional<int64_t> prefetch, reductions;
+  std::optional<Collectives> collectives;
 };
 
-/// Writes what is not given.
+/// Cuts states as the plan has it, and writes what is not given.
 void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+
+/// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
+llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,
+                          int64_t deviceBudget);
+
+/// Chooses, for each bucket of a plan, what makes a step take the least time:
+/// flat collectives or two-level ones. Its residencies stay.
+mlir::LogicalResult planCollectives(mlir::ModuleOp module,
+                                    const CostModel &model, StepPlan &plan);
 
 /// The plan with which a step takes the least time, and of equally fast ones
 /// the smallest. Plans are searched as residency problems, which are coarser
 /// than a schedule; the best of each search, and what presets would do, are
-/// scheduled and simulated in full. Fails, and says so on `module`, if no plan
-/// fits.
+/// scheduled and simulated in full, but for those that cannot be the fastest,
+/// and the one that is taken has its memory planned within the budget. Fails,
+/// and says so on `module`, if no plan fits.
 mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
                                    const CostModel &model,
                                    const StepChoices &choices);

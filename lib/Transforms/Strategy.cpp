@@ -43,8 +43,20 @@ llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {
 llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {
   if (std::optional<Accumulation> accumulation = symbolizeAccumulation(name))
     return *accumulation;
-  return llvm::createStringError("expected 'sharded', 'node' or 'full', got '" +
-                                 name + "'");
+  return llvm::createStringError(
+      "expected 'sharded', 'node', 'node_host' or 'full', got '" + name + "'");
+}
+
+llvm::Expected<std::optional<Collectives>>
+fcdp::parseCollectives(llvm::StringRef name) {
+  if (name == "two-level")
+    return Collectives::two_level;
+  if (name == "flat")
+    return Collectives::flat;
+  if (name == "auto")
+    return std::nullopt;
+  return llvm::createStringError(
+      "expected 'two-level', 'flat' or 'auto', got '" + name + "'");
 }
 
 /// What `residency` comes to in a bucket whose shard is the slice that would be
@@ -66,4 +78,7 @@ void fcdp::applyStrategy(BucketOp bucket, const Strategy &strategy) {
   if (bucket.getTrainable() && !bucket.getAccumulation() &&
       strategy.accumulation != Accumulation::sharded)
     bucket.setAccumulation(strategy.accumulation);
+  if (!bucket.getCollectives() &&
+      strategy.collectives != Collectives::two_level)
+    bucket.setCollectives(strategy.collectives);
 }

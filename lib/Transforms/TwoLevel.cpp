@@ -83,14 +83,15 @@ void TwoLevelPass::runOnOperation() {
     module.emitError("expected buckets; run --fcdp-bucket first");
     return signalPassFailure();
   }
+  SymbolTable symbols(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     for (auto gather :
          llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
-      if (gather.getAxes().size() == 2)
+      if (gather.getAxes().size() == 2 && !staysWhole(gather, symbols, mesh))
         splitGather(gather, mesh);
     for (auto reduce :
          llvm::make_early_inc_range(function.getOps<ReduceScatterOp>()))
-      if (reduce.getAxes().size() == 2)
+      if (reduce.getAxes().size() == 2 && !staysWhole(reduce, symbols, mesh))
         splitReduction(reduce, mesh);
   }
 }

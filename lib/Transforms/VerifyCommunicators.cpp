@@ -8,16 +8,17 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The first operation of each axis.
+/// The first operation over node, over local, and over both.
 template <typename OpTy>
-using FirstOps = std::map<Axis, OpTy>;
+using FirstOps = std::map<std::pair<bool, bool>, OpTy>;
 } // namespace
 
 /// Checks that `op` is on the stream that the first of its kind is on.
 template <typename OpTy>
 static LogicalResult verifyStream(OpTy op, FirstOps<OpTy> &firstOps) {
-  Axis axis = cast<AxisAttr>(op.getAxes()[0]).getValue();
-  OpTy first = firstOps.try_emplace(axis, op).first->second;
+  std::pair axes(isOver(op.getAxes(), Axis::node),
+                 isOver(op.getAxes(), Axis::local));
+  OpTy first = firstOps.try_emplace(axes, op).first->second;
   if (*op.getStream() == *first.getStream())
     return success();
   InFlightDiagnostic diagnostic = op.emitOpError("expected stream '")
@@ -25,8 +26,10 @@ static LogicalResult verifyStream(OpTy op, FirstOps<OpTy> &firstOps) {
                                   << "', got '"
                                   << stringifyStream(*op.getStream())
                                   << "': one stream uses the communicator of "
-                                     "all of these over axis '"
-                                  << stringifyAxis(axis) << "'";
+                                     "all of these over "
+                                  << (axes.first && axes.second ? "both axes"
+                                      : axes.first ? "axis 'node'"
+                                                   : "axis 'local'");
   diagnostic.attachNote(first.getLoc()) << "the first is here";
   return diagnostic;
 }

@@ -124,19 +124,22 @@ static LogicalResult verifyStates(ModuleOp module) {
 }
 
 /// The sums that are not reduced over all ranks, by their bucket's name.
-static llvm::DenseMap<StringAttr, StringAttr> findPartialSums(ModuleOp module) {
-  llvm::DenseMap<StringAttr, StringAttr> partialSums;
-  for (auto [name, state] : collectAccumulators(module))
-    if (state.getRole() != StateRole::grad)
-      partialSums[state.getBucketAttr().getAttr()] = name;
+using PartialSums = llvm::DenseMap<StringAttr, StateOp>;
+
+static PartialSums findPartialSums(ModuleOp module) {
+  PartialSums partialSums;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == StateRole::node_grad ||
+        state.getRole() == StateRole::full_grad ||
+        state.getRole() == StateRole::host_grad)
+      partialSums[state.getBucketAttr().getAttr()] = state;
   return partialSums;
 }
 
 /// Checks that the first micro-batch starts each sum and others add to it; a
 /// partial sum is reduced into the bucket's in the last.
-static LogicalResult
-verifyModes(func::FuncOp function,
-            const llvm::DenseMap<StringAttr, StringAttr> &partialSums) {
+static LogicalResult verifyModes(func::FuncOp function,
+                                 const PartialSums &partialSums) {
   Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
   bool starts = role == Role::only_microbatch || role == Role::first_microbatch;
   for (auto accumulate : function.getOps<AccumulateOp>()) {
@@ -151,12 +154,21 @@ verifyModes(func::FuncOp function,
   return success();
 }
 
+using Counts = llvm::DenseMap<StringAttr, int>;
+
 /// How often each target of an `OpTy` is one in `function`.
 template <typename OpTy>
-static llvm::DenseMap<StringAttr, int> countTargets(func::FuncOp function) {
-  llvm::DenseMap<StringAttr, int> counts;
+static Counts countTargets(func::FuncOp function) {
+  Counts counts;
   for (auto op : function.getOps<OpTy>())
     ++counts[op.getTargetAttr().getAttr()];
+  return counts;
+}
+
+static Counts countLoads(func::FuncOp function) {
+  Counts counts;
+  for (auto load : function.getOps<CacheLoadOp>())
+    ++counts[load.getSourceAttr().getAttr()];
   return counts;
 }
 
@@ -169,32 +181,56 @@ static LogicalResult verifyCount(func::FuncOp function, StringRef what,
          << ", got " << count;
 }
 
+/// Checks that a micro-batch stores each sum in host memory but for the last,
+/// and loads it but for the first.
+static LogicalResult verifyHostSums(func::FuncOp function,
+                                    const PartialSums &partialSums) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  bool isFirst = role == Role::first_microbatch;
+  bool isLast = role == Role::last_microbatch;
+  bool isNext = role == Role::next_microbatch;
+  Counts stores = countTargets<CacheStoreOp>(function);
+  Counts loads = countLoads(function);
+  for (auto [bucket, state] : partialSums) {
+    StringAttr sum = state.getSymNameAttr();
+    if (state.getArena() == Arena::host &&
+        (failed(verifyCount(function, "load", sum, isNext || isLast,
+                            loads.lookup(sum))) ||
+         failed(verifyCount(function, "store", sum, isFirst || isNext,
+                            stores.lookup(sum)))))
+      return failure();
+  }
+  return success();
+}
+
 /// Checks that a micro-batch sums each gradient once, and that what is summed
 /// before it is reduced is reduced in the last.
-static LogicalResult
-verifySums(func::FuncOp function, ArrayRef<StringAttr> trained,
-           const llvm::DenseMap<StringAttr, StringAttr> &partialSums) {
+static LogicalResult verifySums(func::FuncOp function,
+                                ArrayRef<StringAttr> trained,
+                                const PartialSums &partialSums) {
   Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-  llvm::DenseMap<StringAttr, int> counts = countTargets<AccumulateOp>(function);
+  Counts counts = countTargets<AccumulateOp>(function);
   for (StringAttr bucket : trained) {
-    StringAttr partialSum = partialSums.lookup(bucket);
+    StateOp partialSum = partialSums.lookup(bucket);
     bool isReduced = !partialSum || role == Role::only_microbatch ||
                      role == Role::last_microbatch;
     if (failed(verifyCount(function, "gradient", bucket, isReduced,
                            counts.lookup(bucket))))
       return failure();
-    if (partialSum && failed(verifyCount(function, "gradient", partialSum, 1,
-                                         counts.lookup(partialSum))))
+    if (!partialSum || partialSum.getArena() == Arena::host)
+      continue;
+    StringAttr name = partialSum.getSymNameAttr();
+    if (failed(verifyCount(function, "gradient", name, 1, counts.lookup(name))))
       return failure();
   }
-  return verifyModes(function, partialSums);
+  return success(succeeded(verifyHostSums(function, partialSums)) &&
+                 succeeded(verifyModes(function, partialSums)));
 }
 
 /// Checks that each trained bucket is updated once.
 static LogicalResult verifyUpdates(func::FuncOp function,
                                    ArrayRef<StringAttr> trained) {
-  llvm::DenseMap<StringAttr, int> counts =
-      countTargets<ShardUpdateOp>(function);
+  Counts counts = countTargets<ShardUpdateOp>(function);
   for (StringAttr target : trained)
     if (failed(
             verifyCount(function, "update", target, 1, counts.lookup(target))))
@@ -249,7 +285,7 @@ static LogicalResult verifySteps(ModuleOp module) {
       failed(verifyPrefetched(module)))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);
-  llvm::DenseMap<StringAttr, StringAttr> partialSums = findPartialSums(module);
+  PartialSums partialSums = findPartialSums(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     if (isMicrobatch(function) &&
         failed(verifySums(function, trained, partialSums)))
@@ -275,37 +311,47 @@ StateOp fcdp::createState(BucketOp bucket, StateRole role,
   return StateOp::create(
       builder, bucket.getLoc(),
       (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
-      bucket.getSymName(),
-      role == StateRole::cache ? Arena::host : Arena::device, type,
-      BufferAttr());
+      bucket.getSymName(), getArena(role), type, BufferAttr());
 }
 
 //===----------------------------------------------------------------------===//
 // Scheduled
 //===----------------------------------------------------------------------===//
 
+bool fcdp::staysWhole(AllGatherOp gather, const SymbolTable &symbols,
+                      MeshOp mesh) {
+  auto bucket = symbols.lookup<BucketOp>(gather.getSource());
+  return bucket && (gather.isOfGradient() ? reducesFlat(bucket, mesh)
+                                          : gathersFlat(bucket, mesh));
+}
+
+bool fcdp::staysWhole(ReduceScatterOp reduce, const SymbolTable &symbols,
+                      MeshOp mesh) {
+  auto bucket = symbols.lookup<BucketOp>(reduce.getSource());
+  return bucket && reducesFlat(bucket, mesh);
+}
+
 template <typename OpTy>
-static LogicalResult verifyOneAxis(OpTy op) {
-  if (op.getAxes().size() == 1 &&
-      isa<RankedTensorType>(op.getInput().getType()) &&
-      isa<RankedTensorType>(op.getResult().getType()))
+static LogicalResult verifyOneLevel(OpTy op, const SymbolTable &symbols,
+                                    MeshOp mesh) {
+  if (isa<RankedTensorType>(op.getInput().getType()) &&
+      isa<RankedTensorType>(op.getResult().getType()) &&
+      (op.getAxes().size() == 1 || staysWhole(op, symbols, mesh)))
     return success();
   return op.emitOpError("expected one axis and flat tensors; run "
                         "--fcdp-bucket and --fcdp-two-level first");
 }
 
-LogicalResult fcdp::verifyOneLevel(Operation *op) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return verifyOneAxis(gather);
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return verifyOneAxis(reduce);
-  return success();
-}
-
 LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
-  WalkResult result = module.walk([](Operation *op) {
-    return failed(verifyOneLevel(op)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
+  SymbolTable symbols(module);
+  MeshOp mesh = getMesh(module);
+  WalkResult result = module.walk([&](Operation *op) {
+    LogicalResult isGood = success();
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      isGood = ::verifyOneLevel(gather, symbols, mesh);
+    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+      isGood = ::verifyOneLevel(reduce, symbols, mesh);
+    return failed(isGood) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());
 }
@@ -317,7 +363,7 @@ static LogicalResult verifyStreams(Operation *op) {
     return success();
   if (!op->hasAttr("stream"))
     return op->emitOpError("expected a stream");
-  return verifyOneLevel(op);
+  return success();
 }
 
 /// What holds from the scheduled phase on.
@@ -334,7 +380,7 @@ static LogicalResult verifyOrder(ModuleOp module) {
     op->emitOpError("expected one release of its result, got ") << releases;
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted() ||
+  return failure(result.wasInterrupted() || failed(verifyOneLevel(module)) ||
                  failed(verifyCommunicators(module)));
 }
 

@@ -16,9 +16,15 @@ mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
-/// Fails if `op` is a collective but not over one axis of flat tensors.
-mlir::LogicalResult verifyOneLevel(mlir::Operation *op);
-/// The same for all of `module`.
+/// Whether a collective over both axes is one step: the bucket has chosen so,
+/// and nobody needs the slice of a node.
+bool staysWhole(AllGatherOp gather, const mlir::SymbolTable &symbols,
+                MeshOp mesh);
+bool staysWhole(ReduceScatterOp reduce, const mlir::SymbolTable &symbols,
+                MeshOp mesh);
+
+/// Fails unless each collective of `module` is of flat tensors, and over one
+/// axis or such that it stays whole.
 mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 
 /// A state named after its bucket and role; in host memory if it is a cache.
@@ -26,9 +32,9 @@ mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 StateOp createState(BucketOp bucket, StateRole role,
                     mlir::RankedTensorType type);
 
-/// Fails unless all gathers over an axis are on one stream, and all reductions
-/// over it, too: each of these has a communicator, which one stream may use.
-/// All must have a stream and one axis.
+/// Fails unless all gathers over the same axes are on one stream, and all
+/// reductions over them, too: each of these has a communicator, which one
+/// stream may use. All must have a stream.
 mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
 
 /// Fails unless each copy that a function finds prefetched was brought in by

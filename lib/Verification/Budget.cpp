@@ -3,6 +3,7 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanModel.h"
+#include "fcdp/Analysis/DeviceMemory.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -99,10 +100,11 @@ LogicalResult fcdp::verifyBudget(ModuleOp module, int64_t deviceBytes,
   if (deviceBytes == 0 && hostBytes == 0)
     return success();
   FailureOr<PlanModel> plan = PlanModel::build(module);
-  if (failed(plan))
+  FailureOr<int64_t> peak = peakDeviceBytes(module);
+  if (failed(plan) || failed(peak))
     return failure();
-  return success(succeeded(verifyArena(module, *plan, Arena::device,
-                                       plan->deviceBytes, deviceBytes)) &&
+  return success(succeeded(verifyArena(module, *plan, Arena::device, *peak,
+                                       deviceBytes)) &&
                  succeeded(verifyArena(module, *plan, Arena::host,
                                        plan->hostBytes, hostBytes)));
 }

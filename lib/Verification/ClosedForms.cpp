@@ -19,6 +19,8 @@ namespace {
 struct Counts {
   int64_t interGathers = 0, intraGathers = 0, loads = 0, stores = 0;
   int64_t interReductions = 0, intraReductions = 0;
+  /// Copies of a sum of gradients.
+  int64_t sumLoads = 0, sumStores = 0;
 };
 
 /// A live range: its first and last use, as indices of the function's uses.
@@ -132,11 +134,26 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
   bool isLast = role == Role::last_microbatch;
   // Within one node nothing is left to reduce at the end; with one rank per
   // node nothing is reduced before.
-  if (mode == Accumulation::node && mesh.getNode() == 1)
+  bool isOfNode = mode == Accumulation::node || mode == Accumulation::node_host;
+  if (isOfNode && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions = mode == Accumulation::sharded || isLast;
   counts.intraReductions = mode != Accumulation::full || isLast;
+  if (mode == Accumulation::node_host) {
+    counts.sumLoads = role != Role::first_microbatch;
+    counts.sumStores = !isLast;
+  }
   return counts;
+}
+
+/// What a rank sends in `count` collectives over both axes, each of `whole`
+/// bytes in as many parts as there are ranks.
+static LinkBytes sendFlat(int64_t count, int64_t whole, MeshOp mesh) {
+  int64_t ranks = mesh.getWorldSize(), locals = mesh.getLocal();
+  LinkBytes bytes;
+  bytes.inter = count * (ranks - locals) * (whole / ranks);
+  bytes.intra = count * (locals - 1) * (whole / ranks);
+  return bytes;
 }
 
 /// Gathers of reduced gradients, in f32, into what a rank owns of them.
@@ -148,6 +165,8 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
   LinkBytes bytes;
   if (bucket.getSharding() == Sharding::world)
     return bytes;
+  if (bucket.getSharding() == Sharding::none && reducesFlat(bucket, mesh))
+    return sendFlat(gathers, whole, mesh);
   bytes.inter = gathers * (nodes - 1) * (whole / nodes / locals);
   if (bucket.getSharding() == Sharding::none)
     bytes.intra = gathers * (locals - 1) * (whole / locals);
@@ -171,19 +190,31 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
       counts.interGathers = 0;
     if (bucket.getSharding() == Sharding::none)
       counts.intraGathers = 0;
-    bytes.inter =
-        counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
-    bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
+    if (bucket.getSharding() == Sharding::world && gathersFlat(bucket, mesh)) {
+      bytes = sendFlat(counts.intraGathers, gathered, mesh);
+    } else {
+      bytes.inter =
+          counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
+      bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
+    }
     bytes.hostToDevice = counts.loads * (gathered / locals);
     bytes.deviceToHost = counts.stores * (gathered / locals);
   }
   int64_t reduced = elements * usage.gradientBytes;
   Counts counts = countReductions(bucket, role, hasSeveral, mesh);
-  bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
-  bytes.inter +=
-      counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
-  if (usage.gradientBytes != 0)
-    bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
+  if (reducesFlat(bucket, mesh)) {
+    bytes.add(sendFlat(counts.interReductions, reduced, mesh));
+  } else {
+    bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
+    bytes.inter +=
+        counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
+  }
+  if (usage.gradientBytes == 0)
+    return bytes;
+  bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
+  int64_t sum = elements * static_cast<int64_t>(sizeof(float)) / locals;
+  bytes.hostToDevice += counts.sumLoads * sum;
+  bytes.deviceToHost += counts.sumStores * sum;
   return bytes;
 }
 
@@ -305,6 +336,8 @@ static LogicalResult compare(BucketOp bucket, func::FuncOp function,
       diag << ", carry '" << stringifyResidency(*carry) << "'";
     if (auto accumulation = bucket.getAccumulation())
       diag << ", accumulation '" << stringifyAccumulation(*accumulation) << "'";
+    if (auto collectives = bucket.getCollectives())
+      diag << ", collectives '" << stringifyCollectives(*collectives) << "'";
     diag << " and " << uses << " live ranges to mean that a rank " << link.what
          << " " << want << " bytes in @" << function.getSymName() << ", got "
          << have;

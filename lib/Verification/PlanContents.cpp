@@ -63,6 +63,7 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   case StateRole::grad:
   case StateRole::node_grad:
   case StateRole::full_grad:
+  case StateRole::host_grad:
     return content.kind == ContentKind::gradient;
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
@@ -201,17 +202,24 @@ LogicalResult PlanRun::cast(const PlanInstruction &instruction) {
   return writeResult(instruction, contents[*read]);
 }
 
+LogicalResult PlanRun::checkCopied(const Content &content,
+                                   const PlanInstruction &instruction) {
+  bool isSum = StateOp(plan.states[instruction.state].op).getRole() ==
+               StateRole::host_grad;
+  return isSum ? checkSum(content, instruction.bucket)
+               : checkWeights(content, instruction.bucket);
+}
+
 LogicalResult PlanRun::store(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readOnly(instruction);
-  if (failed(read) || failed(checkWeights(contents[*read], instruction.bucket)))
+  if (failed(read) || failed(checkCopied(contents[*read], instruction)))
     return failure();
   return writeState(instruction.state, contents[*read]);
 }
 
 LogicalResult PlanRun::load(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readState(instruction.state);
-  if (failed(read) ||
-      failed(checkWeights(contents[*read], instruction.bucket)) ||
+  if (failed(read) || failed(checkCopied(contents[*read], instruction)) ||
       failed(writeResult(instruction, contents[*read])))
     return failure();
   fillState(instruction);

@@ -97,14 +97,14 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
 
 /// Sums must start with the first micro-batch and take in each one once.
 FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
-                                int32_t state) {
+                                const Twine &what) {
   bool isNext = sum.batch == now->batch - 1 && !isFirstBatch() &&
                 sum.isPrefix && sum.axes == value.axes &&
                 sum.gathered == value.gathered;
   bool isCurrent = value.batch == now->batch && !value.isPrefix;
   if (!isNext || !isCurrent) {
     InFlightDiagnostic diag = emitError();
-    diag << "adds to @" << StateOp(plan.states[state].op).getSymName();
+    diag << "adds to " << what;
     if (sum.batch == now->batch)
       diag << " twice in one micro-batch";
     else if (sum.axes != value.axes)
@@ -146,10 +146,32 @@ LogicalResult PlanRun::accumulate(const PlanInstruction &instruction) {
   FailureOr<int32_t> sum = readState(instruction.state);
   if (failed(sum) || failed(checkSum(contents[*sum], instruction.bucket)))
     return failure();
-  FailureOr<Content> added = add(contents[*sum], content, instruction.state);
+  StringRef name = StateOp(plan.states[instruction.state].op).getSymName();
+  FailureOr<Content> added = add(contents[*sum], content, "@" + name);
   if (failed(added))
     return failure();
   return writeState(instruction.state, *added);
+}
+
+LogicalResult PlanRun::add(const PlanInstruction &instruction) {
+  if (instruction.reads.size() != 2)
+    return emitError() << "expected the values of two buffers or states";
+  FailureOr<int32_t> sum = readRoot(instruction.reads[0]);
+  if (failed(sum) || failed(checkSum(contents[*sum], contents[*sum].bucket)))
+    return failure();
+  FailureOr<int32_t> value = readRoot(instruction.reads[1]);
+  if (failed(value) ||
+      failed(checkSum(contents[*value], contents[*sum].bucket)))
+    return failure();
+  const Extent &to = function->buffers[instruction.result].extent;
+  for (Root root : instruction.reads)
+    if (getExtent(root).overlaps(to))
+      return emitError() << "its operands overlap its result";
+  FailureOr<Content> added =
+      add(contents[*sum], contents[*value], "a sum from host memory");
+  if (failed(added))
+    return failure();
+  return writeResult(instruction, *added);
 }
 
 //===----------------------------------------------------------------------===//

@@ -93,13 +93,12 @@ LogicalResult PlanBuilder::addStates() {
 /// Whether the input of `gather` stands at its own place inside the result.
 static bool isInPlace(AllGatherOp gather) {
   Operation *input = gather.getInput().getDefiningOp();
-  if (!isBuffered(input) || gather.getAxes().size() != 1)
+  if (!isBuffered(input))
     return false;
   BufferAttr whole = gather.getBufferAttr(), part = getBuffer(input);
   int64_t nodeStride = whole.getNodeStride();
   int64_t localStride = whole.getLocalStride();
-  bool overNodes = cast<AxisAttr>(gather.getAxes()[0]).getValue() == Axis::node;
-  (overNodes ? nodeStride : localStride) = part.getBytes();
+  addStrides(gather, nodeStride, localStride);
   return part == BufferAttr::get(gather.getContext(), whole.getArena(),
                                  whole.getOffset(), part.getBytes(), nodeStride,
                                  localStride);
@@ -298,6 +297,9 @@ std::string PlanModel::describe(const FunctionModel &function,
     for (const BucketModel &bucket : buckets)
       if (name && BucketOp(bucket.op).getSymNameAttr() == name)
         return describeBucket(bucket.op);
+    for (const StateModel &state : states)
+      if (name && StateOp(state.op).getSymNameAttr() == name)
+        return describe(state.bucket);
   }
   return {};
 }

@@ -157,6 +157,7 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       .Case([&](CastShardOp) { return cast(instruction); })
       .Case([&](PackOp) { return pack(instruction); })
       .Case([&](AccumulateOp) { return accumulate(instruction); })
+      .Case([&](AddOp) { return add(instruction); })
       .Case([&](CacheStoreOp) { return store(instruction); })
       .Case([&](CacheLoadOp) { return load(instruction); })
       .Case([&](ViewMemberOp) { return viewMember(instruction); })

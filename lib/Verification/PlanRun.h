@@ -58,6 +58,7 @@ private:
   mlir::LogicalResult cast(const PlanInstruction &instruction);
   mlir::LogicalResult pack(const PlanInstruction &instruction);
   mlir::LogicalResult accumulate(const PlanInstruction &instruction);
+  mlir::LogicalResult add(const PlanInstruction &instruction);
   mlir::LogicalResult store(const PlanInstruction &instruction);
   mlir::LogicalResult load(const PlanInstruction &instruction);
   void fillState(const PlanInstruction &instruction);
@@ -89,8 +90,12 @@ private:
   mlir::LogicalResult checkSum(const Content &content, int32_t bucket);
   /// Fails unless all gradients of the step are in `content`, once.
   mlir::LogicalResult checkComplete(const Content &content, int32_t bucket);
+  /// Of what the state of a copy in host memory is for.
+  mlir::LogicalResult checkCopied(const Content &content,
+                                  const PlanInstruction &instruction);
+  /// `what` names the sum in errors.
   mlir::FailureOr<Content> add(const Content &sum, const Content &value,
-                               int32_t state);
+                               const llvm::Twine &what);
 
   AccessMap &getArena(const StateModel &state) {
     return StateOp(state.op).getArena() == Arena::host ? now->host

@@ -52,7 +52,7 @@ void allGather(Transport &transport, const Collective &collective,
 }
 
 void reduceScatter(Transport &transport, const Collective &collective,
-                   CollectiveScratch &scratch) {
+                   CollectiveScratch &scratch, size_t locals) {
   const size_t ranks = transport.size();
   const size_t elementBytes = byteSize(collective.inType);
   const size_t chunkBytes = collective.bytes / ranks;
@@ -60,6 +60,9 @@ void reduceScatter(Transport &transport, const Collective &collective,
     refuse(collective, "cannot cut " + std::to_string(collective.bytes) +
                            " bytes of " + name(collective.inType) + " in " +
                            std::to_string(ranks) + " equal chunks");
+  if (locals == 0 || ranks % locals != 0)
+    refuse(collective, "cannot group " + std::to_string(ranks) +
+                           " ranks as nodes of " + std::to_string(locals));
   scratch.sends.clear();
   scratch.recvs.clear();
   for (uint32_t distance = 1; distance < ranks; ++distance) {
@@ -72,12 +75,17 @@ void reduceScatter(Transport &transport, const Collective &collective,
   transport.exchange(scratch.sends, scratch.recvs, collective.what,
                      channelOf(collective));
 
+  // Rank l N + n of the world is local rank l of node n.
+  const size_t nodes = ranks / locals;
   scratch.chunks.clear();
-  for (uint32_t rank = 0; rank < ranks; ++rank)
-    scratch.chunks.push_back(
-        (rank == transport.rank() ? collective.in : collective.scratch) +
-        rank * chunkBytes);
-  sumChunks(collective.out, collective.outType, scratch.chunks,
+  for (size_t node = 0; node < nodes; ++node)
+    for (size_t local = 0; local < locals; ++local) {
+      size_t rank = local * nodes + node;
+      scratch.chunks.push_back(
+          (rank == transport.rank() ? collective.in : collective.scratch) +
+          rank * chunkBytes);
+    }
+  sumGroups(collective.out, collective.outType, scratch.chunks, locals,
             collective.inType, chunkBytes / elementBytes);
 }
 

@@ -20,11 +20,12 @@ struct CollectiveScratch {
 };
 
 /// `Collective` says what they do. Throw TransportError, or std::runtime_error
-/// for misuse.
+/// for misuse. Of a reduction over the world `locals` is the ranks of a node:
+/// theirs are summed first.
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch);
 void reduceScatter(Transport &transport, const Collective &collective,
-                   CollectiveScratch &scratch);
+                   CollectiveScratch &scratch, size_t locals = 1);
 
 /// All ranks' values, in rank order: transport.size() * values.size() of them.
 std::vector<double> gatherValues(Transport &transport,

@@ -8,6 +8,7 @@
 #include "collectives/Rendezvous.h"
 #include "collectives/TcpStore.h"
 
+#include <array>
 #include <random>
 
 namespace fcdp {
@@ -40,9 +41,8 @@ public:
   }
 
   AxisTransports transports(Axis axis) override {
-    if (axis == Axis::Node)
-      return {nodeGather.get(), nodeReduce.get()};
-    return {localGather.get(), localReduce.get()};
+    const auto &[gather, reduce] = groups[size_t(axis)];
+    return {gather.get(), reduce.get()};
   }
   Transport &control() override { return *controlGroup; }
   std::vector<double> gather(std::span<const double> values,
@@ -71,7 +71,9 @@ private:
   std::vector<JoinRecord> joinOthers(const std::string &address);
   void startMonitor(const std::vector<JoinRecord> &records);
   void connectGroups();
-  std::unique_ptr<Transport> connect(const char *name,
+  void connectAxis(Axis axis, const char *name, const AxisGroups &wanted,
+                   const std::vector<uint32_t> &worldRanks);
+  std::unique_ptr<Transport> connect(const std::string &name,
                                      const std::vector<uint32_t> &worldRanks);
 
   const JobOptions options;
@@ -81,8 +83,11 @@ private:
   // watches until the groups have gone, and the store's server goes last.
   std::unique_ptr<TcpStore> store;
   std::unique_ptr<FailureMonitor> monitor;
-  std::unique_ptr<Transport> nodeGather, nodeReduce, localGather, localReduce,
-      controlGroup;
+  struct Groups {
+    std::unique_ptr<Transport> gather, reduce;
+  };
+  std::array<Groups, kNumAxes> groups;
+  std::unique_ptr<Transport> controlGroup;
 };
 
 GlooJob::GlooJob(const JobOptions &givenOptions) : options(givenOptions) {
@@ -154,13 +159,14 @@ void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
 }
 
 std::unique_ptr<Transport>
-GlooJob::connect(const char *name, const std::vector<uint32_t> &worldRanks) {
+GlooJob::connect(const std::string &name,
+                 const std::vector<uint32_t> &worldRanks) {
   GlooGroupOptions group;
   for (uint32_t i = 0; i < worldRanks.size(); ++i)
     if (worldRanks[i] == rank())
       group.rank = i;
   // The first rank tells the groups of one kind apart.
-  group.name = std::string(name) + "-" + std::to_string(worldRanks[0]);
+  group.name = name + "-" + std::to_string(worldRanks[0]);
   group.worldRanks = worldRanks;
   group.store = store->handle();
   group.joinSeconds = options.joinSeconds;
@@ -168,8 +174,17 @@ GlooJob::connect(const char *name, const std::vector<uint32_t> &worldRanks) {
   return makeGlooTransport(device, group);
 }
 
+void GlooJob::connectAxis(Axis axis, const char *name, const AxisGroups &wanted,
+                          const std::vector<uint32_t> &worldRanks) {
+  auto &[gather, reduce] = groups[size_t(axis)];
+  if (wanted.gather)
+    gather = connect(std::string(name) + "-gather", worldRanks);
+  if (wanted.reduce)
+    reduce = connect(std::string(name) + "-reduce", worldRanks);
+}
+
 void GlooJob::connectGroups() {
-  std::vector<uint32_t> sameLocal, sameNode, everybody;
+  std::vector<uint32_t> sameLocal, sameNode, inShardOrder, everybody;
   const Mesh &mesh = options.mesh;
   for (uint32_t node = 0; node < mesh.nodes; ++node)
     sameLocal.push_back(worldRank(mesh, {node, options.place.local}));
@@ -177,10 +192,12 @@ void GlooJob::connectGroups() {
     sameNode.push_back(worldRank(mesh, {options.place.node, local}));
   for (uint32_t rank = 0; rank < mesh.size(); ++rank)
     everybody.push_back(rank);
-  nodeGather = connect("node-gather", sameLocal);
-  nodeReduce = connect("node-reduce", sameLocal);
-  localGather = connect("local-gather", sameNode);
-  localReduce = connect("local-reduce", sameNode);
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    for (uint32_t node = 0; node < mesh.nodes; ++node)
+      inShardOrder.push_back(worldRank(mesh, {node, local}));
+  connectAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
+  connectAxis(Axis::Local, "local", options.localGroups, sameNode);
+  connectAxis(Axis::World, "world", options.worldGroups, inShardOrder);
   controlGroup = connect("control", everybody);
 }
 

@@ -13,11 +13,19 @@
 
 namespace fcdp {
 
+/// Which groups over an axis are made; each takes a thread and a connection to
+/// every other rank in it.
+struct AxisGroups {
+  bool gather = true, reduce = true;
+};
+
 struct JobOptions {
   /// What the plan was compiled for; must be what the launcher started.
   Mesh mesh;
   /// Where the launcher put this rank.
   Place place;
+  /// Must be equal on all ranks.
+  AxisGroups nodeGroups, localGroups, worldGroups{false, false};
   /// The launcher's own numbers: RANK and WORLD_SIZE. They need not follow the
   /// mesh; they only tell the ranks apart until the mesh is known.
   uint32_t launcherRank = 0;
@@ -70,7 +78,8 @@ public:
   /// For HostSegmentOptions::name: differs between jobs and between nodes.
   virtual std::string segmentName() const = 0;
 
-  /// The groups of an axis; `control` joins all ranks, for small things.
+  /// The groups of an axis, null where JobOptions has none; `control` joins all
+  /// ranks, for small things.
   virtual AxisTransports transports(Axis axis) = 0;
   virtual Transport &control() = 0;
 

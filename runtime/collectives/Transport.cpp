@@ -7,18 +7,23 @@ namespace fcdp {
 void Transport::exchange(std::span<const Send> sends,
                          std::span<const Recv> recvs, const char *what,
                          uint32_t channel) {
-  uint64_t bytes = 0;
-  for (const Send &send : sends) {
+  for (const Send &send : sends)
     if (send.peer >= size() || send.peer == rank())
       fail(what, "sending", send.bytes, ~0u, "no such peer in the group");
-    bytes += send.bytes;
-  }
   for (const Recv &recv : recvs)
     if (recv.peer >= size() || recv.peer == rank())
       fail(what, "receiving", recv.bytes, ~0u, "no such peer in the group");
-  sent.fetch_add(bytes, std::memory_order_relaxed);
+  for (const Send &send : sends)
+    sent[send.peer].fetch_add(send.bytes, std::memory_order_relaxed);
   if (!sends.empty() || !recvs.empty())
     doExchange(sends, recvs, what, channel);
+}
+
+uint64_t Transport::bytesSent() const {
+  uint64_t bytes = 0;
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    bytes += bytesSentTo(peer);
+  return bytes;
 }
 
 void Transport::fail(const char *what, const char *doing, size_t bytes,

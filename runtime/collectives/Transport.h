@@ -34,12 +34,13 @@ struct Recv {
 
 /// One group of ranks. Threads may exchange at the same time on different
 /// channels; within a channel, one at a time and in the same order on all
-/// ranks. `abort` and `bytesSent` may be called from any thread.
+/// ranks. `abort` and the counters may be called from any thread.
 class Transport {
 public:
   /// `worldRanks[r]` is the world rank of the group's rank r.
   Transport(std::vector<uint32_t> worldRanks, uint32_t rank)
-      : worldRanks(std::move(worldRanks)), ownRank(rank) {}
+      : worldRanks(std::move(worldRanks)), ownRank(rank),
+        sent(this->worldRanks.size()) {}
   virtual ~Transport() = default;
   Transport(const Transport &) = delete;
   Transport &operator=(const Transport &) = delete;
@@ -58,7 +59,11 @@ public:
   virtual void abort() noexcept = 0;
 
   /// Bytes handed to `exchange` since the start.
-  uint64_t bytesSent() const { return sent.load(std::memory_order_relaxed); }
+  uint64_t bytesSent() const;
+  /// Those for one peer.
+  uint64_t bytesSentTo(uint32_t peer) const {
+    return sent[peer].load(std::memory_order_relaxed);
+  }
 
 protected:
   virtual void doExchange(std::span<const Send> sends,
@@ -72,11 +77,12 @@ protected:
 private:
   const std::vector<uint32_t> worldRanks;
   const uint32_t ownRank;
-  std::atomic<uint64_t> sent{0};
+  std::vector<std::atomic<uint64_t>> sent; ///< by peer
 };
 
 /// The groups over one axis. Gathers and reductions have one each, with
-/// connections of its own, so that neither waits for the other's transfers.
+/// connections of its own, so that neither waits for the other's transfers. One
+/// that a plan does not use is null.
 struct AxisTransports {
   Transport *gather = nullptr;
   Transport *reduce = nullptr;

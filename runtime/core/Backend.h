@@ -28,8 +28,10 @@ inline constexpr size_t kNumStreams = 7;
 const char *name(StreamId stream);
 
 /// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
-/// `Local` joins the ranks of one node.
-enum class Axis : uint8_t { Node, Local };
+/// `Local` joins the ranks of one node. `World` is both: all ranks, in the
+/// order of the shards that they own, l N + n of rank (n, l).
+enum class Axis : uint8_t { Node, Local, World };
+inline constexpr size_t kNumAxes = 3;
 
 enum class DType : uint8_t { F16, BF16, F32, F64, I8, I16, I32, I64, U8, Bool };
 /// Bytes of one element.
@@ -49,7 +51,8 @@ struct Collective {
   /// sends chunk r (bytes / P) to axis rank r.
   size_t bytes;
   /// reduce-scatter only: types of `in` and of `out`. Sums are made in f32 in
-  /// axis order and rounded once.
+  /// axis order and rounded once. Over the world they have the bits of a
+  /// reduction over local ranks, rounded to `inType`, and one over nodes.
   DType inType, outType;
   /// Which op of the manifest this is, for messages: "all-gather of bucket
   /// 'blocks.0' over nodes (model.py:12)". Must outlive the backend.

@@ -6,6 +6,7 @@
 #include "cpu/Arena.h"
 #include "cpu/SumKernels.h"
 
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -18,10 +19,15 @@ class CpuBackend final : public Backend, private CommandExecutor {
 public:
   explicit CpuBackend(CpuBackendOptions &&options)
       : device(options.deviceBytes), host(std::move(options.host)),
-        node(options.node), local(options.local), control(options.control),
+        axes{options.node, options.local, options.world},
+        ranksPerNode(options.ranksPerNode), control(options.control),
         streams(*this, options.numEvents, options.queueCapacity) {
+    uint32_t mostRanks = 1;
+    forEachTransport([&](Axis, Transport &transport) {
+      mostRanks = std::max(mostRanks, transport.size());
+    });
     for (CollectiveScratch &list : scratch)
-      list.reserve(std::max(node.gather->size(), local.gather->size()));
+      list.reserve(mostRanks);
   }
   ~CpuBackend() override {
     if (!streams.idle())
@@ -67,7 +73,23 @@ public:
   ByteCounters counters() const override;
 
 private:
+  /// Calls `visit(axis, transport)` for each transport that there is.
+  template <typename Visit>
+  void forEachTransport(Visit visit) const {
+    for (size_t i = 0; i < kNumAxes; ++i)
+      for (Transport *transport : {axes[i].gather, axes[i].reduce})
+        if (transport)
+          visit(static_cast<Axis>(i), *transport);
+  }
+  Transport *find(Command::Kind kind, Axis axis) const {
+    const AxisTransports &transports = axes[size_t(axis)];
+    return kind == Command::Kind::AllGather ? transports.gather
+                                            : transports.reduce;
+  }
   void issue(Command::Kind kind, const Collective &collective) {
+    if (!find(kind, collective.axis))
+      throw std::runtime_error(std::string(collective.what) +
+                               ": the backend was given no transport for it");
     Command command;
     command.kind = kind;
     command.collective = collective;
@@ -86,8 +108,8 @@ private:
 
   Arena device;
   HostSegment host;
-  /// Never null.
-  const AxisTransports node, local;
+  const std::array<AxisTransports, kNumAxes> axes;
+  const uint32_t ranksPerNode;
   Transport *const control;
   /// Kept, so that a step allocates nothing.
   std::vector<Send> numberSends;
@@ -104,11 +126,12 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
   if (command.kind == Command::Kind::Add)
     return runAdd(command.add);
   const Collective &collective = command.collective;
-  const AxisTransports &axis = collective.axis == Axis::Node ? node : local;
+  Transport &transport = *find(command.kind, collective.axis);
+  CollectiveScratch &lists = scratch[size_t(stream)];
   if (command.kind == Command::Kind::AllGather)
-    fcdp::allGather(*axis.gather, collective, scratch[size_t(stream)]);
-  else
-    fcdp::reduceScatter(*axis.reduce, collective, scratch[size_t(stream)]);
+    return fcdp::allGather(transport, collective, lists);
+  size_t locals = collective.axis == Axis::World ? ranksPerNode : 1;
+  fcdp::reduceScatter(transport, collective, lists, locals);
 }
 
 void CpuBackend::gatherNumbers(double own, std::span<double> all,
@@ -134,10 +157,7 @@ void CpuBackend::gatherNumbers(double own, std::span<double> all,
 
 void CpuBackend::interrupt() noexcept {
   // Another stream may wait for a peer that will not come any more.
-  for (const AxisTransports &axis : {node, local}) {
-    axis.gather->abort();
-    axis.reduce->abort();
-  }
+  forEachTransport([](Axis, Transport &transport) { transport.abort(); });
 }
 
 void CpuBackend::runCopy(const CopyCommand &copy) {
@@ -161,8 +181,16 @@ void CpuBackend::runAdd(const AddCommand &add) {
 
 ByteCounters CpuBackend::counters() const {
   ByteCounters counters;
-  counters.interSent = node.gather->bytesSent() + node.reduce->bytesSent();
-  counters.intraSent = local.gather->bytesSent() + local.reduce->bytesSent();
+  forEachTransport([&](Axis axis, Transport &transport) {
+    uint32_t ownNode = transport.worldRank(transport.rank()) / ranksPerNode;
+    for (uint32_t peer = 0; peer < transport.size(); ++peer) {
+      bool isWithin = axis == Axis::Local ||
+                      (axis == Axis::World &&
+                       transport.worldRank(peer) / ranksPerNode == ownNode);
+      (isWithin ? counters.intraSent : counters.interSent) +=
+          transport.bytesSentTo(peer);
+    }
+  });
   counters.controlSent = control ? control->bytesSent() : 0;
   counters.h2d = h2d.load(std::memory_order_relaxed);
   counters.d2h = d2h.load(std::memory_order_relaxed);
@@ -172,10 +200,6 @@ ByteCounters CpuBackend::counters() const {
 } // namespace
 
 std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options) {
-  for (const AxisTransports &axis : {options.node, options.local})
-    if (!axis.gather || !axis.reduce)
-      throw std::runtime_error("the CPU backend needs a transport per axis for "
-                               "gathers and one for reductions");
   return std::make_unique<CpuBackend>(std::move(options));
 }
 

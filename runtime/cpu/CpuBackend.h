@@ -15,8 +15,11 @@ struct CpuBackendOptions {
   uint64_t deviceBytes = 0;
   uint32_t numEvents = 0;
   HostSegment host;
-  /// The transports of each axis; they must outlive the backend.
-  AxisTransports node, local;
+  /// The transports of each axis; they must outlive the backend. A collective
+  /// over one that is null is refused.
+  AxisTransports node, local, world;
+  /// For collectives over the world: which of its ranks share this one's node.
+  uint32_t ranksPerNode = 1;
   /// All ranks; null for a job of one.
   Transport *control = nullptr;
   /// Commands a stream holds before the issuer is held back.

@@ -75,22 +75,50 @@ struct F16 {
 /// Elements summed at a time: the sums stay in the first-level cache.
 constexpr size_t blockElements = 1024;
 
+/// Elements [start, start + count) of all sources.
+template <typename In, typename Sum>
+void sumBlock(Sum *sums, std::span<const std::byte *const> sources,
+              size_t start, size_t count) {
+  using InType = typename In::Storage;
+  const auto *first = reinterpret_cast<const InType *>(sources[0]) + start;
+  for (size_t i = 0; i < count; ++i)
+    sums[i] = In::load(first[i]);
+  for (const std::byte *source : sources.subspan(1)) {
+    const auto *next = reinterpret_cast<const InType *>(source) + start;
+    for (size_t i = 0; i < count; ++i)
+      sums[i] += In::load(next[i]);
+  }
+}
+
+template <typename In, typename Sum>
+void sumGroupsBlock(Sum *sums, std::span<const std::byte *const> sources,
+                    size_t groupSize, size_t start, size_t count) {
+  auto round = [&](Sum *partial) {
+    for (size_t i = 0; i < count; ++i)
+      partial[i] = In::load(In::store(partial[i]));
+  };
+  sumBlock<In>(sums, sources.first(groupSize), start, count);
+  round(sums);
+  Sum partial[blockElements];
+  for (size_t at = groupSize; at < sources.size(); at += groupSize) {
+    sumBlock<In>(partial, sources.subspan(at, groupSize), start, count);
+    round(partial);
+    for (size_t i = 0; i < count; ++i)
+      sums[i] += partial[i];
+  }
+}
+
 template <typename In, typename Out, typename Sum>
 void sumTyped(std::byte *out, std::span<const std::byte *const> sources,
-              size_t elements) {
-  using InType = typename In::Storage;
+              size_t groupSize, size_t elements) {
   using OutType = typename Out::Storage;
   Sum sums[blockElements];
   for (size_t start = 0; start < elements; start += blockElements) {
     size_t count = std::min(blockElements, elements - start);
-    const auto *first = reinterpret_cast<const InType *>(sources[0]) + start;
-    for (size_t i = 0; i < count; ++i)
-      sums[i] = In::load(first[i]);
-    for (const std::byte *source : sources.subspan(1)) {
-      const auto *next = reinterpret_cast<const InType *>(source) + start;
-      for (size_t i = 0; i < count; ++i)
-        sums[i] += In::load(next[i]);
-    }
+    if (groupSize == sources.size())
+      sumBlock<In>(sums, sources, start, count);
+    else
+      sumGroupsBlock<In>(sums, sources, groupSize, start, count);
     auto *result = reinterpret_cast<OutType *>(out) + start;
     for (size_t i = 0; i < count; ++i)
       result[i] = Out::store(sums[i]);
@@ -104,18 +132,36 @@ void sumTyped(std::byte *out, std::span<const std::byte *const> sources,
 
 template <typename In, typename Sum>
 void sumInto(std::byte *out, DType outType,
-             std::span<const std::byte *const> sources, size_t elements) {
+             std::span<const std::byte *const> sources, size_t groupSize,
+             size_t elements) {
   switch (outType) {
   case DType::F16:
-    return sumTyped<In, F16, Sum>(out, sources, elements);
+    return sumTyped<In, F16, Sum>(out, sources, groupSize, elements);
   case DType::BF16:
-    return sumTyped<In, BF16, Sum>(out, sources, elements);
+    return sumTyped<In, BF16, Sum>(out, sources, groupSize, elements);
   case DType::F32:
-    return sumTyped<In, F32, Sum>(out, sources, elements);
+    return sumTyped<In, F32, Sum>(out, sources, groupSize, elements);
   case DType::F64:
-    return sumTyped<In, F64, Sum>(out, sources, elements);
+    return sumTyped<In, F64, Sum>(out, sources, groupSize, elements);
   default:
     refuse(outType);
+  }
+}
+
+void sumTypes(std::byte *out, DType outType,
+              std::span<const std::byte *const> sources, size_t groupSize,
+              DType inType, size_t elements) {
+  switch (inType) {
+  case DType::F16:
+    return sumInto<F16, float>(out, outType, sources, groupSize, elements);
+  case DType::BF16:
+    return sumInto<BF16, float>(out, outType, sources, groupSize, elements);
+  case DType::F32:
+    return sumInto<F32, float>(out, outType, sources, groupSize, elements);
+  case DType::F64:
+    return sumInto<F64, double>(out, outType, sources, groupSize, elements);
+  default:
+    refuse(inType);
   }
 }
 
@@ -137,18 +183,20 @@ void sumChunks(std::byte *out, DType outType,
       std::memmove(out, sources[0], elements * byteSize(inType));
     return;
   }
-  switch (inType) {
-  case DType::F16:
-    return sumInto<F16, float>(out, outType, sources, elements);
-  case DType::BF16:
-    return sumInto<BF16, float>(out, outType, sources, elements);
-  case DType::F32:
-    return sumInto<F32, float>(out, outType, sources, elements);
-  case DType::F64:
-    return sumInto<F64, double>(out, outType, sources, elements);
-  default:
-    refuse(inType);
-  }
+  sumTypes(out, outType, sources, sources.size(), inType, elements);
+}
+
+void sumGroups(std::byte *out, DType outType,
+               std::span<const std::byte *const> sources, size_t groupSize,
+               DType inType, size_t elements) {
+  if (groupSize == 0 || sources.size() % groupSize != 0)
+    throw std::runtime_error("cannot sum " + std::to_string(sources.size()) +
+                             " chunks in groups of " +
+                             std::to_string(groupSize));
+  // Rounding a chunk of its own to its type changes nothing.
+  if (groupSize == 1 || groupSize == sources.size())
+    return sumChunks(out, outType, sources, inType, elements);
+  sumTypes(out, outType, sources, groupSize, inType, elements);
 }
 
 } // namespace fcdp

@@ -20,4 +20,12 @@ void sumChunks(std::byte *out, DType outType,
                std::span<const std::byte *const> sources, DType inType,
                size_t elements);
 
+/// The same in two levels: the sources of each `groupSize` that follow each
+/// other are summed and rounded to `inType`, then the groups' sums. Groups of
+/// one, and one group, are what sumChunks sums. `groupSize` divides the number
+/// of sources.
+void sumGroups(std::byte *out, DType outType,
+               std::span<const std::byte *const> sources, size_t groupSize,
+               DType inType, size_t elements);
+
 } // namespace fcdp

@@ -29,6 +29,9 @@ void fcdp_rt_pack(fcdp_step *step, int64_t op) {
 void fcdp_rt_accumulate(fcdp_step *step, int64_t op) {
   execute(step, op, OpKind::Accumulate);
 }
+void fcdp_rt_add(fcdp_step *step, int64_t op) {
+  execute(step, op, OpKind::Add);
+}
 void fcdp_rt_clip_gradients(fcdp_step *step, int64_t op) {
   execute(step, op, OpKind::ClipGradients);
 }

@@ -4,6 +4,7 @@
 #include "step/ManifestReader.h"
 #include "step/PlanHash.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace fcdp {
@@ -81,7 +82,7 @@ Bucket readBucket(const JsonNode &node) {
   states.forEachMember([&](std::string_view key, const JsonNode &state) {
     for (const char *known :
          {"shard", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer", "host",
-          "resident", "node_grad", "full_grad"})
+          "resident", "node_grad", "full_grad", "host_grad"})
       if (key == known)
         return;
     state.fail("this state is unknown to this runtime");
@@ -95,6 +96,7 @@ Bucket readBucket(const JsonNode &node) {
   bucket.resident = readState(states, "resident");
   bucket.nodeGrad = readState(states, "node_grad");
   bucket.fullGrad = readState(states, "full_grad");
+  bucket.hostGrad = readState(states, "host_grad");
   return bucket;
 }
 
@@ -271,6 +273,27 @@ size_t readIndex(const JsonNode &node, size_t limit, const char *what) {
               " is out of range: there are " + std::to_string(limit) + " " +
               what);
   return index;
+}
+
+uint32_t Manifest::ranks(Axis axis) const {
+  switch (axis) {
+  case Axis::Node:
+    return mesh.nodes;
+  case Axis::Local:
+    return mesh.locals;
+  case Axis::World:
+    return mesh.size();
+  }
+  return 1;
+}
+
+bool Manifest::uses(OpKind kind, Axis axis) const {
+  return std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
+    if (auto *gather = std::get_if<ops::AllGather>(&op.body))
+      return op.kind == kind && gather->axis == axis;
+    auto *reduce = std::get_if<ops::ReduceScatter>(&op.body);
+    return reduce && op.kind == kind && reduce->axis == axis;
+  });
 }
 
 Manifest parseManifest(std::string_view text, uint64_t constantsBytes) {

@@ -66,7 +66,7 @@ struct Bucket {
   DType storage, wire;
   std::optional<DType> reduce;
   std::optional<TypedBuf> shard, grad, expAvg, expAvgSq, momentumBuffer, host;
-  std::optional<TypedBuf> resident, nodeGrad, fullGrad;
+  std::optional<TypedBuf> resident, nodeGrad, fullGrad, hostGrad;
 };
 
 /// How many different parts of a bucket there are.
@@ -175,6 +175,11 @@ struct Accumulate {
   bool add;
   StreamId stream;
 };
+/// out = sum + in, in f32.
+struct Add {
+  Buf sum, in, out;
+  int64_t elements;
+};
 struct ClipGradients {
   double maxNorm, gradScale;
 };
@@ -216,6 +221,7 @@ enum class OpKind : uint8_t {
   Cast,
   Pack,
   Accumulate,
+  Add,
   ClipGradients,
   ShardUpdate,
   AllGather,
@@ -233,7 +239,7 @@ struct Op {
   /// `file:line` and the module path; may be empty.
   std::string loc, module;
   std::variant<ops::AtenCall, ops::WriteBuffer, ops::Loss, ops::Cast, ops::Pack,
-               ops::Accumulate, ops::ClipGradients, ops::ShardUpdate,
+               ops::Accumulate, ops::Add, ops::ClipGradients, ops::ShardUpdate,
                ops::AllGather, ops::ReduceScatter, ops::CacheCopy, ops::Event>
       body;
   /// For messages: "aten::mm (module 'blocks.0.fc', model.py:12)".
@@ -264,9 +270,10 @@ struct Manifest {
   std::vector<Op> ops;
 
   /// Ranks of an axis.
-  uint32_t ranks(Axis axis) const {
-    return axis == Axis::Node ? mesh.nodes : mesh.locals;
-  }
+  uint32_t ranks(Axis axis) const;
+  /// Whether there is an operation of `kind`, a gather or reduction, over
+  /// `axis`.
+  bool uses(OpKind kind, Axis axis) const;
 };
 
 /// Parses and checks the text: all of what the runtime relies on later, so

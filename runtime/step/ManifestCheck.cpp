@@ -50,6 +50,7 @@ private:
   void check(const ops::Cast &op, const std::string &where) const;
   void check(const ops::Pack &op, const std::string &where) const;
   void check(const ops::Accumulate &op, const std::string &where) const;
+  void check(const ops::Add &op, const std::string &where) const;
   void check(const ops::ClipGradients &op, const std::string &where) const;
   void check(const ops::ShardUpdate &op, const std::string &where) const;
   void check(const ops::AllGather &op, const std::string &where) const;
@@ -165,6 +166,9 @@ void Checker::checkBuckets() const {
     if (bucket.fullGrad)
       checkFlat(*bucket.fullGrad, bucket.elements, DType::F32,
                 where + "full_grad");
+    if (bucket.hostGrad)
+      checkFlat(*bucket.hostGrad, bucket.elements / m.mesh.locals, DType::F32,
+                where + "host_grad");
   }
 }
 
@@ -262,6 +266,12 @@ void Checker::check(const ops::Pack &op, const std::string &where) const {
 }
 
 void Checker::check(const ops::Accumulate &op, const std::string &where) const {
+  checkFlat(op.in, op.elements, DType::F32, where + ".in");
+  checkFlat(op.out, op.elements, DType::F32, where + ".out");
+}
+
+void Checker::check(const ops::Add &op, const std::string &where) const {
+  checkFlat(op.sum, op.elements, DType::F32, where + ".sum");
   checkFlat(op.in, op.elements, DType::F32, where + ".in");
   checkFlat(op.out, op.elements, DType::F32, where + ".out");
 }

@@ -20,9 +20,13 @@ StreamId readStream(const JsonNode &node) {
 
 Axis readAxis(const JsonNode &node) {
   std::string axis = node.text();
-  if (axis != "node" && axis != "local")
-    node.expected("'node' or 'local'");
-  return axis == "node" ? Axis::Node : Axis::Local;
+  if (axis == "node")
+    return Axis::Node;
+  if (axis == "local")
+    return Axis::Local;
+  if (axis == "world")
+    return Axis::World;
+  node.expected("'node', 'local' or 'world'");
 }
 
 /// Reads one op, with the indices checked against the manifest's other parts.
@@ -44,6 +48,9 @@ public:
   }
   ops::Pack pack() const;
   ops::Accumulate accumulate() const;
+  ops::Add add() const {
+    return {buf("sum"), buf("in"), buf("out"), elements()};
+  }
   ops::ClipGradients clipGradients() const {
     return {node.at("max_norm").number(), node.at("grad_scale").number()};
   }
@@ -241,6 +248,9 @@ void readBody(Op &op, const OpReader &reader) {
   case OpKind::Accumulate:
     op.body = reader.accumulate();
     return;
+  case OpKind::Add:
+    op.body = reader.add();
+    return;
   case OpKind::ClipGradients:
     op.body = reader.clipGradients();
     return;
@@ -265,7 +275,15 @@ void readBody(Op &op, const OpReader &reader) {
 }
 
 const char *axisName(Axis axis) {
-  return axis == Axis::Node ? "over nodes" : "within the node";
+  switch (axis) {
+  case Axis::Node:
+    return "over nodes";
+  case Axis::Local:
+    return "within the node";
+  case Axis::World:
+    return "over all ranks";
+  }
+  return "";
 }
 
 /// "all-gather of bucket 'blocks.0' over nodes", without the place.
@@ -301,11 +319,11 @@ std::string describe(const Op &op, const Manifest &manifest) {
 
 const char *name(OpKind kind) {
   constexpr const char *names[] = {
-      "aten_call",      "write_buffer", "loss",
-      "cast",           "pack",         "accumulate",
-      "clip_gradients", "shard_update", "all_gather",
-      "reduce_scatter", "cache_store",  "cache_load",
-      "record",         "wait"};
+      "aten_call",  "write_buffer",   "loss",
+      "cast",       "pack",           "accumulate",
+      "add",        "clip_gradients", "shard_update",
+      "all_gather", "reduce_scatter", "cache_store",
+      "cache_load", "record",         "wait"};
   return names[static_cast<size_t>(kind)];
 }
 

@@ -19,6 +19,8 @@ std::unique_ptr<PreparedOp> prepare(const Op &op, StepState &state) {
     if (std::get<ops::Accumulate>(op.body).stream != StreamId::Compute)
       return prepareQueued(op, state);
     return prepareTensorOp(std::get<ops::Accumulate>(op.body), state);
+  case OpKind::Add:
+    return prepareTensorOp(std::get<ops::Add>(op.body), state);
   case OpKind::ClipGradients:
     return prepareClipping(op, state);
   case OpKind::ShardUpdate:

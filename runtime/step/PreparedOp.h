@@ -31,6 +31,8 @@ std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Pack &op,
                                             StepState &state);
 std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Accumulate &op,
                                             StepState &state);
+std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Add &op,
+                                            StepState &state);
 std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state);
 std::unique_ptr<PreparedOp> prepareUpdate(const ops::ShardUpdate &op,
                                           StepState &state);

@@ -3,6 +3,8 @@
 // The operations on the compute stream that are no ATen calls of the graph.
 #include "step/PreparedOp.h"
 
+#include <ATen/ops/add.h>
+
 #include <cstring>
 #include <span>
 #include <stdexcept>
@@ -105,6 +107,18 @@ private:
   bool add;
 };
 
+class Add final : public PreparedOp {
+public:
+  Add(const ops::Add &op, StepState &state)
+      : sum(state.flat(op.sum, op.elements, DType::F32)),
+        in(state.flat(op.in, op.elements, DType::F32)),
+        out(state.flat(op.out, op.elements, DType::F32)) {}
+  void run(StepState &) override { at::add_out(out, sum, in); }
+
+private:
+  at::Tensor sum, in, out;
+};
+
 } // namespace
 
 std::unique_ptr<PreparedOp> prepareTensorOp(const ops::WriteBuffer &op,
@@ -129,6 +143,11 @@ std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Pack &op,
 std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Accumulate &op,
                                             StepState &state) {
   return std::make_unique<Accumulate>(op, state);
+}
+
+std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Add &op,
+                                            StepState &state) {
+  return std::make_unique<Add>(op, state);
 }
 
 } // namespace fcdp

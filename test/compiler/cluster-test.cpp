@@ -62,6 +62,20 @@ TEST(Cluster, Parses) {
   EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
 }
 
+TEST(Cluster, FlatCollectivesNeedNoWord) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).flatCollectives;
+  };
+  EXPECT_EQ(parse(kGood), FlatCollectives::direct);
+  EXPECT_EQ(parse(std::string(kGood) + "flat_collectives: direct\n"),
+            FlatCollectives::direct);
+  EXPECT_EQ(parse(std::string(kGood) + "flat_collectives: ring\n"),
+            FlatCollectives::ring);
+  EXPECT_NE(complain(std::string(kGood) + "flat_collectives: tree\n")
+                .find("error: unknown enumerated scalar"),
+            std::string::npos);
+}
+
 TEST(Cluster, RefusesUnknownKeys) {
   EXPECT_EQ(complain(change("  memory: 512", "  numa: 2\n  memory: 512")),
             "two.yaml:12: error: unknown key 'numa'");
@@ -192,4 +206,23 @@ TEST(Cluster, ChecksWhatACallerChanges) {
   EXPECT_EQ(complainOf([](Cluster &c) { c.ranksPerNode = 3; }),
             "expected 'h2d.ranks_per_switch' to divide the 3 ranks of a node, "
             "got 2");
+}
+
+TEST(Cluster, IsWrittenAsItIsRead) {
+  for (const ClusterPreset &preset : getClusterPresets()) {
+    Cluster cluster = cantFail(parseCluster({preset.yaml, preset.name}));
+    cluster.name = "it's #1: two";
+    cluster.inter.bandwidth /= 3;
+    cluster.flatCollectives = FlatCollectives::ring;
+    std::string text, again;
+    llvm::raw_string_ostream stream(text), repeated(again);
+    writeCluster(cluster, stream);
+    auto read = parseCluster({text, "written"});
+    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+    EXPECT_EQ(read->name, cluster.name);
+    EXPECT_EQ(read->inter.bandwidth, cluster.inter.bandwidth);
+    EXPECT_EQ(read->flatCollectives, FlatCollectives::ring);
+    writeCluster(*read, repeated);
+    EXPECT_EQ(text, again);
+  }
 }

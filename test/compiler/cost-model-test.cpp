@@ -37,6 +37,7 @@ constexpr char kSymbols[] = R"(
   fcdp.parameter @x : tensor<1000xf32> unit "n" names ["x"]
   fcdp.bucket @b unit "m" elements 8000 storage f32 wire bf16 trainable members [@w at 0]
   fcdp.bucket @c unit "n" elements 8000 storage f32 wire bf16 members [@x at 0]
+  fcdp.bucket @whole unit "m" elements 8000 storage f32 wire f32 trainable sharding none members []
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.buffer @m : tensor<100xf32> name "m" mutable
 )";
@@ -87,17 +88,34 @@ TEST_F(CostModelTest, Gathers) {
                   "tensor<2000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<2000xbf16>"),
              Resource::intra, 2, 3 * 4000 / 1e7);
-  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  // Each of a node's 4 ranks sends its part to the 4 of the other node.
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node, local] "
                   "range 0 : tensor<1000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<1000xbf16>"),
-             Resource::inter, 3 + 6 * 2, 7 * 2000 / 1e6);
+             Resource::inter, 3, 4 * 4 * 2000 / 1e6);
   // A shard of 1000 f32 on each of 8 ranks.
   expectCost(cost("%g = fcdp.all_gather %a of @w over @world[node, local] "
                   "range 0 : !fcdp.shard<tensor<1000xf32>> to "
                   "tensor<1000xf32>",
                   "%a: !fcdp.shard<tensor<1000xf32>>"),
-             Resource::inter, 3 + 6 * 2, 7 * 500 / 1e6);
+             Resource::inter, 3, 4 * 4 * 500 / 1e6);
+}
+
+TEST(CostModel, FlatCollectivesTravelAsTheClusterSays) {
+  Cluster cluster = makeCluster();
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter, 3,
+             16 * 2000 / 1e6);
+  // Then 8 parts are read and one is written.
+  expectCost(CostModel(cluster).costOfFlatReduction(2000), Resource::inter,
+             3 + 9 * 2000 / 1e9, 16 * 2000 / 1e6);
+  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  cluster.flatCollectives = FlatCollectives::ring;
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter,
+             3 + 6 * 2, 7 * 2000 / 1e6);
+  // On the link that it takes longer on.
+  cluster.inter.bandwidth = 1e12;
+  expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::intra,
+             3 + 6 * 2, 7 * 2000 / 1e7);
 }
 
 TEST_F(CostModelTest, Reductions) {
@@ -158,10 +176,17 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.5, dampening = 0.0, "
                           "weight_decay = 0.0, nesterov = false>"),
                    5 * 4000 / 1e9);
-  // The trained bucket's gradients twice read and once written; both kinds of
-  // links carry the norm.
+  // All 8000, where each rank owns them.
+  EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
+                        "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "
+                        "= 0.0, nesterov = false>")
+                       .seconds,
+                   3 * 32000 / 1e9);
+  // Of the gradients of both buckets, the norm reads a rank's shard of 1000,
+  // and scaling reads and writes what it owns; both kinds of links carry the
+  // norm.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
-             0.5 + 3 + 2, 3 * 4000 / 1e9);
+             0.5 + 3 + 2, 2 * (4000 + 4000 + 32000) / 1e9);
 }
 
 TEST_F(CostModelTest, NothingForWhatDoesNothing) {

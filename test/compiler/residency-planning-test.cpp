@@ -52,17 +52,24 @@ Plan uniform(const ResidencyProblem &problem, Residency residency) {
   return Plan(problem.buckets.size(), {residency, residency});
 }
 
-/// The best of all plans that give each bucket one residency.
+/// The best of all plans that give each bucket one residency, and collectives
+/// that it has.
 std::optional<ResidencyEstimate>
 searchExhaustively(const ResidencyProblem &problem) {
   std::optional<ResidencyEstimate> best;
   size_t count = problem.buckets.size();
-  for (size_t code = 0; code < size_t(1) << 2 * count; ++code) {
+  for (size_t code = 0; code < size_t(1) << 3 * count; ++code) {
     Plan plan;
+    bool isOffered = true;
     for (size_t i = 0; i < count; ++i) {
       auto residency = static_cast<Residency>(code >> 2 * i & 3);
-      plan.push_back({residency, residency});
+      auto collectives = static_cast<Collectives>(code >> (2 * count + i) & 1);
+      isOffered &=
+          llvm::is_contained(problem.buckets[i].collectives, collectives);
+      plan.push_back({residency, residency, collectives});
     }
+    if (!isOffered)
+      continue;
     ResidencyEstimate taken = estimate(problem, plan);
     if (taken.deviceBytes <= problem.deviceBudget &&
         taken.hostBytes <= problem.hostBudget &&
@@ -109,6 +116,27 @@ TEST(ResidencyEstimate, GathersDoNotQueueBehindReductions) {
               1e-9);
 }
 
+// The same gather and reduction, in one step each.
+TEST(ResidencyEstimate, FlatCollectivesAreOneStep) {
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0.5);
+  problem.prefetch = 0;
+  problem.buckets[0].flatGather = {Resource::inter, 0, 1.5};
+  problem.buckets[0].flatReduce = {Resource::inter, 0, 0.25};
+  auto seconds = [&](Residency residency) {
+    return estimate(problem, {{residency, residency, Collectives::flat}})
+        .seconds;
+  };
+  // Gather 1.5, compute 1, gather again, compute 2, reduce 0.25.
+  EXPECT_NEAR(seconds(Residency::drop), 6.25, 1e-9);
+  EXPECT_NEAR(seconds(Residency::full), 4.75, 1e-9);
+  // Where a slice is kept, gathers are of two steps, 1 + 0.1 and 0.1.
+  EXPECT_NEAR(seconds(Residency::node), 4.45, 1e-9);
+  EXPECT_NEAR(seconds(Residency::host), 4.95, 1e-9);
+  // Where one is summed, reductions are.
+  problem.buckets[0].accumulation = Accumulation::node;
+  EXPECT_NEAR(seconds(Residency::drop), 7.1, 1e-9);
+}
+
 TEST(ResidencyProblem, RefusesWhatCannotBe) {
   ResidencyProblem problem = makeLayers(2, 1, 1, 1);
   EXPECT_EQ(check(problem), "");
@@ -128,6 +156,16 @@ TEST(ResidencyProblem, RefusesWhatCannotBe) {
             "bucket 'layer1': expected finite costs of 0 s or more");
   bad = problem;
   bad.buckets[0].wholeBytes = -1;
+  EXPECT_EQ(check(bad), "bucket 'layer0': expected 0 bytes or more");
+  bad = problem;
+  bad.buckets[0].flatReduce.latency = -1;
+  EXPECT_EQ(check(bad),
+            "bucket 'layer0': expected finite costs of 0 s or more");
+  bad = problem;
+  bad.buckets[1].collectives.clear();
+  EXPECT_EQ(check(bad), "bucket 'layer1': expected collectives to choose from");
+  bad = problem;
+  bad.buckets[0].sumBytes = -1;
   EXPECT_EQ(check(bad), "bucket 'layer0': expected 0 bytes or more");
   bad = problem;
   bad.microBatches = 0;
@@ -166,6 +204,32 @@ TEST(ResidencyEstimate, CountsWhatIsHeld) {
   EXPECT_EQ(taken(Residency::drop).hostBytes, 0);
 }
 
+TEST(ResidencyEstimate, SumsInHostMemoryAreStoredAndLoaded) {
+  // Two micro-batches of one layer, nothing to hide behind: to compute takes 6,
+  // to gather 0, to reduce 0.1 each and 1 in the last. The sum is stored in the
+  // first and loaded, before it is reduced, in the second.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0);
+  problem.microBatches = 2;
+  Bucket &bucket = problem.buckets[0];
+  bucket.interGather = bucket.intraGather = {};
+  bucket.sumBytes = 500;
+  bucket.sumStore = {Resource::d2h, 0, 2};
+  bucket.sumLoad = {Resource::h2d, 0, 3};
+  auto taken = [&](Accumulation accumulation) {
+    bucket.accumulation = accumulation;
+    return estimate(problem, uniform(problem, Residency::drop));
+  };
+  EXPECT_NEAR(taken(Accumulation::node).seconds, 7.2, 1e-9);
+  EXPECT_EQ(taken(Accumulation::node).hostBytes, 0);
+  EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 4 * 500);
+  // Compute goes on while the store runs.
+  EXPECT_NEAR(taken(Accumulation::node_host).seconds, 7.1 + 3, 1e-9);
+  problem.microBatches = 1;
+  EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 0);
+  EXPECT_EQ(taken(Accumulation::node_host).seconds,
+            taken(Accumulation::node).seconds);
+}
+
 TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
   ResidencyProblem problem = makeLayers(3, 0.001, 1, 0.001);
   problem.microBatches = 7;
@@ -201,6 +265,48 @@ TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToSixBuckets) {
     EXPECT_NEAR(found.estimate.seconds, best->seconds, 1e-8 * best->seconds)
         << i;
   }
+}
+
+// Of 8 plans a bucket.
+TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToFourThatMayBeFlat) {
+  std::mt19937 random(9);
+  unsigned flat = 0, split = 0;
+  for (unsigned i = 0; i < 40; ++i) {
+    ResidencyProblem problem = makeRandom(1 + i % 4, random);
+    for (Bucket &bucket : problem.buckets) {
+      auto near = [&](const Cost &cost) {
+        std::uniform_real_distribution<double> factor(0.7, 1.6);
+        return Cost{Resource::inter, 0, factor(random) * cost.seconds};
+      };
+      bucket.flatGather = near(bucket.interGather);
+      bucket.flatReduce = near(bucket.interReduce);
+      bucket.collectives.push_back(Collectives::flat);
+    }
+    std::optional<ResidencyEstimate> best = searchExhaustively(problem);
+    ASSERT_TRUE(best);
+    ResidencySolution found = llvm::cantFail(planResidency(problem));
+    EXPECT_EQ(llvm::toString(found.verify(problem)), "");
+    EXPECT_NEAR(found.estimate.seconds, best->seconds, 1e-8 * best->seconds)
+        << i;
+    for (const BucketResidency &chosen : found.buckets)
+      ++(chosen.collectives == Collectives::flat ? flat : split);
+  }
+  // Neither is always better.
+  EXPECT_GT(flat, 10u);
+  EXPECT_GT(split, 10u);
+}
+
+TEST(ResidencyPlanning, FindsFlatCollectivesOfManyBuckets) {
+  ResidencyProblem problem = makeLayers(30, 0.1, 1, 3);
+  for (Bucket &bucket : problem.buckets) {
+    bucket.flatGather = {Resource::inter, 0, 0.5};
+    bucket.flatReduce = {Resource::inter, 0, 0.5};
+    bucket.collectives.push_back(Collectives::flat);
+  }
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  EXPECT_EQ(llvm::toString(found.verify(problem)), "");
+  for (const BucketResidency &chosen : found.buckets)
+    EXPECT_EQ(chosen.collectives, Collectives::flat);
 }
 
 TEST(ResidencyPlanning, IsNeverWorseThanAPresetThatFits) {
@@ -249,6 +355,36 @@ TEST(ResidencyPlanning, KeepsWhatAUserHasDecided) {
   found.buckets[1].residency = Residency::full;
   EXPECT_EQ(llvm::toString(found.verify(problem)),
             "bucket 'layer1': the given residency is not kept");
+  found = llvm::cantFail(planResidency(problem));
+  found.buckets[0].collectives = Collectives::flat;
+  EXPECT_EQ(llvm::toString(found.verify(problem)),
+            "bucket 'layer0': its collectives are not among those to choose "
+            "from");
+}
+
+TEST(ResidencyEstimate, WhatIsOwnedOfAReductionIsGathered) {
+  // Behind the reduction, between nodes and then within them.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0);
+  double before = estimate(problem, uniform(problem, Residency::drop)).seconds;
+  problem.buckets[0].sumInterGather = {Resource::inter, 0, 2};
+  problem.buckets[0].sumIntraGather = {Resource::intra, 0, 3};
+  EXPECT_NEAR(estimate(problem, uniform(problem, Residency::drop)).seconds,
+              before + 5, 1e-9);
+}
+
+TEST(ResidencyPlanning, TakesWhatTheShardingHas) {
+  // Slices would be best, but the shard is one.
+  ResidencyProblem problem = makeLayers(4, 1, 2, 0.01);
+  for (Bucket &bucket : problem.buckets)
+    bucket.sharding = Sharding::node;
+  ResidencySolution host{uniform(problem, Residency::host), {}};
+  EXPECT_EQ(llvm::toString(host.verify(problem)),
+            "bucket 'layer0': its sharding has no such residency");
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  for (const BucketResidency &bucket : found.buckets) {
+    EXPECT_TRUE(isPossible(Sharding::node, bucket.residency));
+    EXPECT_TRUE(isPossible(Sharding::node, bucket.carry));
+  }
 }
 
 TEST(ResidencyPlanning, SaysWhatIsMissing) {

@@ -67,6 +67,9 @@ TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
   EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::interGather), 2);
   EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::intraGather), 1);
   EXPECT_DOUBLE_EQ(of(result.functions[0].busy, Activity::compute), 5);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].onCompute, Activity::compute), 5);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].busy, Activity::interGather), 2);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].onCompute, Activity::interGather), 0);
 }
 
 TEST(Simulator, WorkOnOneResourceSharesIt) {

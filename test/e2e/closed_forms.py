@@ -71,26 +71,48 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 """Of strategies that do not cut states over all ranks."""
 
 
+KEEPS_SLICES = ("hpz", "fcdp")
+"""Strategies that keep the slice of a node, so that their gathers are never flat."""
+
+
 def traffic(
-    manifest: Mapping[str, Any], strategy: str, live_ranges: Mapping[str, int], accumulation: str = ""
+    manifest: Mapping[str, Any],
+    strategy: str,
+    live_ranges: Mapping[str, int],
+    accumulation: str = "",
+    collectives: str = "two-level",
 ) -> tuple[Traffic, Traffic]:
     """(what happens once, before the first step; what happens in every step). live_ranges: u by unit."""
     mode = accumulation or ACCUMULATION.get(strategy, "sharded")
+    flat = collectives == "flat" and min(manifest["mesh"].values()) > 1
     once, each = Traffic(), Traffic()
     for bucket in buckets(manifest):
-        first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy)
-        once, each = once + first, each + always + _reductions(bucket, manifest, strategy, mode)
+        first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy, flat)
+        once, each = once + first, each + always + _reductions(bucket, manifest, strategy, mode, flat)
+        if mode == "node_host":
+            each += _host_sums(bucket, manifest)
     return once, each
 
 
+def _over_world(count: int, whole_bytes: int, manifest: Mapping[str, Any]) -> Traffic:
+    """In one step each of g ranks of a node sends its part, or a part of its own, to each rank: G - g are elsewhere."""
+    nodes, local = manifest["mesh"]["nodes"], manifest["mesh"]["local"]
+    part = whole_bytes // (nodes * local)
+    return Traffic(inter=count * local * (nodes - 1) * local * part, intra=count * local * (local - 1) * part)
+
+
 def _gathers(
-    bucket: Bucket, live_ranges: int, manifest: Mapping[str, Any], strategy: str
+    bucket: Bucket, live_ranges: int, manifest: Mapping[str, Any], strategy: str, flat: bool
 ) -> tuple[Traffic, Traffic]:
     nodes, local = manifest["mesh"]["nodes"], manifest["mesh"]["local"]
     uses = live_ranges * manifest["micro_batches"]
     # A node sends each of the others its N-th part; a rank sends each of its node its g-th part, g ranks do.
     over_network = bucket.gather_bytes * (nodes - 1) // nodes
     within_node = bucket.gather_bytes * (local - 1)
+    if flat and strategy not in KEEPS_SLICES and strategy not in SHARDING:
+        times = uses if strategy == "zero3" else min(uses, 1)
+        gathered = _over_world(times, bucket.gather_bytes, manifest)
+        return (Traffic(), gathered) if bucket.trainable or strategy == "zero3" else (gathered, Traffic())
     if strategy == "zero3":
         return Traffic(), Traffic(inter=uses * over_network, intra=uses * within_node)
     if strategy == "ddp":
@@ -112,17 +134,32 @@ def _gathers(
     return fetch, again
 
 
-def _reductions(bucket: Bucket, manifest: Mapping[str, Any], strategy: str, accumulation: str) -> Traffic:
+def _reductions(
+    bucket: Bucket, manifest: Mapping[str, Any], strategy: str, accumulation: str, flat: bool
+) -> Traffic:
     nodes, local, micro_batches = manifest["mesh"]["nodes"], manifest["mesh"]["local"], manifest["micro_batches"]
     within_nodes = 1 if accumulation == "full" else micro_batches
     between_nodes = micro_batches if accumulation == "sharded" else 1
     # Within one node there is nothing left to reduce between nodes, so that nothing waits for the last micro-batch.
-    if nodes == 1 and accumulation == "node":
+    if nodes == 1 and accumulation in ("node", "node_host"):
         between_nodes = micro_batches
     # What all nodes own alike, or all ranks, is gathered behind the reduction.
     again = between_nodes if strategy in SHARDING else 0
     again_within = between_nodes if strategy == "ddp" else 0
+    if flat and accumulation in ("sharded", "full"):
+        reduced = _over_world(between_nodes, bucket.reduce_bytes, manifest)
+        if strategy == "ddp":
+            return reduced + _over_world(again, bucket.gradient_bytes, manifest)
+        return reduced + Traffic(inter=again * bucket.gradient_bytes * (nodes - 1) // nodes)
     return Traffic(
         inter=(between_nodes * bucket.reduce_bytes + again * bucket.gradient_bytes) * (nodes - 1) // nodes,
         intra=(within_nodes * bucket.reduce_bytes + again_within * bucket.gradient_bytes) * (local - 1),
     )
+
+
+def _host_sums(bucket: Bucket, manifest: Mapping[str, Any]) -> Traffic:
+    """The first micro-batch stores a node's slices, the last one loads them, each one between does both."""
+    if manifest["mesh"]["nodes"] == 1:
+        return Traffic()
+    copied = (manifest["micro_batches"] - 1) * bucket.gradient_bytes
+    return Traffic(h2d=copied, d2h=copied)

@@ -49,6 +49,9 @@ class Config:
     layout: str = "flat"
     bucket_bytes: int = 0
     prefetch: int | None = None
+    cluster: str = ""
+    device_memory: int = 0
+    collectives: str = ""
 
     @property
     def world(self) -> int:
@@ -57,14 +60,15 @@ class Config:
     @property
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
-        strategy = "-".join(filter(None, (self.strategy, self.accumulate)))
+        strategy = "-".join(filter(None, (self.strategy, self.accumulate, self.collectives)))
         strategy += "" if self.prefetch is None else f"-p{self.prefetch}"
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
         merged = f"-b{self.bucket_bytes}" if self.bucket_bytes else ""
+        cluster = self.cluster and f"-{self.cluster}-{self.device_memory}"
         mesh = f"{self.nodes}x{self.local}"
-        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}"
+        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}{cluster}"
 
 
 @dataclass(frozen=True)
@@ -158,10 +162,13 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
         *([f"--prefetch={config.prefetch}"] if config.prefetch is not None else []),
+        *([f"--collectives={config.collectives}"] if config.collectives else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         *([f"--remat={config.remat}"] if config.remat else []),
         *([f"--layout={config.layout}"] if config.layout != "flat" else []),
         *([f"--bucket-bytes={config.bucket_bytes}"] if config.bucket_bytes else []),
+        *([f"--cluster={config.cluster}"] if config.cluster else []),
+        *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
         "-o",
         out,
     ]

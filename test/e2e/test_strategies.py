@@ -19,9 +19,9 @@ CASES = [
     Config("gpt", 2, 1, micro_batches=2),
     Config("gpt", 1, 2, micro_batches=2),
 ]
-CHOICES = [("zero1", ""), ("zero2", ""), ("hpz", ""), ("fcdp", "node"), ("zero3", "full")]
+CHOICES = [("zero1", ""), ("zero2", ""), ("hpz", ""), ("fcdp", "node"), ("zero3", "full"), ("fcdp", "node_host")]
 # Each rank owns more than a shard.
-CHOICES += [("ddp", ""), ("ddp", "full"), ("hsdp", ""), ("mics", "")]
+CHOICES += [("ddp", ""), ("ddp", "full"), ("hsdp", ""), ("mics", ""), ("mics", "node_host")]
 
 
 def identify(value: Config | tuple[str, str]) -> str:
@@ -92,9 +92,15 @@ def test_a_rank_stores_what_it_owns(workshop: Workshop, strategy: str, ranks: in
 
 
 def test_one_micro_batch_has_one_mode(workshop: Workshop) -> None:
-    runs = [workshop.run(Config("gpt", accumulate=mode), STEPS) for mode in ("", "node", "full")]
-    assert_bit_equal(runs[0], runs[1])
-    assert_bit_equal(runs[0], runs[2])
+    runs = [workshop.run(Config("gpt", accumulate=mode), STEPS) for mode in ("", "node", "node_host", "full")]
+    for run in runs[1:]:
+        assert_bit_equal(runs[0], run)
+
+
+@pytest.mark.parametrize("model", ["gpt", "gpt_bf16"])
+def test_sums_in_host_memory_are_those_on_the_device(workshop: Workshop, model: str) -> None:
+    runs = [workshop.run(Config(model, micro_batches=4, accumulate=mode), STEPS) for mode in ("node", "node_host")]
+    assert_bit_equal(*runs)
 
 
 def test_modes_need_the_memory_that_they_sum_in(workshop: Workshop) -> None:
@@ -108,3 +114,15 @@ def test_modes_need_the_memory_that_they_sum_in(workshop: Workshop) -> None:
     described = manifest(workshop.step(Config("gpt", micro_batches=3)))
     whole = sum(4 * bucket["elements"] for bucket in described["buckets"])
     assert (bytes_of("node"), bytes_of("full")) == (whole // 2, whole)
+
+
+def test_sums_in_host_memory_stand_there(workshop: Workshop) -> None:
+    """Each rank of a node has its slice, at a multiple of 256 bytes, in the memory that they share."""
+    device, host = (
+        manifest(workshop.step(Config("gpt", micro_batches=3, accumulate=mode))) for mode in ("node", "node_host")
+    )
+    slices = [4 * bucket["elements"] // 2 for bucket in device["buckets"]]
+    assert host["arenas"]["host"] - device["arenas"]["host"] == sum(2 * -(-size // 256) * 256 for size in slices)
+    for bucket in host["buckets"]:
+        assert bucket["states"]["host_grad"]["arena"] == "host"
+        assert {state for state in bucket["states"] if state.endswith("grad")} == {"grad", "host_grad"}

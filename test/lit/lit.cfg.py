@@ -56,6 +56,11 @@ for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-run", "f
 
 if has_venv and subprocess.run([venv_python, "-c", "import torch"], capture_output=True).returncode == 0:
     config.available_features.add("torch")
+# Draws the page of fcdp-sim; scripts/setup does not install one.
+browsers = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "google-chrome"))
+if browser := next(filter(None, browsers), None):
+    config.available_features.add("browser")
+    config.substitutions.append(("%browser", browser))
 # Network namespaces, for tests on a shaped network.
 if shutil.which("ip") and subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0:
     config.available_features.add("netns")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "Options.h"
+#include "CommandLine.h"
 #include "mlir/Support/LLVM.h"
 
 namespace fcdp {

@@ -49,6 +49,13 @@ JobOptions jobOptions(const Options &options, const Manifest &manifest,
   JobOptions job;
   job.mesh = manifest.mesh;
   job.place = launch.place;
+  auto groupsOf = [&](Axis axis) {
+    return AxisGroups{manifest.uses(OpKind::AllGather, axis),
+                      manifest.uses(OpKind::ReduceScatter, axis)};
+  };
+  job.nodeGroups = groupsOf(Axis::Node);
+  job.localGroups = groupsOf(Axis::Local);
+  job.worldGroups = groupsOf(Axis::World);
   job.launcherRank = launch.rank;
   job.launcherSize = launch.mesh.size();
   job.host = launch.masterHost;
@@ -174,6 +181,8 @@ void Rank::makeBackend() {
   backendOptions.host = HostSegment(segment);
   backendOptions.node = job.transports(Axis::Node);
   backendOptions.local = job.transports(Axis::Local);
+  backendOptions.world = job.transports(Axis::World);
+  backendOptions.ranksPerNode = manifest.mesh.locals;
   backendOptions.control = &job.control();
   backend = makeCpuBackend(std::move(backendOptions));
 }

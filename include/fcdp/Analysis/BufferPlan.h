@@ -17,6 +17,10 @@ bool isBuffered(mlir::Operation *op);
 /// reduces, or else its result.
 mlir::Operation *getScratchOwner(ReduceScatterOp reduce);
 
+/// Sets the strides, in bytes, of the place that each rank's input of `gather`
+/// has inside the result; that of an axis which it is not over is left alone.
+void addStrides(AllGatherOp gather, int64_t &nodeStride, int64_t &localStride);
+
 /// The states that hold sums of gradients: those of role `grad` by their
 /// bucket's name, as `fcdp.accumulate` names them, all others by their own.
 llvm::DenseMap<mlir::StringAttr, StateOp>
@@ -45,7 +49,7 @@ struct BufferPlan {
 
 /// Gives places to what has none yet; a `buffer` that an operation already has
 /// stays, unless the memory of a state is the only place for the value.
-/// Changes nothing. Requires collectives over one axis of flat tensors. An
+/// Changes nothing. Requires collectives of flat tensors. An
 /// error, such as a value that is never released, is reported.
 mlir::FailureOr<BufferPlan> planBuffers(mlir::func::FuncOp function,
                                         const StatePlan &states);

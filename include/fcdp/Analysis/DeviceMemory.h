@@ -4,6 +4,7 @@
 #include "fcdp/Analysis/BufferPlan.h"
 
 #include <array>
+#include <vector>
 
 namespace fcdp {
 
@@ -21,6 +22,9 @@ inline constexpr size_t kHeldForCount = 7;
 
 /// What is held, as a user reads it: "shards".
 llvm::StringRef getName(HeldFor what);
+
+/// What a state of `role` is held for, on the device or in host memory.
+HeldFor getHeldFor(StateRole role);
 
 /// Bytes by what they are held for.
 struct HeldBytes {
@@ -67,8 +71,10 @@ struct DeviceMemory {
 
 /// What `function` of a scheduled or planned module needs, by the places that
 /// it has or that --fcdp-plan-memory would give. Changes nothing.
+/// `timeline` gets what is in use at each operation, in order.
 mlir::FailureOr<FunctionMemory>
-measureFunctionMemory(mlir::func::FuncOp function);
+measureFunctionMemory(mlir::func::FuncOp function,
+                      std::vector<HeldBytes> *timeline = nullptr);
 
 /// The same for a module. The arena and the pool are made once, so that each
 /// has the size that the function asks for that needs most of it.

@@ -7,6 +7,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <string>
@@ -65,6 +66,15 @@ struct Link {
   int64_t ranksPerSwitch = 0;
 };
 
+/// How a collective over all ranks travels.
+enum class FlatCollectives {
+  /// Each rank sends to each other one, in one step: Gloo, as the runtime uses
+  /// it.
+  direct,
+  /// From rank to rank, in as many steps as there are others: NCCL.
+  ring
+};
+
 struct Cluster {
   std::string name;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -72,6 +82,7 @@ struct Cluster {
   Host host;
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
+  FlatCollectives flatCollectives = FlatCollectives::direct;
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Ranks that share one domain of `link`.
@@ -84,6 +95,9 @@ struct Cluster {
 /// Reads a description. The error is `FILE:LINE: error: ...`, where FILE is the
 /// buffer's name.
 llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
+
+/// Writes a description that parseCluster reads, to the last bit.
+void writeCluster(const Cluster &cluster, llvm::raw_ostream &stream);
 
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);

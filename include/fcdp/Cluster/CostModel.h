@@ -21,15 +21,18 @@ public:
   const Cluster &getCluster() const { return cluster; }
 
   /// What `op` costs a rank. What does no work (views, reads of states, waits)
-  /// costs nothing. A collective over both axes is costed as a flat ring, on
-  /// the link that it takes longer on. The module's mesh is taken to be the
-  /// cluster's.
+  /// costs nothing. The module's mesh is taken to be the cluster's.
   Cost costOf(mlir::Operation *op) const;
 
   /// A gather along `axis` of parts of `partBytes`, one from each of `ranks`.
   Cost costOfGather(Axis axis, int64_t ranks, double partBytes) const;
   /// A reduction along `axis` that leaves each of `ranks` a part.
   Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
+  /// The same over both axes in one step, as the cluster does it. The cost is
+  /// on the link that it takes longer on; the other is in use, too, but not
+  /// longer.
+  Cost costOfFlatGather(double partBytes) const;
+  Cost costOfFlatReduction(double partBytes) const;
   /// A copy of `bytes` of each rank to or from host memory.
   Cost costOfStore(double bytes) const;
   Cost costOfLoad(double bytes) const;

@@ -10,6 +10,8 @@ namespace fcdp {
 struct OperatorWork {
   /// Floating-point operations, a multiplication and an addition being two.
   double flops = 0;
+  /// Of them, those that compute again what the forward pass has computed.
+  double repeatedFlops = 0;
   /// The type of their operands.
   mlir::Type type;
   /// The products are those of attention.
@@ -20,6 +22,9 @@ struct OperatorWork {
 
 /// From the types of operands and results.
 OperatorWork measureWork(aten::CallOp call);
+
+/// Seconds for the arithmetic of `work` at the device's peak rate.
+double peakTimeOfWork(const Device &device, const OperatorWork &work);
 
 /// Seconds for `work`: its arithmetic and its memory traffic, one after the
 /// other. Measured runs (benchmarks/simulator/llm_foundry.py) are told better

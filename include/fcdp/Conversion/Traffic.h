@@ -17,7 +17,9 @@ struct LinkBytes {
   void add(const LinkBytes &other, uint64_t times = 1);
 };
 
-/// What one rank sends and copies in `op`.
+/// What one rank sends and copies in `op`. Every part goes straight to its
+/// rank, as the runtime does it over Gloo, also where a collective is over both
+/// axes.
 LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
 
 /// What running `function` once sends and copies.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where each bucket's gathered copy lives between its uses, so that a step
-// takes the least time within the memory that there is. Knows no IR.
+// Where each bucket's gathered copy lives between its uses, and whether its
+// collectives are flat, so that a step takes the least time within the memory
+// that there is. Knows no IR.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cost.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
 #include <optional>
@@ -14,16 +16,19 @@
 
 namespace fcdp {
 
-/// Where one bucket's copy lives.
+/// Where one bucket's copy lives, and how it comes there.
 struct BucketResidency {
   /// Between two uses in a micro-batch.
   Residency residency = Residency::drop;
   /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
   /// to the next step.
   Residency carry = Residency::drop;
+  /// Of what needs no slice of a node; see fcdp.bucket.
+  Collectives collectives = Collectives::two_level;
 
   bool operator==(const BucketResidency &other) const {
-    return residency == other.residency && carry == other.carry;
+    return residency == other.residency && carry == other.carry &&
+           collectives == other.collectives;
   }
 };
 
@@ -36,13 +41,22 @@ struct ResidencyProblem {
     /// Bytes of the gathered copy on a rank's device, and of a node slice.
     int64_t wholeBytes = 0, sliceBytes = 0;
     bool trainable = true;
+    /// Which residencies there are depends on it.
+    Sharding sharding = Sharding::world;
+    /// Bytes of a node slice of the sum of its gradients.
+    int64_t sumBytes = 0;
     /// The two steps of a gather, the copies of a slice, the two steps of a
-    /// reduction, and the optimizer.
+    /// reduction, the two of a gather of what is reduced, the copies of a slice
+    /// of the gradients' sum, and the optimizer.
     Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
-        interReduce, update;
+        interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
+    /// A gather and a reduction in one step, where there are two levels.
+    Cost flatGather, flatReduce;
     Accumulation accumulation = Accumulation::sharded;
     /// Where a user has decided.
     std::optional<Residency> residency, carry;
+    /// What is chosen from; two_level first, if it is among them.
+    llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
   };
 
   /// A part of a micro-batch, which begins with the use of a bucket.
@@ -88,8 +102,11 @@ struct ResidencyEstimate {
   double seconds = 0;
   /// Greatest over a step, of a rank.
   int64_t deviceBytes = 0;
-  /// Of a node's cache.
+  /// Of a node's copies and sums in host memory.
   int64_t hostBytes = 0;
+  /// What a step needs of a link, or of compute, at its full rate, in seconds:
+  /// no schedule takes less.
+  double needed = 0;
 };
 
 struct ResidencySolution {
@@ -97,8 +114,8 @@ struct ResidencySolution {
   std::vector<BucketResidency> buckets;
   ResidencyEstimate estimate;
 
-  /// Fails if it leaves out a bucket, takes more than the budgets, or overrides
-  /// what a user has decided.
+  /// Fails if it leaves out a bucket, takes more than the budgets, overrides
+  /// what a user has decided, or wants what a bucket cannot have.
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 
@@ -112,7 +129,8 @@ ResidencyEstimate estimate(const ResidencyProblem &problem,
                            llvm::ArrayRef<BucketResidency> buckets);
 
 /// The fastest plan within the budgets. Exact where there are few plans in all
-/// (up to 6 buckets between forward and backward); else the best that is found
+/// (up to 6 buckets between forward and backward, 4 where each may be flat);
+/// else the best that is found
 /// from every uniform plan and from thresholds along the order in which copies
 /// are used again soonest, by single changes. Never worse than a uniform plan
 /// that fits. Fails if no plan fits, and says by how much.

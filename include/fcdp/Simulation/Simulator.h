@@ -54,6 +54,8 @@ struct FunctionTimes {
   double end = 0;
   /// Seconds that each activity took on its stream, in this function or not.
   std::array<double, kNumActivities> busy{};
+  /// The part of it that was on the compute stream.
+  std::array<double, kNumActivities> onCompute{};
   /// Seconds that the compute stream waited, by what it waited for.
   std::array<double, kNumActivities> exposed{};
 };

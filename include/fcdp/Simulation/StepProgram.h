@@ -31,9 +31,9 @@ struct StepProgram {
 struct StepTimes {
   double seconds = 0;
   std::array<double, kNumActivities> busy{};
+  /// The part of it that is on the compute stream.
+  std::array<double, kNumActivities> onCompute{};
   std::array<double, kNumActivities> exposed{};
-  /// That each resource is needed for, at its full rate: no schedule is faster.
-  std::array<double, kNumResources> needed{};
 };
 
 /// What `op` does for the step.
@@ -42,7 +42,11 @@ Activity getActivity(mlir::Operation *op);
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf);
 
-/// The times of a step that follows another.
-StepTimes simulateStep(const StepProgram &program);
+/// The times of a step that follows another. Where `trace` is given it gets the
+/// work of that step, in order of its end; functions are counted as in
+/// getStepRoles, and seconds from the step's beginning: what other streams have
+/// begun before that has negative ones.
+StepTimes simulateStep(const StepProgram &program,
+                       std::vector<TimedWork> *trace = nullptr);
 
 } // namespace fcdp

@@ -29,6 +29,8 @@ struct PipelineOptions {
   int64_t deviceMemory = 0, hostMemory = 0;
   /// See parseAccumulation; the strategy's choice if empty.
   std::string accumulate;
+  /// See parseCollectives; if empty `two-level`, or `auto` with strategy auto.
+  std::string collectives;
   /// Units that a gather is issued ahead, and units whose reductions may run at
   /// once; negative: the strategy's choice.
   int64_t prefetch = -1, reductions = -1;

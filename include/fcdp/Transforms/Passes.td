@@ -49,7 +49,8 @@ def RematPass : FcdpPass<"fcdp-remat"> {
     values. There, the parameters that it reads are gathered for the unit's
     backward pass anyway, if `--fcdp-decide-remat` chose it; a choice
     that was given may cost a gather. The attribute stays on the first of the two
-    calls, so that CSE does not merge them.
+    calls, so that CSE does not merge them; the second is `fcdp.repeated`, unless
+    only the backward pass needs the results and the first is gone.
   }];
 }
 
@@ -136,7 +137,8 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
   let options = [
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "ranks that parameters, gradients and optimizer state are cut over: `world`; "
-           "`node`, to gather within nodes only; `none`, to gather nothing">,
+           "`node`, to gather within nodes only; `none`, to gather nothing; `auto`, to "
+           "leave it to `--fcdp-decide`">,
     Option<"layout", "layout", "std::string", "\"flat\"",
            "`flat`, `ragged<N>` (blocks of N rows stay together: 8-bit optimizer states, "
            "row-wise scales) or `owned` (matrices stay together: Muon, Shampoo)">,
@@ -167,25 +169,33 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     | `hsdp` | `drop` | `sharded` | `node` |
     | `mics` | `drop` | `node` | `node` |
 
-    The sharding is part of the layout, and `--fcdp-bucket` fixes it; some bucket
-    to decide for must have it. A bucket of another gets the residency that it can
+    The sharding is part of the layout, and `--fcdp-bucket` fixes it, unless it leaves
+    it open; some bucket to decide for must have it. A bucket of another gets the residency that it can
     have: `drop` for `node` and `host` with `sharding node`, where the shard is the
     slice, and `full` with `sharding none`, where it is the whole.
 
     The module gets what `--fcdp-prefetch` and `--fcdp-delay-sums` are to do.
 
+    A bucket whose collectives are `flat` has one step over all ranks in place of
+    one between nodes and one within them, wherever no slice of a node is kept or
+    summed: one latency in place of two, but over Gloo as many times more bytes between
+    nodes as a node has ranks, and over rings of NCCL (G-1)/G of the whole in place of
+    (N-1)/N. On the CPU it gives the same bits.
+
     `auto` chooses for each bucket what makes a step on `cluster` take the least time
     within the memory of its devices and hosts, and how far ahead to gather and how many
     reductions to let run: a step is simulated under each plan that is looked at, and
     the schedules of the best and of those that treat all buckets alike once more, in
-    full. Of plans that take the same time it chooses the smallest.
+    full. Where the sharding is open, all of that is done for each, and all buckets get
+    the one of the fastest plan. Of plans that take the same time it chooses the
+    smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",
            "a preset, or `auto`">,
     Option<"accumulate", "accumulate", "std::string", "\"\"",
            "where gradients are summed over micro-batches, in place of the strategy's "
-           "choice: `sharded`, `node` or `full`">,
+           "choice: `sharded`, `node`, `node_host` or `full`">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "description of the cluster, a file or the name of a preset; `auto` needs it">,
     Option<"deviceMemory", "device-memory", "int64_t", "0",
@@ -195,7 +205,10 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     Option<"prefetch", "prefetch", "int64_t", "-1",
            "units that gathers are issued ahead; if negative, 1 or what `auto` chooses">,
     Option<"reductions", "reductions", "int64_t", "-1",
-           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">
+           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">,
+    Option<"collectives", "collectives", "std::string", "\"\"",
+           "`two-level`, `flat`, or `auto`: for each bucket what is faster on `cluster`; by "
+           "default `two-level`, and `auto` with the strategy `auto`">
   ];
 }
 
@@ -206,7 +219,9 @@ def TwoLevelPass : FcdpPass<"fcdp-two-level"> {
     which yields this rank's slice, and one within the node; a reduction runs
     the same way back. Each byte crosses the network once per node. Steps over an
     axis of one rank vanish; of a reduction the last step stays, since it
-    converts to f32.
+    converts to f32. Collectives of a bucket that has chosen `collectives flat` stay
+    whole, but for gathers where the slice is kept (`residency` or `carry` is `node` or
+    `host`) and reductions where it is summed (`accumulation` is `node`).
   }];
 }
 
@@ -218,12 +233,16 @@ def AccumulatePass : FcdpPass<"fcdp-accumulate"> {
 
     - `node`: a micro-batch reduces within the node and adds the node slice; the
       last one reduces the sum between nodes.
+    - `node_host`: the same with the sum in host memory. A micro-batch loads it while
+      it reduces, adds on the device, and stores it; the first one only stores, the
+      last one only loads.
     - `full`: a micro-batch adds the gradients as they are; the last one reduces
       the sum.
 
     Sums are f32; they are rounded to the gradient's type before they are reduced
     further, so that the wire carries as many bytes as at `sharded`. With one
-    micro-batch there is nothing to sum; within one node, `node` is `sharded`.
+    micro-batch there is nothing to sum; within one node, `node` and `node_host` are
+    `sharded`.
   }];
 }
 
@@ -247,6 +266,29 @@ def CachePass : FcdpPass<"fcdp-cache"> {
   }];
 }
 
+def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
+  let summary = "decide when each fetch is issued and each sum is noted";
+  let description = [{
+    Requires phase `sharded`, collectives over one axis, and nothing issued ahead.
+    Where the module gives no `fcdp.prefetch`, each fetch gets one of its own: as
+    late as it may be issued without compute waiting longer for it than if it were
+    issued as early as can be. Where the module gives no `fcdp.reductions`, each
+    sum gets one of its own: as early as it may be noted. All under the memory of
+    the device: what does not fit is shortened where most memory is used. A given
+    attribute wins. Without a cluster nothing is decided.
+
+    `fcdp.prefetch` on the gather or load that brings a copy is how many units
+    ahead its fetch is issued; `fcdp.reductions` on a sum is over how many units
+    its reduction may run. --fcdp-prefetch and --fcdp-delay-sums apply them.
+  }];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "what the step will run on: a file or the name of a preset">,
+    Option<"deviceMemory", "device-memory", "int64_t", "0",
+           "bytes of a device that may be used; 0: all">
+  ];
+}
+
 def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
   let summary = "issue gathers and loads ahead of their use";
   let description = [{
@@ -256,7 +298,8 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
     unit's live range are moved in front of the use that is `distance` ranges
     before it, so that they run while the units between them compute. So the
     copies of at most `distance` + 1 units are there that are not used yet; each
-    costs device memory. A distance that the module gives wins. Nothing
+    costs device memory. A distance that the module gives wins, and one that the
+    gather or load gives wins over that. Nothing
     moves in front of what it needs, a load not in front of the store, nor into
     another function. Of several fetches the order stays. The module says that it
     was done, so that it is done once.
@@ -292,7 +335,8 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     of the unit that is `in-flight` after its own begins, or at the end of the
     function, so that the reductions of so many units run while others compute.
     Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
-    where they are. A number that the module gives wins.
+    where they are. A number that the module gives wins, and one that the sum gives
+    wins over that.
 
     Sums that would be noted at the end of a function are `late` if all functions that
     come before the same ones have them: they run on the stream of their reduction,
@@ -311,8 +355,8 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let summary = "put operations on streams and order the streams";
   let description = [{
     Requires phase `sharded`; gives phase `scheduled`. With `order=program`
-    operations are issued in program order. Gathers run on `inter` and `intra`,
-    reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
+    operations are issued in program order. Gathers run on `inter` (over all ranks,
+    too) and `intra`, reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
     queue behind a reduction, which waits for its gradients; host copies run on
     `d2h` and `h2d`, the rest on `compute`. A wait is
     placed before each use of a value from another stream; work on another stream
@@ -369,12 +413,12 @@ def VerifyShardedPass : VerifyPass<"sharded"> {
 }
 def VerifyScheduledPass : VerifyPass<"scheduled"> {
   let description = [{
-    Collectives run over one axis of flat tensors; they and host copies name their
-    stream; every buffer is released once, and on another stream than compute only
-    in front of a token of it that the function gives. Functions give tokens that
-    they recorded, as many as those after them take. All gathers over an axis are on one
-    stream, and so are all reductions over it: each has a communicator, which one
-    stream may use.
+    Collectives run over one axis of flat tensors, or over both where their bucket
+    says so; they and host copies name their stream; every buffer is released once, and
+    on another stream than compute only in front of a token of it that the function
+    gives. Functions give tokens that they recorded, as many as those after them take.
+    All gathers over the same axes are on one stream, and so are all reductions over
+    them: each has a communicator, which one stream may use.
   }];
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
@@ -404,7 +448,8 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
       compute has waited for all accesses to it. Waits and collectives so follow
       the order of issue, and cannot wait for each other in a circle.
     - What each function sends and copies for a bucket equals the closed form of
-      the bucket's `residency`, `carry` and `accumulation` and of its live ranges.
+      the bucket's `residency`, `carry`, `accumulation` and `collectives` and of its
+      live ranges.
 
     Functions run one behind the other on one rank's memory, as all ranks run one
     program. Each stream has a vector clock; a record keeps its stream's, a wait
@@ -421,7 +466,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     Option<"peer", "peer", "std::string", "\"\"",
            "a planned module that other ranks run: it must issue the same collectives in the same order">,
     Option<"deviceBytes", "device-bytes", "int64_t", "0",
-           "greatest size of the device arena of a rank; 0: no bound">,
+           "greatest device memory of a rank: arena, pool and inputs; 0: no bound">,
     Option<"hostBytes", "host-bytes", "int64_t", "0",
            "greatest size of the host arena of a node; 0: no bound">
   ];

@@ -19,6 +19,8 @@ struct Strategy {
   Accumulation accumulation;
   /// Over which ranks states are cut; the layout, which --fcdp-bucket fixes.
   Sharding sharding = Sharding::world;
+  /// Whether collectives are flat, where no slice of a node is needed.
+  Collectives collectives = Collectives::two_level;
 };
 
 /// `zero1`, `zero2`, `zero3`, `hpz` (ZeRO++, arXiv 2306.10209), `fcdp` (arXiv
@@ -30,7 +32,12 @@ llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
 /// it. A given residency also holds between micro-batches.
 void applyStrategy(BucketOp bucket, const Strategy &strategy);
 
-/// `sharded`, `node` or `full`. The error lists them.
+/// `sharded`, `node`, `node_host` or `full`. The error lists them.
 llvm::Expected<Accumulation> parseAccumulation(llvm::StringRef name);
+
+/// `two-level`, `flat` or `auto`, which is none: to be chosen by cost. The
+/// error lists them.
+llvm::Expected<std::optional<Collectives>>
+parseCollectives(llvm::StringRef name);
 
 } // namespace fcdp

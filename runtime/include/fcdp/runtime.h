@@ -30,7 +30,7 @@
 
 #include <stdint.h>
 
-#define FCDP_ABI_VERSION 4u
+#define FCDP_ABI_VERSION 5u
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +46,7 @@ void fcdp_rt_loss(fcdp_step *step, int64_t op);
 void fcdp_rt_cast(fcdp_step *step, int64_t op);
 void fcdp_rt_pack(fcdp_step *step, int64_t op);
 void fcdp_rt_accumulate(fcdp_step *step, int64_t op);
+void fcdp_rt_add(fcdp_step *step, int64_t op);
 void fcdp_rt_clip_gradients(fcdp_step *step, int64_t op);
 void fcdp_rt_shard_update(fcdp_step *step, int64_t op);
 

@@ -297,26 +297,6 @@ fcdp.state @shard shard of @b in device : tensor<16xf32> at <arena = device, off
 fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offset = 64, bytes = 64>
 func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
   %0 = fcdp.read_shard @b : tensor<16xf32>
-  // expected-error@+1 {{expected one axis, got 2; run --fcdp-two-level first}}
-  %1 = fcdp.all_gather %0 of @b over @world[node, local] range 0 on inter {buffer = #fcdp.buffer<arena = device, offset = 128, bytes = 256>} : tensor<16xf32> to tensor<64xf32>
-  return
-}
-func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
-  fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 0.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
-  return
-}
-}
-
-// -----
-
-module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
-fcdp.mesh @world(node = 2, local = 2)
-fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
-fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at 0]
-fcdp.state @shard shard of @b in device : tensor<16xf32> at <arena = device, offset = 0, bytes = 64>
-fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offset = 64, bytes = 64>
-func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
-  %0 = fcdp.read_shard @b : tensor<16xf32>
   // expected-error@+1 {{expected a stream; run --fcdp-schedule first}}
   %1 = fcdp.all_gather %0 of @b over @world[node] range 0 {buffer = #fcdp.buffer<arena = device, offset = 128, bytes = 128>} : tensor<16xf32> to tensor<32xf32>
   return

@@ -25,6 +25,33 @@
 // NODE-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
 // NODE-NEXT: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
 
+// RUN: fcdp-opt %t.mlir --fcdp-decide="accumulate=node_host" --fcdp-accumulate -o %t.host.mlir --fcdp-verify-sharded
+// RUN: FileCheck %s --check-prefix=HOST --input-file=%t.host.mlir
+// RUN: fcdp-opt %t.host.mlir --fcdp-accumulate | diff %t.host.mlir -
+
+// The same with the sum in host memory: it is loaded while gradients are
+// reduced, and stored but in the last.
+// HOST: fcdp.state @bucket.root.host_grad {{ *}}host_grad of @bucket.root in {{ *}}host : tensor<64xf32>
+// HOST-LABEL: func.func @first_microbatch
+// HOST-NOT: fcdp.cache_load
+// HOST: %[[P:.*]] = fcdp.reduce_scatter %{{.*}} over @world[local] : tensor<128xbf16> to tensor<64xf32>
+// HOST: fcdp.cache_store %[[P]] to @bucket.root.host_grad
+// HOST-NOT: fcdp.accumulate
+// HOST-LABEL: func.func @next_microbatch
+// HOST: %[[L:.*]] = fcdp.cache_load @bucket.root.host_grad : tensor<64xf32>
+// HOST-NEXT: %[[B:.*]] = fcdp.pack
+// HOST-NEXT: %[[P:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[local]
+// HOST: %[[S:.*]] = fcdp.add %[[L]], %[[P]] : tensor<64xf32>
+// HOST-NEXT: fcdp.cache_store %[[S]] to @bucket.root.host_grad
+// HOST-NOT: over @world[node] : tensor
+// HOST-LABEL: func.func @last_microbatch
+// HOST: %[[L:.*]] = fcdp.cache_load @bucket.root.host_grad : tensor<64xf32>
+// HOST: %[[S:.*]] = fcdp.add %[[L]], %{{.*}} : tensor<64xf32>
+// HOST-NEXT: %[[B:.*]] = fcdp.cast_shard %[[S]] : tensor<64xf32> to tensor<64xbf16>
+// HOST-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
+// HOST-NOT: fcdp.cache_store
+// HOST: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
+
 // A micro-batch reduces nothing.
 // FULL: fcdp.state @bucket.root.full_grad {{ *}}full_grad of @bucket.root in {{ *}}device : tensor<128xf32>
 // FULL-LABEL: func.func @first_microbatch
@@ -43,12 +70,13 @@
 // FULL-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[N]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
 // FULL: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
 
-// Dont: `sharded`, one micro-batch, and `node` within one node.
+// Dont: `sharded`, one micro-batch, and `node` or `node_host` within one node.
 // RUN: fcdp-opt %t.mlir --fcdp-decide -o %t.sharded.mlir
 // RUN: fcdp-opt %t.sharded.mlir --fcdp-accumulate -o %t.same.mlir
 // RUN: diff %t.sharded.mlir %t.same.mlir
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=full" --fcdp-accumulate | FileCheck %s --check-prefix=DONT
 // RUN: fcdp-opt %s --fcdp-shard="ranks-per-node=4 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node" --fcdp-accumulate | FileCheck %s --check-prefix=DONT
+// RUN: fcdp-opt %s --fcdp-shard="ranks-per-node=4 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node_host" --fcdp-accumulate | FileCheck %s --check-prefix=DONT
 // DONT-NOT: fcdp.state {{.*}}_grad of
 // DONT: func.func @update
 // DONT-NOT: fcdp.state {{.*}}_grad of
@@ -63,6 +91,10 @@
 // UNREDUCED: error: expected one gradient of @bucket.root, got 0
 // RUN: sed 's/into @bucket.root.node_grad *add/into @bucket.root.node_grad overwrite/' %t.node.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
 // ADD: error: {{.*}}expected 'add' in @next_microbatch
+// RUN: sed '/func @first/,/func @next/{/cache_store/d}' %t.host.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=STORE
+// STORE: error: expected one store of @bucket.root.host_grad, got 0
+// RUN: sed '/func @first/,/func @next/{s/.*fcdp.pack/%%u = fcdp.cache_load @bucket.root.host_grad : tensor<64xf32>\n&/}' %t.host.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LOAD
+// LOAD: error: expected no load of @bucket.root.host_grad, got 1
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @w : tensor<4xbf16> unit "" trainable names ["w"]
   func.func @step() {

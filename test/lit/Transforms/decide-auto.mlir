@@ -13,7 +13,8 @@
 
 // What is used again soonest still fits on the device; host memory has the
 // other.
-// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=2621444 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST
+// RUN: sed '/^h2d/,$ s/1e9/1e7/' %t/slow-network.yaml > %t/slow-host.yaml
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-host.yaml device-memory=2621444 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST
 // HOST: fcdp.bucket @bucket.a {{.*}} residency {{ *}}host members
 // HOST: fcdp.bucket @bucket.b {{.*}} residency {{ *}}full members
 
@@ -27,6 +28,17 @@
 // GIVEN: fcdp.prefetch = 5 : i64, fcdp.reductions = 4 : i64
 // GIVEN: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
 
+// Sums of the gradients of four micro-batches that the device has no room for
+// are kept in host memory, if that has.
+// RUN: %python %S/Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000" | FileCheck %s --check-prefix=SUMS
+// SUMS-COUNT-12: accumulation {{ *}}node_host members
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000 host-memory=3000000" | FileCheck %s --check-prefix=NOROOM
+// NOROOM: fcdp.bucket
+// NOROOM-NOT: node_host
+// RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ROOM
+// ROOM-COUNT-12: accumulation {{ *}}full members
+
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: strategy 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/absent.yaml" 2>&1 | FileCheck %s --check-prefix=ABSENT
@@ -34,7 +46,29 @@
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=1000" 2>&1 | FileCheck %s --check-prefix=SMALL
 // SMALL: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 1000 and 0 bytes of host memory of 1000000000000
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto accumulate=half cluster=%t/slow-network.yaml" 2>&1 | FileCheck %s --check-prefix=ACCUMULATE
-// ACCUMULATE: error: accumulate: expected 'sharded', 'node' or 'full', got 'half'
+// ACCUMULATE: error: accumulate: expected 'sharded', 'node', 'node_host' or 'full', got 'half'
+
+// Where latency is all, one step is faster than two, be it in a preset; and what
+// is given stays.
+// RUN: sed -e 's/bandwidth: 1e6/bandwidth: 1e12/' -e 's/bandwidth: 1e9/bandwidth: 1e12/' -e 's/latency: 1e-6/latency: 1e-3/' %t/slow-network.yaml > %t/slow-start.yaml
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
+// FLAT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}flat members
+// FLAT: fcdp.bucket @bucket.c {{.*}} collectives {{ *}}flat members
+// Carried on to a plan that is proved.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=PLANNED
+// PLANNED: fcdp.all_gather {{.*}} over @world[node, local] {{.*}} on {{ *}}inter {
+// PLANNED: fcdp.reduce_scatter {{.*}} over @world[node, local] on {{ *}}inter_reduce {
+// Dont: a slow network carries each byte once.
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ONCE
+// ONCE: fcdp.bucket @bucket.a
+// ONCE-NOT: collectives
+// ONCE: fcdp.state
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto collectives=two-level cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=ONCE
+// RUN: sed 's/trainable members \[@b/trainable collectives two_level members [@b/' %t/laid-out.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=KEPT
+// KEPT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
+// KEPT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}two_level members
 
 // The pipeline takes nodes and ranks from the description, and a given number
 // instead.

@@ -14,7 +14,20 @@
 
 // UNKNOWN: error: strategy: expected one of 'zero1', 'zero2', 'zero3', 'hpz', 'fcdp', 'ddp', 'hsdp', 'mics' or 'auto', got 'best'
 // RUN: not fcdp-opt %s --fcdp-decide="accumulate=often" 2>&1 | FileCheck %s --check-prefix=OFTEN
-// OFTEN: error: accumulate: expected 'sharded', 'node' or 'full', got 'often'
+// OFTEN: error: accumulate: expected 'sharded', 'node', 'node_host' or 'full', got 'often'
+
+// RUN: not fcdp-opt %s --fcdp-decide="collectives=ring" 2>&1 | FileCheck %s --check-prefix=RING
+// RING: error: collectives: expected 'two-level', 'flat' or 'auto', got 'ring'
+// RUN: not fcdp-opt %s --fcdp-decide="collectives=auto" 2>&1 | FileCheck %s --check-prefix=NOCLUSTER
+// NOCLUSTER: error: collectives 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
+
+// `two-level` needs no word; a given one wins.
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.bucket @open {{.*}} residency {{ *}}drop collectives {{ *}}flat members
+// RUN: fcdp-opt %s --fcdp-decide="strategy=zero3 collectives=two-level" | FileCheck %s --check-prefix=SPLIT
+// SPLIT: fcdp.bucket @open {{.*}} residency {{ *}}drop members
+// RUN: sed 's/members \[@t/collectives two_level members [@t/' %s | fcdp-opt --fcdp-decide="strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=DONTFLAT
+// DONTFLAT: fcdp.bucket @trained {{.*}} residency {{ *}}drop collectives {{ *}}two_level members
 
 // Accumulation is decided for what has gradients; `sharded` needs no word.
 // RUN: fcdp-opt %s --fcdp-decide="strategy=zero1" | FileCheck %s --check-prefix=ZERO1

@@ -55,6 +55,29 @@
 // DONT: fcdp.accumulate {{.*}} into @bucket.c.node_grad add
 // DONT: fcdp.read_state @bucket.c.node_grad
 
+// A sum in host memory is stored later, and added to later; it is loaded where
+// its gradients are packed.
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node_host reductions=2" --fcdp-accumulate --fcdp-delay-sums | FileCheck %s --check-prefix=HOST
+// HOST-LABEL: func.func @first_microbatch
+// HOST: fcdp.pack @bucket.c
+// HOST: fcdp.pack @bucket.b
+// HOST: fcdp.pack @bucket.b
+// HOST-NOT: fcdp.cache_store
+// HOST: fcdp.cache_store {{.*}} to @bucket.c.host_grad
+// HOST-NEXT: fcdp.pack @bucket.a
+// HOST-LABEL: func.func @next_microbatch
+// HOST: fcdp.cache_load @bucket.c.host_grad
+// HOST-NEXT: fcdp.pack @bucket.c
+// HOST: fcdp.pack @bucket.b
+// HOST: fcdp.cache_load @bucket.a.host_grad
+// HOST-NEXT: %[[SUM:.*]] = fcdp.add
+// HOST-NEXT: fcdp.cache_store %[[SUM]] to @bucket.c.host_grad
+// HOST-NEXT: fcdp.pack @bucket.a
+// Dont: the last micro-batch needs the sum where it is made.
+// HOST-LABEL: func.func @last_microbatch
+// HOST: fcdp.add
+// HOST: fcdp.pack @bucket.b
+
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @a : tensor<64xf32> unit "a" trainable names ["a"]
   fcdp.parameter @b : tensor<64xf32> unit "b" trainable names ["b"]

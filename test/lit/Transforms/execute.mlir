@@ -12,6 +12,8 @@
 // Copies that stay on the device, and the modes of accumulation.
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2 --stages sharded,planned --strategies zero1,zero2,hpz --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2,2x1 --micro-batches 3 --stages planned --strategies zero1,fcdp --accumulations node,full --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,2x1 --micro-batches 1,3 --stages sharded,scheduled,planned --strategies fcdp --accumulations node_host --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2,3x1,1x2 --micro-batches 4 --stages planned --strategies mics,zero1 --accumulations node_host --random 0 --opt "fcdp-opt" | FileCheck %s
 // Values that the backward pass computes again.
 // RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x2 --remat unit --stages sharded-parameters,sharded,planned --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %S/Inputs/blocks.mlir --meshes 2x1 --micro-batches 2 --remat 260 --stages planned --prefetch 3 --random 0 --opt "fcdp-opt" | FileCheck %s
@@ -26,6 +28,9 @@
 // What crosses from one function to the next.
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,2x1 --micro-batches 2,3 --strategies zero3,fcdp,hpz --stages scheduled,planned --prefetch 2 --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2 --micro-batches 3 --stages planned --strategies fcdp,hpz,mics --accumulations sharded,node --prefetch 3 --random 1 --opt "fcdp-opt" | FileCheck %s
+// Collectives over all ranks in one step, as far as no slice is kept or summed.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded,planned --strategies zero3,zero2,fcdp --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2,2x3 --micro-batches 2 --stages planned --strategies zero3,zero1,ddp,hsdp --accumulations sharded,node,full --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
 // CHECK: {{^[1-9][0-9]*}} runs agree
 
 // A module that is broken in one place does not agree: a wait, a release, a
@@ -40,12 +45,15 @@
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --prefetch 1 --function update --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
 // ARRIVALS: arrivals: {{[1-9][0-9]*}} found
 // ARRIVALS-NOT: missed
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --accumulation node_host --micro-batches 3 --function next_microbatch --kinds releases,reductions,stores --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefixes=SUMS,STORES
 // OWNED: reductions: {{[1-9][0-9]*}} found
 // OWNED-NOT: missed
 // SUMS: releases: {{[1-9][0-9]*}} found
 // SUMS-NOT: missed
 // SUMS: reductions: {{[1-9][0-9]*}} found
 // SUMS-NOT: missed
+// STORES: stores: {{[1-9][0-9]*}} found
+// STORES-NOT: missed
 // WAITS: waits: {{[1-9][0-9]+}} found
 // WAITS-NOT: missed
 // BUFFERS: buffers: {{[1-9][0-9]+}} found

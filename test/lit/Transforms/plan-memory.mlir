@@ -23,6 +23,13 @@
 // NODES: fcdp.cast_shard %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE:[0-9]+]], bytes = 256, node_stride = 256>}
 // NODES: fcdp.all_gather {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE]], bytes = 512>}
 
+// In one step over all ranks the cast shard stands at its place in the whole.
+// RUN: fcdp-opt %t/chain.mlir --fcdp-pipeline="nodes=2 ranks-per-node=4 strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=FLAT
+// FLAT-LABEL: func.func @only_microbatch
+// FLAT: fcdp.cast_shard %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE:[0-9]+]], bytes = 64, node_stride = 64, local_stride = 128>}
+// FLAT: fcdp.all_gather {{.*}}over @world[node, local]{{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE]], bytes = 512>}
+// FLAT: fcdp.reduce_scatter {{.*}}over @world[node, local]{{.*}} {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 128>, scratch = #fcdp.buffer<arena = device, offset = {{[0-9]+}}, bytes = 512>}
+
 // One that is added has memory of its own.
 // SUM-LABEL: func.func @first_microbatch
 // SUM: fcdp.reduce_scatter {{.*}}over @world[node]{{.*}} {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 128>

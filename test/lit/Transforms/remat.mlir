@@ -27,10 +27,10 @@
 // AGAIN: %[[T1:.*]] = aten.call "aten.t.default"
 // AGAIN: "aten.mm.default"(self = %[[X1]], mat2 = %[[T1]]) {fcdp.recompute = true}
 // AGAIN: "aten.ones_like.default"
-// AGAIN: %[[P1:.*]] = aten.call "aten.mm.default"(self = %[[X1]], mat2 = %[[T1]]) : (
+// AGAIN: %[[P1:.*]] = aten.call "aten.mm.default"(self = %[[X1]], mat2 = %[[T1]]) {fcdp.repeated} : (
 // AGAIN-NEXT: %[[V1:.*]] = aten.call "aten.view.default"(self = %[[P1]]
 // AGAIN-NEXT: "aten.mul.Tensor"(self = %{{.*}}, other = %[[V1]])
-// AGAIN: %[[P0:.*]] = aten.call "aten.mm.default"(self = %[[X0]], mat2 = %[[T0]]) : (
+// AGAIN: %[[P0:.*]] = aten.call "aten.mm.default"(self = %[[X0]], mat2 = %[[T0]]) {fcdp.repeated} : (
 // AGAIN-NEXT: %[[V0:.*]] = aten.call "aten.view.default"(self = %[[P0]]
 // AGAIN-NEXT: "aten.mul.Tensor"(self = %{{.*}}, other = %[[V0]])
 // AGAIN-NOT: recompute

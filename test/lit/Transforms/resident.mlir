@@ -20,6 +20,17 @@
 // CHECK: fcdp.read_state @bucket.a.full_grad
 // CHECK: fcdp.reduce_scatter {{.*}} over @world[node] {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$GRAD]], bytes = 64>
 
+// A whole copy that is gathered in one step is placed in its state likewise.
+// RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=zero2 collectives=flat optimizer=sgd" | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.state @bucket.a.resident {{.*}} at <arena = device, offset = [[$COPY:[0-9]+]], bytes = 256>
+// FLAT-LABEL: func.func @first_microbatch
+// FLAT: fcdp.all_gather {{.*}} over @world[node, local] {{.*}} into @bucket.a.resident {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$COPY]], bytes = 256>}
+// FLAT-LABEL: func.func @next_microbatch
+// FLAT-NOT: fcdp.all_gather
+// FLAT-LABEL: func.func @last_microbatch
+// FLAT-NOT: fcdp.all_gather
+// FLAT-LABEL: func.func @update
+
 // Broken by hand: elsewhere than in its state, in a state that it does not fill.
 // RUN: sed '/all_gather.*into/s/offset = 0/offset = 1024/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSEWHERE
 // ELSEWHERE: error: 'fcdp.all_gather' op

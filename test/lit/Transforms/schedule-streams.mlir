@@ -2,6 +2,11 @@
 // axis.
 // RUN: fcdp-opt %s --fcdp-schedule | FileCheck %s
 
+// In one step over all ranks they are on the network's streams.
+// RUN: sed -e 's/ trainable members/ trainable collectives flat members/' -e '/%%part = /d' -e '/%%slice = /d' -e '/%%sum = /s/%%part of @b over @world.node. : tensor<32xf32>/%%packed of @b over @world[node, local] : tensor<64xf32>/' -e '/%%w = /s/%%slice of @b over @world.local. range 0 : tensor<32xf32>/%%s of @b over @world[node, local] range 0 : tensor<16xf32>/' %s | fcdp-opt --fcdp-schedule | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.reduce_scatter {{.*}} over @world[node, local] on{{ +}}inter_reduce
+// FLAT: fcdp.all_gather {{.*}} over @world[node, local] range 0 on{{ +}}inter :
+
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK: fcdp.reduce_scatter {{.*}} over @world[local] on{{ +}}intra_reduce

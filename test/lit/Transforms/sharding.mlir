@@ -84,7 +84,7 @@
 // RUN: not fcdp-opt %t/node.mlir --fcdp-decide="strategy=zero3" 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: 'fcdp.bucket' op strategy 'zero3' needs buckets of sharding 'world', got 'node'; run --fcdp-bucket=sharding=world
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard --fcdp-bucket="sharding=rank" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: error: sharding: expected 'world', 'node' or 'none', got 'rank'
+// UNKNOWN: error: sharding: expected 'world', 'node', 'none' or 'auto', got 'rank'
 // RUN: not fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=best" 2>&1 | FileCheck %s --check-prefix=STRATEGY
 // STRATEGY: error: strategy: expected one of
 

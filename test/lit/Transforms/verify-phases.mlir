@@ -49,6 +49,13 @@
 // GATHERS: note: the first is here
 // RUN: sed '0,/fcdp.reduce_scatter/{/fcdp.reduce_scatter/s/ on *inter_reduce / on d2h /}' %t/communicators.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
 // REDUCTIONS: error: 'fcdp.reduce_scatter' op expected stream 'd2h', got 'inter_reduce': one stream uses the communicator of all of these over axis 'node'
+// RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-decide="strategy=zero3 collectives=flat" --fcdp-two-level --fcdp-schedule -o %t/flat.mlir
+// RUN: fcdp-opt %t/flat.mlir --fcdp-verify-scheduled -o /dev/null
+// RUN: sed '0,/fcdp.all_gather/{/fcdp.all_gather/s/ on *inter / on d2h /}' %t/flat.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WORLD
+// WORLD: error: 'fcdp.all_gather' op expected stream 'd2h', got 'inter': one stream uses the communicator of all of these over both axes
+// A collective stays whole only where its bucket says so.
+// RUN: sed 's/collectives *flat//' %t/flat.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WHOLE
+// WHOLE: error: 'fcdp.all_gather' op expected one axis and flat tensors; run --fcdp-bucket and --fcdp-two-level first
 // Dont: one stream may use several.
 // RUN: sed 's/inter_reduce/inter/' %t/communicators.mlir | fcdp-opt --fcdp-verify-scheduled
 // RUN: sed '/fcdp.release/s/.*/&\n&/' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE

@@ -99,6 +99,17 @@
 // ONTO: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @first_microbatch: its value overlaps the sum
 // RUN: sed '/func @next/,/return/{/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
 // GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=fcdp accumulate=node_host optimizer=sgd" -o %t/host.mlir
+// RUN: sed '/func @first/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNSTORED
+// UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which does not hold what it is for
+// RUN: sed '/func @next/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
+// SKIPPED: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory, which lacks earlier micro-batches
+// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \2, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory twice in one micro-batch
+// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \1, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAME
+// SAME: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: expected the values of two buffers or states
+// RUN: sed '/fcdp.add/s/offset = [0-9]*/offset = 1792/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
+// INPLACE: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: its operands overlap its result
 // RUN: sed '/shard_update/p' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: expected gradients of 'w' of @bucket.a as its input, got some that an update has used
 // DOUBLE: note: used here, on compute in @update for 'w' of @bucket.a
@@ -122,7 +133,15 @@
 // RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  host accumulation full/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'host', accumulation 'full' and 2 live ranges to mean that a rank sends between nodes 64 bytes in @first_microbatch, got 128
 
+// In one step over all ranks each part goes to the two ranks of the other node
+// and to one of this node.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 collectives=flat optimizer=sgd" -o %t/flat.mlir
+// RUN: sed '/fcdp.bucket @bucket.a /s/residency  drop/residency  full/' %t/flat.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
+// FLAT: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'full', collectives 'flat' and 2 live ranges to mean that a rank sends between nodes 256 bytes in @only_microbatch, got 384
+
 //===--- Other ranks
+// RUN: not fcdp-opt %t/flat.mlir --fcdp-verify-plan=peer=%t/zero3.mlir 2>&1 | FileCheck %s --check-prefix=LEVELS
+// LEVELS: error: collective 0 of @only_microbatch differs from that of '{{.*}}zero3.mlir': expected 'fcdp.all_gather {{.*}}[#fcdp<axis node>]{{.*}}', got 'fcdp.all_gather {{.*}}[#fcdp<axis node>, #fcdp<axis local>]{{.*}}'
 // RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan=peer=%t/one.mlir -o /dev/null
 // Two gathers change places.
 // RUN: sed '/%%5 = fcdp.all_gather/{h;d};/%%10 = fcdp.all_gather/G' %t/one.mlir > %t/peer.mlir
@@ -149,7 +168,7 @@
 // RUN: sed '/fcdp.wait/p' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: sed '/func @only/,${/fcdp.release %%5/d;s/\(.*fcdp.release %%8 .*\)/\1 fcdp.release %%5 : tensor<64xf32>/}' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: sed '/fcdp.loss/i %%n = fcdp.record on h2d event 99' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
-// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=1664 host-bytes=896" -o /dev/null
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=2432 host-bytes=896" -o /dev/null
 // An operator that the compiler does not know may show the copy that it reads;
 // what reads its result must find the copy, too.
 // RUN: sed '/func @only/,$s/aten.neg.default/custom.alias.default/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS

@@ -71,3 +71,22 @@ TEST(Collectives, RefuseUnequalChunks) {
                                "bytes of f32 in 1 equal chunks");
   }
 }
+
+TEST(Collectives, RefuseNodesThatDoNotFillTheWorld) {
+  SingleTransport single(0);
+  CollectiveScratch scratch;
+  float value = 0, out = 0;
+  Collective reduction{};
+  reduction.in = reinterpret_cast<std::byte *>(&value);
+  reduction.out = reinterpret_cast<std::byte *>(&out);
+  reduction.bytes = 4;
+  reduction.inType = reduction.outType = DType::F32;
+  reduction.what = "reduce-scatter of bucket 'b'";
+  try {
+    reduceScatter(single, reduction, scratch, /*locals=*/2);
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "reduce-scatter of bucket 'b': cannot group 1 "
+                               "ranks as nodes of 2");
+  }
+}

@@ -39,6 +39,7 @@ struct Rank {
   void gather(Axis axis, size_t in, size_t out, size_t bytes);
   void reduce(Axis axis, size_t in, size_t out, size_t scratch, size_t bytes);
   void checkCollectives();
+  void checkWorld();
   void checkOverlap();
   void loopUntilFailure();
 };
@@ -55,6 +56,8 @@ void Rank::makeBackend(uint32_t queueCapacity) {
   cpu.host = HostSegment(segment);
   cpu.node = job->transports(Axis::Node);
   cpu.local = job->transports(Axis::Local);
+  cpu.world = job->transports(Axis::World);
+  cpu.ranksPerNode = job->mesh().locals;
   cpu.control = &job->control();
   cpu.queueCapacity = queueCapacity;
   backend = makeCpuBackend(std::move(cpu));
@@ -63,7 +66,7 @@ void Rank::makeBackend(uint32_t queueCapacity) {
 void Rank::gather(Axis axis, size_t in, size_t out, size_t bytes) {
   Collective collective{};
   collective.axis = axis;
-  collective.stream = axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+  collective.stream = axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
   collective.in = backend->deviceBase() + in;
   collective.out = backend->deviceBase() + out;
   collective.bytes = bytes;
@@ -76,7 +79,7 @@ void Rank::reduce(Axis axis, size_t in, size_t out, size_t scratch,
   Collective collective{};
   collective.axis = axis;
   collective.stream =
-      axis == Axis::Node ? StreamId::InterReduce : StreamId::IntraReduce;
+      axis == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
   collective.in = backend->deviceBase() + in;
   collective.out = backend->deviceBase() + out;
   collective.scratch = backend->deviceBase() + scratch;
@@ -143,6 +146,35 @@ void Rank::checkCollectives() {
   job->barrier("barrier");
 }
 
+/// The same in one step.
+void Rank::checkWorld() {
+  const uint32_t N = job->mesh().nodes, g = job->mesh().locals, G = N * g;
+  const size_t shard = 3000, bytes = shard * 4, total = G * shard;
+  const uint32_t owned = job->place().local * N + job->place().node;
+  auto *bucket = reinterpret_cast<float *>(backend->deviceBase());
+  const size_t scratch = total * 4, out = 2 * scratch;
+  ByteCounters before = backend->counters();
+  std::fill(bucket, bucket + total, -1.0f);
+  std::iota(bucket + owned * shard, bucket + (owned + 1) * shard,
+            float(owned * shard));
+  gather(Axis::World, owned * bytes, 0, bytes);
+  backend->synchronize();
+  for (size_t i = 0; i < total; ++i)
+    REQUIRE(bucket[i] == float(i));
+  for (size_t i = 0; i < total; ++i)
+    bucket[i] = float((job->rank() + 1) * 100 + i % 97);
+  reduce(Axis::World, 0, out, scratch, total * 4);
+  backend->synchronize();
+  REQUIRE(!backend->failed());
+  auto *result = reinterpret_cast<float *>(backend->deviceBase() + out);
+  for (size_t i = 0; i < shard; ++i)
+    REQUIRE(result[i] ==
+            float(100 * G * (G + 1) / 2 + G * ((owned * shard + i) % 97)));
+  ByteCounters after = backend->counters();
+  REQUIRE(after.interSent - before.interSent == 2 * (G - g) * bytes);
+  REQUIRE(after.intraSent - before.intraSent == 2 * (g - 1) * bytes);
+}
+
 /// The last rank reduces only once the gathers of all are done.
 void Rank::checkOverlap() {
   const uint32_t last = job->mesh().size() - 1;
@@ -167,6 +199,8 @@ void Rank::checkOverlap() {
 /// something fails.
 void Rank::loopUntilFailure() {
   makeBackend();
+  REQUIRE(!job->transports(Axis::World).gather &&
+          !job->transports(Axis::World).reduce);
   for (int step = 0;; ++step) {
     if (isVictim() && step == 20) {
       if (scenario == "kill")
@@ -198,6 +232,7 @@ void runRank(Rank &rank) {
   }
   if (rank.scenario == "collectives") {
     rank.checkCollectives();
+    rank.checkWorld();
     rank.checkOverlap();
     // Rank 0 holds the store and would take it along if it went first.
     if (rank.job->rank() == rank.job->mesh().size() - 1)
@@ -242,6 +277,9 @@ int main(int argc, char **argv) {
   options.launcherSize = options.mesh.size();
   options.servesStore = options.launcherRank == 0;
   options.planHash = "abc";
+  // As for a plan without collectives over all ranks.
+  options.worldGroups.gather = options.worldGroups.reduce =
+      rank.scenario == "collectives";
   options.abi = 1;
   options.joinSeconds = 20;
   options.onStorePort = [](uint16_t port) {

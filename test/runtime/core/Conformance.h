@@ -25,6 +25,11 @@ struct WorldOptions {
   double timeoutSeconds = 30;
 };
 
+/// The shard that a rank owns, its rank over the world.
+inline uint32_t shardOf(const Mesh &mesh, const Place &place) {
+  return place.local * mesh.nodes + place.node;
+}
+
 /// The backends of all ranks, in one process.
 class World {
 public:

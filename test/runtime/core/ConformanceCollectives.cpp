@@ -18,15 +18,20 @@ constexpr Mesh meshes[] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 3},
                            {4, 1}, {1, 4}, {2, 2}, {3, 2}, {2, 3}};
 
 StreamId gatherStream(Axis axis) {
-  return axis == Axis::Node ? StreamId::Inter : StreamId::Intra;
+  return axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
 }
 
 StreamId reduceStream(Axis axis) {
-  return axis == Axis::Node ? StreamId::InterReduce : StreamId::IntraReduce;
+  return axis == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
 }
 
 uint32_t sizeOf(Axis axis, const Mesh &mesh) {
   return axis == Axis::Node ? mesh.nodes : mesh.locals;
+}
+
+/// What one rank sends over the world, in parts: to other nodes, and within.
+std::pair<uint64_t, uint64_t> worldParts(const Mesh &mesh) {
+  return {mesh.size() - mesh.locals, mesh.locals - 1};
 }
 
 uint32_t positionOf(Axis axis, const Place &place) {
@@ -175,6 +180,79 @@ TEST_P(Conformance, TwoLevelReductionYieldsTheOwnShard) {
       EXPECT_EQ(counters.interSent, sliceBytes / N * (N - 1));
     });
   }
+}
+
+TEST_P(Conformance, AWorldGatherYieldsTheBucketInOrder) {
+  for (const Mesh &shape : meshes)
+    for (bool inPlace : {false, true}) {
+      auto world = make(shape);
+      const size_t shard = 96, bytes = shard * sizeof(uint32_t);
+      onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+        uint32_t owned = shardOf(shape, placeOf(shape, rank));
+        std::vector<uint32_t> own(shard);
+        std::iota(own.begin(), own.end(), owned * shard);
+        std::byte *bucket = backend.deviceBase();
+        size_t in = inPlace ? owned * bytes : 1 << 16;
+        upload(rank, backend, in, own);
+        backend.allGather(makeGather(Axis::World, bucket + in, bucket, bytes));
+        auto got = download<uint32_t>(rank, backend, 0, shard * shape.size());
+        ASSERT_FALSE(backend.failed()) << backend.failure();
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_EQ(got[i], i);
+        auto [outside, within] = worldParts(shape);
+        EXPECT_EQ(backend.counters().interSent, outside * bytes);
+        EXPECT_EQ(backend.counters().intraSent, within * bytes);
+      });
+    }
+}
+
+// Sums of bf16 are rounded within nodes and only then summed between them.
+TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
+  for (const Mesh &shape :
+       {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 3}, Mesh{4, 1}, Mesh{1, 4}, Mesh{1, 1}})
+    for (DType type : {DType::F32, DType::BF16}) {
+      auto world = make(shape);
+      const uint32_t N = shape.nodes, g = shape.locals;
+      const size_t shard = 160, total = shard * N * g;
+      const size_t bytes = total * byteSize(type), sliceBytes = bytes / g;
+      onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+        size_t slice = 1 << 17, two = 2 << 17, one = 3 << 17, scratch = 4 << 17;
+        // As bf16 these are twice as many values, of any exponent but the
+        // greatest, whose sums would be infinite.
+        std::vector<float> values = randomValues(rank + 1, total);
+        upload(rank, backend, 0, values);
+        std::byte *base = backend.deviceBase();
+        auto reduce = [&](Axis axis, size_t in, size_t out, size_t ofBytes,
+                          DType outType) {
+          Collective reduction = makeReduction(axis, base + in, base + out,
+                                               base + scratch, ofBytes, type);
+          reduction.outType = outType;
+          backend.reduceScatter(reduction);
+        };
+        // An axis of one rank has no step of its own.
+        if (N == 1)
+          reduce(Axis::Local, 0, two, bytes, DType::F32);
+        else if (g == 1)
+          reduce(Axis::Node, 0, two, bytes, DType::F32);
+        else {
+          reduce(Axis::Local, 0, slice, bytes, type);
+          backend.record(0, StreamId::IntraReduce);
+          backend.wait(0, StreamId::InterReduce);
+          reduce(Axis::Node, slice, two, sliceBytes, DType::F32);
+        }
+        auto want = download<uint32_t>(rank, backend, two, shard);
+        ByteCounters before = backend.counters();
+        reduce(Axis::World, 0, one, bytes, DType::F32);
+        auto got = download<uint32_t>(rank, backend, one, shard);
+        ASSERT_FALSE(backend.failed()) << backend.failure();
+        EXPECT_EQ(got, want) << "rank " << rank;
+        auto [outside, within] = worldParts(shape);
+        size_t part = bytes / shape.size();
+        ByteCounters after = backend.counters();
+        EXPECT_EQ(after.interSent - before.interSent, outside * part);
+        EXPECT_EQ(after.intraSent - before.intraSent, within * part);
+      });
+    }
 }
 
 TEST_P(Conformance, AReductionConverts) {
@@ -352,6 +430,23 @@ TEST_P(Conformance, AFailureEndsTheOtherStreams) {
   world->kill(2); // node 1, local 0: the peer on the node axis
   auto start = std::chrono::steady_clock::now();
   backend.allGather(makeGather(Axis::Node, base, base + 8192, 64));
+  backend.synchronize();
+  EXPECT_TRUE(backend.failed());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+// Over all ranks, too, while another stream waits over one axis.
+TEST_P(Conformance, AFailureEndsTheCollectivesOverTheWorld) {
+  auto world = make(Mesh{2, 2});
+  world->hang(3); // node 1, local 1: only the world joins it with rank 0
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(makeGather(Axis::World, base, base + 4096, 64));
+  backend.reduceScatter(makeReduction(Axis::World, base, base + 12288,
+                                      base + 16384, 64, DType::F32));
+  world->kill(1);
+  auto start = std::chrono::steady_clock::now();
+  backend.allGather(makeGather(Axis::Local, base, base + 8192, 64));
   backend.synchronize();
   EXPECT_TRUE(backend.failed());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));

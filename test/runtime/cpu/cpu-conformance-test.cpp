@@ -32,10 +32,15 @@ public:
         ranks.push_back(worldRank(mesh, {node, local}));
       localGroups.push_back(makeGroups(ranks, options.timeoutSeconds));
     }
+    std::vector<uint32_t> inShardOrder;
+    for (uint32_t local = 0; local < mesh.locals; ++local)
+      for (uint32_t node = 0; node < mesh.nodes; ++node)
+        inShardOrder.push_back(worldRank(mesh, {node, local}));
+    worldGroups = makeGroups(inShardOrder, options.timeoutSeconds);
     std::string name = "conformance-" + std::to_string(getpid()) + "-" +
                        std::to_string(++worlds);
     backends.resize(mesh.size());
-    transports.resize(4 * mesh.size());
+    transports.resize(2 * kNumAxes * mesh.size());
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
       threads.emplace_back([&, rank] { makeRank(rank, options, name); });
@@ -51,6 +56,8 @@ public:
       group->kill(place.node);
     for (auto &group : localGroups[place.node])
       group->kill(place.local);
+    for (auto &group : worldGroups)
+      group->kill(shardOf(mesh, place));
   }
   void hang(uint32_t rank) override {
     Place place = placeOf(mesh, rank);
@@ -58,6 +65,8 @@ public:
       group->hang(place.node);
     for (auto &group : localGroups[place.node])
       group->hang(place.local);
+    for (auto &group : worldGroups)
+      group->hang(shardOf(mesh, place));
   }
 
 private:
@@ -87,14 +96,18 @@ private:
     options.deviceBytes = world.deviceBytes;
     options.numEvents = world.numEvents;
     options.host = HostSegment(segment);
-    options.node = join(nodeGroups[place.local], place.node, 4 * rank);
-    options.local = join(localGroups[place.node], place.local, 4 * rank + 2);
+    size_t first = 2 * kNumAxes * rank;
+    options.node = join(nodeGroups[place.local], place.node, first);
+    options.local = join(localGroups[place.node], place.local, first + 2);
+    options.world = join(worldGroups, shardOf(mesh, place), first + 4);
+    options.ranksPerNode = mesh.locals;
     options.queueCapacity = world.queueCapacity;
     backends[rank] = makeCpuBackend(std::move(options));
   }
 
   Mesh mesh;
   std::vector<Groups> nodeGroups, localGroups;
+  Groups worldGroups;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Backend>> backends;
 };
@@ -108,3 +121,29 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Conformance,
                                return std::make_unique<CpuWorld>(options);
                              }}),
                          [](const auto &info) { return info.param.name; });
+
+TEST(CpuBackend, RefusesACollectiveThatNoTransportIsGivenFor) {
+  CpuBackendOptions options;
+  options.deviceBytes = 4096;
+  SingleTransport single(0);
+  options.node = {&single, nullptr};
+  auto backend = makeCpuBackend(std::move(options));
+  Collective collective{};
+  collective.axis = Axis::Node;
+  collective.stream = StreamId::Inter;
+  collective.in = collective.out = backend->deviceBase();
+  collective.bytes = 64;
+  collective.what = "all-gather of bucket 'b'";
+  backend->allGather(collective);
+  backend->synchronize();
+  EXPECT_FALSE(backend->failed()) << backend->failure();
+  EXPECT_THROW(backend->reduceScatter(collective), std::runtime_error);
+  collective.axis = Axis::World;
+  try {
+    backend->allGather(collective);
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "all-gather of bucket 'b': the backend was "
+                               "given no transport for it");
+  }
+}

@@ -177,3 +177,46 @@ TEST(SumKernels, RefusesWhatCannotBeSummed) {
   EXPECT_FALSE(isSummable(DType::I32));
   EXPECT_TRUE(isSummable(DType::BF16));
 }
+
+// What two sums would give, one behind the other.
+TEST(SumKernels, GroupsAreSummedAndRoundedFirst) {
+  std::mt19937 random(11);
+  for (DType type : {DType::F16, DType::BF16, DType::F32, DType::F64}) {
+    const size_t bytes = count * byteSize(type);
+    std::vector<std::vector<std::byte>> chunks(6);
+    std::vector<const std::byte *> sources;
+    for (auto &chunk : chunks) {
+      std::vector<double> values(count);
+      for (double &value : values)
+        value = std::exp2(int(random() % 20) - 10) * (random() % 1000 - 500.0);
+      const auto *wide = reinterpret_cast<const std::byte *>(values.data());
+      chunk.resize(bytes);
+      sumChunks(chunk.data(), type, {&wide, 1}, DType::F64, count);
+      sources.push_back(chunk.data());
+    }
+    for (size_t groupSize : {1, 2, 3, 6}) {
+      std::vector<std::vector<std::byte>> partial;
+      std::vector<const std::byte *> partials;
+      for (size_t at = 0; at < sources.size(); at += groupSize) {
+        partial.emplace_back(bytes);
+        sumChunks(partial.back().data(), type,
+                  std::span(sources).subspan(at, groupSize), type, count);
+      }
+      for (const auto &chunk : partial)
+        partials.push_back(chunk.data());
+      std::vector<float> want(count), got(count);
+      if (groupSize == sources.size()) // rounded once
+        partials = sources;
+      sumChunks(reinterpret_cast<std::byte *>(want.data()), DType::F32,
+                partials, type, count);
+      sumGroups(reinterpret_cast<std::byte *>(got.data()), DType::F32, sources,
+                groupSize, type, count);
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_EQ(bits<uint32_t>(got[i]), bits<uint32_t>(want[i]))
+            << name(type) << " in groups of " << groupSize << " at " << i;
+    }
+  }
+  const std::byte *none[3] = {};
+  EXPECT_THROW(sumGroups(nullptr, DType::F32, none, 2, DType::F32, 0),
+               std::runtime_error);
+}

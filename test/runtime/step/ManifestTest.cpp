@@ -38,6 +38,24 @@ TEST(ManifestTest, ReadsAStep) {
   }
 }
 
+TEST(ManifestTest, SaysWhichCommunicatorsItUses) {
+  Json json = Json::parse(linearStep(2, 2, 3).text());
+  // Two parts of a slice make four ranks' whole.
+  for (Json &entry : json["ops"])
+    if (entry["kind"] == "all_gather" && entry["axis"] == "local") {
+      entry["axis"] = "world";
+      uint64_t bytes = entry["in"]["bytes"];
+      entry["in"]["bytes"] = bytes / 2;
+    }
+  Manifest m = parseManifest(withHash(json.dump()), 0);
+  EXPECT_TRUE(m.uses(OpKind::AllGather, Axis::Node));
+  EXPECT_TRUE(m.uses(OpKind::AllGather, Axis::World));
+  EXPECT_FALSE(m.uses(OpKind::AllGather, Axis::Local));
+  EXPECT_TRUE(m.uses(OpKind::ReduceScatter, Axis::Local));
+  EXPECT_FALSE(m.uses(OpKind::ReduceScatter, Axis::World));
+  EXPECT_EQ(m.ranks(Axis::World), 4u);
+}
+
 TEST(ManifestTest, AddressesOfRanks) {
   Buf buf;
   buf.offset = 100;
@@ -243,8 +261,24 @@ const Refusal kRefusals[] = {
      "expected 'compute', 'inter'"},
     {"AccumulateBytes", [](Json &m) { op(m, "accumulate")["elements"] = 4; },
      "expected 16 (4 elements of f32), got 8"},
-    {"Axis", [](Json &m) { op(m, "all_gather")["axis"] = "world"; },
-     "expected 'node' or 'local'"},
+    {"AddBytes",
+     [](Json &m) {
+       Json entry = {{"kind", "add"},
+                     {"sum", op(m, "accumulate")["in"]},
+                     {"in", op(m, "accumulate")["in"]},
+                     {"out", op(m, "accumulate")["out"]},
+                     {"elements", 4}};
+       m["ops"].push_back(entry);
+     },
+     ".sum.bytes: expected 16 (4 elements of f32), got 8"},
+    {"HostSumBytes",
+     [](Json &m) {
+       m["buckets"][0]["states"]["host_grad"] =
+           m["buckets"][0]["states"]["grad"];
+     },
+     "states.host_grad.bytes: expected 16 (4 elements of f32), got 8"},
+    {"Axis", [](Json &m) { op(m, "all_gather")["axis"] = "ring"; },
+     "expected 'node', 'local' or 'world'"},
     {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = "io"; },
      "expected 'compute', 'inter'"},
     {"StreamsOfOneCommunicator",

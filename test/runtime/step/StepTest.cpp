@@ -144,6 +144,22 @@ TEST_F(StepTest, AccumulateOnAnotherStream) {
   EXPECT_EQ(backend->added, std::vector{StreamId::InterReduce});
 }
 
+TEST_F(StepTest, Add) {
+  addLoss();
+  fake.add("only_microbatch", {{"kind", "add"},
+                               {"sum", device(0, 16)},
+                               {"in", device(64, 16)},
+                               {"out", device(128, 16)},
+                               {"elements", 4}});
+  load();
+  backend->at<float>(0)[2] = 3;
+  backend->at<float>(64)[2] = 100;
+  backend->at<float>(128)[2] = 1000;
+  run();
+  EXPECT_EQ(backend->at<float>(128)[2], 103);
+  EXPECT_EQ(backend->at<float>(0)[2], 3);
+}
+
 TEST_F(StepTest, PackCopiesStridedAndZeroesPadding) {
   addLoss();
   size_t source = fake.slot({{"kind", "planned"},

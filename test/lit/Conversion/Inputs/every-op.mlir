@@ -18,6 +18,7 @@ fcdp.state @fc.shard shard of @fc in device : tensor<16xf32> at <arena = device,
 fcdp.state @fc.grad grad of @fc in device : tensor<16xf32> at <arena = device, offset = 256, bytes = 64>
 fcdp.state @fc.momentum momentum_buffer of @fc in device : tensor<16xf32> at <arena = device, offset = 512, bytes = 64>
 fcdp.state @fc.cache cache of @fc in host : tensor<32xbf16> at <arena = host, offset = 512, bytes = 64, local_stride = 256>
+fcdp.state @fc.sum host_grad of @fc in host : tensor<32xf32> at <arena = host, offset = 1024, bytes = 128, local_stride = 256>
 fcdp.bucket @emb unit "emb" elements 16 storage f32 wire f32 residency host members [@e at 0]
 fcdp.state @emb.shard shard of @emb in device : tensor<4xf32> at <arena = device, offset = 768, bytes = 16>
 fcdp.state @emb.cache cache of @emb in host : tensor<8xf32> at <arena = host, offset = 0, bytes = 32, local_stride = 256>
@@ -99,6 +100,10 @@ func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>
   fcdp.release %packed : tensor<64xbf16>
   fcdp.release %part : tensor<32xbf16>
   fcdp.release %grad : tensor<16xf32>
+  %sum = fcdp.cache_load @fc.sum on h2d {buffer = #fcdp.buffer<arena = device, offset = 2816, bytes = 128>} : tensor<32xf32>
+  %twice = fcdp.add %sum, %sum {buffer = #fcdp.buffer<arena = device, offset = 3072, bytes = 128>} : tensor<32xf32>
+  fcdp.release %sum : tensor<32xf32>
+  fcdp.release %twice : tensor<32xf32>
   return
 }
 

@@ -14,8 +14,8 @@ func.func private @roles() attributes {values = [#fcdp.role<init>, #fcdp.role<on
 func.func private @bare() attributes {values = [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>, #fcdp<stream inter_reduce>, #fcdp<stream intra_reduce>]}
 
 // CHECK-LABEL: func.func private @decisions
-// CHECK-SAME: [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<arena device>, #fcdp<arena host>]
-func.func private @decisions() attributes {values = [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<arena device>, #fcdp<arena host>]}
+// CHECK-SAME: [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<accumulation node_host>, #fcdp<arena device>, #fcdp<arena host>]
+func.func private @decisions() attributes {values = [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<accumulation node_host>, #fcdp<arena device>, #fcdp<arena host>]}
 
 // CHECK-LABEL: func.func private @state_roles
 // CHECK-SAME: [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>]

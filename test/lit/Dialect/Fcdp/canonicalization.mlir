@@ -47,10 +47,11 @@ func.func @equal_loads_packs_and_reductions_stay_apart(%g: tensor<3x4xf32>) -> (
 
 // Reads and pure operations hold no memory of the pool.
 // CHECK-LABEL: func.func @equal_reads_merge
-func.func @equal_reads_merge(%whole: tensor<64xf32>) -> (tensor<16xbf16>, tensor<16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>) {
+func.func @equal_reads_merge(%whole: tensor<64xf32>) -> (tensor<16xbf16>, tensor<16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<64xf32>, tensor<64xf32>) {
   // CSE-COUNT-1: fcdp.read_shard
   // CSE-COUNT-1: fcdp.cast_shard
   // CSE-COUNT-1: fcdp.view_member
+  // CSE-COUNT-1: fcdp.add
   // CSE-NOT: fcdp
   // CANON-COUNT-2: fcdp.read_shard
   // CHECK: return
@@ -60,7 +61,9 @@ func.func @equal_reads_merge(%whole: tensor<64xf32>) -> (tensor<16xbf16>, tensor
   %d = fcdp.cast_shard %b : tensor<16xf32> to tensor<16xbf16>
   %e = fcdp.view_member %whole @w of @bucket : tensor<64xf32> to tensor<3x4xf32>
   %f = fcdp.view_member %whole @w of @bucket : tensor<64xf32> to tensor<3x4xf32>
-  return %c, %d, %e, %f : tensor<16xbf16>, tensor<16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>
+  %h = fcdp.add %whole, %whole : tensor<64xf32>
+  %i = fcdp.add %whole, %whole : tensor<64xf32>
+  return %c, %d, %e, %f, %h, %i : tensor<16xbf16>, tensor<16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<64xf32>, tensor<64xf32>
 }
 
 // CHECK-LABEL: func.func @reads_around_a_write_stay_apart

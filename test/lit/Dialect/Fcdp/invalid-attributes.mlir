@@ -217,14 +217,36 @@ func.func private @unknown_on_result() -> (!fcdp.token {fcdp.event = 1})
 // -----
 
 // prefetch_negative
-// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module}}
+// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module, a gather or a load}}
 module attributes {fcdp.prefetch = -1} {}
 
 // -----
 
 // prefetch_function
-// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module}}
+// expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module, a gather or a load}}
 func.func private @f() attributes {fcdp.prefetch = 1}
+
+// -----
+
+func.func @prefetch_call(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.prefetch' must be an i64 from 0 on, on a module, a gather or a load}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.prefetch = 1} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// reductions_none
+// expected-error@+1 {{attribute 'fcdp.reductions' must be a positive i64 on a module or a sum}}
+module attributes {fcdp.reductions = 0} {}
+
+// -----
+
+func.func @reductions_call(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.reductions' must be a positive i64 on a module or a sum}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.reductions = 1} : (tensor<f32>) -> tensor<f32>
+  return
+}
 
 // -----
 
@@ -244,6 +266,20 @@ func.func @recompute_word(%x: tensor<f32>) {
 
 // expected-error@+1 {{attribute 'fcdp.recompute' must be a bool on a call}}
 func.func private @recompute_function() attributes {fcdp.recompute = true}
+
+// -----
+
+// open_sharding
+// expected-error@+1 {{attribute 'fcdp.open_sharding' must be a unit on a module}}
+module attributes {fcdp.open_sharding = true} {}
+
+// -----
+
+func.func @repeated_bool(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.repeated' must be a unit on a call}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.repeated = true} : (tensor<f32>) -> tensor<f32>
+  return
+}
 
 // -----
 

@@ -37,7 +37,7 @@ func.func @wait_operand(%t: tensor<f32>) {
 // -----
 
 func.func @release_c1_argument(%s: tensor<16xf32>) {
-  // expected-error@+1 {{expected the result of a gather, a load, a cast, a pack or a reduction}}
+  // expected-error@+1 {{expected the result of a gather, a load, a cast, a pack, a reduction or an addition}}
   fcdp.release %s : tensor<16xf32>
   return
 }
@@ -53,7 +53,7 @@ fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 func.func @release_c1_shard() {
   %s = fcdp.read_shard @bucket : tensor<16xf32>
-  // expected-error@+1 {{expected the result of a gather, a load, a cast, a pack or a reduction}}
+  // expected-error@+1 {{expected the result of a gather, a load, a cast, a pack, a reduction or an addition}}
   fcdp.release %s : tensor<16xf32>
   return
 }

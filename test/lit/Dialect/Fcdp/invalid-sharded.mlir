@@ -1011,7 +1011,7 @@ fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 fcdp.state @grad grad of @bucket in device : tensor<16xf32>
 func.func @cache_store_c1_missing(%s: tensor<32xf32>) {
-  // expected-error@+1 {{expected a state of role 'cache', got @no}}
+  // expected-error@+1 {{expected a state of role 'cache' or 'host_grad', got @no}}
   fcdp.cache_store %s to @no : tensor<32xf32>
   return
 }
@@ -1027,7 +1027,7 @@ fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 fcdp.state @grad grad of @bucket in device : tensor<16xf32>
 func.func @cache_store_c1_role(%s: tensor<16xf32>) {
-  // expected-error@+1 {{expected a state of role 'cache', got @grad}}
+  // expected-error@+1 {{expected a state of role 'cache' or 'host_grad', got @grad}}
   fcdp.cache_store %s to @grad : tensor<16xf32>
   return
 }
@@ -1059,7 +1059,7 @@ fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 fcdp.state @grad grad of @bucket in device : tensor<16xf32>
 func.func @cache_load_c1_role() {
-  // expected-error@+1 {{expected a state of role 'cache', got @bucket}}
+  // expected-error@+1 {{expected a state of role 'cache' or 'host_grad', got @bucket}}
   %0 = fcdp.cache_load @bucket : tensor<32xf32>
   return
 }
@@ -1198,6 +1198,49 @@ fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
 func.func @accumulate_c2_state(%g: tensor<16xf32>) {
   // expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<16xf32>'}}
   fcdp.accumulate %g into @sum add : tensor<16xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @sum host_grad of @bucket in host : tensor<32xf32>
+func.func @cache_store_c1_sum(%slice: tensor<32xbf16>) {
+  // expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<32xbf16>'}}
+  fcdp.cache_store %slice to @sum : tensor<32xbf16>
+  return
+}
+
+// -----
+
+func.func @add_c1_element(%a: tensor<32xbf16>, %b: tensor<32xbf16>) {
+  // expected-error@+1 {{operand #0 must be flat static tensor of f32, but got 'tensor<32xbf16>'}}
+  %0 = fcdp.add %a, %b : tensor<32xbf16>
+  return
+}
+
+// -----
+
+func.func @add_c1_rank(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{operand #0 must be flat static tensor of f32, but got 'tensor<4x8xf32>'}}
+  %0 = fcdp.add %a, %b : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @add_c1_size(%a: tensor<32xf32>, %b: tensor<16xf32>) {
+  // expected-error@+1 {{failed to verify that all of {sum, value, result} have same type}}
+  %0 = "fcdp.add"(%a, %b) : (tensor<32xf32>, tensor<16xf32>) -> tensor<32xf32>
+  return
+}
+
+// -----
+
+func.func @add_c3(%a: tensor<32xf32>) {
+  // expected-error@+1 {{expected a buffer of 128 bytes in device memory, got}}
+  %0 = fcdp.add %a, %a {buffer = #fcdp.buffer<arena = host, offset = 0, bytes = 128>} : tensor<32xf32>
   return
 }
 

@@ -625,6 +625,20 @@ fcdp.state @state_c2_resident resident of @bucket in host : tensor<64xbf16>
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected to be in host memory}}
+fcdp.state @state_c2_host_grad host_grad of @bucket in device : tensor<32xf32>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<32xbf16>'}}
+fcdp.state @state_c3_host_grad host_grad of @bucket in host : tensor<32xbf16>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+1 {{expected 'residency' to be 'full' or 'drop' with sharding 'node', got 'host'}}
 fcdp.bucket @bucket_c8_host unit "fc" elements 64 storage f32 wire f32 sharding node residency host members []
 
@@ -653,3 +667,10 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable sharding none members []
 // expected-error@+1 {{expected type 'tensor<64xf32>', got 'tensor<32xf32>'}}
 fcdp.state @state_c3_whole grad of @bucket in device : tensor<32xf32>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+2 {{expected ::fcdp::Collectives to be one of: two_level, flat}}
+// expected-error@+1 {{failed to parse}}
+fcdp.bucket @bucket_collectives unit "fc" elements 64 storage f32 wire f32 collectives ring members []

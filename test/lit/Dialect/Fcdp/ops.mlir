@@ -37,6 +37,10 @@ fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable res
 fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 // CHECK-NEXT: fcdp.bucket @bucket.rows unit "h.0..h.3" elements 64 storage f32 wire f32 trainable layout ragged<16> residency drop members []
 fcdp.bucket @bucket.rows unit "h.0..h.3" elements 64 storage f32 wire f32 trainable layout ragged<16> residency drop members []
+// CHECK-NEXT: fcdp.bucket @bucket.flat unit "ln" elements 64 storage f32 wire f32 trainable residency drop accumulation full collectives flat members []
+fcdp.bucket @bucket.flat unit "ln" elements 64 storage f32 wire f32 trainable residency drop accumulation full collectives flat members []
+// CHECK-NEXT: fcdp.bucket @bucket.split unit "ln" elements 64 storage f32 wire f32 collectives two_level members []
+fcdp.bucket @bucket.split unit "ln" elements 64 storage f32 wire f32 collectives two_level members []
 // CHECK-NEXT: fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
 fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
 // CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
@@ -73,6 +77,8 @@ fcdp.state @kept.resident resident of @bucket.kept in device : tensor<64xbf16>
 fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
+// CHECK-NEXT: fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
+fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
 fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
 
@@ -133,6 +139,19 @@ func.func @prefetched(%before: !fcdp.token {fcdp.event = 3 : i64}, %slice: tenso
   return %token : !fcdp.token
 }
 
+// CHECK-LABEL: func.func @host_sum
+func.func @host_sum(%g: tensor<32xf32>) {
+  // CHECK: %[[SUM:.*]] = fcdp.cache_load @fc.host_grad : tensor<32xf32>
+  %sum = fcdp.cache_load @fc.host_grad : tensor<32xf32>
+  // CHECK: %[[NEXT:.*]] = fcdp.add %[[SUM]], %{{.*}} : tensor<32xf32>
+  %next = fcdp.add %sum, %g : tensor<32xf32>
+  // CHECK: fcdp.cache_store %[[NEXT]] to @fc.host_grad : tensor<32xf32>
+  fcdp.cache_store %next to @fc.host_grad : tensor<32xf32>
+  // CHECK: fcdp.add %{{.*}}, %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 128>} : tensor<32xf32>
+  %placed = fcdp.add %next, %g {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 128>} : tensor<32xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @imported
 func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>, %m: tensor<8xf32>) {
   // CHECK: fcdp.read_parameter @fc.weight : tensor<3x4xf32>
@@ -145,6 +164,8 @@ func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>,
   %n = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = true} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.recompute = false} :
   %k = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = false} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.repeated} :
+  %r = aten.call "aten.neg.default"(self = %m) {fcdp.repeated} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: fcdp.gradient %{{.*}} of @fc.weight : tensor<3x4xf32>
   fcdp.gradient %g of @fc.weight : tensor<3x4xf32>
   // CHECK: fcdp.loss %{{.*}} : tensor<f32>
@@ -201,6 +222,10 @@ func.func @sharded_buckets(%g: tensor<3x4xbf16>) attributes {fcdp.role = #fcdp.r
   %gs = fcdp.reduce_scatter %r of @bucket.fc over @world[node] : tensor<32xbf16> to tensor<16xf32>
   // CHECK: fcdp.accumulate %[[G]] into @bucket.fc add : tensor<16xf32>
   fcdp.accumulate %gs into @bucket.fc add : tensor<16xf32>
+  // CHECK: fcdp.all_gather %[[H]] of @bucket.fc over @world[node, local] range 0 : tensor<16xbf16> to tensor<64xbf16>
+  %flat = fcdp.all_gather %h of @bucket.fc over @world[node, local] range 0 : tensor<16xbf16> to tensor<64xbf16>
+  // CHECK: fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[node, local] : tensor<64xbf16> to tensor<16xf32>
+  %sum = fcdp.reduce_scatter %b of @bucket.fc over @world[node, local] : tensor<64xbf16> to tensor<16xf32>
   return
 }
 

@@ -52,9 +52,10 @@ def opt(args, text, *options):
 def make_plan(args, source):
     nodes, locals_ = source.choice([(2, 2), (2, 2), (2, 2), (1, 2), (2, 1)])
     K, strategy = source.choice([1, 3]), source.choice(["zero1", "zero2", "zero3", "hpz", "fcdp", "fcdp"])
-    mode = source.choice(["sharded", "node", "full"]) if K > 1 else "sharded"
+    mode = source.choice(["sharded", "node", "node_host", "full"]) if K > 1 else "sharded"
     options = (f"nodes={nodes} ranks-per-node={locals_} strategy={strategy} accumulate={mode} micro-batches={K} "
-               f"prefetch={source.randint(0, 2)} optimizer=sgd,lr=0.5")
+               f"prefetch={source.randint(0, 2)} collectives={source.choice(['two-level', 'two-level', 'flat'])} "
+               f"optimizer=sgd,lr=0.5")
     imported = opt(args, Step(source).text(), "--mlir-print-op-generic")
     planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
     return options, Plan(planned, Module(planned)), Reference(imported, nodes, locals_, K, mode), CALLS[K]

@@ -159,12 +159,13 @@ def change_axis(plan, random):
     if not name:
         return None
     axis = "local" if plan.bodies[name][i][0].attrs["axes"] == ["node"] else "node"
-    return replaced(plan, name, i, changed(plan.bodies[name][i], r"#fcdp<axis \w+>", f"#fcdp<axis {axis}>", axes=[axis]))
+    return replaced(plan, name, i, changed(plan.bodies[name][i], r"axes = \[[^]]*\]", f"axes = [#fcdp<axis {axis}>]",
+                                           axes=[axis]))
 
 
 def change_cache(plan, random):
     """A load from, or a store to, another bucket's cache."""
-    caches = {n: s for n, s in plan.module.of("state").items() if s["role"] == "cache"}
+    caches = {n: s for n, s in plan.module.of("state").items() if s["arena"] == "host"}
     name, i = pick(plan, random, lambda op: op.name in ("fcdp.cache_load", "fcdp.cache_store"))
     if not name:
         return None
@@ -181,7 +182,7 @@ def change_cache(plan, random):
 def change_operand(plan, random):
     """Another earlier value of the same type, made by one of our operations."""
     def suits(op):
-        return op.name in ASYNC | {"fcdp.accumulate", "fcdp.view_member", "fcdp.cast_shard"} and op.operands
+        return op.name in ASYNC | {"fcdp.accumulate", "fcdp.add", "fcdp.view_member", "fcdp.cast_shard"} and op.operands
     name, i = pick(plan, random, suits)
     if not name:
         return None
@@ -189,12 +190,13 @@ def change_operand(plan, random):
     released = {o.operands[0] for o, _ in plan.bodies[name][:i] if o.name == "fcdp.release"}
     others = [v for o, _ in plan.bodies[name][:i] for v, t in zip(o.results, o.result_types)
               if t == op.operand_types[0] and v not in (op.operands[0], *released)
-              and (o.name in ASYNC or o.name.startswith("fcdp.read_") or o.name in ("fcdp.pack", "fcdp.cast_shard"))]
+              and (o.name in ASYNC or o.name.startswith("fcdp.read_")
+                   or o.name in ("fcdp.add", "fcdp.pack", "fcdp.cast_shard"))]
     if not others:
         return None
     value, op = random.choice(others), copy.copy(op)
-    old, op.operands = op.operands[0], [value]
-    return replaced(plan, name, i, (op, re.sub(re.escape(old) + r"(?=\))", value, line, count=1)))
+    old, op.operands = op.operands[0], [value, *op.operands[1:]]
+    return replaced(plan, name, i, (op, re.sub(re.escape(old) + r"(?=[,)])", value, line, count=1)))
 
 
 def move_update(plan, random):

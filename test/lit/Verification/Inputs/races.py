@@ -5,7 +5,7 @@
 import numpy as np
 
 STREAMS = {name: i for i, name in enumerate(["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"])}
-BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 VIEWS = {"aten.t", "aten.view", "aten.expand", "aten.permute", "aten.transpose"}
 
 
@@ -91,9 +91,11 @@ class Accesses:
 
     def is_own_part(self, op, part, whole):
         mesh = next(iter(self.module.of("mesh").values()))
-        rank = self.node if op.attrs["axes"] == ["node"] else self.local
+        rank, ranks = 0, 1  # over both axes, in order of ownership
+        for axis, position in (("local", self.local), ("node", self.node)):
+            if axis in op.attrs["axes"]:
+                rank, ranks = rank * mesh[axis] + position, ranks * mesh[axis]
         size = part[1][1] - part[1][0]
-        ranks = mesh[op.attrs["axes"][0]]
         return (part[0] == whole[0] and part[1][0] == whole[1][0] + rank * size
                 and size * ranks == whole[1][1] - whole[1][0])
 

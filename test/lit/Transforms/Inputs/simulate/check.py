@@ -83,7 +83,7 @@ class Reference:
 
         if self.accumulation == "full" and self.K > 1:
             return reduce(rounded([sum_in_order(list(ks)) for ks in zip(*values)]))
-        if self.accumulation == "node" and self.K > 1 and self.N > 1:
+        if self.accumulation in ("node", "node_host") and self.K > 1 and self.N > 1:
             nodes = [sum_in_order(list(ks)) for ks in zip(*map(within_nodes, values))]
             return sum_in_order(rounded(nodes))
         return sum_in_order([reduce(ranks) for ranks in values])
@@ -182,7 +182,8 @@ STAGES = {
     "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
     "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}",
-                "--fcdp-decide=strategy={strategy} accumulate={accumulation} prefetch={prefetch} reductions={reductions}", "--fcdp-two-level",
+                "--fcdp-decide=strategy={strategy} accumulate={accumulation} prefetch={prefetch} reductions={reductions} "
+                "collectives={collectives}", "--fcdp-two-level",
                 "--fcdp-accumulate", "--fcdp-cache"],
 }
 STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
@@ -194,23 +195,27 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 
 
 def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
-           reductions=2):
+           reductions=2, collectives="two-level"):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
               "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
-              "reductions": reductions}
+              "reductions": reductions, "collectives": collectives}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
     return first + [option.format(**values) for option in STAGES[stage]]
 
 
-def check_bytes(machine, sent, strategy, accumulation):
-    """The closed forms of the design, in bytes that leave a node per step."""
+def check_bytes(machine, sent, strategy, accumulation, collectives):
+    """The closed forms of the design, in bytes that leave a node per step. What is flat
+    sends as many times more as a node has ranks."""
+    flat = machine.g if collectives == "flat" else 1
+    gathers = flat if strategy in ("zero1", "zero2", "zero3", "ddp") else 1
+    reductions = flat if accumulation in ("sharded", "full") else 1
     module, N, K = machine.module, machine.N, int(machine.module.attrs["fcdp.micro_batches"])
     function = module.functions[roles(K)[0]]
     uses = {}
     for op in function:
-        if op.name == "fcdp.all_gather" and "range" in op.attrs and op.attrs["axes"] == (["local"] if machine.g > 1 else ["node"]):
+        if op.name == "fcdp.all_gather" and "range" in op.attrs and ("local" if machine.g > 1 else "node") in op.attrs["axes"]:
             uses.setdefault(op.attrs["source"], set()).add(op.attrs["range"])
         elif op.name == "fcdp.cache_load" and machine.g == 1:
             bucket = module.of("state")[op.attrs["source"]]["bucket"]
@@ -221,12 +226,13 @@ def check_bytes(machine, sent, strategy, accumulation):
         wg = bucket["elements"] * bytes_of(bucket["wire"])
         u = len(uses.get(name, ()))
         if strategy == "zero3":
-            expected += K * u * wg
+            expected += K * u * wg * gathers
         elif bucket.get("trainable") and u and strategy not in SHARDING:
-            expected += wg
+            expected += wg * gathers
         if name in reduced:
             # What is reduced is gathered again in f32 where nodes own the same.
-            wr = bucket["elements"] * (bytes_of(reduced[name]) + (4 if strategy in SHARDING else 0))
+            sums = {"ddp": 4 * reductions, "hsdp": 4, "mics": 4}.get(strategy, 0)
+            wr = bucket["elements"] * (bytes_of(reduced[name]) * reductions + sums)
             expected += (K if accumulation == "sharded" else 1) * wr
     if any(bytes_ != expected * (N - 1) // N for bytes_ in sent):
         raise Mismatch(f"{sent} bytes leave a node, expected {expected * (N - 1) // N}")
@@ -242,6 +248,7 @@ def main():
     parser.add_argument("--prefetch", default="1", help="distance")
     parser.add_argument("--remat", default="none", help="what the backward pass computes again")
     parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
+    parser.add_argument("--collectives", default="two-level")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
@@ -257,12 +264,13 @@ def main():
                 continue
             reference = references[mode]
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
-                                                                                   args.prefetch, args.remat, args.bucket)))
+                                                                                   args.prefetch, args.remat, args.bucket,
+                                                                                   collectives=args.collectives)))
             for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
                 try:
                     machine, sent = run(reference, module, policy)
                     if stage in ("sharded", "scheduled", "planned"):
-                        check_bytes(machine, sent, strategy, mode)
+                        check_bytes(machine, sent, strategy, mode, args.collectives)
                 except (Mismatch, Deadlock) as error:
                     sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {mode}, {stage}, streams {policy.streams}: {error}")
                 runs += 1

@@ -14,7 +14,7 @@ import sys
 import warnings
 
 from check import Mismatch, Reference, compile_step, passes, run
-from ir import Module
+from ir import Module, Op
 from machine import Deadlock, policies
 
 
@@ -58,6 +58,17 @@ def break_reductions(function):
             yield f"gather {i} of a gradient over {other}", change(function, i, axes=other)
         if op.name == "fcdp.accumulate":
             yield f"accumulate {i} left out", function[:i] + function[i + 1:]
+        if op.name == "fcdp.add":
+            for kept, other in (op.operands, op.operands[::-1]):
+                yield f"addition {i} of {other} left out", [
+                    *function[:i], Op("fcdp.cast_shard", op.results, [kept], op.attrs, op.operand_types[:1],
+                                      op.result_types), *function[i + 1:]]
+
+
+def drop_stores(function):
+    for i, op in enumerate(function):
+        if op.name == "fcdp.cache_store":
+            yield f"store {i} to {op.attrs['target']} left out", function[:i] + function[i + 1:]
 
 
 def move_buffers(function):
@@ -79,7 +90,7 @@ def move_buffers(function):
 
 
 KINDS = {"waits": drop_waits, "arrivals": drop_arrivals, "releases": move_releases, "reductions": break_reductions,
-         "buffers": move_buffers}
+         "stores": drop_stores, "buffers": move_buffers}
 
 
 def survives(reference, module, random_ones):

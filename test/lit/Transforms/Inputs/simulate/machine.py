@@ -18,7 +18,7 @@ from ir import Op, shape_of
 from tensors import DTYPES, bytes_of, call, round_to, widen
 
 STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
-BUFFERED = {"fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
 
@@ -310,7 +310,7 @@ class Machine:
 
     def finish_all_gather(self, op, ranks):
         parts = [self.ranks[r].env[op.operands[0]].copy() for r in self.in_axis_order(op, ranks)]
-        self.count(op, len(ranks), parts[0].nbytes * (len(ranks) - 1))
+        self.count(op, len(ranks), parts[0].nbytes)
         for r in ranks:
             out = self.ranks[r].env[op.result()]
             out[...] = np.concatenate(parts)[:out.size].reshape(out.shape)
@@ -320,7 +320,7 @@ class Machine:
         inputs = [self.ranks[r].env[op.operands[0]] for r in ranks]
         size = -(-inputs[0].size // len(ranks))
         padded = [np.append(x.reshape(-1), np.zeros(size * len(ranks) - x.size, x.dtype)) for x in inputs]
-        self.count(op, len(ranks), size * inputs[0].itemsize * (len(ranks) - 1))
+        self.count(op, len(ranks), size * inputs[0].itemsize)
         for i, r in enumerate(self.in_axis_order(op, ranks)):
             rank = self.ranks[r]
             chunks = np.concatenate([x[i * size:(i + 1) * size] for x in padded])
@@ -345,9 +345,11 @@ class Machine:
             nodes = [widen(round_to(x, element), element).astype(np.float32) for x in nodes]
         return sum_in_order(nodes)
 
-    def count(self, op, ranks, sent):
-        if op.attrs["axes"] == ["node"]:
-            self.call.bytes_between_nodes += sent * ranks
+    def count(self, op, ranks, part):
+        """Each rank sends a part of so many bytes to each rank of other nodes."""
+        if "node" in op.attrs["axes"]:
+            outside = (self.N - 1) * (self.g if "local" in op.attrs["axes"] else 1)
+            self.call.bytes_between_nodes += part * outside * ranks
 
     def finish_cache_store(self, op, ranks):
         rank = self.ranks[ranks[0]]
@@ -422,6 +424,10 @@ class Machine:
             value = widen(value, element).astype(np.float32)
             accumulator = rank.gradients.setdefault(target, np.zeros_like(value))
         accumulator[:] = value if op.attrs["mode"] == "overwrite" else accumulator + value
+
+    def do_add(self, rank, index, op):
+        sum_, value = (rank.env[v] for v in op.operands)
+        rank.env[op.result()][:] = sum_ + value
 
     def do_loss(self, rank, index, op):
         self.call.losses[index] = rank.env[op.operands[0]].tobytes()

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Progress.h"
+#include "fcdp/Driver/Progress.h"
 
 using namespace fcdp;
 
 /// Whoever waits no longer than this wants no lines.
 static constexpr std::chrono::seconds kPatience{1};
 
-Progress::Progress(llvm::raw_ostream &stream, bool enabled) : stream(stream) {
+Progress::Progress(llvm::StringRef tool, llvm::raw_ostream &stream,
+                   bool enabled)
+    : tool(tool), stream(stream) {
   if (!enabled)
     return;
   timer = std::thread([this] {
@@ -37,4 +39,4 @@ void Progress::start(llvm::StringRef next) {
     print();
 }
 
-void Progress::print() { stream << "fcdp-compile: " + stage + " ...\n"; }
+void Progress::print() { stream << tool + ": " + stage + " ...\n"; }

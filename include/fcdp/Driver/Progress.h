@@ -14,8 +14,8 @@ namespace fcdp {
 /// and those that follow. Used by one thread; a second one keeps the time.
 class Progress {
 public:
-  /// Prints nothing unless `enabled`.
-  Progress(llvm::raw_ostream &stream, bool enabled);
+  /// Prints nothing unless `enabled`; `tool` is its name.
+  Progress(llvm::StringRef tool, llvm::raw_ostream &stream, bool enabled);
   ~Progress();
 
   void start(llvm::StringRef stage);
@@ -23,6 +23,7 @@ public:
 private:
   void print();
 
+  std::string tool;
   llvm::raw_ostream &stream;
   std::mutex mutex;
   std::condition_variable ended;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Options.h"
+#include "fcdp/Driver/StepOptions.h"
 
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/LayoutSpec.h"
@@ -15,26 +15,10 @@
 using namespace fcdp;
 namespace cl = llvm::cl;
 
-static constexpr char kOverview[] =
-    R"(compiles a training step for a number of ranks
+struct StepCommandLine::Values {
+  explicit Values(cl::OptionCategory &category) : category(category) {}
 
-IN is an archive that fcdp.export wrote (.pt2), or a step as MLIR text at any
-phase. OUT is a shared object for fcdp-run; a name that ends in .o or .ll asks
-for a relocatable object or for LLVM IR.
-
-Example:
-  fcdp-compile step.pt2 --nodes=2 --ranks-per-node=2 --strategy=fcdp
-    --micro-batches=4 --optimizer=adamw,lr=1e-3 -o step.so
-)";
-
-namespace {
-/// The options, made when the command line is parsed.
-struct CommandLine {
-  cl::OptionCategory category{"fcdp-compile options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("IN"), cl::init(""),
-                             cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("the file to write"),
-                              cl::value_desc("OUT"), cl::cat(category)};
+  cl::OptionCategory &category;
   // Numbers are texts here: the parser would print its complaints itself.
   cl::opt<std::string> nodes{"nodes", cl::desc("nodes of the job (default 1)"),
                              cl::value_desc("N"), cl::init("1"),
@@ -59,21 +43,32 @@ struct CommandLine {
       cl::value_desc("FILE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> deviceMemory{
       "device-memory",
-      cl::desc("bytes of a rank's device that 'auto' may use (default: all "
-               "that the cluster's devices have)"),
+      cl::desc("bytes of a rank's device that the plan may take, by which "
+               "'auto' chooses (default: no bound, for 'auto' all that the "
+               "cluster's devices have)"),
       cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> hostMemory{
       "host-memory",
-      cl::desc("bytes of a node's host memory that 'auto' may use (default: "
-               "all that the cluster's hosts have)"),
+      cl::desc("bytes of a node's host memory that the plan may take, by which "
+               "'auto' chooses (default: no bound, for 'auto' all that the "
+               "cluster's hosts have)"),
       cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> accumulate{
       "accumulate",
       cl::desc("where gradients are summed over micro-batches: 'sharded' "
                "(reduced each time), 'node' (reduced within the node each "
-               "time), 'full' (not reduced before the last); default: sharded, "
-               "but full with zero1 and node with mics"),
+               "time), 'node_host' (the same, with the sum in host memory), "
+               "'full' (not reduced before the last); default: sharded, but "
+               "full with zero1 and node with mics"),
       cl::value_desc("MODE"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> collectives{
+      "collectives",
+      cl::desc("how a bucket is gathered and reduced over several nodes of "
+               "several ranks: 'two-level' between nodes and within them "
+               "(default), each byte crossing the network once; 'flat' in one "
+               "step; 'auto' what is faster on --cluster, bucket by bucket "
+               "(default with --strategy=auto)"),
+      cl::value_desc("C"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",
       cl::desc("micro-batches of an optimizer step (default 1)"),
@@ -93,15 +88,16 @@ struct CommandLine {
       "prefetch",
       cl::desc(
           "units that a gather is issued ahead of its own, also by the "
-          "micro-batch before (default 1, 'auto' chooses): more hides more of "
-          "it and takes more device memory; 0: none, and a micro-batch ends "
-          "when all that it began is done"),
+          "micro-batch before (default 1, 'auto' chooses for each): more hides "
+          "more of it and takes more device memory; 0: none, and a micro-batch "
+          "ends when all that it began is done"),
       cl::value_desc("D"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> reductions{
       "reductions",
       cl::desc(
           "units whose gradients may be reduced at once (default 2, 'auto' "
-          "chooses): more hides more of it and takes more device memory"),
+          "chooses for each sum): more hides more of it and takes more device "
+          "memory"),
       cl::value_desc("R"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> remat{
       "remat",
@@ -122,22 +118,11 @@ struct CommandLine {
       cl::desc("greatest norm of a step's gradients, as "
                "torch.nn.utils.clip_grad_norm_ has it (default: no bound)"),
       cl::value_desc("X"), cl::init(""), cl::cat(category)};
-  cl::opt<std::string> archive{
-      "archive",
-      cl::desc("archive with the values of constants, if IN is MLIR and the "
-               "archive that it names is elsewhere now"),
-      cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> dumpDir{
       "dump-dir",
       cl::desc("write the module after each phase into this folder"),
       cl::value_desc("DIR"), cl::cat(category)};
-  cl::opt<bool> printManifest{
-      "print-manifest",
-      cl::desc("print the manifest (docs/manifest.md) and no summary; OUT may "
-               "be left out"),
-      cl::cat(category)};
 };
-} // namespace
 
 /// Reads a number that is at least `least`, 0 or 1.
 static llvm::Error read(const cl::opt<std::string> &option, int64_t &value,
@@ -163,7 +148,7 @@ static llvm::Error read(const cl::opt<std::string> &option, double &value) {
 }
 
 /// What is not given comes from the cluster.
-static llvm::Error takeCounts(const CommandLine &line,
+static llvm::Error takeCounts(const StepCommandLine::Values &line,
                               PipelineOptions &pipeline) {
   if (line.cluster.empty())
     return llvm::Error::success();
@@ -178,11 +163,7 @@ static llvm::Error takeCounts(const CommandLine &line,
   return llvm::Error::success();
 }
 
-static llvm::Error check(const CommandLine &line) {
-  if (line.input.empty())
-    return llvm::createStringError("expected an input file; see --help");
-  if (line.output.empty() && !line.printManifest)
-    return llvm::createStringError("-o: expected the name of the output file");
+static llvm::Error check(const StepCommandLine::Values &line) {
   if (line.strategy == kAutoStrategy) {
     if (line.cluster.empty())
       return llvm::createStringError(
@@ -195,6 +176,15 @@ static llvm::Error check(const CommandLine &line) {
     if (auto mode = parseAccumulation(line.accumulate); !mode)
       return llvm::createStringError("--accumulate: " +
                                      toString(mode.takeError()));
+  if (!line.collectives.empty()) {
+    auto collectives = parseCollectives(line.collectives);
+    if (!collectives)
+      return llvm::createStringError("--collectives: " +
+                                     toString(collectives.takeError()));
+    if (!*collectives && line.cluster.empty())
+      return llvm::createStringError("--collectives=auto chooses for a "
+                                     "cluster; give one with --cluster");
+  }
   if (auto remat = parseRemat(line.remat); !remat)
     return llvm::createStringError("--remat: " + toString(remat.takeError()));
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -207,13 +197,13 @@ static llvm::Error check(const CommandLine &line) {
   return llvm::Error::success();
 }
 
-/// Parses as LLVM's tools do, but gives the first complaint as an error. Of
-/// some complaints (a missing value) the parser hands out none.
-static llvm::Error parse(int argc, char **argv) {
+llvm::Error fcdp::parseCommandLine(int argc, char **argv,
+                                   llvm::StringRef overview) {
   std::string message;
   llvm::raw_string_ostream stream(message);
-  if (cl::ParseCommandLineOptions(argc, argv, kOverview, &stream))
+  if (cl::ParseCommandLineOptions(argc, argv, overview, &stream))
     return llvm::Error::success();
+  // Of some complaints (a missing value) the parser hands out none.
   llvm::StringRef line = llvm::StringRef(message).trim().split('\n').first;
   line.consume_front(llvm::sys::path::filename(argv[0]));
   line.consume_front(":");
@@ -221,16 +211,16 @@ static llvm::Error parse(int argc, char **argv) {
       line.empty() ? "cannot read the command line; see --help" : line.trim());
 }
 
-llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
-  CommandLine line;
-  cl::HideUnrelatedOptions(line.category);
-  if (llvm::Error error = parse(argc, argv))
-    return error;
+StepCommandLine::StepCommandLine(cl::OptionCategory &category)
+    : values(std::make_unique<Values>(category)) {}
+
+StepCommandLine::~StepCommandLine() = default;
+
+llvm::Expected<StepOptions> StepCommandLine::take() const {
+  const Values &line = *values;
   if (llvm::Error error = check(line))
     return error;
-  CompileOptions options;
-  options.input = line.input;
-  options.output = line.output;
+  StepOptions options;
   PipelineOptions &pipeline = options.pipeline;
   for (auto [option, value] :
        {std::pair(&line.nodes, &pipeline.nodes),
@@ -258,20 +248,20 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
       return std::move(error);
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
+  pipeline.collectives = line.collectives;
   pipeline.remat = line.remat;
   pipeline.layout = line.layout;
   pipeline.optimizer = line.optimizer;
   pipeline.dumpDir = line.dumpDir;
-  options.archive = line.archive;
-  options.printManifest = line.printManifest;
   auto isGiven = [](const cl::Option &option) {
     return option.getNumOccurrences() != 0;
   };
   options.given = {isGiven(line.nodes),        isGiven(line.ranksPerNode),
                    isGiven(line.microBatches), isGiven(line.strategy),
-                   isGiven(line.accumulate),   isGiven(line.layout),
-                   isGiven(line.bucketBytes),  isGiven(line.prefetch),
-                   isGiven(line.reductions),   isGiven(line.clipNorm),
-                   isGiven(line.remat),        isGiven(line.optimizer)};
+                   isGiven(line.accumulate),   isGiven(line.collectives),
+                   isGiven(line.layout),       isGiven(line.bucketBytes),
+                   isGiven(line.prefetch),     isGiven(line.reductions),
+                   isGiven(line.clipNorm),     isGiven(line.remat),
+                   isGiven(line.optimizer)};
   return options;
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Driver/StepOptions.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fcdp {
+
+/// Reads a step, an archive that fcdp.export wrote or MLIR text at any phase.
+/// Null after an error, which is reported.
+mlir::OwningOpRef<mlir::ModuleOp> readStep(llvm::StringRef input,
+                                           mlir::MLIRContext &context);
+
+/// Whether `module`, read from `input`, agrees with those of the options given
+/// that acted on it before. Reports each that it does not agree with.
+mlir::LogicalResult checkPastDecisions(mlir::ModuleOp module,
+                                       llvm::StringRef input,
+                                       const StepOptions &options);
+
+/// Whether a plan differs from cluster to cluster.
+bool isPlannedForCluster(const PipelineOptions &options);
+
+/// What is planned without regard to the memory that there is, so that whoever
+/// wants to know by how much it does not fit gets a plan; what is planned for a
+/// cluster, with regard to it.
+PipelineOptions withoutBudget(PipelineOptions options);
+
+/// A planned copy of `module`; null after an error, which is reported.
+mlir::OwningOpRef<mlir::ModuleOp> planCopy(mlir::ModuleOp module,
+                                           const PipelineOptions &options);
+
+} // namespace fcdp

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When transfers are issued, so that they run while others compute and hold
+// memory no longer than that takes. Knows no IR.
+#pragma once
+
+#include "fcdp/Simulation/Simulator.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// One function of a step: pieces of compute in their order, and transfers that
+/// run beside them.
+struct OverlapProblem {
+  struct Piece {
+    /// Of compute.
+    double seconds = 0;
+    /// Bytes on the device that are there whatever is decided; their greatest
+    /// sum in this piece.
+    int64_t bytes = 0;
+    /// Whether fetches may be issued in front of it, and whether sums may be
+    /// noted there.
+    bool mayFetch = false, mayNote = false;
+  };
+  /// A part of a transfer: begins when the one before it is done.
+  struct Stage {
+    uint8_t stream = 0;
+    Activity activity = Activity::interGather;
+    Cost cost;
+    /// Whether what follows does not wait for it: a store.
+    bool isAside = false;
+  };
+  /// Brings a copy.
+  struct Fetch {
+    llvm::SmallVector<Stage, 3> stages;
+    /// The piece that needs it, which may fetch, and the last that reads it.
+    size_t needed = 0, until = 0;
+    /// The first piece in front of which all that it needs is there.
+    size_t earliest = 0;
+    /// Held from its issue to the end of `until`.
+    int64_t bytes = 0;
+  };
+  /// Sums up gradients.
+  struct Reduction {
+    llvm::SmallVector<Stage, 2> stages;
+    /// The piece behind which it is issued.
+    size_t issued = 0;
+    /// The first and the last piece in front of which its sum may be noted,
+    /// both behind `issued`; the number of pieces: at the end.
+    size_t earliest = 0, latest = 0;
+    /// Held until the sum is noted.
+    int64_t bytes = 0;
+  };
+
+  std::vector<Piece> pieces;
+  /// In the order of their use; none overtakes another.
+  std::vector<Fetch> fetches;
+  /// In the order of their issue.
+  std::vector<Reduction> reductions;
+  /// Bytes of the device.
+  int64_t deviceBudget = 0;
+  /// A fetch is at most so many pieces that may fetch ahead of its use.
+  size_t mostAhead = 8;
+  /// At most so many places where sums may be noted have reductions that run.
+  size_t mostInFlight = 8;
+  /// Where a user has decided: as overlapUniformly takes them.
+  std::optional<size_t> ahead, inFlight;
+
+  /// Fails on indices out of range or out of order, and on numbers that are
+  /// negative or not finite.
+  llvm::Error check() const;
+
+  /// How many pieces that may fetch are in [from, to).
+  size_t countAhead(size_t from, size_t to) const;
+  /// How many places where sums may be noted are in (from, to].
+  size_t countInFlight(size_t from, size_t to) const;
+};
+
+struct OverlapEstimate {
+  /// From when nothing runs to when everything is done, in seconds.
+  double seconds = 0;
+  /// Greatest sum over the pieces.
+  int64_t deviceBytes = 0;
+};
+
+struct OverlapSolution {
+  /// Of each fetch: the piece in front of which it is issued.
+  std::vector<size_t> fetched;
+  /// Of each reduction: the piece in front of which its sum is noted.
+  std::vector<size_t> noted;
+  OverlapEstimate estimate;
+
+  /// Fails if something is issued too early or too late, overtakes another, is
+  /// not where a user has decided, or takes more than the budget.
+  llvm::Error verify(const OverlapProblem &problem) const;
+};
+
+/// Simulates the function. Pre: both have the problem's sizes.
+OverlapEstimate estimate(const OverlapProblem &problem,
+                         llvm::ArrayRef<size_t> fetched,
+                         llvm::ArrayRef<size_t> noted);
+
+/// All fetches `ahead` pieces that may fetch ahead, and reductions in flight
+/// over `inFlight` places where sums may be noted, as far as each may. Takes no
+/// notice of the budget.
+OverlapSolution overlapUniformly(const OverlapProblem &problem, size_t ahead,
+                                 size_t inFlight);
+
+/// The fastest of uniform distances and of just in time: fetches as late, and
+/// sums noted as early, as makes compute wait no longer than the greatest
+/// distances do. Of those that are within a thousandth of it, the smallest.
+/// What does not fit is shortened where most memory is used. Fails if not even
+/// the shortest distances fit, and says by how much.
+/// Pre: problem.check() succeeds.
+llvm::Expected<OverlapSolution> planOverlap(const OverlapProblem &problem);
+
+} // namespace fcdp

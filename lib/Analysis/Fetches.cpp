@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Fetches.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// The unit of each bucket, and of its caches.
+class UnitsOfBuckets {
+public:
+  explicit UnitsOfBuckets(ModuleOp module) {
+    for (auto bucket : module.getOps<BucketOp>())
+      units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
+    for (auto state : module.getOps<StateOp>())
+      units[state.getSymNameAttr()] =
+          units.lookup(state.getBucketAttr().getAttr());
+  }
+  StringAttr of(const Fetch &fetch) const {
+    return units.lookup(
+        fetch.last->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
+  }
+
+private:
+  llvm::DenseMap<StringAttr, StringAttr> units;
+};
+} // namespace
+
+static bool feedsGather(Operation *op) {
+  return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
+}
+
+/// Whether `op` gathers or loads a parameter's copy.
+static bool isOfCopy(Operation *op) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return !gather.isOfGradient();
+  auto load = dyn_cast<CacheLoadOp>(op);
+  return load && !load.isOfGradient();
+}
+
+/// Collects `op`, what feeds it, and the stores of what feeds it, but for what
+/// is in `taken`: fetches may share a slice.
+static void collectFetch(Operation *op,
+                         llvm::SmallPtrSetImpl<Operation *> &taken,
+                         SmallVectorImpl<Operation *> &ops) {
+  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, ReadShardOp,
+                       ReadStateOp>(op) ||
+      !taken.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    collectFetch(operand.getDefiningOp(), taken, ops);
+  ops.push_back(op);
+  for (Operation *user : op->getUsers())
+    if (isa<CacheStoreOp>(user) && taken.insert(user).second)
+      ops.push_back(user);
+}
+
+static void countRanges(MutableArrayRef<Fetch> fetches,
+                        const UnitsOfBuckets &units) {
+  for (size_t i = 1; i < fetches.size(); ++i)
+    fetches[i].range = fetches[i - 1].range +
+                       (units.of(fetches[i]) != units.of(fetches[i - 1]));
+}
+
+SmallVector<Fetch> fcdp::findFetches(Block &block) {
+  llvm::SmallPtrSet<Operation *, 32> taken;
+  SmallVector<Fetch> fetches;
+  for (Operation &op : block) {
+    if (!isOfCopy(&op) || feedsGather(&op))
+      continue;
+    Fetch &fetch = fetches.emplace_back();
+    fetch.last = &op;
+    collectFetch(&op, taken, fetch.ops);
+    fetch.use = op.getNextNode();
+  }
+  // What follows may be the next fetch.
+  for (Fetch &fetch : fetches)
+    while (taken.contains(fetch.use))
+      fetch.use = fetch.use->getNextNode();
+  countRanges(fetches,
+              UnitsOfBuckets(block.getParentOp()->getParentOfType<ModuleOp>()));
+  return fetches;
+}

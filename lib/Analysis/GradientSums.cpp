@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/GradientSums.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// What `op` notes, and by which addition; null if it notes nothing.
+static Value findNoted(Operation *op, AddOp &add) {
+  if (auto sum = dyn_cast<AccumulateOp>(op))
+    return sum.getValue();
+  if (auto store = dyn_cast<CacheStoreOp>(op)) {
+    add = store.getValue().getDefiningOp<AddOp>();
+    Value value = add ? add.getValue() : store.getValue();
+    // Else it is a parameter's copy.
+    return value.getDefiningOp<ReduceScatterOp>() ? value : Value();
+  }
+  add = dyn_cast<AddOp>(op);
+  bool isStored = add && llvm::any_of(add.getResult().getUsers(),
+                                      llvm::IsaPred<CacheStoreOp>);
+  return add && !isStored ? add.getValue() : Value();
+}
+
+/// Of `op`, if it notes a sum.
+static GradientSum findReduction(Operation *op) {
+  GradientSum result;
+  result.sum = op;
+  Value noted = findNoted(op, result.add);
+  Operation *step = noted ? noted.getDefiningOp() : nullptr;
+  for (; isa_and_present<ReduceScatterOp, AllGatherOp>(step);
+       step = step->getOperand(0).getDefiningOp())
+    result.steps.push_back(step);
+  std::reverse(result.steps.begin(), result.steps.end());
+  result.pack = dyn_cast_or_null<PackOp>(step);
+  return result;
+}
+
+GradientSums::GradientSums(Block &block) : block(block) {
+  llvm::DenseSet<StringRef> readSums;
+  llvm::DenseMap<StringAttr, StringAttr> units;
+  auto module = block.getParentOp()->getParentOfType<ModuleOp>();
+  for (auto bucket : module.getOps<BucketOp>())
+    units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
+  StringAttr previous;
+  for (Operation &op : block) {
+    positions.try_emplace(&op, positions.size());
+    if (auto read = dyn_cast<ReadStateOp>(op))
+      readSums.insert(read.getSource());
+    auto pack = dyn_cast<PackOp>(op);
+    if (!pack)
+      continue;
+    StringAttr unit = units.lookup(pack.getBucketAttr().getAttr());
+    if (firstPacks.empty() || unit != previous)
+      firstPacks.push_back(pack);
+    previous = unit;
+  }
+  for (Operation &op : block)
+    if (GradientSum found = findReduction(&op); !found.steps.empty()) {
+      auto sum = dyn_cast<AccumulateOp>(op);
+      found.isRead = isa<AddOp>(op) || // it is what others wait for
+                     (sum && readSums.contains(sum.getTarget()));
+      sums.push_back(std::move(found));
+    }
+}
+
+std::optional<size_t> GradientSums::findUnit(const GradientSum &sum) const {
+  Operation *const *next =
+      llvm::partition_point(firstPacks, [&](Operation *pack) {
+        return isBefore(pack, sum.steps.back());
+      });
+  if (next == firstPacks.begin())
+    return std::nullopt;
+  return next - firstPacks.begin() - 1;
+}
+
+Operation *GradientSums::findPlace(const GradientSum &sum,
+                                   size_t inFlight) const {
+  std::optional<size_t> unit = findUnit(sum);
+  if (!unit)
+    return nullptr;
+  return *unit + inFlight < firstPacks.size() ? firstPacks[*unit + inFlight]
+                                              : block.getTerminator();
+}

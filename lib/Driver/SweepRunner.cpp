@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Driver/SweepRunner.h"
+
+#include "fcdp/Driver/StepModule.h"
+#include "fcdp/Report/StepFacts.h"
+#include "fcdp/Report/StepPrediction.h"
+#include "fcdp/Transforms/Strategy.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// A step that is planned for a point.
+struct Plan {
+  OwningOpRef<ModuleOp> module;
+  StepFacts facts;
+};
+
+class SweepRunner {
+public:
+  SweepRunner(llvm::ArrayRef<SweepAxis> axes, const StepOptions &options,
+              const Cluster &cluster, Progress &progress)
+      : axes(axes), options(options), cluster(cluster), progress(progress) {}
+
+  void run(size_t input, ModuleOp step);
+
+  Sweep sweep;
+
+private:
+  const SweepAxis *find(SweepKey key) const;
+  std::vector<double> getValues(SweepKey key, double otherwise) const;
+  void runShape(SweepPoint point);
+  void runOnce(const SweepPoint &point);
+  void runEach(const SweepPoint &point);
+  SweepResult &add(const SweepPoint &point, const Plan *plan,
+                   const StepPrediction *prediction);
+  Cluster getCluster(const SweepPoint &point) const;
+  StepOptions getOptions(const SweepPoint &point) const;
+  /// Null, with `failure` set, if there is none.
+  std::optional<Plan> plan(const SweepPoint &point, StepOptions asked);
+  std::optional<Plan> planFor(const SweepPoint &point);
+  void findHidden(const SweepPoint &point, const Plan &plan);
+
+  llvm::ArrayRef<SweepAxis> axes;
+  const StepOptions &options;
+  const Cluster &cluster;
+  Progress &progress;
+  ModuleOp step;
+  std::vector<double> bandwidths, memories;
+  std::string failure;
+};
+} // namespace
+
+const SweepAxis *SweepRunner::find(SweepKey key) const {
+  return llvm::find_if(axes,
+                       [&](const SweepAxis &axis) { return axis.key == key; });
+}
+
+std::vector<double> SweepRunner::getValues(SweepKey key,
+                                           double otherwise) const {
+  const SweepAxis *axis = find(key);
+  return axis == axes.end() ? std::vector<double>{otherwise} : axis->values;
+}
+
+Cluster SweepRunner::getCluster(const SweepPoint &point) const {
+  Cluster changed = cluster;
+  changed.nodes = point.nodes;
+  changed.ranksPerNode = point.ranks;
+  changed.inter.bandwidth = point.bandwidth;
+  changed.device.memory = point.memory;
+  return changed;
+}
+
+StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
+  StepOptions asked = options;
+  PipelineOptions &pipeline = asked.pipeline;
+  pipeline.strategy = point.strategy;
+  pipeline.nodes = point.nodes;
+  pipeline.ranksPerNode = point.ranks;
+  pipeline.microBatches = point.microBatches;
+  pipeline.deviceMemory = point.memory;
+  auto mark = [&](bool &given, SweepKey key) {
+    given |= find(key) != axes.end();
+  };
+  mark(asked.given.strategy, SweepKey::strategies);
+  mark(asked.given.nodes, SweepKey::nodes);
+  mark(asked.given.ranksPerNode, SweepKey::ranks);
+  mark(asked.given.microBatches, SweepKey::microBatches);
+  return asked;
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
+                                      StepOptions asked) {
+  failure.clear();
+  // One plan that is not possible does not end the sweep.
+  ScopedDiagnosticHandler handler(
+      step.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+          return LogicalResult(mlir::failure());
+        if (failure.empty())
+          failure = diagnostic.str();
+        return success();
+      });
+  if (llvm::Error error = getCluster(point).check()) {
+    failure = toString(std::move(error));
+    return std::nullopt;
+  }
+  if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
+    return std::nullopt;
+  Plan plan;
+  plan.module = planCopy(step, withoutBudget(asked.pipeline));
+  if (!plan.module)
+    return std::nullopt;
+  FailureOr<StepFacts> facts = measureStep(*plan.module);
+  if (failed(facts))
+    return std::nullopt;
+  plan.facts = std::move(*facts);
+  return plan;
+}
+
+/// For the cluster as it is at `point`, which --fcdp-decide reads from a file.
+std::optional<Plan> SweepRunner::planFor(const SweepPoint &point) {
+  llvm::SmallString<128> path;
+  int descriptor = 0;
+  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
+          "fcdp-sim", "yaml", descriptor, path)) {
+    failure = "cannot write a temporary file: " + error.message();
+    return std::nullopt;
+  }
+  llvm::FileRemover remover(path);
+  {
+    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    writeCluster(getCluster(point), stream);
+  }
+  StepOptions asked = getOptions(point);
+  asked.pipeline.cluster = path.str();
+  return plan(point, std::move(asked));
+}
+
+//===----------------------------------------------------------------------===//
+// Points
+//===----------------------------------------------------------------------===//
+
+SweepResult &SweepRunner::add(const SweepPoint &point, const Plan *plan,
+                              const StepPrediction *prediction) {
+  SweepResult &result = sweep.results.emplace_back();
+  result.point = point;
+  if (!plan) {
+    result.failure = failure;
+    return result;
+  }
+  result.seconds = prediction->times.seconds;
+  result.tokensPerSecond = prediction->getTokensPerSecond();
+  result.mfu = prediction->getMfu();
+  result.exposedInter = prediction->getExposedInter();
+  result.tokens = prediction->tokens.perMicroBatch;
+  result.elements = plan->facts.storage.elements;
+  result.device = plan->facts.device.total();
+  result.host = plan->facts.host;
+  int64_t host = options.pipeline.hostMemory > 0 ? options.pipeline.hostMemory
+                                                 : cluster.host.memory;
+  result.fits =
+      static_cast<double>(result.device) <= point.memory && result.host <= host;
+  return result;
+}
+
+/// One plan for all bandwidths and memories.
+void SweepRunner::runOnce(const SweepPoint &shape) {
+  SweepPoint point = shape;
+  point.bandwidth = bandwidths.front();
+  point.memory = memories.front();
+  std::optional<Plan> made = plan(point, getOptions(point));
+  for (double bandwidth : bandwidths) {
+    point.bandwidth = bandwidth;
+    StepPrediction prediction;
+    if (made)
+      prediction = simulateOn(*made->module, getCluster(point)).prediction;
+    for (double memory : memories) {
+      point.memory = memory;
+      add(point, made ? &*made : nullptr, &prediction);
+    }
+  }
+  if (made && bandwidths.size() > 1)
+    findHidden(point, *made);
+}
+
+/// A plan for each bandwidth and memory.
+void SweepRunner::runEach(const SweepPoint &shape) {
+  SweepPoint point = shape;
+  for (double memory : memories) {
+    point.memory = memory;
+    size_t first = sweep.results.size();
+    for (double bandwidth : bandwidths) {
+      point.bandwidth = bandwidth;
+      std::optional<Plan> made = planFor(point);
+      StepPrediction prediction;
+      if (made)
+        prediction = simulateOn(*made->module, getCluster(point)).prediction;
+      add(point, made ? &*made : nullptr, &prediction);
+    }
+    if (bandwidths.size() > 1)
+      sweep.hidden.push_back(
+          {point,
+           findHiddenFrom(llvm::ArrayRef(sweep.results).drop_front(first)),
+           /*isOfPoints=*/true});
+  }
+}
+
+void SweepRunner::findHidden(const SweepPoint &at, const Plan &plan) {
+  SweepPoint point = at;
+  auto getShare = [&](double bandwidth) {
+    point.bandwidth = bandwidth;
+    StepPrediction prediction =
+        simulateOn(*plan.module, getCluster(point)).prediction;
+    double seconds = prediction.times.seconds;
+    return seconds > 0 ? prediction.getExposedInter() / seconds : 0;
+  };
+  sweep.hidden.push_back(
+      {at, findHiddenFrom(bandwidths.front(), bandwidths.back(), getShare)});
+}
+
+void SweepRunner::runShape(SweepPoint point) {
+  progress.start("planning " + sweep.inputs[point.input] + " with strategy " +
+                 point.strategy + " on " + std::to_string(point.nodes) +
+                 " nodes of " + std::to_string(point.ranks) + " ranks");
+  if (isPlannedForCluster(getOptions(point).pipeline))
+    runEach(point);
+  else
+    runOnce(point);
+}
+
+/// The options, but where `module` has decided it stands for what is not given.
+static PipelineOptions takeDecided(ModuleOp module,
+                                   const StepOptions &options) {
+  PipelineOptions pipeline = options.pipeline;
+  if (MeshOp mesh = getMesh(module)) {
+    if (!options.given.nodes)
+      pipeline.nodes = mesh.getNode();
+    if (!options.given.ranksPerNode)
+      pipeline.ranksPerNode = mesh.getLocal();
+    if (!options.given.microBatches)
+      pipeline.microBatches = getMicroBatches(module);
+  }
+  auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr);
+  if (strategy && !options.given.strategy)
+    pipeline.strategy = strategy.getValue();
+  return pipeline;
+}
+
+void SweepRunner::run(size_t input, ModuleOp module) {
+  step = module;
+  PipelineOptions pipeline = takeDecided(module, options);
+  std::vector<std::string> strategies{pipeline.strategy};
+  if (const SweepAxis *axis = find(SweepKey::strategies); axis != axes.end())
+    strategies = axis->strategies;
+  bandwidths = getValues(SweepKey::bandwidth, cluster.inter.bandwidth);
+  memories = getValues(SweepKey::memory, pipeline.deviceMemory > 0
+                                             ? pipeline.deviceMemory
+                                             : cluster.device.memory);
+  for (const std::string &strategy : strategies)
+    for (double nodes : getValues(SweepKey::nodes, pipeline.nodes))
+      for (double ranks : getValues(SweepKey::ranks, pipeline.ranksPerNode))
+        for (double count :
+             getValues(SweepKey::microBatches, pipeline.microBatches))
+          runShape({input, strategy, int64_t(nodes), int64_t(ranks),
+                    int64_t(count), 0, 0});
+}
+
+FailureOr<Sweep> fcdp::runSweep(llvm::ArrayRef<std::string> inputs,
+                                llvm::ArrayRef<SweepAxis> axes,
+                                const StepOptions &options,
+                                MLIRContext &context, Progress &progress) {
+  llvm::Expected<Cluster> cluster = loadCluster(options.pipeline.cluster);
+  if (!cluster)
+    return emitError(UnknownLoc::get(&context), "--cluster: ")
+           << toString(cluster.takeError());
+  SweepRunner runner(axes, options, *cluster, progress);
+  runner.sweep.inputs = inputs.vec();
+  runner.sweep.axes = axes.vec();
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    progress.start("reading " + input);
+    OwningOpRef<ModuleOp> step = readStep(input, context);
+    if (!step)
+      return failure();
+    runner.run(i, *step);
+  }
+  Sweep sweep = std::move(runner.sweep);
+  compareResults(sweep);
+  return sweep;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/BucketFacts.h"
+
+#include "fcdp/Transforms/Strategy.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Seconds to gather a node's slices.
+static double gatherInNode(const BucketFacts &bucket, const CostModel &model) {
+  int64_t ranks = model.getCluster().ranksPerNode;
+  return model.costOfGather(Axis::local, ranks, bucket.bytes / ranks)
+      .getTotal();
+}
+
+/// Seconds to gather the shards of all ranks.
+static double gatherShards(const BucketFacts &bucket, const CostModel &model) {
+  const Cluster &cluster = model.getCluster();
+  double shard = bucket.bytes / cluster.getWorldSize();
+  if (bucket.collectives == Collectives::flat)
+    return model.costOfFlatGather(shard).getTotal();
+  return model.costOfGather(Axis::node, cluster.nodes, shard).getTotal() +
+         gatherInNode(bucket, model);
+}
+
+static ResidencyFacts measure(Residency residency, const BucketFacts &bucket,
+                              const CostModel &model) {
+  int64_t slice = bucket.bytes / model.getCluster().ranksPerNode;
+  double inNode = gatherInNode(bucket, model);
+  switch (residency) {
+  case Residency::full:
+    return {0, bucket.bytes, 0};
+  case Residency::node:
+    return {inNode, slice, 0};
+  case Residency::host:
+    return {model.costOfLoad(slice).getTotal() + inNode, 0, bucket.bytes};
+  case Residency::drop:
+    // Of a node's ranks, a shard is a slice.
+    return {bucket.sharding == Sharding::node ? inNode
+                                              : gatherShards(bucket, model),
+            0, 0};
+  }
+  llvm_unreachable("unknown residency");
+}
+
+std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
+                                               const CostModel &model) {
+  std::vector<BucketFacts> all;
+  for (auto op : module.getOps<BucketOp>()) {
+    BucketFacts bucket;
+    bucket.name = op.getName();
+    bucket.unit = op.getUnit();
+    bucket.isTrainable = op.getTrainable();
+    bucket.bytes =
+        static_cast<int64_t>(op.getElements()) * elementBytes(op.getWire());
+    bucket.sharding = op.getSharding();
+    bucket.residency = op.getResidency().value_or(Residency::drop);
+    bucket.carry = op.getCarry().value_or(bucket.residency);
+    bucket.accumulation = op.getAccumulation().value_or(Accumulation::sharded);
+    bucket.collectives = op.getCollectives().value_or(Collectives::two_level);
+    for (unsigned i = 0; i < kNumResidencies; ++i) {
+      auto residency = static_cast<Residency>(i);
+      if (isPossible(bucket.sharding, residency))
+        bucket.choices[i] = measure(residency, bucket, model);
+    }
+    all.push_back(std::move(bucket));
+  }
+  return all;
+}
+
+/// `drop 4.1 ms`, with what it keeps.
+static void print(Residency residency, const ResidencyFacts &facts,
+                  llvm::raw_ostream &stream) {
+  stream << stringifyResidency(residency)
+         << llvm::format(" %.3g ms", 1e3 * facts.seconds);
+  if (facts.device != 0)
+    stream << llvm::format(" and %.3g MiB of each device",
+                           facts.device / 0x1p20);
+  if (facts.host != 0)
+    stream << llvm::format(" and %.3g MiB of each host", facts.host / 0x1p20);
+}
+
+static std::string explainChoice(const BucketFacts &bucket,
+                                 llvm::StringRef strategy) {
+  if (strategy == kAutoStrategy)
+    return "the fastest step that was found has it so";
+  llvm::Expected<Strategy> preset = parseStrategy(strategy);
+  if (!preset) {
+    llvm::consumeError(preset.takeError());
+    return "it was given";
+  }
+  if (preset->residency == bucket.residency && preset->carry == bucket.carry)
+    return ("strategy " + strategy + " does so with every bucket").str();
+  return "it was given, or its sharding leaves nothing else";
+}
+
+std::string fcdp::explain(const BucketFacts &bucket, llvm::StringRef strategy) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << explainChoice(bucket, strategy);
+  if (!bucket.isTrainable)
+    stream << "; frozen: what is kept stays valid for the whole job";
+  stream << ". To use it again takes ";
+  bool isFirst = true;
+  for (unsigned i = 0; i < kNumResidencies; ++i) {
+    if (!bucket.choices[i])
+      continue;
+    stream << (isFirst ? "" : ", ");
+    print(static_cast<Residency>(i), *bucket.choices[i], stream);
+    isFirst = false;
+  }
+  return text;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/Json.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace fcdp;
+using llvm::json::OStream;
+
+/// What stands for an activity in keys.
+static std::string getKey(Activity activity) {
+  std::string key = stringifyActivity(activity).str();
+  llvm::replace(key, ' ', '_');
+  return key;
+}
+
+static void writeSeconds(OStream &json, llvm::StringRef name,
+                         const std::array<double, kNumActivities> &seconds) {
+  json.attributeObject(name, [&] {
+    for (unsigned i = 0; i < kNumActivities; ++i)
+      if (seconds[i] > 0)
+        json.attribute(getKey(static_cast<Activity>(i)), seconds[i]);
+  });
+}
+
+static void writeTime(OStream &json, const StepPrediction &prediction) {
+  json.attribute("seconds", prediction.times.seconds);
+  writeSeconds(json, "on_compute_stream", prediction.times.onCompute);
+  writeSeconds(json, "busy", prediction.times.busy);
+  writeSeconds(json, "exposed", prediction.times.exposed);
+  json.attribute("bubble", prediction.bubble);
+  json.attributeObject("bounds", [&] {
+    for (unsigned i = 0; i < kNumResources; ++i)
+      json.attribute(kResourceNames[i], prediction.bounds[i]);
+  });
+}
+
+static void writeRates(OStream &json, const StepPrediction &prediction) {
+  const TokenFacts &tokens = prediction.tokens;
+  if (!tokens.input.empty())
+    json.attributeObject("tokens", [&] {
+      json.attribute("input", tokens.input);
+      json.attribute("per_micro_batch", tokens.perMicroBatch);
+      json.attribute("per_step", tokens.perStep);
+      json.attribute("per_second", prediction.getTokensPerSecond());
+    });
+  json.attributeObject("flops", [&] {
+    json.attribute("model", prediction.model.count);
+    json.attribute("executed", prediction.executed.count);
+    json.attribute("mfu", prediction.getMfu());
+    json.attribute("hfu", prediction.getHfu());
+  });
+}
+
+static void writeHeld(OStream &json, const HeldBytes &held) {
+  json.attributeObject("held", [&] {
+    for (size_t i = 0; i < kHeldForCount; ++i)
+      if (held.bytes[i] != 0)
+        json.attribute(getName(static_cast<HeldFor>(i)), held.bytes[i]);
+  });
+}
+
+static void writePlace(OStream &json, const Place &place) {
+  json.attributeObject("at", [&] {
+    json.attribute("operation", place.operation);
+    json.attribute("function", place.function);
+    if (!place.file.empty()) {
+      json.attribute("file", place.file);
+      json.attribute("line", int64_t(place.line));
+    }
+    if (!place.module.empty())
+      json.attribute("module", place.module);
+  });
+}
+
+static void writeMemory(OStream &json, const StepReport &report) {
+  const DeviceMemory &device = report.facts.device;
+  json.attributeObject("device_memory", [&] {
+    json.attribute("bytes", device.total());
+    json.attribute("arena", device.arena.bytes);
+    json.attribute("pool", device.pool.bytes);
+    json.attribute("inputs", device.inputs);
+    json.attribute("capacity", report.capacity.device);
+    json.attribute("fits", report.fitsDevice());
+    if (report.facts.fullest)
+      writePlace(json, *report.facts.fullest);
+    writeHeld(json, device.held);
+  });
+  json.attributeObject("host_memory", [&] {
+    json.attribute("bytes", report.facts.host);
+    json.attribute("capacity", report.capacity.host);
+    json.attribute("fits", report.fitsHost());
+    writeHeld(json, report.facts.hostHeld);
+  });
+}
+
+static void writeTraffic(OStream &json, llvm::StringRef name,
+                         const LinkBytes &bytes) {
+  json.attributeObject(name, [&] {
+    json.attribute("inter", bytes.inter);
+    json.attribute("intra", bytes.intra);
+    json.attribute("h2d", bytes.hostToDevice);
+    json.attribute("d2h", bytes.deviceToHost);
+  });
+}
+
+static void writeStorage(OStream &json, const StorageFacts &storage) {
+  json.attributeObject("storage", [&] {
+    json.attribute("parameters", storage.parameters);
+    json.attribute("trainable", storage.trainable);
+    json.attribute("elements", storage.elements);
+    json.attribute("bytes", storage.bytes);
+    json.attribute("padding", storage.padding);
+  });
+}
+
+static void writeChoices(OStream &json, const BucketFacts &bucket) {
+  json.attributeObject("choices", [&] {
+    for (unsigned i = 0; i < kNumResidencies; ++i)
+      if (const auto &choice = bucket.choices[i])
+        json.attributeObject(stringifyResidency(static_cast<Residency>(i)),
+                             [&] {
+                               json.attribute("seconds", choice->seconds);
+                               json.attribute("device", choice->device);
+                               json.attribute("host", choice->host);
+                             });
+  });
+}
+
+static void writeBucket(OStream &json, const BucketFacts &bucket,
+                        llvm::StringRef strategy) {
+  json.object([&] {
+    json.attribute("name", bucket.name);
+    json.attribute("unit", bucket.unit);
+    json.attribute("trainable", bucket.isTrainable);
+    json.attribute("bytes", bucket.bytes);
+    json.attribute("sharding", stringifySharding(bucket.sharding));
+    json.attribute("residency", stringifyResidency(bucket.residency));
+    json.attribute("carry", stringifyResidency(bucket.carry));
+    if (bucket.isTrainable)
+      json.attribute("accumulation",
+                     stringifyAccumulation(bucket.accumulation));
+    json.attribute("collectives", stringifyCollectives(bucket.collectives));
+    json.attribute("why", explain(bucket, strategy));
+    writeChoices(json, bucket);
+  });
+}
+
+void fcdp::writeReport(const StepReport &report, OStream &json) {
+  const StepFacts &facts = report.facts;
+  json.attribute("input", report.input);
+  json.attribute("strategy", facts.strategy);
+  json.attribute("cluster", report.prediction.cluster);
+  json.attribute("nodes", facts.nodes);
+  json.attribute("ranks_per_node", facts.ranksPerNode);
+  json.attribute("micro_batches", facts.microBatches);
+  writeTime(json, report.prediction);
+  writeRates(json, report.prediction);
+  writeStorage(json, facts.storage);
+  writeMemory(json, report);
+  json.attributeObject("bytes", [&] {
+    writeTraffic(json, "step", facts.step);
+    writeTraffic(json, "init", facts.init);
+  });
+  json.attributeArray("buckets", [&] {
+    for (const BucketFacts &bucket : report.buckets)
+      writeBucket(json, bucket, facts.strategy);
+  });
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/StepFacts.h"
+
+#include "dialects/Aten/Aten.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static int64_t countFlat(ModuleOp module) {
+  llvm::DenseSet<Attribute> flat;
+  module.walk([&](Operation *op) {
+    auto axes = op->getAttrOfType<ArrayAttr>("axes");
+    if (isa<AllGatherOp, ReduceScatterOp>(op) && axes.size() > 1)
+      flat.insert(op->getAttr("source"));
+  });
+  return flat.size();
+}
+
+static StorageFacts measureStorage(ModuleOp module) {
+  StorageFacts storage;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    ++storage.parameters;
+    storage.trainable += parameter.getTrainable();
+    storage.elements += parameter.getTensorType().getNumElements();
+    storage.bytes += byteSize(parameter.getTensorType());
+  }
+  for (auto bucket : module.getOps<BucketOp>()) {
+    ++storage.buckets;
+    storage.padding += static_cast<int64_t>(bucket.getElements()) *
+                       elementBytes(bucket.getStorage());
+    storage.cutOverNode += bucket.getSharding() == Sharding::node;
+    storage.whole += bucket.getSharding() == Sharding::none;
+  }
+  // Every parameter is a member of one bucket.
+  storage.padding -= storage.bytes;
+  storage.flat = countFlat(module);
+  return storage;
+}
+
+/// How often a function runs in an optimizer step of `microBatches`.
+static uint64_t countRuns(Role role, int64_t microBatches) {
+  switch (role) {
+  case Role::init:
+    return 0;
+  case Role::next_microbatch:
+    return std::max<int64_t>(microBatches - 2, 0);
+  case Role::only_microbatch:
+  case Role::first_microbatch:
+  case Role::last_microbatch:
+  case Role::update:
+    return 1;
+  }
+  llvm_unreachable("unknown role");
+}
+
+Place fcdp::describePlace(Operation *op) {
+  Place place;
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    place.operation = call.getCallee();
+  else
+    place.operation = op->getName().getStringRef();
+  place.function = op->getParentOfType<func::FuncOp>().getName();
+  if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>();
+      file && file.getLine() != 0) {
+    place.file = file.getFilename().getValue();
+    place.line = file.getLine();
+  }
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    place.module = name.getName().getValue();
+  return place;
+}
+
+/// What states of the host arena hold, over the ranks of a node.
+static HeldBytes measureHostStates(ModuleOp module, MeshOp mesh) {
+  HeldBytes held;
+  for (auto state : module.getOps<StateOp>()) {
+    std::optional<BufferAttr> buffer = state.getBuffer();
+    if (buffer && buffer->getArena() == Arena::host)
+      held[getHeldFor(state.getRole())] +=
+          buffer->getBytes() *
+          (buffer->getLocalStride() == 0 ? 1 : mesh.getLocal());
+  }
+  return held;
+}
+
+FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
+  StepFacts facts;
+  MeshOp mesh = getMesh(module);
+  facts.nodes = mesh.getNode();
+  facts.ranksPerNode = mesh.getLocal();
+  facts.microBatches = getMicroBatches(module);
+  if (auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr))
+    facts.strategy = strategy.getValue();
+  facts.storage = measureStorage(module);
+  FailureOr<DeviceMemory> device = measureDeviceMemory(module);
+  if (failed(device))
+    return failure();
+  facts.device = *device;
+  if (device->fullest)
+    facts.fullest = describePlace(device->fullest);
+  facts.device.fullest = nullptr;
+  facts.host = measureArenas(module).host;
+  facts.hostHeld = measureHostStates(module, mesh);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    LinkBytes bytes = predictTraffic(function, mesh);
+    if (role == Role::init)
+      facts.init.add(bytes);
+    facts.step.add(bytes, countRuns(role, facts.microBatches));
+  }
+  return facts;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/SweepOutput.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace fcdp;
+
+static std::string print(double value, const char *format = "%.4g") {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(format, value);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// `strategy zero3, 4 nodes`: what is swept of a point, apart from `but`.
+static std::string describe(const Sweep &sweep, const SweepPoint &point,
+                            llvm::ArrayRef<SweepKey> but,
+                            bool hasInput = true) {
+  std::vector<std::string> parts;
+  if (hasInput && sweep.inputs.size() > 1)
+    parts.push_back(sweep.inputs[point.input]);
+  for (const SweepAxis &axis : sweep.axes) {
+    if (llvm::is_contained(but, axis.key))
+      continue;
+    switch (axis.key) {
+    case SweepKey::strategies:
+      parts.push_back("strategy " + point.strategy);
+      break;
+    case SweepKey::nodes:
+      parts.push_back(std::to_string(point.nodes) + " nodes");
+      break;
+    case SweepKey::ranks:
+      parts.push_back(std::to_string(point.ranks) + " ranks a node");
+      break;
+    case SweepKey::microBatches:
+      parts.push_back(std::to_string(point.microBatches) + " micro-batches");
+      break;
+    case SweepKey::bandwidth:
+      parts.push_back(print(point.bandwidth) + " bytes/s");
+      break;
+    case SweepKey::memory:
+      parts.push_back("devices of " + print(point.memory) + " bytes");
+    }
+  }
+  return parts.empty() ? "this step" : llvm::join(parts, ", ");
+}
+
+static std::string printValue(const SweepPoint &point, SweepKey key) {
+  switch (key) {
+  case SweepKey::strategies:
+    return point.strategy;
+  case SweepKey::nodes:
+    return std::to_string(point.nodes);
+  case SweepKey::ranks:
+    return std::to_string(point.ranks);
+  case SweepKey::microBatches:
+    return std::to_string(point.microBatches);
+  case SweepKey::bandwidth:
+    return print(point.bandwidth);
+  case SweepKey::memory:
+    return print(point.memory);
+  }
+  llvm_unreachable("unknown key");
+}
+
+using Row = std::vector<std::string>;
+
+static Row makeHeader(const Sweep &sweep) {
+  Row row;
+  if (sweep.inputs.size() > 1)
+    row.push_back("input");
+  for (const SweepAxis &axis : sweep.axes)
+    row.push_back(stringifySweepKey(axis.key).str());
+  for (const char *name : {"s/step", "tokens/s", "MFU %", "exposed %",
+                           "device GiB", "host GiB", "notes"})
+    row.push_back(name);
+  return row;
+}
+
+/// What a point is, apart from numbers.
+static std::string makeNotes(const SweepResult &result) {
+  if (!result.failure.empty())
+    return "no plan: " + result.failure;
+  if (!result.fits)
+    return "does not fit";
+  std::string notes = "fits";
+  if (result.isBest)
+    notes += ", fastest";
+  if (result.isOnFrontier)
+    notes += ", frontier";
+  return notes;
+}
+
+static Row makeRow(const Sweep &sweep, const SweepResult &result) {
+  Row row;
+  if (sweep.inputs.size() > 1)
+    row.push_back(sweep.inputs[result.point.input]);
+  for (const SweepAxis &axis : sweep.axes)
+    row.push_back(printValue(result.point, axis.key));
+  if (result.failure.empty())
+    for (std::string number :
+         {print(result.seconds), print(result.tokensPerSecond),
+          print(100 * result.mfu, "%.1f"),
+          print(result.seconds > 0 ? 100 * result.exposedInter / result.seconds
+                                   : 0,
+                "%.1f"),
+          print(result.device / 0x1p30, "%.2f"),
+          print(result.host / 0x1p30, "%.2f")})
+      row.push_back(std::move(number));
+  else
+    row.insert(row.end(), 6, "-");
+  row.push_back(makeNotes(result));
+  return row;
+}
+
+static void printTable(llvm::ArrayRef<Row> rows, llvm::raw_ostream &stream) {
+  std::vector<size_t> widths(rows[0].size());
+  for (const Row &row : rows)
+    for (auto [width, cell] : llvm::zip_equal(widths, row))
+      width = std::max(width, cell.size());
+  for (const Row &row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i)
+      stream << llvm::right_justify(row[i], widths[i]) << "  ";
+    stream << row.back() << '\n';
+  }
+}
+
+static void printHidden(const Sweep &sweep, llvm::raw_ostream &stream) {
+  if (sweep.hidden.empty())
+    return;
+  stream << "\nCollectives between nodes hold compute back for less than "
+         << print(100 * kHidden) << " % of a step\n";
+  for (const HiddenFrom &hidden : sweep.hidden) {
+    // A plan that is one for all bandwidths is one for all memories.
+    constexpr SweepKey keys[] = {SweepKey::bandwidth, SweepKey::memory};
+    llvm::ArrayRef<SweepKey> but(keys);
+    stream << "  with "
+           << describe(sweep, hidden.point,
+                       hidden.isOfPoints ? but.take_front() : but)
+           << ": ";
+    if (hidden.bandwidth)
+      stream << "from " << print(*hidden.bandwidth) << " bytes/s on"
+             << (hidden.isOfPoints ? ", of those swept\n" : "\n");
+    else
+      stream << "nowhere in the range\n";
+  }
+}
+
+static void printLargest(const Sweep &sweep, llvm::raw_ostream &stream) {
+  if (sweep.largest.empty())
+    return;
+  stream << "\nThe largest that fits\n";
+  for (const LargestInput &largest : sweep.largest) {
+    stream << "  with "
+           << describe(sweep, largest.point, {}, /*hasInput=*/false) << ": ";
+    if (!largest.batch) {
+      stream << "none\n";
+      continue;
+    }
+    const SweepResult &batch = sweep.results[*largest.batch],
+                      &model = sweep.results[*largest.model];
+    stream << "batch " << sweep.inputs[batch.point.input] << " ("
+           << batch.tokens << " tokens a micro-batch), model "
+           << sweep.inputs[model.point.input] << " (" << model.elements
+           << " parameters)\n";
+  }
+}
+
+void fcdp::printSweep(const Sweep &sweep, llvm::raw_ostream &stream) {
+  std::vector<Row> rows{makeHeader(sweep)};
+  for (const SweepResult &result : sweep.results)
+    rows.push_back(makeRow(sweep, result));
+  printTable(rows, stream);
+  printHidden(sweep, stream);
+  printLargest(sweep, stream);
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static void writePoint(const Sweep &sweep, const SweepPoint &point,
+                       llvm::json::OStream &json) {
+  json.attribute("input", sweep.inputs[point.input]);
+  json.attribute("strategy", point.strategy);
+  json.attribute("nodes", point.nodes);
+  json.attribute("ranks_per_node", point.ranks);
+  json.attribute("micro_batches", point.microBatches);
+  json.attribute("bandwidth", point.bandwidth);
+  json.attribute("memory", point.memory);
+}
+
+static void writeResult(const Sweep &sweep, const SweepResult &result,
+                        llvm::json::OStream &json) {
+  writePoint(sweep, result.point, json);
+  if (!result.failure.empty()) {
+    json.attribute("failure", result.failure);
+    return;
+  }
+  json.attribute("seconds", result.seconds);
+  json.attribute("tokens_per_second", result.tokensPerSecond);
+  json.attribute("mfu", result.mfu);
+  json.attribute("exposed_inter", result.exposedInter);
+  json.attribute("device_bytes", result.device);
+  json.attribute("host_bytes", result.host);
+  json.attribute("fits", result.fits);
+  json.attribute("fastest", result.isBest);
+  json.attribute("frontier", result.isOnFrontier);
+}
+
+void fcdp::writeSweep(const Sweep &sweep, llvm::json::OStream &json) {
+  json.attributeArray("points", [&] {
+    for (const SweepResult &result : sweep.results)
+      json.object([&] { writeResult(sweep, result, json); });
+  });
+  json.attributeArray("hidden_from", [&] {
+    for (const HiddenFrom &hidden : sweep.hidden)
+      json.object([&] {
+        SweepPoint point = hidden.point;
+        point.bandwidth = hidden.bandwidth.value_or(0);
+        writePoint(sweep, point, json);
+        json.attribute("found", hidden.bandwidth.has_value());
+        json.attribute("of_points", hidden.isOfPoints);
+      });
+  });
+  json.attributeArray("largest", [&] {
+    for (const LargestInput &largest : sweep.largest)
+      json.object([&] {
+        writePoint(sweep, largest.point, json);
+        if (!largest.batch)
+          return;
+        json.attribute("batch", int64_t(*largest.batch));
+        json.attribute("model", int64_t(*largest.model));
+      });
+  });
+}

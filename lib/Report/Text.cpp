@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/Text.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// `1536 bytes (1.5 KiB)`
+static void printBytes(uint64_t bytes, llvm::raw_ostream &stream) {
+  stream << bytes << " bytes";
+  constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  const char *unit = nullptr;
+  for (const char *next : units) {
+    if (value < 1024)
+      break;
+    value /= 1024;
+    unit = next;
+  }
+  if (unit)
+    stream << llvm::format(" (%.1f %s)", value, unit);
+}
+
+static void printTraffic(StringRef label, const LinkBytes &bytes,
+                         llvm::raw_ostream &stream) {
+  stream << label;
+  printBytes(bytes.inter, stream);
+  stream << " between nodes, ";
+  printBytes(bytes.intra, stream);
+  stream << " inside a node\n";
+}
+
+/// How many buckets are not cut over all ranks.
+static void printSharding(const StorageFacts &storage,
+                          llvm::raw_ostream &stream) {
+  if (storage.cutOverNode != 0)
+    stream << "; " << storage.cutOverNode << " cut over a node's ranks only";
+  if (storage.whole != 0)
+    stream << "; " << storage.whole << " whole on every rank";
+}
+
+static void printStorage(const StorageFacts &storage,
+                         llvm::raw_ostream &stream) {
+  stream << "parameters  " << storage.parameters << " (" << storage.trainable
+         << " trainable), " << storage.elements << " elements, ";
+  printBytes(storage.bytes, stream);
+  stream << "\nbuckets     " << storage.buckets << ", padding ";
+  printBytes(storage.padding, stream);
+  int64_t stored = storage.bytes + storage.padding;
+  if (stored != 0)
+    stream << llvm::format(", %.2f %% of what is stored",
+                           100.0 * static_cast<double>(storage.padding) /
+                               static_cast<double>(stored));
+  printSharding(storage, stream);
+  if (storage.flat != 0)
+    stream << "; " << storage.flat << " with flat collectives";
+  stream << '\n';
+}
+
+/// `arena 2624 bytes (2.6 KiB), 1.2 % over the most in use at once`
+static void printRegion(StringRef name, const RegionBytes &region,
+                        llvm::raw_ostream &stream) {
+  stream << name << ' ';
+  printBytes(region.bytes, stream);
+  if (region.bound != 0)
+    stream << llvm::format(", %.1f %% over the most in use at once",
+                           100.0 * static_cast<double>(region.bytes) /
+                                   static_cast<double>(region.bound) -
+                               100.0);
+  stream << '\n';
+}
+
+/// `aten.mm.default in @only_microbatch (model.py:12, module 'head')`
+static void printPlace(const Place &place, llvm::raw_ostream &stream) {
+  stream << place.operation << " in @" << place.function;
+  SmallVector<std::string> parts;
+  if (!place.file.empty())
+    parts.push_back((place.file + ":" + Twine(place.line)).str());
+  if (!place.module.empty())
+    parts.push_back(("module '" + place.module + "'"));
+  if (!parts.empty())
+    stream << " (" << llvm::join(parts, ", ") << ')';
+}
+
+/// What is in use where most is, and what is not: gaps between lifetimes,
+/// alignment, and what another function needs.
+static void printFullest(const StepFacts &facts, llvm::raw_ostream &stream) {
+  if (!facts.fullest)
+    return;
+  stream << "            in use at ";
+  printPlace(*facts.fullest, stream);
+  stream << ":\n";
+  auto printPart = [&](StringRef name, int64_t bytes) {
+    if (bytes == 0)
+      return;
+    stream << "              " << name << ' ';
+    printBytes(bytes, stream);
+    stream << '\n';
+  };
+  const HeldBytes &held = facts.device.held;
+  for (size_t i = 0; i < kHeldForCount; ++i)
+    printPart(getName(static_cast<HeldFor>(i)), held.bytes[i]);
+  printPart("unused", facts.device.total() - held.total());
+}
+
+static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
+  stream << "memory      device ";
+  printBytes(facts.device.total(), stream);
+  stream << " per rank, host ";
+  printBytes(facts.host, stream);
+  stream << " per node\n            ";
+  printRegion("arena", facts.device.arena, stream);
+  stream << "            ";
+  printRegion("pool", facts.device.pool, stream);
+  printFullest(facts, stream);
+}
+
+void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
+  printStorage(facts.storage, stream);
+  printMemory(facts, stream);
+  printTraffic("step        ", facts.step, stream);
+  stream << "            ";
+  printBytes(facts.step.deviceToHost, stream);
+  stream << " to host memory, ";
+  printBytes(facts.step.hostToDevice, stream);
+  stream << " from it\n";
+  printTraffic("init, once  ", facts.init, stream);
+  stream << "            what one node sends or copies, over its "
+         << facts.ranksPerNode
+         << (facts.ranksPerNode == 1 ? " rank\n" : " ranks\n");
+}
+
+/// `            no schedule takes less than 3.5 s: compute`
+static void printBound(const StepPrediction &prediction,
+                       llvm::raw_ostream &stream) {
+  const auto &bounds = prediction.bounds;
+  const double *most = llvm::max_element(bounds);
+  stream << llvm::format("            no schedule takes less than %.4g s: ",
+                         *most)
+         << kResourceNames[most - bounds.begin()] << '\n';
+}
+
+void fcdp::printExposure(const StepPrediction &prediction,
+                         llvm::raw_ostream &stream) {
+  const StepTimes &times = prediction.times;
+  stream << llvm::format("predicted   %.4g s a step on ", times.seconds)
+         << prediction.cluster << "; exposed";
+  bool isAny = false;
+  for (unsigned i = 0; i < kNumActivities; ++i) {
+    // Less than a thousandth of the step is noise.
+    if (times.exposed[i] < times.seconds / 1000)
+      continue;
+    stream << (isAny ? ", " : " ")
+           << stringifyActivity(static_cast<Activity>(i))
+           << llvm::format(" %.4g s", times.exposed[i]);
+    isAny = true;
+  }
+  stream << (isAny ? "" : " nothing") << '\n';
+  printBound(prediction, stream);
+}
+
+/// `  optimizer 0.12 s, 3.4 %`, nothing if no time.
+static void printPart(llvm::Twine name, double seconds, double whole,
+                      llvm::raw_ostream &stream) {
+  if (seconds > 0)
+    stream << "              " << name
+           << llvm::format(" %.4g s, %.1f %%\n", seconds,
+                           100 * seconds / whole);
+}
+
+static void printTimes(const StepPrediction &prediction,
+                       llvm::raw_ostream &stream) {
+  const StepTimes &times = prediction.times;
+  stream << llvm::format("time        %.4g s a step on ", times.seconds)
+         << prediction.cluster << ":\n";
+  for (unsigned i = 0; i < kNumActivities; ++i)
+    printPart(stringifyActivity(static_cast<Activity>(i)),
+              prediction.times.onCompute[i], times.seconds, stream);
+  for (unsigned i = 0; i < kNumActivities; ++i)
+    printPart("exposed " + stringifyActivity(static_cast<Activity>(i)),
+              times.exposed[i], times.seconds, stream);
+  printPart("bubble", prediction.bubble, times.seconds, stream);
+  printBound(prediction, stream);
+}
+
+static void printRates(const StepFacts &facts, const StepPrediction &prediction,
+                       llvm::raw_ostream &stream) {
+  const TokenFacts &tokens = prediction.tokens;
+  int64_t ranks = facts.nodes * facts.ranksPerNode;
+  stream << "tokens      ";
+  if (tokens.input.empty()) {
+    stream << "not counted: no input is of integers\n";
+  } else {
+    double rate = prediction.getTokensPerSecond();
+    stream << llvm::format("%.4g a second, %.4g of them a rank; ", rate,
+                           rate / static_cast<double>(ranks))
+           << tokens.perStep << " a step: " << tokens.perMicroBatch << " of '"
+           << tokens.input << "' x " << ranks << " ranks x "
+           << facts.microBatches << " micro-batches\n";
+  }
+  stream << llvm::format(
+      "utilization MFU %.1f %%, HFU %.1f %%; %.4g FLOPs of the model a rank "
+      "and step, %.4g executed\n",
+      100 * prediction.getMfu(), 100 * prediction.getHfu(),
+      prediction.model.count, prediction.executed.count);
+}
+
+/// `device 80 bytes a rank: fits`
+static void printFit(llvm::StringRef name, int64_t capacity,
+                     llvm::StringRef each, bool fits,
+                     llvm::raw_ostream &stream) {
+  stream << name << ' ';
+  printBytes(capacity, stream);
+  stream << ' ' << each << (fits ? ": fits" : ": does not fit");
+}
+
+static void printHostStates(const HeldBytes &held, llvm::raw_ostream &stream) {
+  for (size_t i = 0; i < kHeldForCount; ++i) {
+    if (held.bytes[i] == 0)
+      continue;
+    stream << "            host: " << getName(static_cast<HeldFor>(i)) << ' ';
+    printBytes(held.bytes[i], stream);
+    stream << '\n';
+  }
+}
+
+void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
+  printFacts(report.facts, stream);
+  stream << "capacity    ";
+  printFit("device", report.capacity.device, "a rank", report.fitsDevice(),
+           stream);
+  stream << ", ";
+  printFit("host", report.capacity.host, "a node", report.fitsHost(), stream);
+  stream << '\n';
+  printHostStates(report.facts.hostHeld, stream);
+  printTimes(report.prediction, stream);
+  printRates(report.facts, report.prediction, stream);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/Timeline.h"
+
+#include "dialects/Aten/Aten.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// What is in use at each operation of a function.
+struct MemoryByOp {
+  llvm::DenseMap<Operation *, size_t> positions;
+  std::vector<HeldBytes> held;
+};
+
+class TimelineBuilder {
+public:
+  TimelineBuilder(ModuleOp module, const SimulatedStep &step)
+      : module(module), step(step),
+        roles(getStepRoles(step.program.microBatches)) {}
+
+  FailureOr<Timeline> build();
+
+private:
+  LogicalResult measureMemory();
+  void addSpans();
+  void addFunctions();
+  void addMemory(uint32_t function,
+                 llvm::ArrayRef<const Timeline::Span *> compute);
+  void addFullest(const MemoryByOp &memory, double time, size_t begin,
+                  size_t end);
+
+  ModuleOp module;
+  const SimulatedStep &step;
+  llvm::SmallVector<Role> roles;
+  std::map<Role, MemoryByOp> memory;
+  Timeline timeline;
+};
+} // namespace
+
+LogicalResult TimelineBuilder::measureMemory() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+    if (!role || !llvm::is_contained(roles, role.getValue()))
+      continue;
+    MemoryByOp &byOp = memory[role.getValue()];
+    if (failed(measureFunctionMemory(function, &byOp.held)))
+      return failure();
+    for (Operation &op : function.front())
+      byOp.positions.try_emplace(&op, byOp.positions.size());
+  }
+  return success();
+}
+
+void TimelineBuilder::addSpans() {
+  for (const TimedWork &work : step.trace) {
+    const StepProgram::Function &function =
+        step.program.functions.at(roles[work.function]);
+    const Instruction &instruction = function.instructions[work.instruction];
+    timeline.spans.push_back(
+        {static_cast<Stream>(instruction.stream), instruction.activity,
+         work.function, function.ops[work.instruction], work.begin, work.end});
+    timeline.begin = std::min(timeline.begin, work.begin);
+  }
+}
+
+/// The most that is in use at the positions [begin, end).
+void TimelineBuilder::addFullest(const MemoryByOp &memory, double time,
+                                 size_t begin, size_t end) {
+  if (begin >= end)
+    return;
+  const HeldBytes *fullest = &memory.held[begin];
+  for (size_t i = begin; i < end; ++i)
+    if (memory.held[i].total() > fullest->total())
+      fullest = &memory.held[i];
+  std::vector<Timeline::Memory> &samples = timeline.memory;
+  if (samples.empty() || samples.back().held.bytes != fullest->bytes)
+    samples.push_back({time, *fullest});
+}
+
+void TimelineBuilder::addMemory(
+    uint32_t function, llvm::ArrayRef<const Timeline::Span *> compute) {
+  const MemoryByOp &byOp = memory.at(roles[function]);
+  size_t position = 0;
+  double time = function == 0 ? 0 : timeline.functions[function - 1].end;
+  for (const Timeline::Span *span : compute) {
+    size_t next = byOp.positions.lookup(span->op) + 1;
+    addFullest(byOp, time, position, next);
+    position = next;
+    time = span->end;
+  }
+  addFullest(byOp, time, position, byOp.held.size());
+}
+
+void TimelineBuilder::addFunctions() {
+  std::vector<std::vector<const Timeline::Span *>> compute(roles.size());
+  for (const Timeline::Span &span : timeline.spans)
+    if (span.stream == Stream::compute)
+      compute[span.function].push_back(&span);
+  double end = 0;
+  for (auto [i, role] : llvm::enumerate(roles)) {
+    addMemory(i, compute[i]);
+    if (!compute[i].empty())
+      end = compute[i].back()->end;
+    timeline.functions.push_back({role, end});
+  }
+}
+
+FailureOr<Timeline> TimelineBuilder::build() {
+  if (failed(measureMemory()))
+    return failure();
+  timeline.seconds = step.prediction.times.seconds;
+  addSpans();
+  addFunctions();
+  return std::move(timeline);
+}
+
+FailureOr<Timeline> fcdp::makeTimeline(ModuleOp module,
+                                       const SimulatedStep &step) {
+  return TimelineBuilder(module, step).build();
+}
+
+/// The bucket that `op`, a collective, copy or update, is for; null if none.
+static BucketOp findBucket(Operation *op) {
+  for (StringRef name : {"bucket", "source", "target"}) {
+    auto symbol = op->getAttrOfType<FlatSymbolRefAttr>(name);
+    Operation *found =
+        symbol ? SymbolTable::lookupNearestSymbolFrom(op, symbol) : nullptr;
+    if (auto state = dyn_cast_or_null<StateOp>(found))
+      found = SymbolTable::lookupNearestSymbolFrom(op, state.getBucketAttr());
+    if (auto bucket = dyn_cast_or_null<BucketOp>(found))
+      return bucket;
+  }
+  return {};
+}
+
+std::string fcdp::getLabel(Operation *op) {
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    return call.getCallee().str();
+  StringRef name = op->getName().stripDialect();
+  BucketOp bucket = findBucket(op);
+  if (!bucket)
+    return name.str();
+  StringRef unit = bucket.getUnit();
+  return (name + " " + (unit.empty() ? bucket.getName() : unit)).str();
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "OverlapTimeline.h"
+
+#include "dialects/Fcdp/Fcdp.h"
+
+#include <algorithm>
+
+using namespace fcdp;
+
+namespace {
+/// What an instruction is for.
+struct Purpose {
+  enum Kind { piece, fetch, reduction, none } kind = none;
+  size_t index = 0, stage = 0;
+};
+
+/// Issues what a solution says, in order.
+class FunctionBuilder {
+public:
+  FunctionBuilder(const OverlapProblem &problem, llvm::ArrayRef<size_t> fetched,
+                  llvm::ArrayRef<size_t> noted)
+      : problem(problem), fetched(fetched), noted(noted),
+        sums(problem.pieces.size() + 1) {
+    for (size_t i = 0; i < noted.size(); ++i)
+      sums[noted[i]].push_back(i);
+  }
+  void build();
+
+  InstructionList list;
+  /// Of each instruction.
+  std::vector<Purpose> purposes;
+
+private:
+  void work(uint8_t stream, Activity activity, const Cost &cost,
+            Purpose purpose);
+  uint32_t record(uint8_t stream);
+  void wait(uint8_t stream, uint32_t event);
+  uint32_t transfer(llvm::ArrayRef<OverlapProblem::Stage> stages,
+                    Purpose purpose);
+  void beginPiece(size_t piece);
+  void noteSums(size_t place);
+
+  const OverlapProblem &problem;
+  llvm::ArrayRef<size_t> fetched, noted;
+  /// What says that each is done.
+  std::vector<uint32_t> fetchDone, reductionDone;
+  /// By place: the reductions whose sums are noted there.
+  std::vector<llvm::SmallVector<size_t, 2>> sums;
+  size_t nextFetch = 0, nextUse = 0, nextReduction = 0;
+  uint32_t nextEvent = 0;
+};
+} // namespace
+
+void FunctionBuilder::work(uint8_t stream, Activity activity, const Cost &cost,
+                           Purpose purpose) {
+  Instruction &instruction = list.emplace_back();
+  instruction.stream = stream;
+  instruction.activity = activity;
+  instruction.cost = cost;
+  purposes.push_back(purpose);
+}
+
+uint32_t FunctionBuilder::record(uint8_t stream) {
+  Instruction &instruction = list.emplace_back();
+  instruction.kind = Instruction::record;
+  instruction.stream = stream;
+  instruction.event = nextEvent;
+  purposes.emplace_back();
+  return nextEvent++;
+}
+
+void FunctionBuilder::wait(uint8_t stream, uint32_t event) {
+  Instruction &instruction = list.emplace_back();
+  instruction.kind = Instruction::wait;
+  instruction.stream = stream;
+  instruction.event = event;
+  purposes.emplace_back();
+}
+
+/// Returns what says that it is done.
+uint32_t FunctionBuilder::transfer(llvm::ArrayRef<OverlapProblem::Stage> stages,
+                                   Purpose purpose) {
+  uint32_t before = record(kComputeStream);
+  for (const OverlapProblem::Stage &stage : stages) {
+    wait(stage.stream, before);
+    work(stage.stream, stage.activity, stage.cost, purpose);
+    ++purpose.stage;
+    if (!stage.isAside)
+      before = record(stage.stream);
+  }
+  return before;
+}
+
+void FunctionBuilder::noteSums(size_t place) {
+  for (size_t reduction : sums[place])
+    wait(kComputeStream, reductionDone[reduction]);
+}
+
+void FunctionBuilder::beginPiece(size_t piece) {
+  noteSums(piece);
+  for (; nextFetch < fetched.size() && fetched[nextFetch] <= piece; ++nextFetch)
+    fetchDone.push_back(transfer(problem.fetches[nextFetch].stages,
+                                 {Purpose::fetch, nextFetch}));
+  for (; nextUse < fetched.size() && problem.fetches[nextUse].needed <= piece;
+       ++nextUse)
+    wait(kComputeStream, fetchDone[nextUse]);
+}
+
+void FunctionBuilder::build() {
+  for (size_t piece = 0; piece < problem.pieces.size(); ++piece) {
+    beginPiece(piece);
+    work(kComputeStream, Activity::compute,
+         {Resource::compute, 0, problem.pieces[piece].seconds},
+         {Purpose::piece, piece});
+    for (; nextReduction < noted.size() &&
+           problem.reductions[nextReduction].issued <= piece;
+         ++nextReduction)
+      reductionDone.push_back(transfer(problem.reductions[nextReduction].stages,
+                                       {Purpose::reduction, nextReduction}));
+  }
+  noteSums(problem.pieces.size());
+}
+
+OverlapTimeline fcdp::simulateOverlap(const OverlapProblem &problem,
+                                      llvm::ArrayRef<size_t> fetched,
+                                      llvm::ArrayRef<size_t> noted) {
+  FunctionBuilder builder(problem, fetched, noted);
+  builder.build();
+  std::vector<TimedWork> trace;
+  OverlapTimeline timeline;
+  timeline.seconds = simulate(&builder.list, &trace).seconds;
+  timeline.pieces.resize(problem.pieces.size());
+  timeline.reductions.resize(problem.reductions.size());
+  for (const OverlapProblem::Fetch &fetch : problem.fetches)
+    timeline.fetches.emplace_back(fetch.stages.size());
+  for (const TimedWork &timed : trace) {
+    const Purpose &purpose = builder.purposes[timed.instruction];
+    if (purpose.kind == Purpose::piece)
+      timeline.pieces[purpose.index] = timed.begin;
+    else if (purpose.kind == Purpose::fetch)
+      timeline.fetches[purpose.index][purpose.stage] = timed.end - timed.begin;
+    else
+      timeline.reductions[purpose.index] =
+          std::max(timeline.reductions[purpose.index], timed.end);
+  }
+  return timeline;
+}
+
+std::vector<int64_t> fcdp::sumBytes(const OverlapProblem &problem,
+                                    llvm::ArrayRef<size_t> fetched,
+                                    llvm::ArrayRef<size_t> noted) {
+  size_t count = problem.pieces.size();
+  std::vector<int64_t> change(count + 1);
+  for (auto [issued, fetch] : llvm::zip_equal(fetched, problem.fetches)) {
+    change[issued] += fetch.bytes;
+    change[fetch.until + 1] -= fetch.bytes;
+  }
+  for (auto [place, reduction] : llvm::zip_equal(noted, problem.reductions)) {
+    change[reduction.issued] += reduction.bytes;
+    change[place] -= reduction.bytes;
+  }
+  std::vector<int64_t> bytes;
+  int64_t held = 0;
+  for (size_t i = 0; i < count; ++i) {
+    held += change[i];
+    bytes.push_back(held + problem.pieces[i].bytes);
+  }
+  return bytes;
+}
+
+OverlapEstimate fcdp::estimate(const OverlapProblem &problem,
+                               llvm::ArrayRef<size_t> fetched,
+                               llvm::ArrayRef<size_t> noted) {
+  OverlapEstimate estimate;
+  estimate.seconds = simulateOverlap(problem, fetched, noted).seconds;
+  for (int64_t bytes : sumBytes(problem, fetched, noted))
+    estimate.deviceBytes = std::max(estimate.deviceBytes, bytes);
+  return estimate;
+}

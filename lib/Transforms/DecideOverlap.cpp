@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "StepPlanning.h"
+#include "VerifyPhase.h"
+#include "fcdp/Scheduling/OverlapAnalysis.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_DECIDEOVERLAPPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class DecideOverlapPass
+    : public fcdp::impl::DecideOverlapPassBase<DecideOverlapPass> {
+public:
+  using DecideOverlapPassBase::DecideOverlapPassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+llvm::Error fcdp::decideOverlap(ModuleOp module, const CostModel &model,
+                                int64_t deviceBudget) {
+  if (module->hasAttr(kPrefetchAttr) && module->hasAttr(kReductionsAttr))
+    return llvm::Error::success();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    FunctionOverlap overlap(function, model, deviceBudget);
+    const OverlapProblem &problem = overlap.getProblem();
+    if (problem.fetches.empty() && problem.reductions.empty())
+      continue;
+    llvm::Expected<OverlapSolution> solution = planOverlap(problem);
+    if (!solution)
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "@" + function.getSymName() + ": " +
+                                         toString(solution.takeError()));
+    overlap.write(*solution);
+  }
+  return llvm::Error::success();
+}
+
+void DecideOverlapPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (cluster.empty() || module->hasAttr(kPrefetchedAttr))
+    return;
+  if (failed(verifyOneLevel(module)))
+    return signalPassFailure();
+  MeshOp mesh = getMesh(module);
+  llvm::Expected<Cluster> described =
+      loadCluster(cluster, mesh.getNode(), mesh.getLocal());
+  if (!described) {
+    module.emitError("cluster: ") << toString(described.takeError());
+    return signalPassFailure();
+  }
+  int64_t budget = deviceMemory > 0 ? deviceMemory : described->device.memory;
+  if (llvm::Error error =
+          decideOverlap(module, CostModel(*described), budget)) {
+    module.emitError(toString(std::move(error)));
+    signalPassFailure();
+  }
+}

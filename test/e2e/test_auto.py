@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the planner decides runs as any preset does: the same numbers, the bytes and the memory that it planned."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from closed_forms import Traffic
+from harness import Config, Workshop, assert_bit_equal, compile_command
+
+STEPS = 3
+CASES = [
+    Config("gpt", strategy="auto", cluster="workstations"),
+    Config("gpt", strategy="auto", cluster="h100", micro_batches=3, accumulate="sharded"),
+    Config("gpt_bf16", strategy="auto", cluster="workstations", micro_batches=2, accumulate="node"),
+    Config("peft_lora", strategy="auto", cluster="h100-tcp", micro_batches=2, accumulate="sharded"),
+]
+
+
+def identify(config: Config) -> str:
+    return f"{config.model}-{config.cluster}-k{config.micro_batches}"
+
+
+def planned(workshop: Workshop, config: Config, out: Path) -> tuple[str, int]:
+    """What fcdp-compile says, and the device bytes in it."""
+    command = compile_command(config, workshop.model(config.model).archive, out)
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return text, int(re.search(r"memory +device (\d+) bytes", text)[1])
+
+
+@pytest.fixture(params=CASES, ids=identify)
+def config(request: pytest.FixtureRequest, workshop: Workshop, tmp_path: Path) -> Config:
+    """With a budget between what zero3 and zero2 take."""
+    out = tmp_path / "step.so"
+    least, most = (planned(workshop, replace(request.param, strategy=name), out)[1] for name in ("zero3", "zero2"))
+    return replace(request.param, device_memory=(least + most) // 2)
+
+
+def test_bit_equal_to_a_preset(workshop: Workshop, config: Config) -> None:
+    preset = replace(config, strategy="zero3", accumulate=config.accumulate or "sharded", cluster="", device_memory=0)
+    assert_bit_equal(workshop.run(config, STEPS), workshop.run(preset, STEPS))
+
+
+def test_bytes_and_memory_are_the_planned(workshop: Workshop, config: Config, tmp_path: Path) -> None:
+    text, device = planned(workshop, config, tmp_path / "step.so")
+    assert device <= config.device_memory
+    links = re.search(r"step +(\d+) bytes.* between nodes, (\d+) bytes.*\n +(\d+) bytes.* to host memory, (\d+) bytes", text)
+    expected = Traffic(*map(int, (links[1], links[2], links[4], links[3])))
+    assert workshop.run(config, STEPS).traffic[1:] == [expected] * (STEPS - 1)

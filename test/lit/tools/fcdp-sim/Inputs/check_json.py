@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what fcdp-sim writes as JSON against what its keys are said to mean."""
+
+import json
+import math
+import sys
+
+(report,) = json.load(sys.stdin)["steps"]
+stream = sum(report["on_compute_stream"].values())
+exposed = sum(report["exposed"].values())
+assert math.isclose(stream + exposed + report["bubble"], report["seconds"], rel_tol=1e-9)
+assert max(report["bounds"].values()) <= report["seconds"]
+tokens = report["tokens"]
+world = report["nodes"] * report["ranks_per_node"]
+assert tokens["per_step"] == tokens["per_micro_batch"] * world * report["micro_batches"]
+assert math.isclose(tokens["per_second"] * report["seconds"], tokens["per_step"])
+assert 0 < report["flops"]["mfu"] == report["flops"]["hfu"] < 1
+for memory in report["device_memory"], report["host_memory"]:
+    assert sum(memory["held"].values()) <= memory["bytes"]
+    assert memory["fits"] == (memory["bytes"] <= memory["capacity"])
+device = report["device_memory"]
+assert device["bytes"] == device["arena"] + device["pool"] + device["inputs"]
+assert device["at"]["line"] > 0 and device["at"]["function"].endswith("_microbatch")
+assert sum(bucket["bytes"] for bucket in report["buckets"]) == report["storage"]["bytes"]
+for bucket in report["buckets"]:
+    seconds = {name: choice["seconds"] for name, choice in bucket["choices"].items()}
+    assert seconds["full"] == 0 < seconds["node"] < seconds["host"] < seconds["drop"]
+    assert bucket["residency"] == "host" and "strategy fcdp" in bucket["why"]
+print(report["bytes"]["step"])

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CommandLine.h"
+
+using namespace fcdp;
+namespace cl = llvm::cl;
+
+static constexpr char kOverview[] =
+    R"(compiles a training step for a number of ranks
+
+IN is an archive that fcdp.export wrote (.pt2), or a step as MLIR text at any
+phase. OUT is a shared object for fcdp-run; a name that ends in .o or .ll asks
+for a relocatable object or for LLVM IR.
+
+Example:
+  fcdp-compile step.pt2 --nodes=2 --ranks-per-node=2 --strategy=fcdp
+    --micro-batches=4 --optimizer=adamw,lr=1e-3 -o step.so
+)";
+
+namespace {
+/// The options, made when the command line is parsed.
+struct CommandLine {
+  cl::OptionCategory category{"fcdp-compile options"};
+  cl::opt<std::string> input{cl::Positional, cl::desc("IN"), cl::init(""),
+                             cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("the file to write"),
+                              cl::value_desc("OUT"), cl::cat(category)};
+  StepCommandLine step{category};
+  cl::opt<std::string> archive{
+      "archive",
+      cl::desc("archive with the values of constants, if IN is MLIR and the "
+               "archive that it names is elsewhere now"),
+      cl::value_desc("FILE"), cl::cat(category)};
+  cl::opt<bool> printManifest{
+      "print-manifest",
+      cl::desc("print the manifest (docs/manifest.md) and no summary; OUT may "
+               "be left out"),
+      cl::cat(category)};
+};
+} // namespace
+
+llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
+  CommandLine line;
+  cl::HideUnrelatedOptions(line.category);
+  if (llvm::Error error = parseCommandLine(argc, argv, kOverview))
+    return error;
+  if (line.input.empty())
+    return llvm::createStringError("expected an input file; see --help");
+  if (line.output.empty() && !line.printManifest)
+    return llvm::createStringError("-o: expected the name of the output file");
+  llvm::Expected<StepOptions> step = line.step.take();
+  if (!step)
+    return step.takeError();
+  return CompileOptions{line.input, line.output, std::move(*step), line.archive,
+                        line.printManifest};
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CommandLine.h"
+
+#include "fcdp/Transforms/Strategy.h"
+
+using namespace fcdp;
+namespace cl = llvm::cl;
+
+static constexpr char kOverview[] =
+    R"(predicts how a training step runs on a described cluster
+
+IN is an archive that fcdp.export wrote (.pt2), or a step as MLIR text at any
+phase. It is planned as fcdp-compile plans it and run as discrete events:
+streams that share links. Nothing is executed and no weights are read.
+docs/simulator.md says what each number means.
+
+Example:
+  fcdp-sim step.pt2 --cluster=h100 --compare=zero3,fcdp
+  fcdp-sim step.pt2 --cluster=h100 --sweep=bandwidth=1e9:4e11:20
+    --sweep=strategies=zero3,hpz,fcdp
+  fcdp-sim step.pt2 --cluster=h100 --compare=zero3,fcdp --report=report.html
+)";
+
+namespace {
+/// The options, made when the command line is parsed.
+struct CommandLine {
+  cl::OptionCategory category{"fcdp-sim options"};
+  cl::list<std::string> inputs{cl::Positional, cl::desc("IN..."),
+                               cl::cat(category)};
+  StepCommandLine step{category};
+  cl::list<std::string> compare{
+      "compare", cl::CommaSeparated,
+      cl::desc("plan the step with each of these strategies, in place of "
+               "--strategy"),
+      cl::value_desc("S,S..."), cl::cat(category)};
+  cl::opt<bool> json{"json", cl::desc("print one JSON object in place of text"),
+                     cl::cat(category)};
+  cl::opt<std::string> trace{
+      "trace",
+      cl::desc("write one step as trace events, for Perfetto or "
+               "chrome://tracing"),
+      cl::value_desc("FILE"), cl::cat(category)};
+  cl::opt<std::string> report{
+      "report",
+      cl::desc("write one HTML file that shows all steps and strategies side "
+               "by side; it needs no network"),
+      cl::value_desc("FILE"), cl::cat(category)};
+  cl::list<std::string> sweep{
+      "sweep",
+      cl::desc(
+          "simulate at COUNT (default 10) points of equal ratios from LO to "
+          "HI, or at the values listed; KEY is bandwidth (between nodes, "
+          "bytes/s), memory (of a device, bytes), nodes, ranks (a node), "
+          "micro-batches or strategies (listed); several make a grid"),
+      cl::value_desc("KEY=LO:HI[:COUNT]"), cl::cat(category)};
+};
+} // namespace
+
+static llvm::Error check(llvm::StringRef option,
+                         llvm::ArrayRef<std::string> strategies) {
+  for (const std::string &name : strategies) {
+    if (name == kAutoStrategy)
+      continue;
+    if (llvm::Expected<Strategy> strategy = parseStrategy(name); !strategy)
+      return llvm::createStringError("--" + option + ": " +
+                                     toString(strategy.takeError()));
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Expected<std::vector<SweepAxis>>
+parseSweep(llvm::ArrayRef<std::string> texts) {
+  std::vector<SweepAxis> axes;
+  for (llvm::StringRef text : texts) {
+    llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
+    if (!axis)
+      return llvm::createStringError("--sweep: " + toString(axis.takeError()));
+    if (llvm::Error error = check("sweep", axis->strategies))
+      return std::move(error);
+    if (llvm::any_of(axes, [&](const SweepAxis &other) {
+          return other.key == axis->key;
+        }))
+      return llvm::createStringError("--sweep: expected " +
+                                     stringifySweepKey(axis->key) + " once");
+    axes.push_back(std::move(*axis));
+  }
+  return axes;
+}
+
+llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
+  CommandLine line;
+  cl::HideUnrelatedOptions(line.category);
+  if (llvm::Error error = parseCommandLine(argc, argv, kOverview))
+    return error;
+  if (line.inputs.empty())
+    return llvm::createStringError("expected an input file; see --help");
+  llvm::Expected<StepOptions> step = line.step.take();
+  if (!step)
+    return step.takeError();
+  if (step->pipeline.cluster.empty())
+    return llvm::createStringError(
+        "--cluster: expected what the step will run on, a file or the name of "
+        "a preset");
+  if (llvm::Error error = check("compare", line.compare))
+    return error;
+  if (!line.compare.empty() && step->given.strategy)
+    return llvm::createStringError(
+        "expected --strategy or --compare, got both");
+  llvm::Expected<std::vector<SweepAxis>> sweep = parseSweep(line.sweep);
+  if (!sweep)
+    return sweep.takeError();
+  if (!sweep->empty() &&
+      !(line.compare.empty() && line.trace.empty() && line.report.empty()))
+    return llvm::createStringError(
+        "--sweep: expected neither --compare (sweep strategies=... instead), "
+        "--trace nor --report");
+  SimulateOptions options{line.inputs,      line.compare, std::move(*step),
+                          line.json,        line.trace,   line.report,
+                          std::move(*sweep)};
+  if (options.strategies.empty())
+    options.strategies = {options.step.pipeline.strategy};
+  if (!options.trace.empty() &&
+      options.inputs.size() * options.strategies.size() != 1)
+    return llvm::createStringError(
+        "--trace: expected one input and one strategy");
+  // A step that is planned already has to be of the strategy asked for.
+  options.step.given.strategy |= !line.compare.empty();
+  return options;
+}

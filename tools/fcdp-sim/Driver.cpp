@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Driver.h"
+
+#include "fcdp/Driver/Diagnostics.h"
+#include "fcdp/Driver/Progress.h"
+#include "fcdp/Driver/StepModule.h"
+#include "fcdp/Driver/SweepRunner.h"
+#include "fcdp/Report/Json.h"
+#include "fcdp/Report/Page.h"
+#include "fcdp/Report/SweepOutput.h"
+#include "fcdp/Report/Text.h"
+#include "fcdp/Report/Trace.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// One call of the tool.
+class Driver {
+public:
+  Driver(const SimulateOptions &options, llvm::raw_ostream &output,
+         llvm::raw_ostream &errors)
+      : options(options), output(output), errors(errors),
+        printer(&context, errors),
+        progress("fcdp-sim", errors,
+                 llvm::sys::Process::StandardErrIsDisplayed()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult fail(const Twine &message) {
+    errors << "error: " << message << '\n';
+    return failure();
+  }
+  LogicalResult simulateAll();
+  LogicalResult sweep();
+  LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
+  /// Whether anybody wants to see steps in time.
+  bool isLaidOut() const {
+    return !options.trace.empty() || !options.report.empty();
+  }
+  LogicalResult lay(ModuleOp planned, const SimulatedStep &simulated);
+  LogicalResult write(StringRef name,
+                      llvm::function_ref<void(llvm::raw_ostream &)> print);
+  void printText();
+  void printJson();
+
+  const SimulateOptions &options;
+  llvm::raw_ostream &output, &errors;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  Progress progress;
+  std::vector<PageStep> steps;
+};
+} // namespace
+
+/// What is given, or else what there is.
+static MemoryCapacity getCapacity(const PipelineOptions &options,
+                                  const Cluster &cluster) {
+  return {options.deviceMemory > 0 ? options.deviceMemory
+                                   : cluster.device.memory,
+          options.hostMemory > 0 ? options.hostMemory : cluster.host.memory};
+}
+
+LogicalResult Driver::simulate(StringRef input, ModuleOp step,
+                               StringRef strategy) {
+  StepOptions asked = options.step;
+  asked.pipeline.strategy = strategy;
+  if (failed(checkPastDecisions(step, input, asked)))
+    return failure();
+  progress.start("planning " + input.str() + " with strategy " +
+                 strategy.str());
+  OwningOpRef<ModuleOp> planned = planCopy(step, withoutBudget(asked.pipeline));
+  if (!planned)
+    return failure();
+  MeshOp mesh = getMesh(*planned);
+  llvm::Expected<Cluster> cluster =
+      loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal());
+  if (!cluster)
+    return fail("--cluster: " + toString(cluster.takeError()));
+  SimulatedStep simulated = simulateOn(*planned, *cluster, isLaidOut());
+  simulated.prediction.bounds = boundOn(*planned, *cluster);
+  FailureOr<StepReport> report =
+      makeReport(input, *planned, simulated.prediction, *cluster,
+                 getCapacity(asked.pipeline, *cluster));
+  if (failed(report))
+    return failure();
+  steps.push_back({std::move(*report), ""});
+  return lay(*planned, simulated);
+}
+
+LogicalResult
+Driver::write(StringRef name,
+              llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  progress.start("writing " + name.str());
+  std::error_code error;
+  llvm::ToolOutputFile file(name, error, llvm::sys::fs::OF_Text);
+  if (!error) {
+    print(file.os());
+    file.os().close();
+    error = file.os().error();
+    file.os().clear_error();
+  }
+  if (error)
+    return fail("cannot write '" + name + "': " + error.message());
+  file.keep();
+  return success();
+}
+
+LogicalResult Driver::lay(ModuleOp planned, const SimulatedStep &simulated) {
+  if (!isLaidOut())
+    return success();
+  FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
+  if (failed(timeline))
+    return failure();
+  if (!options.report.empty())
+    steps.back().timeline = describeTimeline(*timeline);
+  if (options.trace.empty())
+    return success();
+  return write(options.trace, [&](llvm::raw_ostream &stream) {
+    writeTrace(*timeline, stream);
+  });
+}
+
+LogicalResult Driver::simulateAll() {
+  for (const std::string &input : options.inputs) {
+    progress.start("reading " + input);
+    OwningOpRef<ModuleOp> step = readStep(input, context);
+    if (!step)
+      return failure();
+    for (const std::string &strategy : options.strategies)
+      if (failed(simulate(input, *step, strategy)))
+        return failure();
+  }
+  return success();
+}
+
+void Driver::printText() {
+  for (const auto &[report, timeline] : steps) {
+    if (steps.size() > 1)
+      output << (&report == &steps.front().report ? "" : "\n") << report.input
+             << ", strategy " << report.facts.strategy << '\n';
+    printReport(report, output);
+  }
+}
+
+void Driver::printJson() {
+  llvm::json::OStream json(output, /*IndentSize=*/1);
+  json.object([&] {
+    json.attributeArray("steps", [&] {
+      for (const PageStep &step : steps)
+        json.object([&] { writeReport(step.report, json); });
+    });
+  });
+  output << '\n';
+}
+
+LogicalResult Driver::sweep() {
+  FailureOr<Sweep> result =
+      runSweep(options.inputs, options.sweep, options.step, context, progress);
+  if (failed(result))
+    return failure();
+  if (!options.json) {
+    printSweep(*result, output);
+    return success();
+  }
+  llvm::json::OStream json(output, /*IndentSize=*/1);
+  json.object([&] {
+    json.attributeObject("sweep", [&] { writeSweep(*result, json); });
+  });
+  output << '\n';
+  return success();
+}
+
+LogicalResult Driver::run() {
+  if (!options.sweep.empty())
+    return sweep();
+  if (failed(simulateAll()))
+    return failure();
+  options.json ? printJson() : printText();
+  if (options.report.empty())
+    return success();
+  return write(options.report,
+               [&](llvm::raw_ostream &stream) { writePage(steps, stream); });
+}
+
+LogicalResult fcdp::simulate(const SimulateOptions &options,
+                             llvm::raw_ostream &output,
+                             llvm::raw_ostream &errors) {
+  return Driver(options, output, errors).run();
+}

@@ -112,7 +112,8 @@ static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
     OpBuilder loading(atLoad);
     auto loaded =
         CacheLoadOp::create(loading, part.getLoc(), state.getTensorType(),
-                            state.getSymName(), StreamAttr(), BufferAttr());
+                            state.getSymName(), FlatSymbolRefAttr(),
+                            StreamAttr(), BufferAttr());
     sum = AddOp::create(builder, part.getLoc(), state.getTensorType(), loaded,
                         part, BufferAttr());
   }

@@ -83,12 +83,9 @@ TEST(PackArena, ReusesMemoryAfterTheEnd) {
 
 TEST(PackArena, PlacesAroundWhatHasItsPlace) {
   // One that is there at both ends, but not in between.
-  PackingProblem problem{{{256, 0, 2, 0},
-                          {256, 6, 8, 0},
-                          {512, 1, 4},
-                          {256, 2, 6},
-                          {100, 7, 8}},
-                         256};
+  PackingProblem problem{
+      {{256, 0, 2, 0}, {256, 6, 8, 0}, {512, 1, 4}, {256, 2, 6}, {100, 7, 8}},
+      256};
   PackingSolution solution = packArena(problem);
   EXPECT_EQ(verify(solution, problem), "");
   EXPECT_EQ(solution.offsets[3], 0);

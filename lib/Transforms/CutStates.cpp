@@ -12,6 +12,20 @@ static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
   return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
 }
 
+/// Over how many ranks the states of a bucket are cut. Types do not tell it: a
+/// bucket may have no elements.
+static int64_t countOwners(BucketOp bucket, MeshOp mesh) {
+  switch (bucket.getSharding()) {
+  case Sharding::world:
+    return mesh.getWorldSize();
+  case Sharding::node:
+    return mesh.getLocal();
+  case Sharding::none:
+    return 1;
+  }
+  llvm_unreachable("unknown sharding");
+}
+
 /// Gathers from what this rank owns of `bucket`, or, if that is all, nothing.
 static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   auto cast = gather.getInput().getDefiningOp<CastShardOp>();
@@ -20,7 +34,7 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   shard.setType(owned);
   if (cast)
     cast.getResult().setType(owned.clone(bucket.getWire()));
-  if (gather.getInput().getType() != gather.getResult().getType()) {
+  if (countOwners(bucket, mesh) > 1) {
     gather.setAxesAttr(oneAxis(gather.getContext(), Axis::local));
     return;
   }
@@ -32,9 +46,9 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
 /// reduction.
 static void gatherOwned(AccumulateOp sum, BucketOp bucket, MeshOp mesh) {
   auto reduce = sum.getValue().getDefiningOp<ReduceScatterOp>();
-  RankedTensorType owned = getStateType(bucket, StateRole::grad, mesh);
-  if (sum.getValue().getType() == owned)
+  if (countOwners(bucket, mesh) == mesh.getWorldSize())
     return;
+  RankedTensorType owned = getStateType(bucket, StateRole::grad, mesh);
   OpBuilder builder(reduce);
   builder.setInsertionPointAfter(reduce);
   ArrayAttr axes = bucket.getSharding() == Sharding::none

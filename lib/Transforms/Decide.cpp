@@ -111,7 +111,7 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   StepPlan plan;
   if (module->hasAttr(kOpenShardingAttr) &&
       canCutStates(module, preset->sharding))
-    plan.sharding = preset->sharding;
+    cutStates(module, preset->sharding);
   else if (failed(checkSharding(module, strategy, preset->sharding)))
     return failure();
   plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),

@@ -25,6 +25,10 @@
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=hsdp" -o %t/decided.mlir
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="sharding=node" --fcdp-decide="strategy=hsdp" | diff - %t/decided.mlir
 
+// So do the collectives that are chosen for it.
+// RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=ddp collectives=auto cluster=%t/latency.yaml" -o %t/flat.mlir
+// RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="sharding=none" --fcdp-decide="strategy=ddp collectives=auto cluster=%t/latency.yaml" | diff - %t/flat.mlir
+
 // Dont: the buckets of a layout that is given keep their sharding.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=WORLD
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="sharding=node" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=NODE

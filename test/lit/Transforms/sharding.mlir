@@ -38,6 +38,12 @@
 // Dont: where a rank owns a shard anyway, there is nothing to gather.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="ranks-per-node=4" --fcdp-bucket="sharding=node" | FileCheck %s --check-prefix=DONT
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard --fcdp-bucket="sharding=none" | FileCheck %s --check-prefix=DONT
+
+// Dont: what has no elements is gathered as what has, so that it can be proved.
+// RUN: split-file %S/execute.mlir %t.steps
+// RUN: fcdp-opt %t.steps/corners.mlir --fcdp-pipeline="strategy=ddp nodes=2 ranks-per-node=2" | FileCheck %s --check-prefix=EMPTY
+// RUN: fcdp-opt %t.steps/corners.mlir --fcdp-pipeline="strategy=mics nodes=2 ranks-per-node=2 micro-batches=2" | FileCheck %s --check-prefix=EMPTY
+// EMPTY: fcdp.all_gather %{{.*}} of @bucket.empty over @world[node]
 // DONT: %[[R:.*]] = fcdp.reduce_scatter
 // DONT-NOT: fcdp.all_gather
 // DONT: fcdp.accumulate %[[R]] into

@@ -65,6 +65,9 @@ inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
 inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";
 /// Greatest bytes of buckets that were merged, i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
+/// On an argument: the event of a token that the function before has recorded,
+/// i64.
+inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
 
 } // namespace fcdp
 

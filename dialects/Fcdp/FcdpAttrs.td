@@ -87,7 +87,8 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "what a state of a bucket holds", [
   I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
   I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
   I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
-  I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>]>;
+  I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
+  I32EnumAttrCase<"prefetched", 10>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {

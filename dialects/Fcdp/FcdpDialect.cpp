@@ -197,6 +197,16 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
 LogicalResult FcdpDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned index,
                                                     NamedAttribute attr) {
+  if (attr.getName() == kEventAttr) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    auto event = dyn_cast<IntegerAttr>(attr.getValue());
+    if (function && isa<TokenType>(function.getArgumentTypes()[index]) &&
+        event && event.getType().isSignlessInteger(64) && event.getInt() >= 0)
+      return success();
+    return op->emitError("attribute '")
+           << kEventAttr << "' must be an i64 from 0 on, on a token, got '"
+           << attr.getValue() << "' on argument " << index;
+  }
   return op->emitError("unknown attribute '")
          << attr.getName().strref() << "' on argument " << index;
 }

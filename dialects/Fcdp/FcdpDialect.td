@@ -19,9 +19,11 @@ def Fcdp_Dialect : Dialect {
        gathers, reductions, host-cache copies and the optimizer are operations
        with value semantics. The step is a family of functions.
     3. **scheduled**: communication and copies run on named streams, waits are
-       explicit, and the order of operations is the order of issue.
+       explicit, and the order of operations is the order of issue. What is in
+       flight when a function ends is a token among its results, and an argument
+       of the next.
     4. **planned**: every buffer has its place in an arena and every token is
-       an event.
+       an event; `fcdp.event` on an argument is that of the function before.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -131,8 +131,8 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
     ```
 
     Constraints:
-    - (C1) `source` is a state of role `resident`, `node_grad` or `full_grad` with the
-      result's type.
+    - (C1) `source` is a state of role `resident`, `prefetched`, `node_grad` or `full_grad`
+      with the result's type.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
   let results = (outs Fcdp_Flat:$result);
@@ -183,7 +183,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
       its elements as there are ranks along the axes.
     - (C4) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C5) `buffer`, where given, is device memory for the result.
-    - (C6) `into` is a state of role `resident` of the source, with the result's type.
+    - (C6) `into` is a state of role `resident` or `prefetched` of the source, with the
+      result's type.
     - (C7) Without `range` the source is a bucket, the input is f32, and there is no `into`.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
@@ -293,11 +294,14 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
   let summary = "add a reduced gradient shard to its accumulator";
   let description = [{
     `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`;
-    sums that are not reduced over all ranks yet have states of their own.
+    sums that are not reduced over all ranks yet have states of their own. A `late`
+    one runs on the stream that its value comes from, not on `compute`, and may be in
+    flight when its function ends.
 
     Example:
     ```mlir
     fcdp.accumulate %g into @bucket.fc add : tensor<16xf32>
+    fcdp.accumulate %g into @bucket.fc add late on inter_reduce : tensor<16xf32>
     ```
 
     Constraints:
@@ -305,10 +309,21 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
       or `full_grad`.
     - (C2) Over a bucket the value has the type of its state `grad`; over a
       parameter it is a shard of its shape; a state has its type.
+    - (C3) The value of a `late` one is flat, and the result of a reduction or a gather.
+    - (C4) `stream` is given from the scheduled phase on where it is `late`, and not
+      elsewhere.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
-                       Fcdp_AccumulateAttr:$mode);
-  let assemblyFormat = "$value `into` $target $mode attr-dict `:` type($value)";
+                       Fcdp_AccumulateAttr:$mode, UnitAttr:$late,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let assemblyFormat = [{
+    $value `into` $target $mode (`late` $late^)? (`on` $stream^)? attr-dict
+    `:` type($value)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::llvm::StringRef":$target,
+                                 "Accumulate":$mode), [{
+    build($_builder, $_state, value, target, mode, /*late=*/false, StreamAttr());
+  }]>];
 }
 
 def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
@@ -401,7 +416,9 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
   let summary = "this rank's slice of a bucket, from host memory";
   let description = [{
-    What a sum of gradients is loaded for is an addition to it.
+    What a sum of gradients is loaded for is an addition to it. With `into` the result is
+    the memory of a state, and stays there for the function that follows: on nodes of one
+    rank the slice is the whole.
 
     Example:
     ```mlir
@@ -412,8 +429,10 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     - (C1) `source` is a state of role `cache` or `host_grad` with the result's type.
     - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
     - (C3) `buffer`, where given, is device memory for the result.
+    - (C4) `into` is a state of role `prefetched` of the same bucket, with the result's type.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>]>:$source,
+                       Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
@@ -421,7 +440,9 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     /// Whether it is of a sum of gradients, not of a parameter's copy.
     bool isOfGradient();
   }];
-  let assemblyFormat = "$source (`on` $stream^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -450,13 +471,17 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
     [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
   let summary = "hold a stream back until a token's work is done";
   let description = [{
+    A token that is an argument of the function was recorded by the function that
+    ran before, and is its result of the same number.
+
     Example:
     ```mlir
     fcdp.wait %t on compute
     ```
 
     Constraints:
-    - (C1) The stream is not the one that the token was recorded on: its order already holds.
+    - (C1) The stream is not the one that the token was recorded on in the function: its
+      order already holds.
   }];
   let arguments = (ins Fcdp_TokenType:$token, Fcdp_StreamAttr:$stream);
   let assemblyFormat = "$token `on` $stream attr-dict";
@@ -468,20 +493,24 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
   let summary = "the memory of a value may be used again from here on";
   let description = [{
     All uses of the value, on every stream, are done for whatever the compute
-    stream, or a stream that has waited for it, does next.
+    stream, or a stream that has waited for it, does next. Where `stream` is another
+    one, that holds for it instead: the value may be in use when the function ends,
+    and its memory is free for who has waited for the token that the function gives.
 
     Example:
     ```mlir
     fcdp.release %whole : tensor<64xf32>
+    fcdp.release %next on intra : tensor<64xf32>
     ```
 
     Constraints:
     - (C1) The value is the result of a gather, a load, a cast, a pack, a reduction or an
       addition.
     - (C2) The value has no later use and is released once.
+    - (C3) `stream`, where given, is not `compute`.
   }];
-  let arguments = (ins Fcdp_Flat:$value);
-  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let arguments = (ins Fcdp_Flat:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let assemblyFormat = "$value (`on` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

@@ -192,10 +192,10 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
   let summary = "memory of a bucket that outlives a function";
   let description = [{
     A rank's part of a bucket: its shard, the optimizer's state, the slice in the
-    host cache, a gathered copy that stays on the device (`resident`), or a sum of
-    gradients: reduced over all ranks (`grad`), within the node (`node_grad`, or
-    `host_grad` in host memory), or not reduced (`full_grad`). After planning it has a
-    `buffer`.
+    host cache, a gathered copy that stays on the device (`resident`) or that the
+    function before has issued (`prefetched`), or a sum of gradients: reduced over
+    all ranks (`grad`), within the node (`node_grad`, or `host_grad` in host memory), or
+    not reduced (`full_grad`). After planning it has a `buffer`.
 
     Example:
     ```mlir
@@ -208,9 +208,9 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     - (C2) The type is flat; `cache` and `host_grad` are in `host` memory, all others in
       `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
-      a node slice or the whole bucket in it; `node_grad` and `host_grad` hold one node slice
-      and `full_grad` the whole, in f32; all others hold what the rank owns by the bucket's `sharding`,
-      `grad` in f32 and the rest in the storage type.
+      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad` and
+      `host_grad` hold one node slice and `full_grad` the whole, in f32; all others hold what
+      the rank owns by the bucket's `sharding`, `grad` in f32 and the rest in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,

@@ -20,6 +20,9 @@ LogicalResult ReleaseOp::verify() {
                        ReduceScatterOp>(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
                        "pack, a reduction or an addition");
+  if (getStream() == Stream::compute) // C3
+    return emitOpError("expected another stream than 'compute', which is meant "
+                       "without one");
   Block *block = (*this)->getBlock();
   for (Operation *user : getValue().getUsers()) { // C2
     // A use in another block may come later, whatever the order of the text.

@@ -52,10 +52,13 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   if (getIntoAttr()) { // C6
     auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
-    if (!state || state.getRole() != StateRole::resident ||
+    if (!state ||
+        (state.getRole() != StateRole::resident &&
+         state.getRole() != StateRole::prefetched) ||
         state.getBucketAttr() != getSourceAttr() ||
         state.getType() != getResult().getType())
-      return emitOpError("expected a state of role 'resident' of ")
+      return emitOpError("expected a state of role 'resident' or 'prefetched' "
+                         "of ")
              << getSourceAttr() << " and of type " << getResult().getType()
              << ", got " << getIntoAttr();
   }
@@ -129,10 +132,11 @@ LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ReadStateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getSourceAttr());
   if (!state || (state.getRole() != StateRole::resident &&
+                 state.getRole() != StateRole::prefetched &&
                  state.getRole() != StateRole::node_grad &&
                  state.getRole() != StateRole::full_grad)) // C1
-    return emitOpError("expected a state of role 'resident', 'node_grad' or "
-                       "'full_grad', got ")
+    return emitOpError("expected a state of role 'resident', 'prefetched', "
+                       "'node_grad' or 'full_grad', got ")
            << getSourceAttr();
   if (state.getType() != getResult().getType()) // C1
     return emitOpError("expected result type ")
@@ -229,6 +233,14 @@ static FailureOr<Operation *> verifyTarget(OpTy op,
 }
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getLate() && (!isa<RankedTensorType>(getValue().getType()) ||
+                    !isa_and_present<ReduceScatterOp, AllGatherOp>(
+                        getValue().getDefiningOp()))) // C3
+    return emitOpError("expected the flat result of a reduction or a gather "
+                       "for a late sum");
+  if (getStream() && !getLate()) // C4
+    return emitOpError("expected no stream where the sum is not late, got '")
+           << stringifyStream(*getStream()) << "'";
   if (auto state =
           symbols.lookupNearestSymbolFrom<StateOp>(*this, getTargetAttr());
       state && (state.getRole() == StateRole::node_grad ||
@@ -304,5 +316,16 @@ LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(
           verifyCache(*this, getSourceAttr(), getResult().getType(), symbols)))
     return failure();
+  if (getIntoAttr()) { // C4
+    auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
+    auto cache =
+        symbols.lookupNearestSymbolFrom<StateOp>(*this, getSourceAttr());
+    if (!state || state.getRole() != StateRole::prefetched ||
+        state.getBucketAttr() != cache.getBucketAttr() ||
+        state.getType() != getResult().getType())
+      return emitOpError("expected a state of role 'prefetched' of ")
+             << cache.getBucketAttr() << " and of type "
+             << getResult().getType() << ", got " << getIntoAttr();
+  }
   return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
 }

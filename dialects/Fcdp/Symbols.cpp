@@ -247,6 +247,8 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
     return type(mesh.getLocal(), f32);
   case StateRole::full_grad:
     return type(1, f32);
+  case StateRole::prefetched:
+    return type(1, bucket.getWire());
   case StateRole::grad:
     return type(countParts(bucket.getSharding(), mesh), f32);
   case StateRole::shard:

@@ -16,11 +16,17 @@ using Buffer = PackingProblem::Buffer;
 llvm::Error PackingProblem::check() const {
   if (alignment <= 0 || !llvm::isPowerOf2_64(alignment))
     return llvm::createStringError("alignment must be a power of two");
-  for (const Buffer &buffer : buffers)
+  for (const Buffer &buffer : buffers) {
     if (buffer.bytes < 0 || buffer.begin >= buffer.end)
       return llvm::createStringError(
           llvm::formatv("buffer of {0} bytes lives in [{1}, {2})", buffer.bytes,
                         buffer.begin, buffer.end));
+    if (buffer.offset >= 0 && buffer.offset % alignment != 0)
+      return llvm::createStringError(
+          llvm::formatv("buffer of {0} bytes has to be at {1}, which is no "
+                        "multiple of {2}",
+                        buffer.bytes, buffer.offset, alignment));
+  }
   return llvm::Error::success();
 }
 
@@ -75,7 +81,8 @@ llvm::Error PackingSolution::verify(const PackingProblem &problem) const {
                       offsets.size()));
   for (auto [i, buffer] : llvm::enumerate(problem.buffers))
     if (offsets[i] < 0 || offsets[i] % problem.alignment != 0 ||
-        offsets[i] + buffer.bytes > peak)
+        offsets[i] + buffer.bytes > peak ||
+        (buffer.offset >= 0 && offsets[i] != buffer.offset))
       return llvm::createStringError(llvm::formatv(
           "buffer {0} is misplaced at {1} of {2}", i, offsets[i], peak));
   return verifyApart(problem, offsets);
@@ -84,7 +91,7 @@ llvm::Error PackingSolution::verify(const PackingProblem &problem) const {
 static std::vector<packing::Buffer> convert(const PackingProblem &problem) {
   std::vector<packing::Buffer> buffers;
   for (const Buffer &buffer : problem.buffers)
-    buffers.push_back({buffer.bytes, buffer.begin, buffer.end});
+    buffers.push_back({buffer.bytes, buffer.begin, buffer.end, buffer.offset});
   return buffers;
 }
 

@@ -2,13 +2,22 @@
 
 #include "fcdp/Analysis/BufferPlan.h"
 
+#include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/ArenaPacking.h"
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
 
 namespace {
+/// Where what is in use at a function's end stands, by operation; counted from
+/// where values begin.
+struct LatePlaces {
+  llvm::DenseMap<Operation *, int64_t> values, scratches;
+  int64_t end = 0;
+};
+
 /// A value's place within a block of memory that several values may share.
 struct Place {
   /// The operation whose memory this is: the value's own, or the gather that it
@@ -25,13 +34,18 @@ public:
         accumulators(
             collectAccumulators(function->getParentOfType<ModuleOp>())) {
     problem.alignment = kBufferAlignment;
+    late = placeLate(function);
   }
 
   FailureOr<BufferPlan> run();
 
 private:
   void findPositions();
+  void addLate();
+  void addPrefetched();
+  void addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads);
   BufferAttr findGiven(Operation *op) const;
+  LatePlaces placeLate(func::FuncOp function) const;
   LogicalResult addValue(Operation *op);
   void addScratch(ReduceScatterOp reduce);
   void addToBlock(Operation *op, Operation *block);
@@ -42,6 +56,7 @@ private:
     return BufferAttr::get(function.getContext(), Arena::device, offset, bytes,
                            nodeStride, localStride);
   }
+  /// Counted from where values begin, as the problem has it.
   int64_t offsetOf(size_t index) const {
     return states.deviceBytes + solution.offsets[index];
   }
@@ -57,6 +72,8 @@ private:
   llvm::DenseMap<Operation *, BufferAttr> given;
   /// Indices in `problem`, by operation.
   llvm::MapVector<Operation *, size_t> blocks, scratches;
+  /// Of what is in use at the function's end.
+  LatePlaces late;
   PackingProblem problem;
   PackingSolution solution;
   BufferPlan plan;
@@ -80,6 +97,11 @@ llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
   return accumulators;
 }
 
+Operation *fcdp::getScratchOwner(ReduceScatterOp reduce) {
+  Operation *input = reduce.getInput().getDefiningOp();
+  return isBuffered(input) ? input : reduce;
+}
+
 static int64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
@@ -87,19 +109,25 @@ static int64_t bytesOf(Value value) {
 StatePlan fcdp::planStates(ModuleOp module) {
   StatePlan plan;
   int64_t host = 0;
-  for (auto state : module.getOps<StateOp>()) {
+  auto place = [&](StateOp state, int64_t &end) {
     int64_t bytes = byteSize(state.getTensorType());
     int64_t aligned = llvm::alignTo(bytes, kBufferAlignment);
     bool onDevice = state.getArena() == Arena::device;
     plan.places[state.getSymNameAttr()] =
-        BufferAttr::get(module.getContext(), state.getArena(),
-                        onDevice ? plan.deviceBytes : host, bytes,
+        BufferAttr::get(module.getContext(), state.getArena(), end, bytes,
                         /*node_stride=*/0, onDevice ? 0 : aligned);
-    if (onDevice)
-      plan.deviceBytes += aligned;
-    else
-      host += aligned * getMesh(module).getLocal();
-  }
+    end += onDevice ? aligned : aligned * getMesh(module).getLocal();
+  };
+  auto isPrefetched = [](StateOp state) {
+    return state.getRole() == StateRole::prefetched;
+  };
+  for (auto state : module.getOps<StateOp>())
+    if (!isPrefetched(state))
+      place(state, state.getArena() == Arena::device ? plan.deviceBytes : host);
+  plan.lateBegin = plan.deviceBytes;
+  for (auto state : module.getOps<StateOp>())
+    if (isPrefetched(state))
+      place(state, plan.lateBegin);
   return plan;
 }
 
@@ -137,10 +165,10 @@ void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
 /// on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
   auto own = op->getAttrOfType<BufferAttr>("buffer");
+  if (FlatSymbolRefAttr into = getInto(op))
+    return states.places.lookup(into.getAttr());
   if (isa<CacheLoadOp>(op))
     return own;
-  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto())
-    return states.places.lookup(gather.getIntoAttr().getAttr());
   AccumulateOp accumulate;
   for (Operation *user : op->getUsers()) {
     if (isa<ReleaseOp>(user))
@@ -155,6 +183,34 @@ BufferAttr Planner::findGiven(Operation *op) const {
   return sum ? states.places.lookup(sum.getSymNameAttr()) : own;
 }
 
+static bool isInside(Operation *op) {
+  return llvm::any_of(op->getUsers(), [](Operation *user) {
+    auto gather = dyn_cast<AllGatherOp>(user);
+    return gather && fitsInside(gather);
+  });
+}
+
+/// One behind the other: at the end they are all there.
+LatePlaces Planner::placeLate(func::FuncOp function) const {
+  LatePlaces places;
+  places.end = states.lateBegin - states.deviceBytes;
+  auto place = [&](llvm::DenseMap<Operation *, int64_t> &of, Operation *op,
+                   int64_t bytes) {
+    of[op] = places.end;
+    places.end += llvm::alignTo(bytes, kBufferAlignment);
+  };
+  for (Operation &op : function.front()) {
+    if (!isBuffered(&op))
+      continue;
+    if (findLateRelease(&op) && !findGiven(&op) && !isInside(&op))
+      place(places.values, &op, bytesOf(op.getResult(0)));
+    if (auto reduce = dyn_cast<ReduceScatterOp>(op);
+        reduce && findLateRelease(getScratchOwner(reduce)))
+      place(places.scratches, &op, bytesOf(reduce.getInput()));
+  }
+  return places;
+}
+
 void Planner::findPositions() {
   int64_t count = 0;
   for (Operation &op : function.front()) {
@@ -165,22 +221,80 @@ void Planner::findPositions() {
       if (BufferAttr buffer = findGiven(&op))
         given[&op] = buffer;
   }
+  for (auto &[op, last] : end)
+    if (findLateRelease(op))
+      last = count;
+}
+
+/// A prefetched copy is there until its last use, and the next one is on its
+/// way from the first operation that writes to it on.
+void Planner::addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads) {
+  BufferAttr place = states.places.lookup(state.getSymNameAttr());
+  auto add = [&](int64_t begin, int64_t end) {
+    problem.buffers.push_back(
+        {place.getBytes(), begin, end, place.getOffset() - states.deviceBytes});
+  };
+  int64_t count = position.size(), lastUse = -1, fill = count;
+  for (ReadStateOp read : reads)
+    if (read.getSource() == state.getSymName())
+      for (Operation *user : collectMemoryUsers(read))
+        lastUse = std::max(lastUse, position.lookup(user));
+  for (auto &[op, inside] : places)
+    if (given.lookup(inside.block) == place)
+      fill = std::min(fill, position.lookup(op));
+  if (lastUse >= 0)
+    add(0, lastUse + 1);
+  if (fill < count)
+    add(fill, count);
+}
+
+/// What the functions before may have in use stays theirs until compute has
+/// waited for it.
+void Planner::addLate() {
+  int64_t begin = states.lateBegin - states.deviceBytes;
+  int64_t bytes = 0, freed = 0;
+  auto hold = [&](Operation *op) {
+    freed = std::max(
+        freed, position.lookup(findArrival(findLateRelease(op), function)));
+  };
+  for (func::FuncOp before : findPredecessors(function)) {
+    LatePlaces places = placeLate(before);
+    bytes = std::max(bytes, places.end - begin);
+    for (auto &[op, offset] : places.values)
+      hold(op);
+    for (auto &[op, offset] : places.scratches)
+      hold(getScratchOwner(cast<ReduceScatterOp>(op)));
+  }
+  if (bytes > 0)
+    problem.buffers.push_back({bytes, 0, freed + 1, begin});
+}
+
+void Planner::addPrefetched() {
+  auto reads = llvm::to_vector(function.getOps<ReadStateOp>());
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (state.getRole() == StateRole::prefetched)
+      addPrefetched(state, reads);
 }
 
 /// Scratch memory is in use as long as the reduction's input is.
 void Planner::addScratch(ReduceScatterOp reduce) {
-  Operation *input = reduce.getInput().getDefiningOp();
-  int64_t last = end.lookup(isBuffered(input) ? input : reduce);
+  int64_t last = end.lookup(getScratchOwner(reduce));
+  auto fixed = late.scratches.find(reduce);
   scratches[reduce] = problem.buffers.size();
   problem.buffers.push_back(
-      {bytesOf(reduce.getInput()), position[reduce], last});
+      {bytesOf(reduce.getInput()), position[reduce], last,
+       fixed == late.scratches.end() ? -1 : fixed->second});
 }
 
 /// The memory of `block` is in use while that of `op`, inside it, is.
 void Planner::addToBlock(Operation *op, Operation *block) {
   auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());
-  if (inserted)
-    problem.buffers.push_back({bytesOf(block->getResult(0)), position[op], 0});
+  if (inserted) {
+    auto fixed = late.values.find(block);
+    problem.buffers.push_back(
+        {bytesOf(block->getResult(0)), position[op], 0,
+         fixed == late.values.end() ? -1 : fixed->second});
+  }
   PackingProblem::Buffer &buffer = problem.buffers[it->second];
   buffer.begin = std::min(buffer.begin, position[op]);
   buffer.end = std::max(buffer.end, end[op]);
@@ -254,6 +368,8 @@ FailureOr<BufferPlan> Planner::run() {
   for (Operation &op : llvm::reverse(function.front()))
     if (isBuffered(&op) && failed(addValue(&op)))
       return failure();
+  addLate();
+  addPrefetched();
   if (failed(pack()))
     return failure();
   fillPlan();

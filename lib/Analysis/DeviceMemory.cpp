@@ -3,6 +3,8 @@
 #include "fcdp/Analysis/DeviceMemory.h"
 
 #include "fcdp/Analysis/Activations.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -44,6 +46,7 @@ HeldFor fcdp::getHeldFor(StateRole role) {
     return HeldFor::Optimizer;
   case StateRole::cache:
   case StateRole::resident:
+  case StateRole::prefetched:
     return HeldFor::Gathered;
   case StateRole::grad:
   case StateRole::node_grad:
@@ -95,9 +98,11 @@ public:
   Walker(func::FuncOp function, const Layout &layout,
          std::vector<HeldBytes> *timeline);
 
-  FunctionMemory run();
+  FailureOr<FunctionMemory> run();
 
 private:
+  void addArrived(ReadStateOp read);
+  void addInFlight(func::FuncOp before, const Layout &other);
   void start(Operation *op);
   void stop(Operation *op);
   void add(Operation *owner, HeldFor what, BufferAttr buffer);
@@ -111,6 +116,8 @@ private:
   std::vector<Activation> activations;
   /// What is in use now, apart from states.
   SmallVector<Extent> live;
+  /// What is there from the beginning, by what follows its last use.
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> over;
   HeldBytes states, buffers;
   int64_t inputs = 0, stateEnd = 0;
   /// Bytes of activations in use at each position.
@@ -178,6 +185,11 @@ Walker::Walker(func::FuncOp function, const Layout &layout,
     BufferAttr buffer = layout.lookup(state);
     if (!buffer || buffer.getArena() != Arena::device)
       continue;
+    if (state.getRole() == StateRole::prefetched) {
+      memory.arena.bytes =
+          std::max(memory.arena.bytes, buffer.getOffset() + buffer.getBytes());
+      continue; // shares its memory with values
+    }
     states[getHeldFor(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, buffer.getOffset() + buffer.getBytes());
   }
@@ -195,21 +207,54 @@ void Walker::add(Operation *owner, HeldFor what, BufferAttr buffer) {
   memory.arena.bytes = std::max(memory.arena.bytes, end);
 }
 
+/// A copy that the function before has gathered is there from the beginning.
+void Walker::addArrived(ReadStateOp read) {
+  auto state =
+      SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr());
+  SmallVector<Operation *> users = collectMemoryUsers(read);
+  if (!state || state.getRole() != StateRole::prefetched || users.empty())
+    return;
+  add(read, HeldFor::Gathered, layout.lookup(state));
+  Operation *last = *std::max_element(
+      users.begin(), users.end(),
+      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  over[last->getNextNode()].push_back(read);
+}
+
+/// What `before` may have in use when this function begins.
+void Walker::addInFlight(func::FuncOp before, const Layout &other) {
+  for (Operation &op : before.front()) {
+    if (!isBuffered(&op))
+      continue;
+    if (findLateRelease(&op))
+      add(&op, classify(&op), other.lookup(&op));
+    Operation *owner = &op;
+    if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+      owner = getScratchOwner(reduce);
+      if (findLateRelease(owner))
+        add(&op, HeldFor::Scratch, other.lookupScratch(&op));
+    }
+    if (ReleaseOp release = findLateRelease(owner))
+      over[findArrival(release, function)->getNextNode()].push_back(&op);
+  }
+}
+
 void Walker::start(Operation *op) {
   if (!isBuffered(op))
     return;
   add(op, classify(op), layout.lookup(op));
   if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-    Operation *input = reduce.getInput().getDefiningOp();
-    add(isBuffered(input) ? input : op, HeldFor::Scratch,
-        layout.lookupScratch(op));
+    add(getScratchOwner(reduce), HeldFor::Scratch, layout.lookupScratch(op));
   }
   measureBuffers();
 }
 
 void Walker::stop(Operation *op) {
+  for (Operation *owner : over.lookup(op))
+    llvm::erase_if(live,
+                   [&](const Extent &extent) { return extent.owner == owner; });
   auto release = dyn_cast<ReleaseOp>(op);
-  if (!release)
+  if (!release || release.getStream())
     return;
   Operation *released = release.getValue().getDefiningOp();
   llvm::erase_if(
@@ -258,8 +303,8 @@ void Walker::findFullest() {
   }
 }
 
-FunctionMemory Walker::run() {
-  memory.arena.bytes = stateEnd;
+FailureOr<FunctionMemory> Walker::run() {
+  memory.arena.bytes = std::max(memory.arena.bytes, stateEnd);
   memory.arena.bound = stateEnd;
   PackingProblem pool = makePoolProblem(activations);
   memory.pool = {packArena(pool).peak, lowerBound(pool)};
@@ -268,6 +313,14 @@ FunctionMemory Walker::run() {
   for (const Activation &activation : activations) {
     activationBytes[activation.begin] += activation.bytes;
     activationBytes[activation.end] -= activation.bytes;
+  }
+  for (auto read : function.getOps<ReadStateOp>())
+    addArrived(read);
+  for (func::FuncOp before : findPredecessors(function)) {
+    FailureOr<Layout> other = Layout::compute(before);
+    if (failed(other))
+      return failure();
+    addInFlight(before, *other);
   }
   findFullest();
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);

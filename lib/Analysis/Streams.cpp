@@ -6,6 +6,10 @@ using namespace mlir;
 using namespace fcdp;
 
 Stream fcdp::chooseStream(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op);
+      accumulate && accumulate.getLate())
+    if (Operation *producer = accumulate.getValue().getDefiningOp())
+      return chooseStream(producer);
   // Over both axes, too: the network is what it waits for.
   auto isNode = [](ArrayAttr axes) { return isOver(axes, Axis::node); };
   if (auto gather = dyn_cast<AllGatherOp>(op))

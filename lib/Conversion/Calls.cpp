@@ -35,9 +35,10 @@ static LogicalResult checkFunction(func::FuncOp function) {
   if (!function->hasAttr(kRoleAttr))
     return function.emitError("expected the attribute '")
            << kRoleAttr << "' on the function";
-  if (function.getNumArguments() != 0 || function.getNumResults() != 0)
-    return function.emitError(
-        "expected a function without arguments and results");
+  auto isToken = llvm::IsaPred<TokenType>;
+  if (!llvm::all_of(function.getArgumentTypes(), isToken) ||
+      !llvm::all_of(function.getResultTypes(), isToken))
+    return function.emitError("expected tokens only as arguments and results");
   if (!function.getBody().hasOneBlock())
     return function.emitError("expected a function of one block");
   return success();

@@ -4,6 +4,7 @@
 
 #include "Writing.h"
 #include "dialects/Aten/OpTable.h"
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -226,7 +227,9 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   writeBuffer(json, "out", *sum.getBuffer());
   json.attribute("elements", sum.getTensorType().getNumElements());
   json.attribute("mode", stringifyAccumulate(op.getMode()));
-  return success();
+  if (!op.getLate())
+    return success();
+  return writeStream(op.getStream(), op);
 }
 
 LogicalResult OpWriter::writeBody(AddOp op) {
@@ -313,9 +316,9 @@ LogicalResult OpWriter::writeBody(RecordOp op) {
 }
 
 LogicalResult OpWriter::writeBody(WaitOp op) {
-  auto record = op.getToken().getDefiningOp<RecordOp>();
-  if (!record || !record.getEvent())
+  std::optional<int64_t> event = findEvent(op.getToken());
+  if (!event)
     return op.emitOpError("expected the token of a record with an event");
-  json.attribute("event", static_cast<int64_t>(*record.getEvent()));
+  json.attribute("event", *event);
   return writeStream(op.getStream(), op);
 }

@@ -128,6 +128,8 @@ LogicalResult SymbolWriter::writeStates(BucketOp bucket) {
   json.attributeObject("states", [&] {
     for (unsigned i = 0; i <= getMaxEnumValForStateRole(); ++i) {
       auto role = static_cast<StateRole>(i);
+      if (role == StateRole::prefetched)
+        continue; // a place for some of the time, which gathers name
       if (StateOp state = places.lookup(bucket.getSymNameAttr(), role))
         json.attributeObject(
             role == StateRole::cache ? "host" : stringifyStateRole(role),

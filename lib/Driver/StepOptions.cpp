@@ -87,9 +87,10 @@ struct StepCommandLine::Values {
   cl::opt<std::string> prefetch{
       "prefetch",
       cl::desc(
-          "units that a gather is issued ahead of its own (default 1, 'auto' "
-          "chooses for each): more hides more of it and takes more device "
-          "memory; 0: none"),
+          "units that a gather is issued ahead of its own, also by the "
+          "micro-batch before (default 1, 'auto' chooses for each): more hides "
+          "more of it and takes more device memory; 0: none, and a micro-batch "
+          "ends when all that it began is done"),
       cl::value_desc("D"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> reductions{
       "reductions",

@@ -2,6 +2,8 @@
 
 #include "fcdp/Simulation/StepProgram.h"
 
+#include "fcdp/Analysis/Borders.h"
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -50,14 +52,33 @@ public:
 
 private:
   void add(StepProgram::Function &function, Operation *op);
-  uint32_t getEvent(Value token) {
-    return events.try_emplace(token, events.size()).first->second;
-  }
+  uint32_t getEvent(Value token);
 
   llvm::function_ref<Cost(Operation *)> costOf;
+  uint32_t numEvents = 0;
+  /// Of tokens that stay in a function, and of those that cross its ends.
   llvm::DenseMap<Value, uint32_t> events;
+  llvm::DenseMap<Crossing, uint32_t> crossings;
 };
 } // namespace
+
+uint32_t ProgramBuilder::getEvent(Value token) {
+  std::optional<Crossing> crossing;
+  if (auto record = token.getDefiningOp<RecordOp>()) {
+    crossing = findCrossing(record);
+  } else {
+    auto argument = cast<BlockArgument>(token);
+    crossing =
+        getArrival(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+                   argument.getArgNumber());
+  }
+  auto add = [&](auto &map, auto key) {
+    auto [event, isNew] = map.try_emplace(key, numEvents);
+    numEvents += isNew;
+    return event->second;
+  };
+  return crossing ? add(crossings, *crossing) : add(events, token);
+}
 
 void ProgramBuilder::add(StepProgram::Function &function, Operation *op) {
   Instruction instruction;

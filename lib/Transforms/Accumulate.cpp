@@ -110,9 +110,9 @@ static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
   Value sum = part;
   if (role != Role::first_microbatch) {
     OpBuilder loading(atLoad);
-    auto loaded =
-        CacheLoadOp::create(loading, part.getLoc(), state.getTensorType(),
-                            state.getSymName(), StreamAttr(), BufferAttr());
+    auto loaded = CacheLoadOp::create(
+        loading, part.getLoc(), state.getTensorType(), state.getSymName(),
+        FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
     sum = AddOp::create(builder, part.getLoc(), state.getTensorType(), loaded,
                         part, BufferAttr());
   }

@@ -96,10 +96,10 @@ static void replaceGather(AllGatherOp gather, Value value) {
 
 static void replaceByLoad(AllGatherOp gather, StateOp cache) {
   OpBuilder builder(gather);
-  replaceGather(gather, CacheLoadOp::create(builder, gather.getLoc(),
-                                            gather.getResult().getType(),
-                                            cache.getSymName(), StreamAttr(),
-                                            BufferAttr()));
+  replaceGather(gather, CacheLoadOp::create(
+                            builder, gather.getLoc(),
+                            gather.getResult().getType(), cache.getSymName(),
+                            FlatSymbolRefAttr(), StreamAttr(), BufferAttr()));
 }
 
 static void replaceByRead(AllGatherOp gather, StateOp resident) {

@@ -89,8 +89,9 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       llvm::cl::desc("greatest bytes of merged buckets; 0: one per unit")};
   Option<int64_t> prefetch{
       *this, "prefetch", llvm::cl::init(-1),
-      llvm::cl::desc("units that a gather is issued ahead; 0: none; the "
-                     "strategy's choice if not given")};
+      llvm::cl::desc("units that a gather is issued ahead, also by the "
+                     "micro-batch before; 0: none; the strategy's choice if "
+                     "not given")};
   Option<int64_t> reductions{
       *this, "reductions", llvm::cl::init(-1),
       llvm::cl::desc("units whose gradients may be reduced at once; the "
@@ -143,6 +144,7 @@ void fcdp::buildDecided(OpPassManager &pm) {
 
 void fcdp::buildScheduled(OpPassManager &pm) {
   pm.addPass(createPrefetchPass());
+  pm.addPass(createPrefetchAcrossPass());
   pm.addPass(createDelaySumsPass());
   pm.addPass(createSchedulePass());
 }

@@ -4,8 +4,7 @@
 // proved by --fcdp-verify-plan.
 
 #include "VerifyPhase.h"
-
-#include "llvm/ADT/DenseSet.h"
+#include "fcdp/Analysis/Borders.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -19,12 +18,11 @@ static LogicalResult verifyOp(Operation *op) {
   if (buffer.getOffset() % kMemberAlignment != 0)
     return op->emitOpError("expected a buffer at a multiple of ")
            << kMemberAlignment << " bytes, got " << buffer.getOffset();
-  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getInto()) {
-    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
-        gather, gather.getIntoAttr());
+  if (FlatSymbolRefAttr into = getInto(op)) {
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, into);
     if (buffer != state.getBuffer())
       return op->emitOpError("expected the buffer of ")
-             << gather.getIntoAttr() << ", got " << buffer;
+             << into << ", got " << buffer;
   }
   if (auto reduce = dyn_cast<ReduceScatterOp>(op);
       reduce && !reduce.getScratch())
@@ -33,18 +31,9 @@ static LogicalResult verifyOp(Operation *op) {
 }
 
 static LogicalResult verifyFunction(func::FuncOp function) {
-  llvm::DenseSet<uint64_t> events;
-  for (Operation &op : function.front()) {
-    if (auto record = dyn_cast<RecordOp>(op)) {
-      if (!record.getEvent())
-        return op.emitOpError("expected an event");
-      if (!events.insert(*record.getEvent()).second)
-        return op.emitOpError("expected an event of its own, got ")
-               << *record.getEvent();
-    } else if (isBuffered(&op) && failed(verifyOp(&op))) {
+  for (Operation &op : function.front())
+    if (isBuffered(&op) && failed(verifyOp(&op)))
       return failure();
-    }
-  }
   return success();
 }
 

@@ -280,7 +280,9 @@ LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
 
 /// What holds from the sharded phase on.
 static LogicalResult verifySteps(ModuleOp module) {
-  if (failed(requirePhase(module, *getPhase(module))))
+  if (failed(requirePhase(module, *getPhase(module))) ||
+      failed(verifyTokens(module)) || failed(verifyLeaving(module)) ||
+      failed(verifyPrefetched(module)))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);
   PartialSums partialSums = findPartialSums(module);
@@ -355,7 +357,9 @@ LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
 }
 
 static LogicalResult verifyStreams(Operation *op) {
-  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op))
+  auto accumulate = dyn_cast<AccumulateOp>(op);
+  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op) &&
+      !(accumulate && accumulate.getLate()))
     return success();
   if (!op->hasAttr("stream"))
     return op->emitOpError("expected a stream");
@@ -393,7 +397,8 @@ static LogicalResult verifyScheduled(ModuleOp module) {
 
 static LogicalResult verifyPlanned(ModuleOp module) {
   if (failed(verifyOps<InPlanned>(module, Phase::planned)) ||
-      failed(verifySteps(module)) || failed(verifyOrder(module)))
+      failed(verifySteps(module)) || failed(verifyOrder(module)) ||
+      failed(verifyEvents(module)))
     return failure();
   return verifyBuffers(module);
 }

@@ -37,8 +37,23 @@ StateOp createState(BucketOp bucket, StateRole role,
 /// stream may use. All must have a stream.
 mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
 
-/// Fails unless every buffer and state has a place of its size and every record
-/// an event of its own.
+/// Fails unless each copy that a function finds prefetched was brought in by
+/// every function that may come before it, after the last use there of what
+/// the copy overwrites, and is not stale.
+mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
+
+/// Fails unless functions that may come before the same ones leave the same
+/// states in flight.
+mlir::LogicalResult verifyLeaving(mlir::ModuleOp module);
+
+/// Fails unless functions give the tokens that those after them take.
+mlir::LogicalResult verifyTokens(mlir::ModuleOp module);
+
+/// Fails unless every record has an event of its own, but that tokens which
+/// cross a border at one place share theirs with the argument.
+mlir::LogicalResult verifyEvents(mlir::ModuleOp module);
+
+/// Fails unless every buffer and state has a place of its size.
 mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);
 
 } // namespace fcdp

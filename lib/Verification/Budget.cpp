@@ -24,7 +24,8 @@ static SmallVector<Live> findLiveAt(const FunctionModel &function,
   for (const BufferModel &buffer : function.buffers) {
     bool isMade = buffer.op == top.op || buffer.op->isBeforeInBlock(top.op);
     bool isReleased = llvm::any_of(buffer.op->getUsers(), [&](Operation *user) {
-      return isa<ReleaseOp>(user) && user->isBeforeInBlock(top.op);
+      auto release = dyn_cast<ReleaseOp>(user);
+      return release && !release.getStream() && user->isBeforeInBlock(top.op);
     });
     if (isMade && !isReleased && buffer.op != top.op)
       live.push_back({buffer.op, buffer.extent});

@@ -33,6 +33,8 @@ struct Usage {
   /// Live ranges, by unit: a bucket may serve several.
   llvm::MapVector<StringAttr, SmallVector<Span>> ranges;
   int64_t rangeCount = 0;
+  /// Whether its first copy in @next_microbatch is prefetched.
+  bool crosses = false;
   /// Bytes of an element of its gradients; 0 if there are none.
   int64_t gradientBytes = 0;
   /// What one rank sends and copies.
@@ -108,6 +110,19 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   return counts;
 }
 
+/// The first fetch of @next_microbatch, where it is made in the function
+/// before: one more in @first_microbatch, one less in @last_microbatch.
+static void addCrossing(Counts &counts, BucketOp bucket, Role role) {
+  int64_t more =
+      (role == Role::first_microbatch) - (role == Role::last_microbatch);
+  Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
+  counts.intraGathers += more;
+  if (carry == Residency::host)
+    counts.loads += more;
+  else if (carry == Residency::drop)
+    counts.interGathers += more;
+}
+
 static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
                               MeshOp mesh) {
   Counts counts;
@@ -166,6 +181,8 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
   LinkBytes bytes;
   if (uses > 0) {
     Counts counts = countFetches(bucket, role, uses, hasSeveral);
+    if (usage.crosses)
+      addCrossing(counts, bucket, role);
     if (nodes == 1) // there is no slice to keep: `host` acts like `drop`
       counts.stores = counts.loads = 0;
     if (bucket.getSharding() != Sharding::world)
@@ -334,8 +351,13 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
   MeshOp mesh = getMesh(module);
   SymbolTable symbols(module);
   llvm::DenseMap<StringAttr, StringAttr> caches;
-  for (auto state : module.getOps<StateOp>())
-    caches[state.getSymNameAttr()] = state.getBucketAttr().getAttr();
+  llvm::DenseSet<StringAttr> crossing;
+  for (auto state : module.getOps<StateOp>()) {
+    StringAttr bucket = state.getBucketAttr().getAttr();
+    caches[state.getSymNameAttr()] = bucket;
+    if (state.getRole() == StateRole::prefetched)
+      crossing.insert(bucket);
+  }
 
   llvm::MapVector<Role, std::pair<func::FuncOp, Usages>> functions;
   llvm::DenseMap<StringAttr, int64_t> uses;
@@ -362,6 +384,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
     StringAttr name = bucket.getSymNameAttr();
     for (auto &[role, entry] : functions) {
       Usage usage = entry.second.lookup(name);
+      usage.crosses = crossing.contains(name);
       // @init uses nothing itself; what it fills, others do.
       int64_t ranges =
           isMicrobatch(role) ? usage.rangeCount : uses.lookup(name);

@@ -4,6 +4,8 @@
 
 #include "PlanRun.h"
 
+#include "fcdp/Analysis/Borders.h"
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -49,7 +51,8 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
     return content.kind == ContentKind::weights &&
            content.axes == getOwnAxes(model.bucket);
   case StateRole::cache:
-  case StateRole::resident: {
+  case StateRole::resident:
+  case StateRole::prefetched: {
     BucketOp bucket = plan.buckets[model.bucket].op;
     int64_t elements = bucket.getElements();
     bool isWhole = op.getTensorType().getNumElements() == elements;
@@ -180,11 +183,16 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
                           "at its own place inside it";
   if (failed(writeResult(instruction, content)))
     return failure();
-  if (auto into = op.getIntoAttr())
+  fillState(instruction);
+  return success();
+}
+
+/// What has no bytes is noted apart from them.
+void PlanRun::fillState(const PlanInstruction &instruction) {
+  if (FlatSymbolRefAttr into = getInto(instruction.op))
     for (auto [index, state] : llvm::enumerate(plan.states))
       if (StateOp(state.op).getSymNameAttr() == into.getAttr())
         now->emptyContents[index] = held[instruction.result];
-  return success();
 }
 
 LogicalResult PlanRun::cast(const PlanInstruction &instruction) {
@@ -211,9 +219,11 @@ LogicalResult PlanRun::store(const PlanInstruction &instruction) {
 
 LogicalResult PlanRun::load(const PlanInstruction &instruction) {
   FailureOr<int32_t> read = readState(instruction.state);
-  if (failed(read) || failed(checkCopied(contents[*read], instruction)))
+  if (failed(read) || failed(checkCopied(contents[*read], instruction)) ||
+      failed(writeResult(instruction, contents[*read])))
     return failure();
-  return writeResult(instruction, contents[*read]);
+  fillState(instruction);
+  return success();
 }
 
 /// A view touches no memory, but it says what it expects there.

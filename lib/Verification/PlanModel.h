@@ -11,7 +11,7 @@
 
 namespace fcdp {
 
-inline constexpr size_t kNumStateRoles = 10;
+inline constexpr size_t kNumStateRoles = 11;
 
 struct BucketModel {
   BucketOp op;

@@ -4,6 +4,7 @@
 
 #include "PlanRun.h"
 
+#include "fcdp/Analysis/Borders.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -284,10 +285,10 @@ LogicalResult PlanRun::writeResult(const PlanInstruction &instruction,
 }
 
 LogicalResult PlanRun::wait(const PlanInstruction &instruction) {
-  auto record =
-      ::cast<WaitOp>(instruction.op).getToken().getDefiningOp<RecordOp>();
-  if (record && now->clocks.wait(record.getEvent().value_or(0),
-                                 static_cast<size_t>(instruction.stream)))
+  std::optional<int64_t> event =
+      findEvent(::cast<WaitOp>(instruction.op).getToken());
+  if (event &&
+      now->clocks.wait(*event, static_cast<size_t>(instruction.stream)))
     return success();
   emitError() << "waits for an event that nothing has recorded in this run";
   return failure();

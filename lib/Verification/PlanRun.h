@@ -61,6 +61,7 @@ private:
   mlir::LogicalResult add(const PlanInstruction &instruction);
   mlir::LogicalResult store(const PlanInstruction &instruction);
   mlir::LogicalResult load(const PlanInstruction &instruction);
+  void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
   mlir::LogicalResult clip(const PlanInstruction &instruction);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device backend gives the step: streams, events, arenas, copies and
-// collectives. No torch header may be included here or below runtime/cpu.
+// What a device backend gives the step: streams, events, arenas, copies, sums
+// and collectives. No torch header may be included here or below runtime/cpu.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +81,9 @@ public:
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;
+  /// sum[i] += part[i], in device memory.
+  virtual void add(StreamId stream, float *sum, const float *part,
+                   size_t elements) = 0;
   virtual void allGather(const Collective &collective) = 0;
   virtual void reduceScatter(const Collective &collective) = 0;
 

@@ -2,6 +2,7 @@
 #include "core/Packing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -30,7 +31,17 @@ class Group {
 public:
   Group(const std::vector<Buffer> &buffers, int64_t alignment, Order members)
       : buffers(buffers), alignment(alignment), members(std::move(members)),
-        best(std::numeric_limits<int64_t>::max()) {}
+        best(std::numeric_limits<int64_t>::max()) {
+    auto isFixed = [&](size_t i) { return buffers[i].offset >= 0; };
+    std::copy_if(this->members.begin(), this->members.end(),
+                 std::back_inserter(fixed), isFixed);
+    this->members.erase(
+        std::remove_if(this->members.begin(), this->members.end(), isFixed),
+        this->members.end());
+    std::sort(fixed.begin(), fixed.end(), [&](size_t a, size_t b) {
+      return buffers[a].offset < buffers[b].offset;
+    });
+  }
 
   int64_t bound() const;
   /// Tries orders until the group needs `target` bytes at most.
@@ -40,6 +51,8 @@ public:
   void store(Packing &packing) const {
     for (size_t i = 0; i < members.size(); ++i)
       packing.offsets[bestOrder[i]] = bestOffsets[i];
+    for (size_t index : fixed)
+      packing.offsets[index] = buffers[index].offset;
   }
 
 private:
@@ -60,8 +73,10 @@ private:
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
-  /// In the order of their begins.
+  /// In the order of their begins: those that may be anywhere.
   Order members;
+  /// The others, by offset.
+  Order fixed;
   /// By ascending offset, while an order is tried.
   std::vector<Placed> placed;
   int64_t best;
@@ -83,14 +98,19 @@ Order Group::sorted(Key key) const {
 
 int64_t Group::bound() const {
   std::vector<std::pair<int64_t, int64_t>> changes;
-  for (size_t index : members) {
+  int64_t live = 0, peak = 0;
+  auto add = [&](size_t index) {
     int64_t bytes = alignTo(buffers[index].bytes, alignment);
     changes.push_back({buffers[index].begin, bytes});
     changes.push_back({buffers[index].end, -bytes});
-  }
+    return bytes;
+  };
+  for (size_t index : members)
+    add(index);
+  for (size_t index : fixed)
+    peak = std::max(peak, buffers[index].offset + add(index));
   // At one moment, ends come before begins.
   std::sort(changes.begin(), changes.end());
-  int64_t live = 0, peak = 0;
   for (auto [moment, bytes] : changes)
     peak = std::max(peak, live += bytes);
   return peak;
@@ -122,6 +142,12 @@ size_t Group::attempt(const Order &order, Fit fit) {
   int64_t peak = 0;
   size_t atPeak = 0;
   placed.clear();
+  for (size_t index : fixed) {
+    const Buffer &buffer = buffers[index];
+    int64_t end = buffer.offset + alignTo(buffer.bytes, alignment);
+    placed.push_back({buffer.offset, end, buffer.begin, buffer.end});
+    peak = std::max(peak, end);
+  }
   for (size_t i = 0; i < order.size(); ++i) {
     const Buffer &buffer = buffers[order[i]];
     int64_t bytes = alignTo(buffer.bytes, alignment);

@@ -17,6 +17,9 @@ struct Buffer {
   int64_t bytes = 0;
   /// In use in [begin, end), in any unit of time; not empty.
   int64_t begin = 0, end = 0;
+  /// Where it has to be, in bytes; anywhere if negative. What has to be
+  /// somewhere must not overlap.
+  int64_t offset = -1;
 };
 
 struct Packing {
@@ -27,7 +30,8 @@ struct Packing {
 };
 
 /// The least memory that any packing needs: the greatest sum of the bytes in
-/// use at once, each buffer rounded up to `alignment`.
+/// use at once, each buffer rounded up to `alignment`, and the greatest end of
+/// those that have to be somewhere.
 int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment);
 
 /// Buffers between two moments in which nothing is in use are placed apart

@@ -19,6 +19,12 @@ struct CopyCommand {
   size_t bytes;
 };
 
+struct AddCommand {
+  float *sum;
+  const float *part;
+  size_t elements;
+};
+
 /// Holds the stream back until `stream` has finished its first `sequence`
 /// commands. The number is that of the moment of issue: recording the event
 /// again later does not move it.
@@ -28,11 +34,12 @@ struct WaitCommand {
 };
 
 struct Command {
-  enum class Kind : uint8_t { Copy, AllGather, ReduceScatter, Wait };
+  enum class Kind : uint8_t { Copy, Add, AllGather, ReduceScatter, Wait };
 
   Kind kind;
   union {
     CopyCommand copy;
+    AddCommand add;
     Collective collective;
     WaitCommand wait;
   };

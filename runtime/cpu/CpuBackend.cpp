@@ -4,6 +4,7 @@
 #include "collectives/Collectives.h"
 #include "core/StreamSet.h"
 #include "cpu/Arena.h"
+#include "cpu/SumKernels.h"
 
 #include <array>
 #include <cstring>
@@ -41,6 +42,13 @@ public:
     Command command;
     command.kind = Command::Kind::Copy;
     command.copy = {dst, src, bytes};
+    streams.issue(stream, command);
+  }
+  void add(StreamId stream, float *sum, const float *part,
+           size_t elements) override {
+    Command command;
+    command.kind = Command::Kind::Add;
+    command.add = {sum, part, elements};
     streams.issue(stream, command);
   }
   void allGather(const Collective &collective) override {
@@ -90,6 +98,7 @@ private:
   void execute(StreamId stream, const Command &command) override;
   void interrupt() noexcept override;
   void runCopy(const CopyCommand &copy);
+  static void runAdd(const AddCommand &add);
 
   bool isHost(const void *address) const {
     auto *byte = static_cast<const std::byte *>(address);
@@ -114,6 +123,8 @@ private:
 void CpuBackend::execute(StreamId stream, const Command &command) {
   if (command.kind == Command::Kind::Copy)
     return runCopy(command.copy);
+  if (command.kind == Command::Kind::Add)
+    return runAdd(command.add);
   const Collective &collective = command.collective;
   Transport &transport = *find(command.kind, collective.axis);
   CollectiveScratch &lists = scratch[size_t(stream)];
@@ -159,6 +170,13 @@ void CpuBackend::runCopy(const CopyCommand &copy) {
   if (fromHost && !toHost)
     h2d.fetch_add(copy.bytes, std::memory_order_relaxed);
   std::memcpy(copy.dst, copy.src, copy.bytes);
+}
+
+void CpuBackend::runAdd(const AddCommand &add) {
+  auto *sum = reinterpret_cast<std::byte *>(add.sum);
+  const std::byte *const sources[] = {
+      sum, reinterpret_cast<const std::byte *>(add.part)};
+  sumChunks(sum, DType::F32, sources, DType::F32, add.elements);
 }
 
 ByteCounters CpuBackend::counters() const {

@@ -173,6 +173,7 @@ struct Accumulate {
   Buf in, out;
   int64_t elements;
   bool add;
+  StreamId stream;
 };
 /// out = sum + in, in f32.
 struct Add {

@@ -200,7 +200,9 @@ ops::Accumulate OpReader::accumulate() const {
   std::string mode = node.at("mode").text();
   if (mode != "overwrite" && mode != "add")
     node.at("mode").expected("'overwrite' or 'add'");
-  return {buf("in"), buf("out"), elements(), mode == "add"};
+  StreamId stream =
+      node.isNull("stream") ? StreamId::Compute : readStream(node.at("stream"));
+  return {buf("in"), buf("out"), elements(), mode == "add", stream};
 }
 
 ops::ReduceScatter OpReader::reduceScatter() const {

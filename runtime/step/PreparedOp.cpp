@@ -16,6 +16,8 @@ std::unique_ptr<PreparedOp> prepare(const Op &op, StepState &state) {
   case OpKind::Pack:
     return prepareTensorOp(std::get<ops::Pack>(op.body), state);
   case OpKind::Accumulate:
+    if (std::get<ops::Accumulate>(op.body).stream != StreamId::Compute)
+      return prepareQueued(op, state);
     return prepareTensorOp(std::get<ops::Accumulate>(op.body), state);
   case OpKind::Add:
     return prepareTensorOp(std::get<ops::Add>(op.body), state);

@@ -36,7 +36,8 @@ std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Add &op,
 std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state);
 std::unique_ptr<PreparedOp> prepareUpdate(const ops::ShardUpdate &op,
                                           StepState &state);
-/// Collectives, copies and events: what the backend queues.
+/// Collectives, copies, sums on other streams and events: what the backend
+/// queues.
 std::unique_ptr<PreparedOp> prepareQueued(const Op &op, StepState &state);
 
 } // namespace fcdp

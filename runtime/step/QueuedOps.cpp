@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives, copies and events: the backend queues them on a stream.
+// Collectives, copies, sums and events: the backend queues them on a stream.
 #include "step/PreparedOp.h"
 
 namespace fcdp {
@@ -63,6 +63,27 @@ private:
   size_t bytes;
 };
 
+class Accumulate final : public PreparedOp {
+public:
+  Accumulate(const ops::Accumulate &op, StepState &state)
+      : stream(op.stream), in(state.address(op.in)), out(state.address(op.out)),
+        elements(op.elements), add(op.add) {}
+  void run(StepState &state) override {
+    if (add)
+      state.backend.add(stream, reinterpret_cast<float *>(out),
+                        reinterpret_cast<const float *>(in), elements);
+    else
+      state.backend.copy(stream, out, in, elements * sizeof(float));
+  }
+
+private:
+  StreamId stream;
+  const std::byte *in;
+  std::byte *out;
+  size_t elements;
+  bool add;
+};
+
 class Record final : public PreparedOp {
 public:
   explicit Record(const ops::Event &op) : op(op) {}
@@ -94,6 +115,8 @@ std::unique_ptr<PreparedOp> prepareQueued(const Op &op, StepState &state) {
     return std::make_unique<ReduceScatter>(*reduce, op.what.c_str(), state);
   if (auto *copy = std::get_if<ops::CacheCopy>(&op.body))
     return std::make_unique<CacheCopy>(*copy, state);
+  if (auto *sum = std::get_if<ops::Accumulate>(&op.body))
+    return std::make_unique<Accumulate>(*sum, state);
   const auto &event = std::get<ops::Event>(op.body);
   if (op.kind == OpKind::Record)
     return std::make_unique<Record>(event);

@@ -51,6 +51,9 @@ TEST(PackingProblem, RefusesBadBuffers) {
   EXPECT_EQ(check({{{-1, 0, 1}}, 256}), "buffer of -1 bytes lives in [0, 1)");
   EXPECT_EQ(check({{{8, 2, 2}}, 256}), "buffer of 8 bytes lives in [2, 2)");
   EXPECT_EQ(check({{{8, 3, 2}}, 256}), "buffer of 8 bytes lives in [3, 2)");
+  EXPECT_EQ(check({{{8, 0, 1, 256}}, 256}), "");
+  EXPECT_EQ(check({{{8, 0, 1, 128}}, 256}),
+            "buffer of 8 bytes has to be at 128, which is no multiple of 256");
 }
 
 TEST(PackingSolution, RefusesBadOffsets) {
@@ -65,6 +68,10 @@ TEST(PackingSolution, RefusesBadOffsets) {
             "buffer 1 is misplaced at -256 of 512");
   EXPECT_EQ(verify({{0, 256, 0}, 300}, problem),
             "buffer 1 is misplaced at 256 of 300");
+  problem.buffers[2].offset = 256;
+  EXPECT_EQ(verify({{256, 0, 256}, 512}, problem), "");
+  EXPECT_EQ(verify({{0, 256, 0}, 512}, problem),
+            "buffer 2 is misplaced at 0 of 512");
 }
 
 TEST(PackArena, ReusesMemoryAfterTheEnd) {
@@ -72,6 +79,23 @@ TEST(PackArena, ReusesMemoryAfterTheEnd) {
   PackingSolution solution = packArena(problem);
   EXPECT_EQ(solution.offsets[0], solution.offsets[1]);
   EXPECT_EQ(solution.peak, 256);
+}
+
+TEST(PackArena, PlacesAroundWhatHasItsPlace) {
+  // One that is there at both ends, but not in between.
+  PackingProblem problem{
+      {{256, 0, 2, 0}, {256, 6, 8, 0}, {512, 1, 4}, {256, 2, 6}, {100, 7, 8}},
+      256};
+  PackingSolution solution = packArena(problem);
+  EXPECT_EQ(verify(solution, problem), "");
+  EXPECT_EQ(solution.offsets[3], 0);
+  EXPECT_EQ(solution.peak, 768);
+  PackingProblem fixed{{{256, 0, 2, 512}}, 256};
+  EXPECT_EQ(packArena(fixed).offsets[0], 512);
+  EXPECT_EQ(packArena(fixed).peak, 768);
+  EXPECT_EQ(lowerBound(fixed), 768);
+  PackingProblem apart{{{256, 0, 2, 0}, {256, 1, 3, 0}}, 256};
+  EXPECT_EQ(verify(packArena(apart), apart), "buffers 0 and 1 overlap");
 }
 
 TEST(PackArena, NeedsNothingForNothing) {

@@ -48,6 +48,7 @@ class Config:
     remat: str = ""
     layout: str = "flat"
     bucket_bytes: int = 0
+    prefetch: int | None = None
     cluster: str = ""
     device_memory: int = 0
     collectives: str = ""
@@ -60,6 +61,7 @@ class Config:
     def name(self) -> str:
         optimizer = self.optimizer.replace(",", "-").replace("=", "")
         strategy = "-".join(filter(None, (self.strategy, self.accumulate, self.collectives)))
+        strategy += "" if self.prefetch is None else f"-p{self.prefetch}"
         clip = "" if self.clip_norm is None else f"-clip{self.clip_norm}"
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
@@ -159,6 +161,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
+        *([f"--prefetch={config.prefetch}"] if config.prefetch is not None else []),
         *([f"--collectives={config.collectives}"] if config.collectives else []),
         *([f"--clip-norm={config.clip_norm}"] if config.clip_norm is not None else []),
         *([f"--remat={config.remat}"] if config.remat else []),

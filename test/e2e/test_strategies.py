@@ -53,6 +53,21 @@ def test_bit_equal_within_an_accumulation_mode(workshop: Workshop, config: Confi
     assert_bit_equal(workshop.run(config, STEPS), workshop.run(same, STEPS))
 
 
+@pytest.mark.parametrize("distance", [0, 2])
+@pytest.mark.parametrize("strategy", ["zero3", "fcdp", "hpz", "zero2"])
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_nothing_depends_on_what_is_in_flight(
+    workshop: Workshop, strategy: str, micro_batches: int, distance: int
+) -> None:
+    """Copies and sums cross from one function to the next at every distance but 0; bits and bytes are the same."""
+    one = Config("gpt", strategy=strategy, micro_batches=micro_batches)
+    runs = [workshop.run(config, STEPS) for config in (one, replace(one, prefetch=distance))]
+    assert_bit_equal(*runs)
+    assert runs[0].traffic == runs[1].traffic
+    once, each = traffic(manifest(workshop.step(one)), strategy, LIVE_RANGES["gpt"], "")
+    assert runs[0].traffic == [once + each] + [each] * (STEPS - 1)
+
+
 def test_losses_are_those_of_pytorch(workshop: Workshop, config: Config) -> None:
     expected = workshop.reference(config, STEPS).losses
     assert relative_error(workshop.run(config, STEPS).losses, expected) <= LOSS_TOLERANCE[config.model]

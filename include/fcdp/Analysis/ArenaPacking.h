@@ -14,12 +14,15 @@ struct PackingProblem {
     int64_t bytes;
     /// Lives in [begin, end), in positions of the program.
     int64_t begin, end;
+    /// Where it has to be; anywhere if negative.
+    int64_t offset = -1;
   };
   llvm::SmallVector<Buffer> buffers;
   /// Every offset is a multiple of it, in bytes.
   int64_t alignment = 256;
 
-  /// Fails on negative sizes, empty lifetimes or a bad alignment.
+  /// Fails on negative sizes, empty lifetimes or a bad alignment, also of where
+  /// a buffer has to be.
   llvm::Error check() const;
 };
 
@@ -29,8 +32,8 @@ struct PackingSolution {
   /// Bytes of the arena; packArena rounds up to the alignment.
   int64_t peak = 0;
 
-  /// Fails if two buffers overlap in time and place, one is misaligned or ends
-  /// after the peak, or some have no offset.
+  /// Fails if two buffers overlap in time and place, one is misaligned, ends
+  /// after the peak or is not where it has to be, or some have no offset.
   llvm::Error verify(const PackingProblem &problem) const;
 };
 

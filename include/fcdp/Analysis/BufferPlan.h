@@ -13,6 +13,10 @@ inline constexpr int64_t kBufferAlignment = 256;
 /// Whether `op`'s result lives in memory that the plan gives and takes back.
 bool isBuffered(mlir::Operation *op);
 
+/// Whose lifetime the scratch memory of `reduce` has: the buffer that it
+/// reduces, or else its result.
+mlir::Operation *getScratchOwner(ReduceScatterOp reduce);
+
 /// Sets the strides, in bytes, of the place that each rank's input of `gather`
 /// has inside the result; that of an axis which it is not over is left alone.
 void addStrides(AllGatherOp gather, int64_t &nodeStride, int64_t &localStride);
@@ -26,8 +30,12 @@ collectAccumulators(mlir::ModuleOp module);
 struct StatePlan {
   /// By the state's name.
   llvm::DenseMap<mlir::StringAttr, BufferAttr> places;
-  /// Bytes of the device arena, per rank, that they take.
+  /// Bytes of the device arena, per rank, that they take, but for those of role
+  /// `prefetched`: these come next, and values may use their memory where
+  /// neither a copy is in it nor one on its way.
   int64_t deviceBytes = 0;
+  /// Where what is in use over the end of a function begins, behind those.
+  int64_t lateBegin = 0;
 };
 StatePlan planStates(mlir::ModuleOp module);
 

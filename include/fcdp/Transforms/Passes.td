@@ -310,6 +310,24 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
   ];
 }
 
+def PrefetchAcrossPass : FcdpPass<"fcdp-prefetch-across"> {
+  let summary = "make the first gathers and loads of a micro-batch in the one before";
+  let description = [{
+    Requires phase `sharded` and buckets. The fetches of the first live ranges of
+    @next_microbatch and @last_microbatch, as many as `--fcdp-prefetch` has noted to
+    issue ahead, are made in the functions that come before, in front of the use
+    that is so many ranges before theirs, as if its uses went on with them: weights
+    do not change within a step. So the bytes of a step stay what they are; those of
+    the first micro-batch grow by what those of the last lose.
+
+    The copy is a state of role `prefetched`, since it is there when functions
+    change. A fetch stays where it is if it is stored on its way, if its slice is
+    used again, or if it is a second one of its bucket, and then all behind it do.
+    Nothing crosses an update. Does nothing where some copy crosses already, so that
+    twice is once.
+  }];
+}
+
 def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
   let summary = "let several reductions run while the backward pass goes on";
   let description = [{
@@ -319,6 +337,13 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
     where they are. A number that the module gives wins, and one that the sum gives
     wins over that.
+
+    Sums that would be noted at the end of a function are `late` if all functions that
+    come before the same ones have them: they run on the stream of their reduction,
+    and nothing waits for them but who needs the sum or their memory. That is the
+    update of that bucket, which comes last, or the next micro-batch when it packs its
+    first gradients. Only where fetches are issued ahead (`--fcdp-prefetch` with a
+    distance comes before), for else nothing runs meanwhile.
   }];
   let options = [
     Option<"inFlight", "in-flight", "int64_t", "2",
@@ -337,7 +362,11 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
     placed before each use of a value from another stream; work on another stream
     first waits for the compute stream as of its issue, so that it may use any
     memory released before, be it by the function before: at the end of a
-    function all streams are joined into compute. What an operator that the
+    function all streams are joined into compute, but for what brings in copies
+    that the next function finds prefetched, and for late sums. These give tokens,
+    results of one function and arguments of the next, which waits for each where it
+    uses the copy or the sum, and for sums before it packs gradients; what they use
+    on their way is released on their own stream. What an operator that the
     compiler does not know makes of a value keeps the value alive. Errs on the
     side of waiting.
   }];
@@ -352,9 +381,12 @@ def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
   let description = [{
     Requires phase `scheduled`; gives phase `planned`. States get places that hold
     for the whole job; values of a function share the memory after them by
-    lifetime. The input of a gather is placed inside its result when nothing else
+    lifetime, also that of prefetched copies before they are on their way and after
+    their last use. What late sums use stays theirs in the next function until compute
+    has waited for them. The input of a gather is placed inside its result when nothing else
     needs it, and a reduction writes straight into the gradient accumulator that
-    it starts. Records get event numbers.
+    it starts. Records get event numbers, which are the module's; tokens that arrive
+    as the same argument share theirs.
   }];
 }
 
@@ -374,21 +406,26 @@ def VerifyShardedPass : VerifyPass<"sharded"> {
     There is a mesh and a family of functions; every bucket has a shard, and a
     trained one an accumulator; every trainable parameter is reduced once per
     micro-batch and updated once; the first micro-batch starts the sums. Gradients
-    are clipped once at most, in @update, before they are used.
+    are clipped once at most, in @update, before they are used. What a function
+    finds prefetched, each that may come before it has brought in, behind the last
+    use there of the copy before.
   }];
 }
 def VerifyScheduledPass : VerifyPass<"scheduled"> {
   let description = [{
     Collectives run over one axis of flat tensors, or over both where their bucket
-    says so; they and host copies name their stream; every buffer is released once.
+    says so; they and host copies name their stream; every buffer is released once, and
+    on another stream than compute only in front of a token of it that the function
+    gives. Functions give tokens that they recorded, as many as those after them take.
     All gathers over the same axes are on one stream, and so are all reductions over
     them: each has a communicator, which one stream may use.
   }];
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
   let description = [{
-    Every buffer and state has a place of its type's size and every record an
-    event of its own. `--fcdp-verify-plan` proves that they serve.
+    Every buffer and state has a place of its type's size, and every record an
+    event of its own or, if its token crosses into another function, one that the
+    argument names and that is waited for before it is recorded again. `--fcdp-verify-plan` proves that they serve.
   }];
 }
 

@@ -30,7 +30,7 @@
 
 #include <stdint.h>
 
-#define FCDP_ABI_VERSION 4u
+#define FCDP_ABI_VERSION 5u
 
 #ifdef __cplusplus
 extern "C" {

@@ -58,7 +58,7 @@
 // CHECK: llvm.call @fcdp_rt_shard_update
 // CHECK-NEXT: llvm.return
 
-// CHECK: llvm.mlir.global external constant @fcdp_abi_version(4 : i32)
+// CHECK: llvm.mlir.global external constant @fcdp_abi_version(5 : i32)
 // CHECK-NEXT: llvm.mlir.global external constant @fcdp_manifest("{\22hash\22:
 // CHECK-NEXT: llvm.mlir.global external constant @fcdp_manifest_size([[#]] : i64)
 // The second constant starts at byte 64.

@@ -161,7 +161,7 @@ func.func @update() {
 
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected a function without arguments and results}}
+// expected-error@+1 {{expected tokens only as arguments and results}}
 func.func @update(%x: tensor<f32>) attributes {fcdp.role = #fcdp.role<update>} {
   return
 }

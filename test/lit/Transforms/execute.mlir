@@ -25,6 +25,9 @@
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded-buckets,planned --bucket "bucket-bytes=1000" --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2 --stages planned --strategies fcdp --bucket "layout=ragged<1>" --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/corners.mlir --meshes 2x2 --micro-batches 3 --stages scheduled --bucket "layout=owned bucket-bytes=100" --random 0 --opt "fcdp-opt" | FileCheck %s
+// What crosses from one function to the next.
+// RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,2x1 --micro-batches 2,3 --strategies zero3,fcdp,hpz --stages scheduled,planned --prefetch 2 --random 0 --opt "fcdp-opt" | FileCheck %s
+// RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 2x2 --micro-batches 3 --stages planned --strategies fcdp,hpz,mics --accumulations sharded,node --prefetch 3 --random 1 --opt "fcdp-opt" | FileCheck %s
 // Collectives over all ranks in one step, as far as no slice is kept or summed.
 // RUN: %python %S/Inputs/simulate/check.py %t/layers.mlir --meshes 2x2,3x1 --stages sharded,planned --strategies zero3,zero2,fcdp --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
 // RUN: %python %S/Inputs/simulate/check.py %t/types.mlir --meshes 3x2,2x3 --micro-batches 2 --stages planned --strategies zero3,zero1,ddp,hsdp --accumulations sharded,node,full --collectives flat --random 0 --opt "fcdp-opt" | FileCheck %s
@@ -37,6 +40,11 @@
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --kinds releases,reductions --opt "fcdp-opt" | FileCheck %s --check-prefix=SCHEDULED
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy zero2 --accumulation node --micro-batches 2 --function last_microbatch --kinds releases,reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=SUMS
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --strategy ddp --kinds reductions --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=OWNED
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --mesh 2x1 --micro-batches 3 --prefetch 1 --function next_microbatch --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --strategy hpz --micro-batches 2 --prefetch 1 --function last_microbatch --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
+// RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage planned --prefetch 1 --function update --kinds arrivals --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefix=ARRIVALS
+// ARRIVALS: arrivals: {{[1-9][0-9]*}} found
+// ARRIVALS-NOT: missed
 // RUN: %python %S/Inputs/simulate/faults.py %t/layers.mlir --stage scheduled --accumulation node_host --micro-batches 3 --function next_microbatch --kinds releases,reductions,stores --random 2 --opt "fcdp-opt" | FileCheck %s --check-prefixes=SUMS,STORES
 // OWNED: reductions: {{[1-9][0-9]*}} found
 // OWNED-NOT: missed

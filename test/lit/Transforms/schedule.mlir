@@ -3,12 +3,13 @@
 // compute, gathers do not wait for reductions, at most two steps of a reduction
 // are in flight, every buffer is
 // released once, behind its last use by anyone, stores to the cache do not hold
-// compute up, and all streams are joined at the end.
+// compute up, and all streams are joined at the end, but for what gives the
+// tokens that the function returns.
 
 // REQUIRES: numpy
 // RUN: split-file %S/execute.mlir %t
 // RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
-// RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 micro-batches=3" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
+// RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 micro-batches=3 prefetch=2" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
 // RUN: fcdp-opt %t/types.mlir --fcdp-pipeline="nodes=3 ranks-per-node=2 strategy=fcdp micro-batches=2" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
 // RUN: fcdp-opt %t/corners.mlir --fcdp-pipeline="nodes=3 strategy=fcdp" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
 // RUN: fcdp-opt %t/corners.mlir --fcdp-pipeline="ranks-per-node=3 strategy=fcdp" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s

@@ -89,13 +89,13 @@
 // RUN: sed '/func @last/,${/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LAST
 // LAST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of the last micro-batch
 // LAST: note: the sum is written here, on {{.*}} in @{{first|next}}_microbatch for 'w' of @bucket.a
-// RUN: sed '/func @last/,$s/ add :/ overwrite :/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOST
+// RUN: sed '/func @last/,$s/ add late/ overwrite late/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOST
 // LOST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of all micro-batches but the last
-// LOST: note: the sum is written here, on compute in @last_microbatch for 'w' of @bucket.a
+// LOST: note: the sum is written here, on inter_reduce in @last_microbatch for 'w' of @bucket.a
 // RUN: sed '/func @last/,${/fcdp.accumulate/p}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad twice in one micro-batch
 // TWICE: note: the sum is written here
-// RUN: sed '/func @first/,/return/s/ overwrite :/ add :/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ONTO
+// RUN: sed '/func @first/,/return/s/ overwrite late/ add late/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ONTO
 // ONTO: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @first_microbatch: its value overlaps the sum
 // RUN: sed '/func @next/,/return/{/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
 // GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
@@ -120,8 +120,8 @@
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=device-bytes=1024 2>&1 | FileCheck %s --check-prefix=DEVICE
 // DEVICE: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1024; give it more, or other residencies
 // DEVICE: note: states hold 192 bytes, this one, of 'w' of @bucket.a, the most: 64
-// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.reduce_scatter' holds 128 bytes
-// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.pack' holds 256 bytes
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.cache_load' holds 256 bytes
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.all_gather' holds 256 bytes
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=800 2>&1 | FileCheck %s --check-prefix=HOST
 // HOST: error: the plan needs {{[0-9]+}} bytes of host memory per node, expected at most 800; give it more, or other residencies
 // HOST: note: states hold

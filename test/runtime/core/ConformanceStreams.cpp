@@ -49,6 +49,26 @@ TEST_P(Conformance, AStreamKeepsItsOrder) {
   EXPECT_EQ(download<uint32_t>(0, backend, steps * 64, 16), counting(16, 1));
 }
 
+// Sums stand in the order of their stream, behind the copy in front of them.
+TEST_P(Conformance, AddsOnEveryStream) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  for (size_t stream = 0; stream < kNumStreams; ++stream) {
+    upload(0, backend, 0, std::vector<float>(3000, 0.5f));
+    upload(0, backend, 16384, std::vector<float>(3000, 100.0f));
+    auto *part = reinterpret_cast<float *>(backend.deviceBase());
+    auto *sum = reinterpret_cast<float *>(backend.deviceBase() + 16384);
+    backend.copy(StreamId(stream), sum, part, 3000 * sizeof(float));
+    backend.add(StreamId(stream), sum, part, 3000);
+    backend.add(StreamId(stream), sum, part, 2999);
+    std::vector<float> expected(3000, 1.5f);
+    expected.back() = 1;
+    backend.synchronize();
+    EXPECT_EQ(download<float>(0, backend, 16384, 3000), expected);
+  }
+  EXPECT_FALSE(backend.failed());
+}
+
 // The data goes round all streams; an event is recorded again each time.
 TEST_P(Conformance, EventsOrderTheStreams) {
   auto world = make(Mesh{1, 1});

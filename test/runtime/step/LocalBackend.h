@@ -23,6 +23,12 @@ public:
     (stream == StreamId::H2D ? copied.h2d : copied.d2h) += bytes;
     std::memcpy(dst, src, bytes);
   }
+  void add(StreamId stream, float *sum, const float *part,
+           size_t elements) override {
+    added.push_back(stream);
+    for (size_t i = 0; i < elements; ++i)
+      sum[i] += part[i];
+  }
   void allGather(const Collective &collective) override {
     what = collective.what;
     if (collective.out != collective.in)
@@ -49,6 +55,7 @@ public:
 
   std::vector<std::byte> device, host;
   std::vector<uint32_t> recorded, waited;
+  std::vector<StreamId> added;
   std::string what, error;
   ByteCounters copied;
 };

@@ -124,6 +124,24 @@ TEST_F(StepTest, Accumulate) {
   backend->at<float>(64)[2] = 100;
   run();
   EXPECT_EQ(backend->at<float>(64)[2], 6);
+  EXPECT_TRUE(backend->added.empty());
+}
+
+TEST_F(StepTest, AccumulateOnAnotherStream) {
+  addLoss();
+  for (const char *mode : {"overwrite", "add"})
+    fake.add("only_microbatch", {{"kind", "accumulate"},
+                                 {"in", device(0, 16)},
+                                 {"out", device(64, 16)},
+                                 {"elements", 4},
+                                 {"mode", mode},
+                                 {"stream", "inter_reduce"}});
+  load();
+  backend->at<float>(0)[2] = 3;
+  backend->at<float>(64)[2] = 100;
+  run();
+  EXPECT_EQ(backend->at<float>(64)[2], 6);
+  EXPECT_EQ(backend->added, std::vector{StreamId::InterReduce});
 }
 
 TEST_F(StepTest, Add) {

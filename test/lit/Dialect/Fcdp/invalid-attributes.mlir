@@ -201,6 +201,16 @@ func.func private @unknown_on_argument(tensor<f32> {fcdp.role = #fcdp.role<init>
 
 // -----
 
+// expected-error@+1 {{attribute 'fcdp.event' must be an i64 from 0 on, on a token, got '-1 : i64' on argument 0}}
+func.func private @event_negative(!fcdp.token {fcdp.event = -1})
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.event' must be an i64 from 0 on, on a token, got '1 : i64' on argument 0}}
+func.func private @event_on_tensor(tensor<f32> {fcdp.event = 1})
+
+// -----
+
 // expected-error@+1 {{unknown attribute 'fcdp.event' on result 0}}
 func.func private @unknown_on_result() -> (!fcdp.token {fcdp.event = 1})
 

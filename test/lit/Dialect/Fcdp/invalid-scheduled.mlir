@@ -112,3 +112,16 @@ func.func @release_c2_other_block() -> tensor<32xf32> {
   // expected-note@+1 {{used here}}
   return %s : tensor<32xf32>
 }
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+fcdp.state @cache cache of @bucket in host : tensor<32xf32>
+func.func @release_c3() {
+  %s = fcdp.cache_load @cache on h2d : tensor<32xf32>
+  // expected-error@+1 {{expected another stream than 'compute', which is meant without one}}
+  fcdp.release %s on compute : tensor<32xf32>
+  return
+}

@@ -1106,7 +1106,7 @@ fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
 func.func @all_gather_c6_role(%s: tensor<16xbf16>) {
-  // expected-error@+1 {{expected a state of role 'resident' of @bucket and of type 'tensor<32xbf16>', got @cache}}
+  // expected-error@+1 {{expected a state of role 'resident' or 'prefetched' of @bucket and of type 'tensor<32xbf16>', got @cache}}
   %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 into @cache : tensor<16xbf16> to tensor<32xbf16>
   return
 }
@@ -1121,7 +1121,7 @@ fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
 func.func @all_gather_c6_bucket(%s: tensor<16xbf16>) {
-  // expected-error@+1 {{expected a state of role 'resident' of @other and of type 'tensor<32xbf16>', got @resident}}
+  // expected-error@+1 {{expected a state of role 'resident' or 'prefetched' of @other and of type 'tensor<32xbf16>', got @resident}}
   %0 = fcdp.all_gather %s of @other over @world[node] range 0 into @resident : tensor<16xbf16> to tensor<32xbf16>
   return
 }
@@ -1136,7 +1136,7 @@ fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
 func.func @all_gather_c6_type(%s: tensor<32xbf16>) {
-  // expected-error@+1 {{expected a state of role 'resident' of @bucket and of type 'tensor<64xbf16>', got @resident}}
+  // expected-error@+1 {{expected a state of role 'resident' or 'prefetched' of @bucket and of type 'tensor<64xbf16>', got @resident}}
   %0 = fcdp.all_gather %s of @bucket over @world[local] range 0 into @resident : tensor<32xbf16> to tensor<64xbf16>
   return
 }
@@ -1151,7 +1151,7 @@ fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 fcdp.state @sum node_grad of @bucket in device : tensor<32xf32>
 func.func @read_state_c1_role() {
-  // expected-error@+1 {{expected a state of role 'resident', 'node_grad' or 'full_grad', got @cache}}
+  // expected-error@+1 {{expected a state of role 'resident', 'prefetched', 'node_grad' or 'full_grad', got @cache}}
   %0 = fcdp.read_state @cache : tensor<32xbf16>
   return
 }
@@ -1317,5 +1317,78 @@ fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 func.func @accumulate_c2_slice(%g: tensor<16xf32>) {
   // expected-error@+1 {{expected type 'tensor<32xf32>', got 'tensor<16xf32>'}}
   fcdp.accumulate %g into @bucket add : tensor<16xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 1)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<64xbf16>
+fcdp.state @resident resident of @bucket in device : tensor<64xbf16>
+func.func @cache_load_c4_role() {
+  // expected-error@+1 {{expected a state of role 'prefetched' of @bucket and of type 'tensor<64xbf16>', got @resident}}
+  %0 = fcdp.cache_load @cache into @resident : tensor<64xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 1)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.bucket @other unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<64xbf16>
+fcdp.state @prefetched prefetched of @other in device : tensor<64xbf16>
+func.func @cache_load_c4_bucket() {
+  // expected-error@+1 {{expected a state of role 'prefetched' of @bucket and of type 'tensor<64xbf16>', got @prefetched}}
+  %0 = fcdp.cache_load @cache into @prefetched : tensor<64xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @prefetched prefetched of @bucket in device : tensor<64xbf16>
+func.func @cache_load_c4_type() {
+  // expected-error@+1 {{expected a state of role 'prefetched' of @bucket and of type 'tensor<32xbf16>', got @prefetched}}
+  %0 = fcdp.cache_load @cache into @prefetched : tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c3_producer(%g: tensor<16xf32>) {
+  // expected-error@+1 {{expected the flat result of a reduction or a gather for a late sum}}
+  fcdp.accumulate %g into @bucket add late : tensor<16xf32>
+  return
+}
+
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c3_flat(%g: tensor<3x4xf32>) {
+  %0 = fcdp.reduce_scatter %g of @w over @world[node, local] : tensor<3x4xf32> to !fcdp.shard<tensor<3x4xf32>>
+  // expected-error@+1 {{expected the flat result of a reduction or a gather for a late sum}}
+  fcdp.accumulate %0 into @w add late : !fcdp.shard<tensor<3x4xf32>>
+  return
+}
+
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @accumulate_c4(%g: tensor<16xf32>) {
+  // expected-error@+1 {{expected no stream where the sum is not late, got 'inter_reduce'}}
+  fcdp.accumulate %g into @bucket add on inter_reduce : tensor<16xf32>
   return
 }

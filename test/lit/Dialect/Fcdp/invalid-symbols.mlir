@@ -612,6 +612,13 @@ fcdp.state @state_c3_full_grad full_grad of @bucket in device : tensor<32xf32>
 
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
+// expected-error@+1 {{expected type 'tensor<64xbf16>', got 'tensor<32xbf16>'}}
+fcdp.state @state_c3_prefetched prefetched of @bucket in device : tensor<32xbf16>
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable members []
 // expected-error@+1 {{expected to be in device memory}}
 fcdp.state @state_c2_resident resident of @bucket in host : tensor<64xbf16>
 

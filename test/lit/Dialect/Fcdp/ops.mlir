@@ -79,6 +79,8 @@ fcdp.state @fc.node_grad node_grad of @bucket.fc in device : tensor<32xf32>
 fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 // CHECK-NEXT: fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
 fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
+// CHECK-NEXT: fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
+fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
 
 // CHECK-NEXT: fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
 fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
@@ -95,6 +97,8 @@ func.func @sharding(%g: tensor<16xf32>) {
   %reduced = fcdp.all_gather %g of @bucket.slice over @world[node] : tensor<16xf32> to tensor<32xf32>
   // CHECK: fcdp.accumulate %[[G]] into @bucket.slice add : tensor<32xf32>
   fcdp.accumulate %reduced into @bucket.slice add : tensor<32xf32>
+  // CHECK: fcdp.accumulate %[[G]] into @bucket.slice overwrite late on inter : tensor<32xf32>
+  fcdp.accumulate %reduced into @bucket.slice overwrite late on inter : tensor<32xf32>
   return
 }
 
@@ -116,6 +120,23 @@ func.func @resident(%s: tensor<16xbf16>) {
   // CHECK: fcdp.accumulate %[[SUM]] into @fc.node_grad add : tensor<32xf32>
   fcdp.accumulate %sum into @fc.node_grad add : tensor<32xf32>
   return
+}
+
+// CHECK-LABEL: func.func @prefetched
+// CHECK-SAME: (%[[BEFORE:.*]]: !fcdp.token {fcdp.event = 3 : i64}, %[[SLICE:.*]]: tensor<32xbf16>) -> !fcdp.token
+func.func @prefetched(%before: !fcdp.token {fcdp.event = 3 : i64}, %slice: tensor<32xbf16>) -> !fcdp.token {
+  // CHECK: fcdp.wait %[[BEFORE]] on compute
+  fcdp.wait %before on compute
+  // CHECK: fcdp.read_state @fc.prefetched : tensor<64xbf16>
+  %here = fcdp.read_state @fc.prefetched : tensor<64xbf16>
+  // CHECK: fcdp.all_gather %[[SLICE]] of @bucket.fc over @world[local] range 0 into @fc.prefetched on intra : tensor<32xbf16> to tensor<64xbf16>
+  %next = fcdp.all_gather %slice of @bucket.fc over @world[local] range 0 into @fc.prefetched on intra : tensor<32xbf16> to tensor<64xbf16>
+  // CHECK: fcdp.release %{{.*}} on intra : tensor<64xbf16>
+  fcdp.release %next on intra : tensor<64xbf16>
+  // CHECK: %[[TOKEN:.*]] = fcdp.record on intra event 3
+  %token = fcdp.record on intra event 3
+  // CHECK: return %[[TOKEN]]
+  return %token : !fcdp.token
 }
 
 // CHECK-LABEL: func.func @host_sum

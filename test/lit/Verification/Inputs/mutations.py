@@ -19,13 +19,18 @@ class Plan:
         self.module = module
         self.lines = text.rstrip().split("\n")
         self.bodies = {}
+        for name, i in self.functions():
+            operations = module.functions[name]
+            self.bodies[name] = list(zip(operations, self.lines[i:i + len(operations)]))
+            assert all(f'"{op.name}"' in text for op, text in self.bodies[name])
+        self.original = self.bodies
+
+    def functions(self):
+        """Names, each with the first line of the body, behind that of its arguments."""
         for i, line in enumerate(self.lines):
             if '"func.func"' in line:
                 name = re.search(r'sym_name = "(\w+)"', line).group(1)
-                operations = module.functions[name]
-                self.bodies[name] = list(zip(operations, self.lines[i + 1:i + 1 + len(operations)]))
-                assert all(f'"{op.name}"' in text for op, text in self.bodies[name])
-        self.original = self.bodies
+                yield name, i + 1 + self.lines[i + 1].lstrip().startswith("^bb0")
 
     def with_body(self, name, body):
         other = copy.copy(self)
@@ -35,15 +40,11 @@ class Plan:
         return other
 
     def text(self):
-        lines, i = [], 0
-        while i < len(self.lines):
-            lines.append(self.lines[i])
-            i += 1
-            if '"func.func"' in lines[-1]:
-                name = re.search(r'sym_name = "(\w+)"', lines[-1]).group(1)
-                lines += [line for _, line in self.bodies[name]]
-                i += len(self.original[name])
-        return "\n".join(lines)
+        lines, done = [], 0
+        for name, i in self.functions():
+            lines += self.lines[done:i] + [line for _, line in self.bodies[name]]
+            done = i + len(self.original[name])
+        return "\n".join(lines + self.lines[done:])
 
 
 def changed(pair, pattern, replacement, **attrs):
@@ -74,6 +75,18 @@ def drop(*names):
     return mutate
 
 
+def is_recorded(body, value):
+    """Here, not by the function before."""
+    return any(op.results == [value] for op, _ in body)
+
+
+def drop_arrival(plan, random):
+    """A wait for what the function before has left on its way."""
+    places = [(name, i) for name, body in plan.bodies.items() for i, (op, _) in enumerate(body)
+              if op.name == "fcdp.wait" and not is_recorded(body, op.operands[0])]
+    return replaced(plan, *random.choice(places)) if places else None
+
+
 def repeat(*names):
     def mutate(plan, random):
         name, i = pick(plan, random, lambda op: op.name in names)
@@ -100,13 +113,13 @@ def wait_elsewhere(plan, random):
     if not name:
         return None
     op, _ = pair = plan.bodies[name][i]
-    recorded = next(o.attrs["stream"] for o, _ in plan.bodies[name] if o.results == op.operands)
+    recorded = next((o.attrs["stream"] for o, _ in plan.bodies[name] if o.results == op.operands), None)
     stream = random.choice([s for s in STREAMS if s not in (recorded, op.attrs["stream"])])
     return replaced(plan, name, i, changed(pair, r"#fcdp<stream \w+>", f"#fcdp<stream {stream}>", stream=stream))
 
 
 def run_elsewhere(plan, random):
-    name, i = pick(plan, random, lambda op: op.name in ASYNC)
+    name, i = pick(plan, random, lambda op: "stream" in op.attrs and op.name not in ("fcdp.record", "fcdp.wait"))
     if not name:
         return None
     stream = random.choice([s for s in STREAMS[1:] if s != plan.bodies[name][i][0].attrs["stream"]])
@@ -214,6 +227,7 @@ def release_early(plan, random):
 
 BREAKING = {
     "a wait is missing": drop("fcdp.wait"),
+    "a wait for the function before is missing": drop_arrival,
     "a record comes early": advance_record,
     "another stream waits": wait_elsewhere,
     "an operation is on another stream": run_elsewhere,
@@ -232,8 +246,9 @@ BREAKING = {
 # What must not.
 
 
-def fresh_event(plan, name):
-    return 1 + max([op.attrs["event"] for op, _ in plan.bodies[name] if op.name == "fcdp.record"], default=0)
+def fresh_event(plan):
+    return 1 + max([op.attrs["event"] for body in plan.bodies.values() for op, _ in body if op.name == "fcdp.record"],
+                   default=0)
 
 
 def add_wait(plan, random):
@@ -252,7 +267,7 @@ def add_wait(plan, random):
 
 def add_record(plan, random):
     name = random.choice([n for n, body in plan.bodies.items() if len(body) > 1])
-    stream, event = random.choice(STREAMS), fresh_event(plan, name)
+    stream, event = random.choice(STREAMS), fresh_event(plan)
     pattern = next((op for b in plan.bodies.values() for op, _ in b if op.name == "fcdp.record"), None)
     if not pattern:
         return None
@@ -286,10 +301,11 @@ def swap(plan, random):
 
 
 def number_anew(plan, random):
-    name, i = pick(plan, random, lambda op: op.name == "fcdp.record")
+    crossing = {v for body in plan.bodies.values() for op, _ in body if op.name == "func.return" for v in op.operands}
+    name, i = pick(plan, random, lambda op: op.name == "fcdp.record" and op.result() not in crossing)
     if not name:
         return None
-    event = fresh_event(plan, name) + random.randrange(5)
+    event = fresh_event(plan) + random.randrange(5)
     pair = changed(plan.bodies[name][i], r"event = \d+", f"event = {event}", event=event)
     return replaced(plan, name, i, pair)
 

@@ -127,12 +127,13 @@ class Checker:
         return self.found[key]
 
     def check(self, calls, node, local):
-        """Raises Race for a race, or a value released before compute has waited for all that access it."""
+        """Raises Race for a race, or a value released before its stream has waited for all that access it."""
         arenas = {arena: Bytes(size) for arena, size in self.sizes.items()}
         known = np.zeros((len(STREAMS), len(STREAMS)), np.int32)
         events, time = {}, 0
         for name in calls:
-            body, used, records = self.module.functions[name], {}, {}
+            body, used = self.module.functions[name], {}
+            records = dict(self.module.arguments[name])
             views = {}
             for op, accesses in zip(body, self.accesses(name, node, local)):
                 time += 1
@@ -146,7 +147,7 @@ class Checker:
                     known[stream] = np.maximum(known[stream], events[records[op.operands[0]]])
                 elif op.name == "fcdp.release":
                     for other, when in used.pop(op.operands[0]):
-                        if known[0][other] < when:
+                        if known[stream][other] < when:
                             raise Race(f"{op.operands[0]} is released early")
                 else:
                     self.note_uses(op, views, used, stream, time, bool(accesses))

@@ -186,7 +186,7 @@ STAGES = {
                 "collectives={collectives}", "--fcdp-two-level",
                 "--fcdp-accumulate", "--fcdp-cache"],
 }
-STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-delay-sums", "--fcdp-schedule"]
+STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
 
 

@@ -2,8 +2,8 @@
 """Breaks a good module in one place at a time; every such module must differ
 from the imported step under some policy, or stop.
 
-Waits are dropped one by one, releases moved behind the value's producer,
-buffers moved onto each other, and reductions left out or run over the wrong
+Waits are dropped one by one, also those for the function before, releases
+moved behind the value's producer, buffers moved onto each other, and reductions left out or run over the wrong
 axis.
 """
 
@@ -21,8 +21,16 @@ from machine import Deadlock, policies
 def drop_waits(function):
     for i, op in enumerate(function):
         if op.name == "fcdp.wait":
-            record = next(o for o in function if o.results == op.operands)
-            yield (f"wait {i} on {op.attrs['stream']} for {record.attrs['stream']}", function[:i] + function[i + 1:])
+            record = next((o.attrs["stream"] for o in function if o.results == op.operands), "the function before")
+            yield (f"wait {i} on {op.attrs['stream']} for {record}", function[:i] + function[i + 1:])
+
+
+def drop_arrivals(function):
+    """Waits for what the function before has left on its way."""
+    recorded = {value for op in function for value in op.results}
+    for i, op in enumerate(function):
+        if op.name == "fcdp.wait" and op.operands[0] not in recorded:
+            yield f"wait {i} on {op.attrs['stream']} for the function before", function[:i] + function[i + 1:]
 
 
 def move_releases(function):
@@ -81,8 +89,8 @@ def move_buffers(function):
                         function, i, buffer=dict(op.attrs["buffer"], offset=offset))
 
 
-KINDS = {"waits": drop_waits, "releases": move_releases, "reductions": break_reductions, "stores": drop_stores,
-         "buffers": move_buffers}
+KINDS = {"waits": drop_waits, "arrivals": drop_arrivals, "releases": move_releases, "reductions": break_reductions,
+         "stores": drop_stores, "buffers": move_buffers}
 
 
 def survives(reference, module, random_ones):
@@ -101,6 +109,7 @@ def main():
     parser.add_argument("--strategy", default="fcdp")
     parser.add_argument("--accumulation", default="sharded")
     parser.add_argument("--micro-batches", type=int, default=1)
+    parser.add_argument("--mesh", default="2x2")
     # What is issued ahead waits for memory that nobody may have used.
     parser.add_argument("--prefetch", type=int, default=0, help="distance")
     parser.add_argument("--stage", default="planned")
@@ -109,8 +118,9 @@ def main():
     parser.add_argument("--function", default="only_microbatch")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # noise is computed with
-    reference = Reference(compile_step(args.opt, args.module), 2, 2, args.micro_batches, args.accumulation)
-    options = passes(args.stage, args.strategy, args.accumulation, 2, 2, args.micro_batches, args.prefetch,
+    nodes, locals_ = map(int, args.mesh.split("x"))
+    reference = Reference(compile_step(args.opt, args.module), nodes, locals_, args.micro_batches, args.accumulation)
+    options = passes(args.stage, args.strategy, args.accumulation, nodes, locals_, args.micro_batches, args.prefetch,
                      # Of several at once the last wait covers the others.
                      reductions=1)
     good = Module(compile_step(args.opt, args.module, *options))

@@ -28,6 +28,7 @@ class Op:
     operand_types: list = field(default_factory=list)
     result_types: list = field(default_factory=list)
     body: list = None
+    arguments: list = field(default_factory=list)
 
     def result(self):
         return self.results[0]
@@ -84,9 +85,10 @@ class Parser:
             while not self.accept(")"):
                 self.next()
             self.expect("->")
-            self.expect("(")
-            self.expect(")")
+            self.types()
             value = "function"
+        elif text == "{":
+            value = self.dictionary("}")
         elif text in ("true", "false"):
             value = text == "true"
         else:  # a type or a word
@@ -155,6 +157,8 @@ class Parser:
             self.expect(">")
         if self.accept("("):
             self.expect("{")
+            if self.accept("^"):
+                op.arguments = self.arguments()
             op.body = self.block("}")
             self.expect(")")
         if self.accept("{"):
@@ -164,6 +168,19 @@ class Parser:
         self.expect("->")
         op.result_types = self.types()
         return op
+
+    def arguments(self):
+        """`bb0(%a: type, %b: type):`"""
+        names = []
+        self.next()
+        self.expect("(")
+        while not self.accept(")"):
+            names.append(self.next()[1])
+            self.expect(":")
+            self.types()
+            self.accept(",")
+        self.expect(":")
+        return names
 
     def block(self, end):
         ops = []
@@ -179,9 +196,14 @@ class Module:
         module = Parser(text).block(None)[0]
         self.attrs = module.attrs
         self.functions, self.symbols = {}, {}
+        # By function: the tokens that it takes, each with its event, if it has one.
+        self.arguments = {}
         for op in module.body:
             if op.name == "func.func":
                 self.functions[op.attrs["sym_name"]] = op.body
+                given = op.attrs.get("arg_attrs", [{}] * len(op.arguments))
+                self.arguments[op.attrs["sym_name"]] = [
+                    (name, attrs.get("fcdp.event")) for name, attrs in zip(op.arguments, given)]
             else:
                 self.symbols.setdefault(op.name.split(".")[1], {})[op.attrs["sym_name"]] = op.attrs
         self.phase = self.attrs["fcdp.phase"]

@@ -67,14 +67,20 @@ class Rank:
 class Call:
     """One call of a function, on all ranks."""
 
-    def __init__(self, machine, function, inputs):
+    def __init__(self, machine, before, function, inputs):
         self.body = machine.module.functions[function]
         self.inputs = inputs
+        self.arriving = late_buffers(before.body) if before and machine.planned else []
         self.events, self.started = set(), set()
         self.losses, self.bytes_between_nodes = {}, 0
         self.after, self.gradients = {}, {}
         self.recorded = {op.result(): op.attrs.get("event", op.result())
                          for op in self.body if op.name == "fcdp.record"}
+        # What is waited for: whose event, and which. A token that the function takes is the one before's.
+        self.waited = {token: (self, event) for token, event in self.recorded.items()}
+        self.results = self.body[-1].operands
+        for i, (token, event) in enumerate(machine.module.arguments[function]):
+            self.waited[token] = (before, before.recorded[before.results[i]] if event is None else event)
         self.resident = {op.result() for op in self.body if "into" in op.attrs}
         self.types = {v: t for op in self.body for v, t in zip(op.results, op.result_types)}
         self.env = [{op.result(): machine.buffer_of(rank, op) for op in self.body if op.name in BUFFERED}
@@ -90,6 +96,14 @@ class Call:
                     env[op.result()] = rank.by_role[op.attrs["source"], "shard"]
                 elif op.name == "fcdp.read_state":
                     env[op.result()] = rank.states[op.attrs["source"]]
+
+
+def late_buffers(body):
+    """Places and types of what may be in use when the function ends: it is released on a stream of its own."""
+    late = {op.operands[0] for op in body if op.name == "fcdp.release" and "stream" in op.attrs}
+    found = [(op.attrs["buffer"], op.result_types[0]) for op in body if late & set(op.results)]
+    return found + [(op.attrs["scratch"], op.operand_types[0]) for op in body
+                    if "scratch" in op.attrs and late & {*op.results, *op.operands}]
 
 
 class Machine:
@@ -200,7 +214,9 @@ class Machine:
         inputs of all ranks. Streams are not joined between them but by what
         the functions say. Gives, for each call, the states after it."""
         queues = {(r, s): [] for r in range(len(self.ranks)) for s in STREAMS}
-        running = [Call(self, *call) for call in calls]
+        running = []
+        for call in calls:
+            running.append(Call(self, running[-1] if running else None, *call))
         for call in running:
             for (rank, stream), queue in queues.items():
                 if stream == "compute":
@@ -232,7 +248,8 @@ class Machine:
     def can_step(self, rank, item, queues, at, stream):
         call, number, op = item
         if op.name == "fcdp.wait":
-            return (rank, call.recorded[op.operands[0]]) in call.events
+            waited, event = call.waited[op.operands[0]]
+            return (rank, event) in waited.events
         if op.name in COLLECTIVES:
             heads = [queues[r, stream][at[r, stream]] if at[r, stream] < len(queues[r, stream]) else None
                      for r in self.group(rank, op)]
@@ -263,9 +280,13 @@ class Machine:
         return [rank]
 
     def do_begin(self, rank, index, op):
-        """Between functions nothing but states keeps its value."""
+        """Between functions nothing keeps its value but states, and what may be in use by what is in flight."""
         if self.planned:
+            kept = [self.place(rank, buffer, type_text) for buffer, type_text in self.call.arriving]
+            values = [memory.copy() for memory in kept]
             rank.memory[self.state_end:] = self.noisy(self.device_end - self.state_end)
+            for memory, value in zip(kept, values):
+                memory[:] = value
 
     def do_end(self, rank, index, op):
         self.call.after[index] = {key: state.copy() for key, state in rank.by_role.items()}

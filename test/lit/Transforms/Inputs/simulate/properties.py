@@ -31,12 +31,12 @@ def may_alias(op):
     return op.name == "fcdp.view_member"
 
 
-def check_function(body):
-    """`known[s]` holds what stream s has waited for, by position."""
+def check_function(body, arguments):
+    """`known[s]` holds what stream s has waited for, by position; `arguments` are the tokens that the function takes."""
     producer = {value: i for i, op in enumerate(body) for value in op.results}
     issued = {}  # the last position issued on each stream, by position
     known = {s: set() for s in STREAMS}
-    at_record, order = {}, {s: [] for s in known}
+    at_record, order = dict.fromkeys(arguments, set()), {s: [] for s in known}
     reductions, released = [], {}
     for i, op in enumerate(body):
         stream = stream_of(op)
@@ -44,8 +44,9 @@ def check_function(body):
             at_record[op.result()] = known[stream] | set(order[stream])
             continue
         if op.name == "fcdp.wait":
-            recorded_on = stream_of(body[producer[op.operands[0]]])
-            check(not (stream in GATHERS and recorded_on in REDUCTIONS), "a gather waits for a reduction", op)
+            if op.operands[0] not in arguments:
+                recorded_on = stream_of(body[producer[op.operands[0]]])
+                check(not (stream in GATHERS and recorded_on in REDUCTIONS), "a gather waits for a reduction", op)
             known[stream] |= at_record[op.operands[0]]
             continue
         if op.name == "fcdp.release":
@@ -54,8 +55,8 @@ def check_function(body):
             released[value] = i
             for j in users(body, value) | {producer[value]}:
                 check(j < i, "released before its last use", op)
-                if body[j].name != "fcdp.release" and stream_of(body[j]) != "compute":
-                    check(j in known["compute"], f"released before compute waited for position {j}", op)
+                if body[j].name != "fcdp.release":
+                    check(j in known[stream] | set(order[stream]), f"released before its stream waited for position {j}", op)
             continue
         for value in op.operands:
             source = body[producer[value]]
@@ -73,9 +74,12 @@ def check_function(body):
             units = {re.match(r"bucket\.(\w*?)(_\d+)?(\.|$)", body[j].attrs["source"])[1] for j in flying}
             check(len(units) <= 2, "reductions of more than two units in flight", op)
         order[stream].append(i)
+    late = {op.operands[0] for op in body if op.name == "fcdp.release" and stream_of(op) != "compute"}
+    leaving = set().union(*(at_record[token] for token in body[-1].operands))
     for stream, positions in order.items():
         for j in positions:
-            check(stream == "compute" or j in known["compute"], "not joined at the end", body[j])
+            crosses = j in leaving and late & {*body[j].results, *body[j].operands}
+            check(stream == "compute" or j in known["compute"] or crosses, "not joined at the end", body[j])
     for op in body:
         if op.name in BUFFERED:
             check(op.result() in released, "not released", op)
@@ -108,8 +112,8 @@ def check_store(body, i, released, producer):
 
 def main():
     module = Module(sys.stdin.read())
-    for body in module.functions.values():
-        check_function(body)
+    for name, body in module.functions.items():
+        check_function(body, [token for token, _ in module.arguments[name]])
     print(f"{len(module.functions)} functions have the properties")
 
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Borders.h"
+
+#include "fcdp/Analysis/BufferPlan.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+Role fcdp::getRole(func::FuncOp function) {
+  return function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+}
+
+ArrayRef<Role> fcdp::getSuccessors(Role role) {
+  static constexpr Role kBegin[] = {Role::only_microbatch,
+                                    Role::first_microbatch};
+  static constexpr Role kAgain[] = {Role::next_microbatch,
+                                    Role::last_microbatch};
+  static constexpr Role kEnd[] = {Role::update};
+  switch (role) {
+  case Role::init:
+  case Role::update:
+    return kBegin;
+  case Role::first_microbatch:
+  case Role::next_microbatch:
+    return kAgain;
+  case Role::only_microbatch:
+  case Role::last_microbatch:
+    return kEnd;
+  }
+  llvm_unreachable("unknown role");
+}
+
+SmallVector<func::FuncOp> fcdp::findPredecessors(func::FuncOp function) {
+  SmallVector<func::FuncOp> found;
+  Role role = getRole(function);
+  for (auto before :
+       function->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+    if (llvm::is_contained(getSuccessors(getRole(before)), role))
+      found.push_back(before);
+  return found;
+}
+
+FlatSymbolRefAttr fcdp::getInto(Operation *op) {
+  return op->getAttrOfType<FlatSymbolRefAttr>("into");
+}
+
+bool fcdp::mayLeave(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return accumulate.getLate();
+  FlatSymbolRefAttr into = getInto(op);
+  if (!into)
+    return false;
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, into);
+  return state && state.getRole() == StateRole::prefetched;
+}
+
+StateOp fcdp::findLeavingState(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return collectAccumulators(op->getParentOfType<ModuleOp>())
+        .lookup(accumulate.getTargetAttr().getAttr());
+  return SymbolTable::lookupNearestSymbolFrom<StateOp>(op, getInto(op));
+}
+
+SmallVector<std::pair<StateOp, Operation *>>
+fcdp::findLeaving(func::FuncOp function) {
+  llvm::DenseMap<Operation *, Operation *> writers;
+  for (Operation &op : function.front())
+    if (mayLeave(&op))
+      if (StateOp state = findLeavingState(&op))
+        writers[state] = &op;
+  SmallVector<std::pair<StateOp, Operation *>> leaving;
+  if (writers.empty())
+    return leaving;
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (Operation *writer = writers.lookup(state))
+      leaving.push_back({state, writer});
+  return leaving;
+}
+
+ReleaseOp fcdp::findLateRelease(Operation *op) {
+  for (Operation *user : op->getUsers())
+    if (auto release = dyn_cast<ReleaseOp>(user);
+        release && release.getStream())
+      return release;
+  return {};
+}
+
+std::optional<int64_t> fcdp::findEvent(Value token) {
+  if (auto record = token.getDefiningOp<RecordOp>())
+    return record.getEvent();
+  auto argument = cast<BlockArgument>(token);
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (!function)
+    return std::nullopt;
+  auto event = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                      kEventAttr);
+  return event ? std::optional(event.getInt()) : std::nullopt;
+}
+
+std::optional<Crossing> fcdp::findCrossing(RecordOp record) {
+  auto function = record->getParentOfType<func::FuncOp>();
+  for (OpOperand &use : record.getToken().getUses())
+    if (isa<func::ReturnOp>(use.getOwner()))
+      return Crossing(getSuccessors(getRole(function)).front(),
+                      use.getOperandNumber());
+  return std::nullopt;
+}
+
+Crossing fcdp::getArrival(func::FuncOp function, unsigned position) {
+  Role role = getRole(function);
+  for (Role before :
+       {Role::init, Role::first_microbatch, Role::last_microbatch})
+    if (llvm::is_contained(getSuccessors(before), role))
+      return {getSuccessors(before).front(), position};
+  return {role, position}; // nothing comes before @init
+}
+
+/// The first token that is recorded behind `release` and that its function
+/// gives; null if there is none.
+static RecordOp findToken(ReleaseOp release) {
+  RecordOp first;
+  for (Value token : release->getBlock()->getTerminator()->getOperands())
+    if (auto record = token.getDefiningOp<RecordOp>();
+        record && record.getStream() == release.getStream() &&
+        release->isBeforeInBlock(record) &&
+        (!first || record->isBeforeInBlock(first)))
+      first = record;
+  return first;
+}
+
+Operation *fcdp::findArrival(ReleaseOp release, func::FuncOp after) {
+  Operation *first = after.front().getTerminator();
+  RecordOp record = findToken(release);
+  std::optional<Crossing> crossing =
+      record ? findCrossing(record) : std::nullopt;
+  if (!crossing || crossing->second >= after.getNumArguments())
+    return first;
+  for (Operation *user : after.getArgument(crossing->second).getUsers())
+    if (auto wait = dyn_cast<WaitOp>(user);
+        wait && wait.getStream() == Stream::compute &&
+        wait->isBeforeInBlock(first))
+      first = wait;
+  return first;
+}

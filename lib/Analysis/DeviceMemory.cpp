@@ -345,6 +345,13 @@ static void extend(RegionBytes &region, const RegionBytes &other) {
   region.bound = std::max(region.bound, other.bound);
 }
 
+/// Of two micro-batches one is the first and one the last.
+static bool isRun(func::FuncOp function) {
+  auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+  return !role || role.getValue() != Role::next_microbatch ||
+         getMicroBatches(function->getParentOfType<ModuleOp>()) > 2;
+}
+
 FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
@@ -354,7 +361,8 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
       return failure();
     extend(memory.arena, part->arena);
     extend(memory.pool, part->pool);
-    if (memory.fullest && part->held.total() <= memory.held.total())
+    bool isFuller = !memory.fullest || part->held.total() > memory.held.total();
+    if (!isFuller || !isRun(function))
       continue;
     memory.fullest = part->fullest;
     memory.held = part->held;

@@ -5,6 +5,7 @@
 #include "UseRanges.h"
 #include "fcdp/Simulation/StepProgram.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ private:
   uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
   /// Waits for all but the last `left` uses' reductions.
   void finishReductions(size_t left);
+  bool runsOn() const;
   void work(Stream stream, Activity activity, const Cost &cost);
   /// Has `to` wait for what `from` has been given.
   void order(Stream from, Stream to);
@@ -234,6 +236,14 @@ uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
   return record(last);
 }
 
+/// Whether the next micro-batch begins before the last reductions are done.
+bool FunctionBuilder::runsOn() const {
+  bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
+  return !isLast && llvm::all_of(reduced, [](const Reductions &last) {
+    return last.stored.empty();
+  });
+}
+
 InstructionList FunctionBuilder::buildMicrobatch() {
   size_t count = problem.uses.size();
   fetched.resize(count);
@@ -253,7 +263,8 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     if (reduced.back().events.empty())
       reduced.pop_back();
   }
-  finishReductions(0);
+  if (!runsOn())
+    finishReductions(0);
   return std::move(list);
 }
 

@@ -40,6 +40,11 @@ Activity fcdp::getActivity(Operation *op) {
     return Activity::hostLoad;
   if (isa<ShardUpdateOp, ClipGradientsOp>(op))
     return Activity::optimizer;
+  // It belongs to the reduction that it stands behind.
+  if (auto accumulate = dyn_cast<AccumulateOp>(op);
+      accumulate && accumulate.getLate())
+    if (Operation *reduce = accumulate.getValue().getDefiningOp())
+      return getActivity(reduce);
   return Activity::compute;
 }
 

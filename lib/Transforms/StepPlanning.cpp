@@ -72,7 +72,7 @@ public:
 
   /// In the order of what they are estimated to take. Leaves out what needs
   /// more of a link, or of compute, than the fastest takes, and what is
-  /// estimated to take clearly more: estimates have been within 6 % of what was
+  /// estimated to take clearly more: estimates have been within 10 % of what was
   /// simulated.
   LogicalResult simulateAll(std::vector<StepPlan> plans);
   /// Adds the few best with each fetch and each sum at a distance of its own.

@@ -89,6 +89,27 @@ void reduceScatter(Transport &transport, const Collective &collective,
             collective.inType, chunkBytes / elementBytes);
 }
 
+void exchangeNumbers(Transport *transport, double own, std::span<double> all,
+                     CollectiveScratch &scratch, const char *what) {
+  uint32_t rank = transport ? transport->rank() : 0;
+  uint32_t ranks = transport ? transport->size() : 1;
+  if (all.size() != ranks)
+    throw std::runtime_error("expected room for a number of each rank");
+  all[rank] = own;
+  scratch.sends.clear();
+  scratch.recvs.clear();
+  for (uint32_t peer = 0; peer < ranks; ++peer) {
+    if (peer == rank)
+      continue;
+    scratch.sends.push_back(
+        {peer, reinterpret_cast<const std::byte *>(&own), sizeof(own)});
+    scratch.recvs.push_back(
+        {peer, reinterpret_cast<std::byte *>(&all[peer]), sizeof(own)});
+  }
+  if (ranks > 1)
+    transport->exchange(scratch.sends, scratch.recvs, what);
+}
+
 std::vector<double> gatherValues(Transport &transport,
                                  std::span<const double> values,
                                  const char *what) {

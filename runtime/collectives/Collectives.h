@@ -27,6 +27,11 @@ void allGather(Transport &transport, const Collective &collective,
 void reduceScatter(Transport &transport, const Collective &collective,
                    CollectiveScratch &scratch, size_t locals = 1);
 
+/// Gives all[r] the number of rank r, as Backend::gatherNumbers says; without
+/// a transport there is one rank.
+void exchangeNumbers(Transport *transport, double own, std::span<double> all,
+                     CollectiveScratch &scratch, const char *what);
+
 /// All ranks' values, in rank order: transport.size() * values.size() of them.
 std::vector<double> gatherValues(Transport &transport,
                                  std::span<const double> values,

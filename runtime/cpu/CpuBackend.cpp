@@ -9,7 +9,6 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
-#include <vector>
 
 namespace fcdp {
 namespace {
@@ -59,7 +58,9 @@ public:
   }
 
   void gatherNumbers(double own, std::span<double> all,
-                     const char *what) override;
+                     const char *what) override {
+    exchangeNumbers(control, own, all, numbers, what);
+  }
   void record(uint32_t event, StreamId stream) override {
     streams.record(event, stream);
   }
@@ -112,8 +113,7 @@ private:
   const uint32_t ranksPerNode;
   Transport *const control;
   /// Kept, so that a step allocates nothing.
-  std::vector<Send> numberSends;
-  std::vector<Recv> numberRecvs;
+  CollectiveScratch numbers;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
   // Last, so that its threads end before what they work on.
@@ -132,27 +132,6 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
     return fcdp::allGather(transport, collective, lists);
   size_t locals = collective.axis == Axis::World ? ranksPerNode : 1;
   fcdp::reduceScatter(transport, collective, lists, locals);
-}
-
-void CpuBackend::gatherNumbers(double own, std::span<double> all,
-                               const char *what) {
-  uint32_t rank = control ? control->rank() : 0;
-  uint32_t ranks = control ? control->size() : 1;
-  if (all.size() != ranks)
-    throw std::runtime_error("expected room for a number of each rank");
-  all[rank] = own;
-  numberSends.clear();
-  numberRecvs.clear();
-  for (uint32_t peer = 0; peer < ranks; ++peer) {
-    if (peer == rank)
-      continue;
-    numberSends.push_back(
-        {peer, reinterpret_cast<const std::byte *>(&own), sizeof(own)});
-    numberRecvs.push_back(
-        {peer, reinterpret_cast<std::byte *>(&all[peer]), sizeof(own)});
-  }
-  if (ranks > 1)
-    control->exchange(numberSends, numberRecvs, what);
 }
 
 void CpuBackend::interrupt() noexcept {

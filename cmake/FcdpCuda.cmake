@@ -1,0 +1,20 @@
+# Says by FCDP_WITH_CUDA whether the CUDA backend is built. It needs the toolkit
+# (nvcc and the headers of the CUDA runtime), no GPU and no library of CUDA's.
+set(FCDP_CUDA auto CACHE STRING "Build the CUDA backend: auto (if there is a toolkit), on, off")
+set_property(CACHE FCDP_CUDA PROPERTY STRINGS auto on off)
+set(FCDP_WITH_CUDA OFF)
+if(NOT FCDP_CUDA MATCHES "^(auto|on|off)$")
+  message(FATAL_ERROR "expected FCDP_CUDA to be auto, on or off, got '${FCDP_CUDA}'")
+endif()
+if(NOT FCDP_CUDA STREQUAL off)
+  find_package(CUDAToolkit 12.8 QUIET)
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(FCDP_WITH_CUDA ON)
+    message(STATUS "CUDA backend: built with CUDA ${CUDAToolkit_VERSION}")
+  elseif(FCDP_CUDA STREQUAL on)
+    message(FATAL_ERROR "no CUDA toolkit of version 12.8 or newer with nvcc found: "
+                        "pass -DCUDAToolkit_ROOT=<folder>, or -DFCDP_CUDA=off")
+  else()
+    message(STATUS "CUDA backend: not built, no CUDA toolkit of version 12.8 or newer with nvcc found")
+  endif()
+endif()

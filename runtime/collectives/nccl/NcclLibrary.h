@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NCCL, loaded when a job with GPUs starts: the same program runs where there
+// is none, and tests put another in its place.
+#pragma once
+
+#include <memory>
+#include <nccl.h>
+#include <string>
+
+namespace fcdp {
+
+/// The entry points of NCCL that the transport calls.
+#define FCDP_NCCL_ENTRY_POINTS(X)                                              \
+  X(ncclAllGather)                                                             \
+  X(ncclCommAbort)                                                             \
+  X(ncclCommDeregister)                                                        \
+  X(ncclCommDestroy)                                                           \
+  X(ncclCommFinalize)                                                          \
+  X(ncclCommGetAsyncError)                                                     \
+  X(ncclCommInitRankConfig)                                                    \
+  X(ncclCommRegister)                                                          \
+  X(ncclGetErrorString)                                                        \
+  X(ncclGetLastError)                                                          \
+  X(ncclGetUniqueId)                                                           \
+  X(ncclGroupEnd)                                                              \
+  X(ncclGroupStart)                                                            \
+  X(ncclRecv)                                                                  \
+  X(ncclSend)
+
+/// A table of entry points. Immutable once loaded; as thread-safe as the
+/// library, which is for different communicators.
+class NcclLibrary {
+public:
+  /// The oldest version that is accepted.
+  static constexpr int oldestVersion = NCCL_VERSION(2, 27, 0);
+
+  /// Loads `path`, or, if it is empty, the libnccl that the dynamic linker
+  /// finds. Throws std::runtime_error that says what was looked for, what was
+  /// found and what is needed.
+  static std::shared_ptr<const NcclLibrary> load(const std::string &path = "");
+
+  ~NcclLibrary();
+  NcclLibrary(const NcclLibrary &) = delete;
+  NcclLibrary &operator=(const NcclLibrary &) = delete;
+
+#define FCDP_DECLARE_ENTRY_POINT(name) decltype(&::name) name = nullptr;
+  FCDP_NCCL_ENTRY_POINTS(FCDP_DECLARE_ENTRY_POINT)
+#undef FCDP_DECLARE_ENTRY_POINT
+
+private:
+  NcclLibrary() = default;
+  void resolve(const std::string &path);
+
+  void *handle = nullptr;
+};
+
+} // namespace fcdp

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/CudaBackend.h"
+#include "collectives/Collectives.h"
+#include "core/FirstFailure.h"
+#include "cuda/CollectiveWatch.h"
+#include "cuda/DeviceArena.h"
+#include "cuda/KernelImage.h"
+#include "cuda/StreamTable.h"
+
+#include <array>
+#include <thread>
+
+namespace fcdp {
+namespace {
+
+/// The wait for a stream starts with looking again at once, and then sleeps
+/// longer and longer, up to this.
+constexpr std::chrono::microseconds longestSleep(200);
+
+/// Makes a device current, for the members that come after it.
+std::shared_ptr<const CudaLibrary>
+withDevice(const CudaBackendOptions &options) {
+  options.cuda->useDevice(options.device);
+  return options.cuda;
+}
+
+CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
+  return {options.cuda, options.device, options.worldRank,
+          options.collectiveSeconds};
+}
+
+/// Thread-safe as `Backend` says.
+class CudaBackendImpl final : public CudaBackend {
+public:
+  explicit CudaBackendImpl(CudaBackendOptions &&options)
+      : cuda(withDevice(options)), deviceNumber(options.device),
+        worldRank(options.worldRank), ranksPerNode(options.ranksPerNode),
+        control(options.control), host(std::move(options.host)),
+        device(cuda, options.deviceBytes), kernels(cuda),
+        streams(cuda, options.numEvents),
+        axes{std::move(options.node), std::move(options.local),
+             std::move(options.world)},
+        watch(watchOptions(options), firstFailure) {
+    numbers.reserve(control ? control->size() : 1);
+    forEachGroup([&](Axis, DeviceGroup &group) {
+      if (device.size())
+        group.registerMemory(device.base(), device.size());
+      watch.add(group);
+    });
+  }
+  ~CudaBackendImpl() override;
+
+  std::byte *deviceBase() override { return device.base(); }
+  std::byte *hostBase() override { return host.base(); }
+  cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
+
+  void copy(StreamId stream, void *dst, const void *src, size_t bytes) override;
+  void add(StreamId stream, float *sum, const float *part,
+           size_t elements) override;
+  void allGather(const Collective &collective) override;
+  void reduceScatter(const Collective &collective) override;
+  void gatherNumbers(double own, std::span<double> all,
+                     const char *what) override {
+    exchangeNumbers(control, own, all, numbers, what);
+  }
+
+  void record(uint32_t event, StreamId stream) override;
+  void wait(uint32_t event, StreamId stream) override;
+  void synchronize() override;
+
+  bool failed() const override { return firstFailure.failed(); }
+  std::string failure() const override { return firstFailure.message(); }
+  ByteCounters counters() const override;
+
+private:
+  /// Calls `visit(axis, group)` for each group that there is.
+  template <typename Visit>
+  void forEachGroup(Visit visit) const {
+    for (size_t i = 0; i < kNumAxes; ++i)
+      for (DeviceGroup *group : {axes[i].gather.get(), axes[i].reduce.get()})
+        if (group)
+          visit(static_cast<Axis>(i), *group);
+  }
+  static DeviceGroup &require(const std::unique_ptr<DeviceGroup> &group,
+                              const Collective &collective);
+  void useDevice();
+  /// Runs `enqueue` with the stream unless anything has failed; keeps what it
+  /// throws, with `what` (or where it is, if null) and the rank in front.
+  template <typename Enqueue>
+  void issue(StreamId stream, const char *what, Enqueue enqueue);
+  template <typename Enqueue>
+  void issueCollective(const Collective &collective, DeviceGroup &group,
+                       Enqueue enqueue);
+  void enqueueGather(const Collective &collective, DeviceGroup &group,
+                     cudaStream_t on);
+  void enqueueReduction(const Collective &collective, DeviceGroup &group,
+                        cudaStream_t on);
+  void enqueueCopy(void *dst, const void *src, size_t bytes, cudaStream_t on);
+  bool isIdle();
+
+  const std::shared_ptr<const CudaLibrary> cuda;
+  const int deviceNumber;
+  const uint32_t worldRank, ranksPerNode;
+  Transport *const control;
+  /// Kept, so that a step allocates nothing.
+  CollectiveScratch numbers;
+  std::atomic<uint64_t> h2d{0}, d2h{0};
+  FirstFailure firstFailure;
+  // In the order of making; unmade the other way round: what is enqueued ends
+  // before what it works on.
+  HostCache host;
+  DeviceArena device;
+  KernelImage kernels;
+  StreamTable streams;
+  const std::array<AxisDeviceGroups, kNumAxes> axes;
+  CollectiveWatch watch;
+};
+
+CudaBackendImpl::~CudaBackendImpl() {
+  if (!isIdle())
+    firstFailure.set("the backend was destroyed while work was queued");
+  watch.stop();
+  if (failed())
+    forEachGroup([](Axis, DeviceGroup &group) { group.abort(); });
+  for (size_t i = 0; i < kNumStreams; ++i)
+    (void)cuda->cudaStreamSynchronize(streams.at(StreamId(i)));
+}
+
+bool CudaBackendImpl::isIdle() {
+  try {
+    useDevice();
+    for (size_t i = 0; i < kNumStreams; ++i)
+      if (!streams.isIdle(StreamId(i)))
+        return false;
+  } catch (const std::exception &error) {
+    firstFailure.set(error.what());
+  }
+  return true;
+}
+
+void CudaBackendImpl::useDevice() {
+  // Every time: what else the issuer runs may have changed it, and setting what
+  // is set already costs nothing.
+  cuda->check(cuda->cudaSetDevice(deviceNumber), "cudaSetDevice");
+}
+
+template <typename Enqueue>
+void CudaBackendImpl::issue(StreamId stream, const char *what,
+                            Enqueue enqueue) {
+  cudaStream_t on = streams.at(stream);
+  if (failed())
+    return;
+  try {
+    useDevice();
+    enqueue(on);
+  } catch (const std::exception &error) {
+    std::string where = std::string("stream ") + name(stream);
+    firstFailure.set((what ? what : where) + ": rank " +
+                     std::to_string(worldRank) + ": " + error.what());
+  }
+}
+
+void CudaBackendImpl::enqueueCopy(void *dst, const void *src, size_t bytes,
+                                  cudaStream_t on) {
+  if (bytes == 0 || dst == src)
+    return;
+  cuda->check(cuda->cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, on),
+              "cudaMemcpyAsync");
+}
+
+void CudaBackendImpl::copy(StreamId stream, void *dst, const void *src,
+                           size_t bytes) {
+  issue(stream, nullptr, [&](cudaStream_t on) {
+    enqueueCopy(dst, src, bytes, on);
+    // By address, not by stream: the counters tell what crosses the border.
+    bool toHost = host.contains(dst), fromHost = host.contains(src);
+    if (toHost && !fromHost)
+      d2h.fetch_add(bytes, std::memory_order_relaxed);
+    if (fromHost && !toHost)
+      h2d.fetch_add(bytes, std::memory_order_relaxed);
+  });
+}
+
+void CudaBackendImpl::add(StreamId stream, float *sum, const float *part,
+                          size_t elements) {
+  issue(stream, nullptr,
+        [&](cudaStream_t on) { kernels.add(sum, part, elements, on); });
+}
+
+DeviceGroup &CudaBackendImpl::require(const std::unique_ptr<DeviceGroup> &group,
+                                      const Collective &collective) {
+  if (!group)
+    throw std::runtime_error(std::string(collective.what) +
+                             ": the backend was given no group for it");
+  return *group;
+}
+
+template <typename Enqueue>
+void CudaBackendImpl::issueCollective(const Collective &collective,
+                                      DeviceGroup &group, Enqueue enqueue) {
+  issue(collective.stream, collective.what, [&](cudaStream_t on) {
+    // Nobody can keep a rank waiting that is alone.
+    bool isWatched = group.size() > 1;
+    if (isWatched)
+      watch.begin(collective.stream, on, collective.what, group);
+    enqueue(on);
+    if (isWatched)
+      watch.end(collective.stream, on);
+  });
+}
+
+void CudaBackendImpl::allGather(const Collective &collective) {
+  DeviceGroup &group =
+      require(axes[size_t(collective.axis)].gather, collective);
+  issueCollective(collective, group, [&](cudaStream_t on) {
+    enqueueGather(collective, group, on);
+  });
+}
+
+void CudaBackendImpl::enqueueGather(const Collective &collective,
+                                    DeviceGroup &group, cudaStream_t on) {
+  if (group.size() == 1)
+    return enqueueCopy(collective.out, collective.in, collective.bytes, on);
+  group.allGather(collective.in, collective.out, collective.bytes, on);
+}
+
+void CudaBackendImpl::reduceScatter(const Collective &collective) {
+  DeviceGroup &group =
+      require(axes[size_t(collective.axis)].reduce, collective);
+  issueCollective(collective, group, [&](cudaStream_t on) {
+    enqueueReduction(collective, group, on);
+  });
+}
+
+void CudaBackendImpl::enqueueReduction(const Collective &collective,
+                                       DeviceGroup &group, cudaStream_t on) {
+  const size_t ranks = group.size();
+  const size_t chunkBytes = collective.bytes / ranks;
+  const size_t elementBytes = byteSize(collective.inType);
+  if (chunkBytes * ranks != collective.bytes || chunkBytes % elementBytes != 0)
+    throw std::runtime_error("cannot cut " + std::to_string(collective.bytes) +
+                             " bytes of " + name(collective.inType) + " in " +
+                             std::to_string(ranks) + " equal chunks");
+  uint32_t locals = collective.axis == Axis::World ? ranksPerNode : 1;
+  if (ranks % locals != 0)
+    throw std::runtime_error("cannot group " + std::to_string(ranks) +
+                             " ranks as nodes of " + std::to_string(locals));
+  const std::byte *own = collective.in + group.rank() * chunkBytes;
+  // One chunk of the same type is a copy.
+  if (ranks == 1 && collective.inType == collective.outType)
+    return enqueueCopy(collective.out, own, chunkBytes, on);
+  // Not the library's own reduction: that rounds to the type of the chunks at
+  // every step of a ring, and in an order that depends on the machine.
+  group.exchangeChunks(collective.in, collective.scratch, chunkBytes, on);
+  cuda::SumChunksArguments chunks;
+  chunks.own = own;
+  chunks.scratch = collective.scratch;
+  chunks.out = collective.out;
+  chunks.elements = chunkBytes / elementBytes;
+  chunks.rank = group.rank();
+  chunks.nodes = uint32_t(ranks / locals);
+  chunks.locals = locals;
+  kernels.sumChunks(chunks, collective.inType, collective.outType, on);
+}
+
+void CudaBackendImpl::record(uint32_t event, StreamId stream) {
+  streams.requireEvent(event);
+  issue(stream, nullptr, [&](cudaStream_t) { streams.record(event, stream); });
+}
+
+void CudaBackendImpl::wait(uint32_t event, StreamId stream) {
+  streams.requireEvent(event);
+  issue(stream, nullptr, [&](cudaStream_t) { streams.wait(event, stream); });
+}
+
+void CudaBackendImpl::synchronize() {
+  // Not cudaStreamSynchronize, which would not return for a collective whose
+  // peer is gone.
+  for (size_t i = 0; i < kNumStreams; ++i)
+    issue(StreamId(i), nullptr, [&](cudaStream_t) {
+      std::chrono::microseconds sleep(0);
+      while (!failed() && !streams.isIdle(StreamId(i))) {
+        std::this_thread::sleep_for(sleep);
+        sleep = std::min(sleep + std::chrono::microseconds(2), longestSleep);
+      }
+    });
+}
+
+ByteCounters CudaBackendImpl::counters() const {
+  ByteCounters counters;
+  forEachGroup([&](Axis axis, DeviceGroup &group) {
+    uint32_t ownNode = worldRank / ranksPerNode;
+    for (uint32_t peer = 0; peer < group.size(); ++peer) {
+      bool isWithin = axis == Axis::Local ||
+                      (axis == Axis::World &&
+                       group.worldRank(peer) / ranksPerNode == ownNode);
+      (isWithin ? counters.intraSent : counters.interSent) +=
+          group.bytesSentTo(peer);
+    }
+  });
+  counters.controlSent = control ? control->bytesSent() : 0;
+  counters.h2d = h2d.load(std::memory_order_relaxed);
+  counters.d2h = d2h.load(std::memory_order_relaxed);
+  return counters;
+}
+
+} // namespace
+
+std::unique_ptr<CudaBackend> makeCudaBackend(CudaBackendOptions options) {
+  return std::make_unique<CudaBackendImpl>(std::move(options));
+}
+
+} // namespace fcdp

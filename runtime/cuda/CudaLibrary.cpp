@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/CudaLibrary.h"
+
+#include <dlfcn.h>
+#include <stdexcept>
+#include <vector>
+
+namespace fcdp {
+namespace {
+
+/// The driver's version in which cuStreamWriteValue32 has the form used here.
+constexpr unsigned writeValueVersion = 12000;
+
+// The types that are written out are those of the headers.
+#define FCDP_CHECK_TYPE(name, type)                                            \
+  static_assert(std::is_same_v<decltype(static_cast<type>(&::name)),           \
+                               std::type_identity_t<type>>);
+FCDP_CUDA_OVERLOADED_ENTRY_POINTS(FCDP_CHECK_TYPE)
+#undef FCDP_CHECK_TYPE
+
+std::string spellVersion(int version) {
+  return std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10);
+}
+
+void *open(const std::vector<std::string> &names, std::string &errors) {
+  for (const std::string &name : names) {
+    if (void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))
+      return handle;
+    errors += std::string(errors.empty() ? "" : "; ") + dlerror();
+  }
+  return nullptr;
+}
+
+} // namespace
+
+std::shared_ptr<const CudaLibrary> CudaLibrary::load(const std::string &path) {
+  std::shared_ptr<CudaLibrary> library(new CudaLibrary);
+  library->resolve(path);
+  library->resolveDriver();
+  return library;
+}
+
+void CudaLibrary::resolve(const std::string &path) {
+  std::vector<std::string> names = {path};
+  if (path.empty())
+    names = {"libcudart.so.13", "libcudart.so.12"};
+  std::string errors;
+  handle = open(names, errors);
+  if (!handle)
+    throw std::runtime_error("the CUDA runtime library is not found: expected "
+                             "one of version " +
+                             spellVersion(oldestVersion) + " or newer (" +
+                             errors + ")");
+  // The version first: an old library lacks entry points.
+  auto getVersion = reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(
+      dlsym(handle, "cudaRuntimeGetVersion"));
+  int version = 0;
+  if (!getVersion || getVersion(&version) != cudaSuccess ||
+      version < oldestVersion)
+    throw std::runtime_error("expected a CUDA runtime library of version " +
+                             spellVersion(oldestVersion) +
+                             " or newer, found version " +
+                             spellVersion(version));
+#define FCDP_RESOLVE_ENTRY_POINT(name, ...)                                    \
+  name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));               \
+  if (!name)                                                                   \
+    throw std::runtime_error("the CUDA runtime library of version " +          \
+                             spellVersion(version) + " has no " #name);
+  FCDP_CUDA_ENTRY_POINTS(FCDP_RESOLVE_ENTRY_POINT)
+  FCDP_CUDA_OVERLOADED_ENTRY_POINTS(FCDP_RESOLVE_ENTRY_POINT)
+#undef FCDP_RESOLVE_ENTRY_POINT
+}
+
+void CudaLibrary::resolveDriver() {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
+  check(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found,
+                                         writeValueVersion, cudaEnableDefault,
+                                         &status),
+        "cudaGetDriverEntryPointByVersion");
+  if (status != cudaDriverEntryPointSuccess || !found)
+    throw std::runtime_error("the CUDA driver has no cuStreamWriteValue32: "
+                             "expected a driver for CUDA " +
+                             spellVersion(writeValueVersion) + " or newer");
+  cuStreamWriteValue32 =
+      reinterpret_cast<decltype(cuStreamWriteValue32)>(found);
+}
+
+CudaLibrary::~CudaLibrary() {
+  if (handle)
+    dlclose(handle);
+}
+
+void CudaLibrary::check(cudaError_t result, const char *call) const {
+  if (result == cudaSuccess)
+    return;
+  // What was just reported is not to be found again by the next caller.
+  (void)cudaGetLastError();
+  throw std::runtime_error(std::string(call) + ": " +
+                           cudaGetErrorString(result) + " (" +
+                           cudaGetErrorName(result) + ")");
+}
+
+void CudaLibrary::useDevice(int device) const {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (device < 0 || device >= devices)
+    throw std::runtime_error("there is no CUDA device " +
+                             std::to_string(device) + ": this process sees " +
+                             std::to_string(devices));
+  check(cudaSetDevice(device), "cudaSetDevice");
+}
+
+} // namespace fcdp

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/DeviceGroup.h"
+
+namespace fcdp {
+
+std::string DeviceGroup::describePeers() const {
+  std::string ranks;
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    if (peer != rank())
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(worldRank(peer));
+  return (size() > 2 ? "ranks " : "rank ") + ranks;
+}
+
+void DeviceGroup::count(size_t bytes) {
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    if (peer != rank())
+      sent[peer].fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void DeviceGroup::allGather(const std::byte *in, std::byte *out, size_t bytes,
+                            cudaStream_t stream) {
+  count(bytes);
+  if (bytes && size() > 1)
+    doAllGather(in, out, bytes, stream);
+}
+
+void DeviceGroup::exchangeChunks(const std::byte *in, std::byte *out,
+                                 size_t bytes, cudaStream_t stream) {
+  count(bytes);
+  if (bytes && size() > 1)
+    doExchangeChunks(in, out, bytes, stream);
+}
+
+} // namespace fcdp

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/HostCache.h"
+#include "cpu/MemoryLimit.h"
+#include "cuda/NumaPlacement.h"
+
+#include <stdexcept>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace fcdp {
+namespace {
+
+uint64_t pageBytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
+
+uint64_t roundUpToPage(uint64_t bytes) {
+  return (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
+}
+
+/// As many bytes as this process may lock, in words.
+std::string describeLockLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+    return "unknown";
+  return limit.rlim_cur == RLIM_INFINITY
+             ? "unlimited"
+             : std::to_string(limit.rlim_cur) + " bytes";
+}
+
+bool isAboveLockLimit(uint64_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+         limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
+}
+
+/// Drivers differ in whether they count what they lock against the limit, so
+/// locking is tried, and the limit named where that fails.
+[[noreturn]] void failLocking(uint64_t bytes, const std::string &text) {
+  std::string message = "cannot lock the host cache of " +
+                        std::to_string(bytes) + " bytes in memory: " + text +
+                        "; " + std::to_string(availableMemory()) +
+                        " bytes of memory are available, RLIMIT_MEMLOCK is " +
+                        describeLockLimit();
+  if (isAboveLockLimit(bytes))
+    message += ": raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity of "
+               "the service that starts the ranks)";
+  throw std::runtime_error(message);
+}
+
+std::optional<uint32_t> numaNodeOfDevice(const CudaLibrary &cuda, int device) {
+  char address[32] = {};
+  if (cuda.cudaDeviceGetPCIBusId(address, sizeof(address), device) !=
+      cudaSuccess)
+    return std::nullopt;
+  return numaNodeOf(address);
+}
+
+void placeShare(const HostSegment &segment, const HostSegmentOptions &options,
+                uint32_t node) {
+  uint64_t pages = segment.size() / pageBytes();
+  uint64_t first = pages * options.local / options.locals;
+  uint64_t last = pages * (options.local + 1) / options.locals;
+  moveToNumaNode(segment.base() + first * pageBytes(),
+                 (last - first) * pageBytes(), node);
+}
+
+} // namespace
+
+HostCache::HostCache(std::shared_ptr<const CudaLibrary> givenCuda,
+                     const HostCacheOptions &options)
+    : cuda(std::move(givenCuda)), bytes(options.segment.bytes) {
+  if (bytes == 0)
+    return;
+  cuda->useDevice(options.device);
+  std::optional<uint32_t> node = numaNodeOfDevice(*cuda, options.device);
+  HostSegmentOptions whole = options.segment;
+  whole.bytes = roundUpToPage(bytes);
+  {
+    PreferNumaNode prefer(node);
+    segment = HostSegment(whole);
+  }
+  if (node)
+    placeShare(segment, whole, *node);
+  try {
+    cuda->check(cuda->cudaHostRegister(segment.base(), segment.size(),
+                                       cudaHostRegisterPortable),
+                "cudaHostRegister");
+  } catch (const std::runtime_error &error) {
+    uint64_t locked = segment.size();
+    segment = HostSegment();
+    failLocking(locked, error.what());
+  }
+}
+
+HostCache &HostCache::operator=(HostCache &&other) noexcept {
+  std::swap(cuda, other.cuda);
+  std::swap(segment, other.segment);
+  std::swap(bytes, other.bytes);
+  return *this;
+}
+
+HostCache::~HostCache() {
+  if (segment.base())
+    (void)cuda->cudaHostUnregister(segment.base());
+}
+
+} // namespace fcdp

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/KernelImage.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+// The image is part of this object; the build says where it is.
+asm(R"(
+  .section .rodata
+  .balign 64
+  .globl fcdpKernelImage
+  .hidden fcdpKernelImage
+fcdpKernelImage:
+  .incbin ")" FCDP_KERNEL_IMAGE R"("
+  .byte 0
+  .previous
+)");
+extern "C" const unsigned char fcdpKernelImage[];
+
+namespace fcdp {
+namespace {
+
+constexpr unsigned blockThreads = 256;
+/// Sums run beside the matrix kernels of the compute stream: more blocks than
+/// fill the memory bus would only take room from those.
+constexpr uint64_t mostBlocks = 512;
+
+static_assert(size_t(DType::F16) == 0 && size_t(DType::BF16) == 1 &&
+              size_t(DType::F32) == 2 && size_t(DType::F64) == 3);
+
+} // namespace
+
+KernelImage::KernelImage(std::shared_ptr<const CudaLibrary> givenCuda)
+    : cuda(std::move(givenCuda)) {
+  cuda->check(cuda->cudaLibraryLoadData(&image, fcdpKernelImage, nullptr,
+                                        nullptr, 0, nullptr, nullptr, 0),
+              "loading the kernels: cudaLibraryLoadData");
+  addKernel = find("fcdp_add");
+  for (size_t in = 0; in < numSummable; ++in)
+    for (size_t out = 0; out < numSummable; ++out)
+      sumKernels[in][out] = find(std::string("fcdp_sum_") + name(DType(in)) +
+                                 "_" + name(DType(out)));
+}
+
+KernelImage::~KernelImage() {
+  if (image)
+    (void)cuda->cudaLibraryUnload(image);
+}
+
+cudaKernel_t KernelImage::find(const std::string &name) const {
+  cudaKernel_t kernel = nullptr;
+  cuda->check(cuda->cudaLibraryGetKernel(&kernel, image, name.c_str()),
+              ("kernel " + name + ": cudaLibraryGetKernel").c_str());
+  return kernel;
+}
+
+void KernelImage::launch(cudaKernel_t kernel, uint64_t elements,
+                         void **arguments, cudaStream_t stream) const {
+  if (elements == 0)
+    return;
+  uint64_t blocks = (elements + blockThreads - 1) / blockThreads;
+  cuda->check(
+      cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel),
+                             dim3(unsigned(std::min(blocks, mostBlocks)), 1, 1),
+                             dim3(blockThreads, 1, 1), arguments, 0, stream),
+      "cudaLaunchKernel");
+}
+
+void KernelImage::add(float *sum, const float *part, uint64_t elements,
+                      cudaStream_t stream) const {
+  void *arguments[] = {&sum, &part, &elements};
+  launch(addKernel, elements, arguments, stream);
+}
+
+void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
+                            DType inType, DType outType,
+                            cudaStream_t stream) const {
+  for (DType type : {inType, outType})
+    if (size_t(type) >= numSummable)
+      throw std::runtime_error(std::string("cannot sum elements of type ") +
+                               name(type));
+  cuda::SumChunksArguments copy = chunks;
+  void *arguments[] = {&copy};
+  launch(sumKernels[size_t(inType)][size_t(outType)], chunks.elements,
+         arguments, stream);
+}
+
+} // namespace fcdp

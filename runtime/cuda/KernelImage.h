@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backend's kernels, loaded from the image in this program.
+#pragma once
+
+#include "core/Backend.h"
+#include "cuda/CudaLibrary.h"
+#include "cuda/SumChunks.h"
+
+#include <array>
+
+namespace fcdp {
+
+/// Functions throw std::runtime_error, and enqueue on a stream of the device
+/// that is current. Not copyable; thread-safe once made.
+class KernelImage {
+public:
+  explicit KernelImage(std::shared_ptr<const CudaLibrary> cuda);
+  ~KernelImage();
+  KernelImage(const KernelImage &) = delete;
+  KernelImage &operator=(const KernelImage &) = delete;
+
+  /// sum[i] += part[i].
+  void add(float *sum, const float *part, uint64_t elements,
+           cudaStream_t stream) const;
+  /// The sum of the chunks that `arguments` describes.
+  void sumChunks(const cuda::SumChunksArguments &arguments, DType inType,
+                 DType outType, cudaStream_t stream) const;
+
+private:
+  static constexpr size_t numSummable = 4;
+
+  cudaKernel_t find(const std::string &name) const;
+  void launch(cudaKernel_t kernel, uint64_t elements, void **arguments,
+              cudaStream_t stream) const;
+
+  std::shared_ptr<const CudaLibrary> cuda;
+  cudaLibrary_t image = nullptr;
+  cudaKernel_t addKernel = nullptr;
+  /// By type of the chunks and of the sum: f16, bf16, f32, f64, as in DType.
+  std::array<std::array<cudaKernel_t, numSummable>, numSummable> sumKernels{};
+};
+
+} // namespace fcdp

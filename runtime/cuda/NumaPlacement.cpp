@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/NumaPlacement.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// The system calls are made as they are: they are all that libnuma would be
+// needed for.
+
+namespace fcdp {
+namespace {
+
+constexpr uint32_t mostNodes = 1024;
+constexpr uint32_t wordBits = 8 * sizeof(unsigned long);
+using NodeMask = std::array<unsigned long, mostNodes / wordBits>;
+
+NodeMask maskOf(uint32_t node) {
+  NodeMask mask{};
+  mask[node / wordBits] = 1ul << (node % wordBits);
+  return mask;
+}
+
+} // namespace
+
+std::optional<uint32_t> numaNodeOf(std::string pciAddress,
+                                   const std::string &root) {
+  std::transform(pciAddress.begin(), pciAddress.end(), pciAddress.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file(root + "/" + pciAddress + "/numa_node");
+  int64_t node;
+  // The system writes -1 where there is one node only, or it does not know.
+  if (!(file >> node) || node < 0 || node >= int64_t(mostNodes))
+    return std::nullopt;
+  return uint32_t(node);
+}
+
+PreferNumaNode::PreferNumaNode(std::optional<uint32_t> node) {
+  if (!node)
+    return;
+  NodeMask mask = maskOf(*node);
+  changed =
+      syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask.data(), mostNodes) == 0;
+}
+
+PreferNumaNode::~PreferNumaNode() {
+  if (changed)
+    syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
+}
+
+bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node) {
+  if (bytes == 0 || node >= mostNodes)
+    return bytes == 0;
+  // Pages that this process has not mapped yet would be left where they are.
+  madvise(base, bytes, MADV_POPULATE_WRITE);
+  NodeMask mask = maskOf(node);
+  return syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mostNodes,
+                 MPOL_MF_MOVE) == 0;
+}
+
+} // namespace fcdp

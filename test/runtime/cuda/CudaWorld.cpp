@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CudaWorld.h"
+#include "fake/FakeNccl.h"
+
+#include <atomic>
+#include <unistd.h>
+
+namespace fcdp {
+
+static std::atomic<int> worlds{0};
+
+std::shared_ptr<const CudaLibrary> fakeCuda() {
+  static auto library = CudaLibrary::load(FCDP_FAKE_CUDART);
+  return library;
+}
+
+std::shared_ptr<const NcclLibrary> fakeNccl() {
+  static auto library = NcclLibrary::load(FCDP_FAKE_NCCL);
+  return library;
+}
+
+CudaWorld::CudaWorld(const conformance::WorldOptions &options,
+                     fake::Policy policy)
+    : mesh(options.mesh), store(std::make_shared<MemoryStore>()) {
+  int world = ++worlds;
+  fake::resetNccl();
+  {
+    fake::Machine &machine = fake::Machine::instance();
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    machine.setPolicy(policy, uint32_t(world));
+    machine.failure.clear();
+  }
+  std::vector<uint32_t> everybody;
+  for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+    everybody.push_back(rank);
+  controlGroup =
+      std::make_unique<InProcessGroup>(everybody, options.timeoutSeconds);
+  controls.resize(mesh.size());
+  backends.resize(mesh.size());
+  std::string name =
+      "cuda-" + std::to_string(getpid()) + "-" + std::to_string(world);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+    threads.emplace_back([&, rank] { makeRank(rank, options, name); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+CudaWorld::~CudaWorld() {
+  // Together, as processes would: a rank that ends waits for its peers.
+  std::vector<std::thread> threads;
+  for (auto &backend : backends)
+    threads.emplace_back([&] { backend.reset(); });
+  for (std::thread &thread : threads)
+    thread.join();
+  fake::Machine &machine = fake::Machine::instance();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  EXPECT_EQ(machine.failure, "");
+}
+
+void CudaWorld::kill(uint32_t rank) { fake::killDevice(int(rank)); }
+void CudaWorld::hang(uint32_t rank) { fake::hangDevice(int(rank)); }
+
+AxisDeviceGroups CudaWorld::join(uint32_t rank, const std::string &name,
+                                 const std::vector<uint32_t> &worldRanks) {
+  NcclGroupOptions options;
+  options.nccl = fakeNccl();
+  options.cuda = fakeCuda();
+  options.device = int(rank);
+  options.worldRanks = worldRanks;
+  options.rank =
+      uint32_t(std::find(worldRanks.begin(), worldRanks.end(), rank) -
+               worldRanks.begin());
+  options.store = store.get();
+  options.name = name + "-gather";
+  AxisDeviceGroups groups;
+  groups.gather = makeNcclGroup(options);
+  options.name = name + "-reduce";
+  groups.reduce = makeNcclGroup(options);
+  return groups;
+}
+
+void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
+                         const std::string &name) {
+  Place place = placeOf(mesh, rank);
+  CudaBackendOptions options;
+  options.cuda = fakeCuda();
+  options.device = int(rank);
+  options.deviceBytes = world.deviceBytes;
+  options.numEvents = world.numEvents;
+  options.worldRank = rank;
+  options.ranksPerNode = mesh.locals;
+  options.collectiveSeconds = world.timeoutSeconds;
+  HostCacheOptions cache;
+  cache.device = int(rank);
+  cache.segment.name = name + "-" + std::to_string(place.node);
+  cache.segment.local = place.local;
+  cache.segment.locals = mesh.locals;
+  cache.segment.bytes = world.hostBytes;
+  options.host = HostCache(fakeCuda(), cache);
+  std::vector<uint32_t> sameLocal, sameNode, inShardOrder;
+  for (uint32_t node = 0; node < mesh.nodes; ++node)
+    sameLocal.push_back(worldRank(mesh, {node, place.local}));
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    sameNode.push_back(worldRank(mesh, {place.node, local}));
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    for (uint32_t node = 0; node < mesh.nodes; ++node)
+      inShardOrder.push_back(worldRank(mesh, {node, local}));
+  options.node = join(rank, "node", sameLocal);
+  options.local = join(rank, "local", sameNode);
+  options.world = join(rank, "world", inShardOrder);
+  controls[rank] = controlGroup->join(rank);
+  options.control = controls[rank].get();
+  backends[rank] = makeCudaBackend(std::move(options));
+}
+
+} // namespace fcdp

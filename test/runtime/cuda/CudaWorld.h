@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA backends of all ranks, each on a device of its own of the fake
+// machine.
+#pragma once
+
+#include "Conformance.h"
+#include "collectives/InProcessTransport.h"
+#include "collectives/MemoryStore.h"
+#include "collectives/nccl/NcclGroup.h"
+#include "cuda/CudaBackend.h"
+#include "fake/Machine.h"
+
+namespace fcdp {
+
+/// The libraries that stand in for the real ones.
+std::shared_ptr<const CudaLibrary> fakeCuda();
+std::shared_ptr<const NcclLibrary> fakeNccl();
+
+class CudaWorld final : public conformance::World {
+public:
+  CudaWorld(const conformance::WorldOptions &options, fake::Policy policy);
+  ~CudaWorld() override;
+
+  Backend &backend(uint32_t rank) override { return *backends[rank]; }
+  CudaBackend &cudaBackend(uint32_t rank) { return *backends[rank]; }
+  void kill(uint32_t rank) override;
+  void hang(uint32_t rank) override;
+
+private:
+  void makeRank(uint32_t rank, const conformance::WorldOptions &world,
+                const std::string &name);
+  AxisDeviceGroups join(uint32_t rank, const std::string &name,
+                        const std::vector<uint32_t> &worldRanks);
+
+  const Mesh mesh;
+  std::shared_ptr<MemoryStore> store;
+  std::unique_ptr<InProcessGroup> controlGroup;
+  std::vector<std::unique_ptr<Transport>> controls;
+  std::vector<std::unique_ptr<CudaBackend>> backends;
+};
+
+} // namespace fcdp

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A libcudart on the machine of Machine.h: what the backend calls of it, with
+// the effects that the real one has, and every call counted.
+
+#include "Machine.h"
+#include "cuda/SumChunks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <thread>
+
+using namespace fcdp::fake;
+using namespace fcdp::cuda;
+
+struct CUstream_st {
+  std::shared_ptr<Stream> stream;
+};
+struct CUevent_st {
+  Point point;
+};
+/// What a kernel does with the addresses of its arguments.
+struct CUkern_st {
+  /// Copies the arguments and gives what is to run in the stream.
+  std::function<Command(void **arguments)> prepare;
+};
+
+namespace {
+
+using Lock = std::unique_lock<std::recursive_mutex>;
+
+/// A host that waits longer for a stream than this hangs.
+constexpr std::chrono::seconds longestWait(60);
+
+thread_local int currentDevice = 0;
+/// Set and not cleared, as an illegal access is on a device.
+cudaError_t stickyError = cudaSuccess;
+
+Machine &machine() { return Machine::instance(); }
+
+Lock enter(const char *entryPoint) {
+  Lock lock(machine().mutex);
+  machine().count(entryPoint);
+  return lock;
+}
+
+cudaError_t result() { return stickyError; }
+
+cudaError_t illegalAccess(const std::string &what) {
+  machine().fail(what);
+  return stickyError = cudaErrorIllegalAddress;
+}
+
+template <typename T>
+T *at(const void *address, uint64_t elements, const char *what) {
+  auto *bytes = machine().translate(address, elements * sizeof(T));
+  if (!bytes)
+    illegalAccess(std::string(what) + ": " + std::to_string(elements) +
+                  " elements that are not all in memory of the device");
+  return reinterpret_cast<T *>(bytes);
+}
+
+template <typename In, typename Out>
+Command prepareSum(void **arguments) {
+  auto chunks = *static_cast<SumChunksArguments *>(arguments[0]);
+  return [chunks]() mutable {
+    using InType = typename In::Storage;
+    using OutType = typename Out::Storage;
+    uint32_t ranks = chunks.nodes * chunks.locals;
+    chunks.own = at<InType>(chunks.own, chunks.elements, "the own chunk");
+    chunks.out = at<OutType>(chunks.out, chunks.elements, "the sum");
+    // Of the scratch, the own chunk's room may not be there.
+    if (ranks > 1)
+      chunks.scratch =
+          at<InType>(chunks.scratch,
+                     chunks.elements * (ranks - (chunks.rank == ranks - 1)),
+                     "the others' chunks");
+    if (stickyError == cudaSuccess)
+      for (uint64_t i = 0; i < chunks.elements; ++i)
+        sumElement<In, Out>(chunks, i);
+    return true;
+  };
+}
+
+Command prepareAdd(void **arguments) {
+  auto *sum = *static_cast<float **>(arguments[0]);
+  auto *part = *static_cast<const float **>(arguments[1]);
+  auto elements = *static_cast<uint64_t *>(arguments[2]);
+  return [=] {
+    float *to = at<float>(sum, elements, "the sum");
+    const float *from = at<float>(part, elements, "the part");
+    for (uint64_t i = 0; stickyError == cudaSuccess && i < elements; ++i)
+      to[i] += from[i];
+    return true;
+  };
+}
+
+std::map<std::string, CUkern_st> &kernels() {
+  static std::map<std::string, CUkern_st> all = {
+#define FCDP_LIST_SUM(name, In, Out) {#name, {prepareSum<In, Out>}},
+      FCDP_SUM_KERNELS(FCDP_LIST_SUM)
+#undef FCDP_LIST_SUM
+          {"fcdp_add", {prepareAdd}}};
+  return all;
+}
+
+void copyNow(void *dst, const void *src, size_t bytes, bool isPageable) {
+  std::byte *to = machine().translate(dst, bytes);
+  const std::byte *from = machine().translate(src, bytes);
+  if (isPageable) {
+    to = to ? to : static_cast<std::byte *>(dst);
+    from = from ? from : static_cast<const std::byte *>(src);
+  }
+  if (!to || !from)
+    illegalAccess("a copy of " + std::to_string(bytes) +
+                  " bytes that are not all in memory of the device");
+  else if (stickyError == cudaSuccess)
+    std::memmove(to, from, bytes);
+}
+
+void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
+  auto deadline = std::chrono::steady_clock::now() + longestWait;
+  while (!machine().isDone(stream)) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      std::fprintf(stderr, "a stream of the fake device does not end\n");
+      std::abort();
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    lock.lock();
+  }
+}
+
+} // namespace
+
+// For the fake NCCL.
+namespace fcdp::fake {
+
+std::shared_ptr<Stream> streamOf(cudaStream_t stream) { return stream->stream; }
+int deviceOfThread() { return currentDevice; }
+
+} // namespace fcdp::fake
+
+extern "C" {
+
+static CUresult writeValue32(CUstream stream, CUdeviceptr address,
+                             cuuint32_t value, unsigned) {
+  Lock lock = enter("cuStreamWriteValue32");
+  auto *word = reinterpret_cast<uint32_t *>(
+      machine().translate(reinterpret_cast<void *>(address), sizeof(value)));
+  if (!word)
+    return CUDA_ERROR_INVALID_VALUE;
+  machine().enqueue(stream->stream, [=] {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return true;
+  });
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned,
+                                 unsigned long long,
+                                 cudaDriverEntryPointQueryResult *status) {
+  bool isKnown = std::strcmp(symbol, "cuStreamWriteValue32") == 0;
+  *function = isKnown ? reinterpret_cast<void *>(&writeValue32) : nullptr;
+  *status = isKnown ? cudaDriverEntryPointSuccess
+                    : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+const char *cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+  case cudaErrorMemoryAllocation:
+    return "cudaErrorMemoryAllocation";
+  case cudaErrorIllegalAddress:
+    return "cudaErrorIllegalAddress";
+  default:
+    return "an error";
+  }
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  case cudaErrorIllegalAddress:
+    return "an illegal memory access was encountered";
+  default:
+    return "something failed";
+  }
+}
+
+cudaError_t cudaGetLastError() { return result(); }
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  Lock lock = enter("cudaGetDeviceCount");
+  *count = machine().devices;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  Lock lock = enter("cudaSetDevice");
+  currentDevice = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
+  std::snprintf(id, size_t(length), "0000:%02X:00.0", 0x10 + device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
+                                         int priority) {
+  Lock lock = enter("cudaStreamCreateWithPriority");
+  if (flags != cudaStreamNonBlocking)
+    return cudaErrorInvalidValue;
+  *stream = new CUstream_st{machine().makeStream(currentDevice, priority)};
+  return result();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Lock lock = enter("cudaStreamDestroy");
+  machine().forget(stream->stream);
+  delete stream;
+  return result();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  Lock lock = enter("cudaStreamQuery");
+  bool isDone = machine().isDone(stream->stream);
+  if (stickyError != cudaSuccess)
+    return stickyError;
+  return isDone ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Lock lock = enter("cudaStreamSynchronize");
+  waitFor(lock, stream->stream);
+  return result();
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned) {
+  Lock lock = enter("cudaStreamWaitEvent");
+  // The point as it is now: recording the event again does not move it.
+  machine().enqueue(stream->stream, [point = event->point] {
+    return machine().advance(point);
+  });
+  return result();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  Lock lock = enter("cudaEventCreateWithFlags");
+  if (flags != cudaEventDisableTiming)
+    return cudaErrorInvalidValue;
+  *event = new CUevent_st;
+  return result();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  Lock lock = enter("cudaEventDestroy");
+  delete event;
+  return result();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  Lock lock = enter("cudaEventRecord");
+  event->point = {stream->stream, stream->stream->issued};
+  return result();
+}
+
+cudaError_t cudaMalloc(void **address, size_t bytes) {
+  Lock lock = enter("cudaMalloc");
+  *address = machine().allocate(bytes);
+  return *address ? result() : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *address) {
+  Lock lock = enter("cudaFree");
+  return machine().release(address) ? result() : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemset(void *address, int value, size_t bytes) {
+  Lock lock = enter("cudaMemset");
+  std::byte *to = machine().translate(address, bytes);
+  if (!to)
+    return cudaErrorInvalidValue;
+  std::memset(to, value, bytes);
+  return result();
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
+                            cudaMemcpyKind, cudaStream_t stream) {
+  Lock lock = enter("cudaMemcpyAsync");
+  bool isPageable =
+      !machine().translate(dst, bytes) || !machine().translate(src, bytes);
+  machine().enqueue(stream->stream, [=] {
+    copyNow(dst, src, bytes, isPageable);
+    return true;
+  });
+  if (isPageable) {
+    machine().count("copies of pageable memory");
+    waitFor(lock, stream->stream);
+  }
+  return result();
+}
+
+cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned) {
+  Lock lock = enter("cudaHostAlloc");
+  *address = std::calloc(1, bytes);
+  machine().pin(*address, bytes);
+  return result();
+}
+
+cudaError_t cudaFreeHost(void *address) {
+  Lock lock = enter("cudaFreeHost");
+  if (!machine().unpin(address))
+    return cudaErrorInvalidValue;
+  std::free(address);
+  return result();
+}
+
+cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned) {
+  Lock lock = enter("cudaHostRegister");
+  if (machine().mostPinnedBytes && bytes > *machine().mostPinnedBytes)
+    return cudaErrorMemoryAllocation;
+  machine().pin(address, bytes);
+  return result();
+}
+
+cudaError_t cudaHostUnregister(void *address) {
+  Lock lock = enter("cudaHostUnregister");
+  return machine().unpin(address) ? result() : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
+                                cudaJitOption *, void **, unsigned,
+                                cudaLibraryOption *, void **, unsigned) {
+  // How a fat binary begins.
+  static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
+  if (std::memcmp(code, magic, sizeof(magic)) != 0)
+    return cudaErrorInvalidKernelImage;
+  *library = reinterpret_cast<cudaLibrary_t>(&kernels());
+  return result();
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t) { return result(); }
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t,
+                                 const char *name) {
+  auto found = kernels().find(name);
+  if (found == kernels().end())
+    return cudaErrorSymbolNotFound;
+  *kernel = &found->second;
+  return result();
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
+                             size_t, cudaStream_t stream) {
+  Lock lock = enter("cudaLaunchKernel");
+  // As CUDA has it: a kernel runs in a stream of the current device only.
+  if (stream->stream->device != currentDevice)
+    return cudaErrorInvalidResourceHandle;
+  auto *kernel = static_cast<const CUkern_st *>(function);
+  machine().enqueue(stream->stream, kernel->prepare(arguments));
+  return result();
+}
+
+} // extern "C"

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An NCCL whose ranks are devices of the machine of Machine.h, in one process.
+// Communicators are non-blocking, in the most unpleasant way that NCCL's manual
+// allows: a collective is in its stream only once ncclCommGetAsyncError has
+// said that nothing is in progress.
+
+#include "FakeNccl.h"
+#include "Machine.h"
+
+#include <cstring>
+#include <nccl.h>
+#include <set>
+
+namespace fcdp::fake {
+
+std::shared_ptr<Stream> streamOf(cudaStream_t stream);
+int deviceOfThread();
+
+namespace {
+
+struct Transfer {
+  int peer;
+  const std::byte *from;
+  std::byte *to;
+  size_t bytes;
+};
+
+/// One rank's part of a collective.
+struct Part {
+  std::shared_ptr<Stream> stream;
+  /// Commands before it in its stream.
+  uint64_t position = 0;
+  bool isAllGather = false;
+  Transfer gather{};
+  std::vector<Transfer> sends, recvs;
+};
+
+/// One collective of a group.
+struct Meeting {
+  explicit Meeting(size_t ranks) : parts(ranks) {}
+  std::vector<std::optional<Part>> parts;
+  bool isDone = false;
+};
+
+struct Group {
+  size_t ranks = 0;
+  std::map<int, int> devices; ///< by rank, of those that have joined
+  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
+};
+
+struct Faults {
+  int version = NCCL_VERSION_CODE;
+  std::set<int> dead, hung;
+};
+
+std::map<std::string, std::shared_ptr<Group>> groups;
+Faults faults;
+std::set<ncclComm_t> live;
+size_t registrations = 0;
+uint64_t ids = 0;
+
+Machine &machine() { return Machine::instance(); }
+
+using Lock = std::unique_lock<std::recursive_mutex>;
+Lock enter(const char *entryPoint) {
+  Lock lock(machine().mutex);
+  machine().count(entryPoint);
+  return lock;
+}
+
+bool hasAny(const Group &group, const std::set<int> &devices) {
+  for (auto &[rank, device] : group.devices)
+    if (devices.count(device))
+      return true;
+  return false;
+}
+
+} // namespace
+} // namespace fcdp::fake
+
+using namespace fcdp::fake;
+
+/// Never deleted, since commands of streams point at it; `live` says whether it
+/// is of use.
+struct ncclComm {
+  ncclComm(std::shared_ptr<Group> group, int rank, int device)
+      : group(std::move(group)), rank(rank), device(device) {}
+
+  const std::shared_ptr<Group> group;
+  const int rank;
+  const int device;
+  bool isAborted = false;
+  uint64_t collectives = 0;
+  /// Called, but in no stream yet.
+  std::vector<std::pair<cudaStream_t, Part>> pending;
+};
+
+namespace {
+
+void copy(const Transfer &transfer, std::byte *to, const char *what) {
+  const std::byte *from = machine().translate(transfer.from, transfer.bytes);
+  std::byte *target = machine().translate(to, transfer.bytes);
+  if (!from || !target)
+    return machine().fail(std::string(what) + " of memory that is not there");
+  std::memmove(target, from, transfer.bytes);
+}
+
+void runGather(const Meeting &meeting) {
+  for (auto &from : meeting.parts)
+    for (auto &to : meeting.parts) {
+      if (from->gather.bytes != to->gather.bytes)
+        return machine().fail("ranks gather different sizes");
+      copy(from->gather,
+           to->gather.to + (&from - meeting.parts.data()) * from->gather.bytes,
+           "a gather");
+    }
+}
+
+/// Sends between two ranks meet the receives in the order of the calls.
+void runTransfers(const Meeting &meeting) {
+  for (size_t sender = 0; sender < meeting.parts.size(); ++sender) {
+    std::map<int, size_t> next;
+    for (const Transfer &send : meeting.parts[sender]->sends) {
+      std::vector<const Transfer *> fitting;
+      for (const Transfer &recv : meeting.parts[size_t(send.peer)]->recvs)
+        if (recv.peer == int(sender))
+          fitting.push_back(&recv);
+      size_t index = next[send.peer]++;
+      if (index >= fitting.size() || fitting[index]->bytes != send.bytes)
+        return machine().fail("a send that no receive fits");
+      copy(send, fitting[index]->to, "a transfer");
+    }
+  }
+}
+
+/// True if all ranks' parts are at the heads of their streams.
+bool isEverybodyThere(const Meeting &meeting, const Part &own) {
+  for (auto &part : meeting.parts) {
+    if (!part)
+      return false;
+    if (part->stream == own.stream && part->position == own.position)
+      continue;
+    if (!machine().advance(part->stream, part->position) ||
+        part->stream->done != part->position)
+      return false;
+  }
+  return true;
+}
+
+/// Whether a collective of `comm` can end, which it then has.
+bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
+  if (!live.count(comm) || comm->isAborted || meeting->isDone)
+    return true;
+  if (hasAny(*comm->group, faults.dead) || hasAny(*comm->group, faults.hung))
+    return false;
+  const Part &own = *meeting->parts[size_t(comm->rank)];
+  if (!isEverybodyThere(*meeting, own))
+    return false;
+  // Running the others may have come to this very collective.
+  if (meeting->isDone)
+    return true;
+  meeting->isDone = true;
+  for (auto &part : meeting->parts)
+    if (part->isAllGather != own.isAllGather) {
+      machine().fail("ranks call different collectives");
+      return true;
+    }
+  own.isAllGather ? runGather(*meeting) : runTransfers(*meeting);
+  return true;
+}
+
+void flush(ncclComm_t comm) {
+  for (auto &[on, part] : comm->pending) {
+    auto &meeting = comm->group->meetings[comm->collectives++];
+    if (!meeting)
+      meeting = std::make_shared<Meeting>(comm->group->ranks);
+    part.stream = streamOf(on);
+    part.position = part.stream->issued;
+    meeting->parts[size_t(comm->rank)] = part;
+    machine().enqueue(part.stream, [comm, meeting = meeting] {
+      return tryToMeet(comm, meeting);
+    });
+  }
+  comm->pending.clear();
+}
+
+/// Between ncclGroupStart and ncclGroupEnd.
+thread_local bool inGroup = false;
+thread_local ncclComm_t groupComm = nullptr;
+thread_local cudaStream_t groupStream = nullptr;
+thread_local Part groupPart;
+
+ncclResult_t stateOf(ncclComm_t comm) {
+  if (!live.count(comm))
+    return ncclInvalidArgument;
+  for (auto &[rank, device] : comm->group->devices)
+    if (device != comm->device && faults.dead.count(device))
+      return ncclRemoteError;
+  if (comm->group->devices.size() < comm->group->ranks)
+    return ncclInProgress;
+  if (comm->pending.empty())
+    return ncclSuccess;
+  flush(comm);
+  return ncclInProgress;
+}
+
+ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Part part) {
+  ncclResult_t state = stateOf(comm);
+  if (state != ncclSuccess)
+    return state == ncclInProgress ? ncclInvalidUsage : state;
+  comm->pending.emplace_back(stream, std::move(part));
+  return ncclInProgress;
+}
+
+ncclResult_t transfer(bool isSend, const std::byte *from, std::byte *to,
+                      size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  if (!inGroup || type != ncclInt8 || (groupComm && groupComm != comm))
+    return ncclInvalidUsage;
+  groupComm = comm;
+  groupStream = stream;
+  (isSend ? groupPart.sends : groupPart.recvs)
+      .push_back({peer, from, to, count});
+  return ncclSuccess;
+}
+
+} // namespace
+
+namespace fcdp::fake {
+
+void resetNccl() {
+  Lock lock(machine().mutex);
+  faults = {};
+}
+
+void setNcclVersion(int version) {
+  Lock lock(machine().mutex);
+  faults.version = version;
+}
+
+void killDevice(int device) {
+  Lock lock(machine().mutex);
+  faults.dead.insert(device);
+}
+
+void hangDevice(int device) {
+  Lock lock(machine().mutex);
+  faults.hung.insert(device);
+}
+
+size_t liveCommunicators() {
+  Lock lock(machine().mutex);
+  return live.size();
+}
+
+size_t liveRegistrations() {
+  Lock lock(machine().mutex);
+  return registrations;
+}
+
+} // namespace fcdp::fake
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int *version) {
+  *version = faults.version;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  Lock lock = enter("ncclGetUniqueId");
+  std::memset(id, 0, sizeof(*id));
+  ++ids;
+  std::memcpy(id, &ids, sizeof(ids));
+  return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+  case ncclRemoteError:
+    return "remote process exited or there was a network error";
+  case ncclInvalidUsage:
+    return "invalid usage";
+  default:
+    return "something failed";
+  }
+}
+
+const char *ncclGetLastError(ncclComm_t) { return "the fake says no more"; }
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
+                                    ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  Lock lock = enter("ncclCommInitRankConfig");
+  if (!config || config->blocking != 0)
+    return ncclInvalidArgument;
+  auto &group = groups[std::string(id.internal, sizeof(id.internal))];
+  if (!group)
+    group = std::make_shared<Group>();
+  group->ranks = size_t(ranks);
+  group->devices[rank] = deviceOfThread();
+  *comm = new ncclComm(group, rank, deviceOfThread());
+  live.insert(*comm);
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
+  Lock lock = enter("ncclCommGetAsyncError");
+  *state = stateOf(comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  Lock lock = enter("ncclCommAbort");
+  comm->isAborted = true;
+  live.erase(comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  Lock lock = enter("ncclCommFinalize");
+  return live.count(comm) ? ncclInProgress : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  Lock lock = enter("ncclCommDestroy");
+  live.erase(comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address,
+                              size_t bytes, void **handle) {
+  Lock lock = enter("ncclCommRegister");
+  if (!machine().translate(address, bytes))
+    return ncclInvalidArgument;
+  *handle = comm;
+  ++registrations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t, void *) {
+  Lock lock = enter("ncclCommDeregister");
+  --registrations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
+                           ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  Lock lock = enter("ncclAllGather");
+  if (type != ncclInt8)
+    return ncclInvalidArgument;
+  Part part;
+  part.isAllGather = true;
+  part.gather = {0, static_cast<const std::byte *>(in),
+                 static_cast<std::byte *>(out), count};
+  return call(comm, stream, std::move(part));
+}
+
+ncclResult_t ncclGroupStart() {
+  inGroup = true;
+  groupComm = nullptr;
+  groupPart = {};
+  return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
+                      int peer, ncclComm_t comm, cudaStream_t stream) {
+  Lock lock = enter("ncclSend");
+  return transfer(true, static_cast<const std::byte *>(from), nullptr, count,
+                  type, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  Lock lock = enter("ncclRecv");
+  return transfer(false, nullptr, static_cast<std::byte *>(to), count, type,
+                  peer, comm, stream);
+}
+
+ncclResult_t ncclGroupEnd() {
+  Lock lock = enter("ncclGroupEnd");
+  inGroup = false;
+  return groupComm ? call(groupComm, groupStream, std::move(groupPart))
+                   : ncclSuccess;
+}
+
+} // extern "C"

@@ -16,6 +16,8 @@ DeviceArena::DeviceArena(std::shared_ptr<const CudaLibrary> givenCuda,
                   .c_str());
   address = static_cast<std::byte *>(allocated);
   cuda->check(cuda->cudaMemset(address, 0, bytes), "cudaMemset");
+  // Our streams do not wait for the default one, on which that runs.
+  cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 DeviceArena::~DeviceArena() {

@@ -36,6 +36,16 @@ KernelImage::KernelImage(std::shared_ptr<const CudaLibrary> givenCuda)
   cuda->check(cuda->cudaLibraryLoadData(&image, fcdpKernelImage, nullptr,
                                         nullptr, 0, nullptr, nullptr, 0),
               "loading the kernels: cudaLibraryLoadData");
+  try {
+    findAll();
+    loadAll();
+  } catch (...) {
+    (void)cuda->cudaLibraryUnload(image);
+    throw;
+  }
+}
+
+void KernelImage::findAll() {
   addKernel = find("fcdp_add");
   for (size_t in = 0; in < numSummable; ++in)
     for (size_t out = 0; out < numSummable; ++out)
@@ -43,10 +53,22 @@ KernelImage::KernelImage(std::shared_ptr<const CudaLibrary> givenCuda)
                                  "_" + name(DType(out)));
 }
 
-KernelImage::~KernelImage() {
-  if (image)
-    (void)cuda->cudaLibraryUnload(image);
+/// CUDA loads a kernel as it is first launched, which allocates and may wait
+/// for the whole device: in a step, for collectives whose peers wait for us.
+void KernelImage::loadAll() const {
+  float *nothing = nullptr;
+  uint64_t elements = 0;
+  void *addArguments[] = {&nothing, &nothing, &elements};
+  launch(addKernel, 1, addArguments, nullptr);
+  cuda::SumChunksArguments chunks{};
+  void *sumArguments[] = {&chunks};
+  for (const auto &ofType : sumKernels)
+    for (cudaKernel_t kernel : ofType)
+      launch(kernel, 1, sumArguments, nullptr);
+  cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
+
+KernelImage::~KernelImage() { (void)cuda->cudaLibraryUnload(image); }
 
 cudaKernel_t KernelImage::find(const std::string &name) const {
   cudaKernel_t kernel = nullptr;
@@ -57,8 +79,6 @@ cudaKernel_t KernelImage::find(const std::string &name) const {
 
 void KernelImage::launch(cudaKernel_t kernel, uint64_t elements,
                          void **arguments, cudaStream_t stream) const {
-  if (elements == 0)
-    return;
   uint64_t blocks = (elements + blockThreads - 1) / blockThreads;
   cuda->check(
       cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel),
@@ -69,6 +89,8 @@ void KernelImage::launch(cudaKernel_t kernel, uint64_t elements,
 
 void KernelImage::add(float *sum, const float *part, uint64_t elements,
                       cudaStream_t stream) const {
+  if (elements == 0)
+    return;
   void *arguments[] = {&sum, &part, &elements};
   launch(addKernel, elements, arguments, stream);
 }
@@ -80,6 +102,8 @@ void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
     if (size_t(type) >= numSummable)
       throw std::runtime_error(std::string("cannot sum elements of type ") +
                                name(type));
+  if (chunks.elements == 0)
+    return;
   cuda::SumChunksArguments copy = chunks;
   void *arguments[] = {&copy};
   launch(sumKernels[size_t(inType)][size_t(outType)], chunks.elements,

@@ -12,7 +12,8 @@
 namespace fcdp {
 
 /// Functions throw std::runtime_error, and enqueue on a stream of the device
-/// that is current. Not copyable; thread-safe once made.
+/// that is current, which is that of the constructor. Not copyable; thread-safe
+/// once made.
 class KernelImage {
 public:
   explicit KernelImage(std::shared_ptr<const CudaLibrary> cuda);
@@ -30,7 +31,10 @@ public:
 private:
   static constexpr size_t numSummable = 4;
 
+  void findAll();
+  void loadAll() const;
   cudaKernel_t find(const std::string &name) const;
+  /// With as many threads as `elements` need.
   void launch(cudaKernel_t kernel, uint64_t elements, void **arguments,
               cudaStream_t stream) const;
 

@@ -17,12 +17,11 @@
 namespace fcdp {
 namespace {
 
-constexpr uint32_t mostNodes = 1024;
 constexpr uint32_t wordBits = 8 * sizeof(unsigned long);
-using NodeMask = std::array<unsigned long, mostNodes / wordBits>;
+constexpr uint32_t mostNodes = NumaNodeMask().size() * wordBits;
 
-NodeMask maskOf(uint32_t node) {
-  NodeMask mask{};
+NumaNodeMask maskOf(uint32_t node) {
+  NumaNodeMask mask{};
   mask[node / wordBits] = 1ul << (node % wordBits);
   return mask;
 }
@@ -42,16 +41,18 @@ std::optional<uint32_t> numaNodeOf(std::string pciAddress,
 }
 
 PreferNumaNode::PreferNumaNode(std::optional<uint32_t> node) {
-  if (!node)
+  if (!node || *node >= mostNodes ||
+      syscall(SYS_get_mempolicy, &formerMode, formerNodes.data(), mostNodes,
+              nullptr, 0) != 0)
     return;
-  NodeMask mask = maskOf(*node);
+  NumaNodeMask mask = maskOf(*node);
   changed =
       syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask.data(), mostNodes) == 0;
 }
 
 PreferNumaNode::~PreferNumaNode() {
   if (changed)
-    syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
+    syscall(SYS_set_mempolicy, formerMode, formerNodes.data(), mostNodes);
 }
 
 bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node) {
@@ -59,7 +60,7 @@ bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node) {
     return bytes == 0;
   // Pages that this process has not mapped yet would be left where they are.
   madvise(base, bytes, MADV_POPULATE_WRITE);
-  NodeMask mask = maskOf(node);
+  NumaNodeMask mask = maskOf(node);
   return syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mostNodes,
                  MPOL_MF_MOVE) == 0;
 }

@@ -4,6 +4,7 @@
 // throughout: memory elsewhere is slower, not wrong.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,14 +12,17 @@
 
 namespace fcdp {
 
+/// A bit for each node.
+using NumaNodeMask = std::array<unsigned long, 16>;
+
 /// The NUMA node of the PCI device of that address ("0000:3b:00.0", in any
 /// case), if the system says; `root` is where the devices are listed.
 std::optional<uint32_t>
 numaNodeOf(std::string pciAddress,
            const std::string &root = "/sys/bus/pci/devices");
 
-/// While it lives, new pages of the calling thread come from `node` while that
-/// has any.
+/// While it lives, new pages of the calling thread come from `node` as long as
+/// that has any.
 class PreferNumaNode {
 public:
   explicit PreferNumaNode(std::optional<uint32_t> node);
@@ -28,6 +32,8 @@ public:
 
 private:
   bool changed = false;
+  int formerMode = 0;
+  NumaNodeMask formerNodes{};
 };
 
 /// Makes pages in [base, base + bytes) prefer `node`, and moves those there

@@ -57,7 +57,7 @@ cudaError_t illegalAccess(const std::string &what) {
 template <typename T>
 T *at(const void *address, uint64_t elements, const char *what) {
   auto *bytes = machine().translate(address, elements * sizeof(T));
-  if (!bytes)
+  if (!bytes && elements)
     illegalAccess(std::string(what) + ": " + std::to_string(elements) +
                   " elements that are not all in memory of the device");
   return reinterpret_cast<T *>(bytes);
@@ -73,7 +73,7 @@ Command prepareSum(void **arguments) {
     chunks.own = at<InType>(chunks.own, chunks.elements, "the own chunk");
     chunks.out = at<OutType>(chunks.out, chunks.elements, "the sum");
     // Of the scratch, the own chunk's room may not be there.
-    if (ranks > 1)
+    if (ranks > 1 && chunks.elements)
       chunks.scratch =
           at<InType>(chunks.scratch,
                      chunks.elements * (ranks - (chunks.rank == ranks - 1)),
@@ -121,6 +121,17 @@ void copyNow(void *dst, const void *src, size_t bytes, bool isPageable) {
     std::memmove(to, from, bytes);
 }
 
+/// The default stream of the current device, for which no other waits.
+std::shared_ptr<Stream> at(cudaStream_t stream) {
+  static std::map<int, std::shared_ptr<Stream>> defaults;
+  if (stream)
+    return stream->stream;
+  auto &own = defaults[currentDevice];
+  if (!own)
+    own = machine().makeStream(currentDevice, 0);
+  return own;
+}
+
 void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
   auto deadline = std::chrono::steady_clock::now() + longestWait;
   while (!machine().isDone(stream)) {
@@ -139,7 +150,7 @@ void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
 // For the fake NCCL.
 namespace fcdp::fake {
 
-std::shared_ptr<Stream> streamOf(cudaStream_t stream) { return stream->stream; }
+std::shared_ptr<Stream> streamOf(cudaStream_t stream) { return at(stream); }
 int deviceOfThread() { return currentDevice; }
 
 } // namespace fcdp::fake
@@ -153,7 +164,7 @@ static CUresult writeValue32(CUstream stream, CUdeviceptr address,
       machine().translate(reinterpret_cast<void *>(address), sizeof(value)));
   if (!word)
     return CUDA_ERROR_INVALID_VALUE;
-  machine().enqueue(stream->stream, [=] {
+  machine().enqueue(at(stream), [=] {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
     return true;
   });
@@ -161,7 +172,7 @@ static CUresult writeValue32(CUstream stream, CUdeviceptr address,
 }
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
-  *version = CUDART_VERSION;
+  *version = machine().runtimeVersion;
   return cudaSuccess;
 }
 
@@ -241,7 +252,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Lock lock = enter("cudaStreamQuery");
-  bool isDone = machine().isDone(stream->stream);
+  bool isDone = machine().isDone(at(stream));
   if (stickyError != cudaSuccess)
     return stickyError;
   return isDone ? cudaSuccess : cudaErrorNotReady;
@@ -249,7 +260,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Lock lock = enter("cudaStreamSynchronize");
-  waitFor(lock, stream->stream);
+  waitFor(lock, at(stream));
   return result();
 }
 
@@ -257,7 +268,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
   Lock lock = enter("cudaStreamWaitEvent");
   // The point as it is now: recording the event again does not move it.
-  machine().enqueue(stream->stream, [point = event->point] {
+  machine().enqueue(at(stream), [point = event->point] {
     return machine().advance(point);
   });
   return result();
@@ -279,7 +290,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock = enter("cudaEventRecord");
-  event->point = {stream->stream, stream->stream->issued};
+  event->point = {at(stream), at(stream)->issued};
   return result();
 }
 
@@ -296,10 +307,14 @@ cudaError_t cudaFree(void *address) {
 
 cudaError_t cudaMemset(void *address, int value, size_t bytes) {
   Lock lock = enter("cudaMemset");
-  std::byte *to = machine().translate(address, bytes);
-  if (!to)
-    return cudaErrorInvalidValue;
-  std::memset(to, value, bytes);
+  // The host goes on before it has happened.
+  machine().enqueue(at(cudaStream_t(nullptr)), [=] {
+    if (std::byte *to = machine().translate(address, bytes))
+      std::memset(to, value, bytes);
+    else
+      illegalAccess("setting memory that is not there");
+    return true;
+  });
   return result();
 }
 
@@ -308,13 +323,13 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
   Lock lock = enter("cudaMemcpyAsync");
   bool isPageable =
       !machine().translate(dst, bytes) || !machine().translate(src, bytes);
-  machine().enqueue(stream->stream, [=] {
+  machine().enqueue(at(stream), [=] {
     copyNow(dst, src, bytes, isPageable);
     return true;
   });
   if (isPageable) {
     machine().count("copies of pageable memory");
-    waitFor(lock, stream->stream);
+    waitFor(lock, at(stream));
   }
   return result();
 }
@@ -373,10 +388,10 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
                              size_t, cudaStream_t stream) {
   Lock lock = enter("cudaLaunchKernel");
   // As CUDA has it: a kernel runs in a stream of the current device only.
-  if (stream->stream->device != currentDevice)
+  if (at(stream)->device != currentDevice)
     return cudaErrorInvalidResourceHandle;
   auto *kernel = static_cast<const CUkern_st *>(function);
-  machine().enqueue(stream->stream, kernel->prepare(arguments));
+  machine().enqueue(at(stream), kernel->prepare(arguments));
   return result();
 }
 

@@ -14,9 +14,6 @@
 
 namespace fcdp::fake {
 
-std::shared_ptr<Stream> streamOf(cudaStream_t stream);
-int deviceOfThread();
-
 namespace {
 
 struct Transfer {

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+struct CUstream_st;
+
 namespace fcdp::fake {
 
 /// What runs when a stream is asked for.
@@ -99,6 +101,7 @@ public:
   uint64_t pinnedBytes = 0, deviceBytes = 0;
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
   int devices = 8;
+  int runtimeVersion = 13000;
 
 private:
   struct Region {
@@ -115,5 +118,10 @@ private:
   Policy policy = Policy::Late;
   std::mt19937 random;
 };
+
+/// What a CUDA stream is underneath; the default one's if null.
+std::shared_ptr<Stream> streamOf(CUstream_st *stream);
+/// The device that is current on the calling thread.
+int deviceOfThread();
 
 } // namespace fcdp::fake

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the fakes are for: mistakes that a GPU shows once in a while show here
+// each time.
+
+#include "CudaWorld.h"
+
+using namespace fcdp;
+
+namespace {
+
+constexpr size_t bytes = 4096;
+
+class FakeMachine : public testing::Test {
+protected:
+  std::unique_ptr<CudaWorld> make(fake::Policy policy) {
+    conformance::WorldOptions options;
+    options.hostBytes = 3 * bytes;
+    return std::make_unique<CudaWorld>(options, policy);
+  }
+
+  /// A value goes from host to device to host; the second copy is on a stream
+  /// that waits for the first, if `waits`. True if it arrived.
+  bool arrives(fake::Policy policy, bool waits) {
+    auto world = make(policy);
+    Backend &backend = world->backend(0);
+    backend.hostBase()[0] = std::byte(7);
+    backend.copy(StreamId::H2D, backend.deviceBase(), backend.hostBase(),
+                 bytes);
+    backend.record(0, StreamId::H2D);
+    if (waits)
+      backend.wait(0, StreamId::D2H);
+    backend.copy(StreamId::D2H, backend.hostBase() + bytes,
+                 backend.deviceBase(), bytes);
+    backend.synchronize();
+    return backend.hostBase()[bytes] == std::byte(7);
+  }
+
+  /// A value is read on one stream before another overwrites it, which waits
+  /// for the reading, if `waits`. True if the old value was read.
+  bool isReadFirst(fake::Policy policy, bool waits) {
+    auto world = make(policy);
+    Backend &backend = world->backend(0);
+    std::byte *device = backend.deviceBase();
+    backend.hostBase()[0] = std::byte(7);
+    backend.copy(StreamId::H2D, device, backend.hostBase(), bytes);
+    backend.synchronize();
+    backend.copy(StreamId::H2D, backend.hostBase() + bytes, device, bytes);
+    backend.record(0, StreamId::H2D);
+    if (waits)
+      backend.wait(0, StreamId::Compute);
+    backend.copy(StreamId::Compute, device, backend.hostBase() + 2 * bytes,
+                 bytes);
+    backend.synchronize();
+    return backend.hostBase()[bytes] == std::byte(7);
+  }
+};
+
+} // namespace
+
+TEST_F(FakeMachine, AWaitThatIsMissingShows) {
+  EXPECT_TRUE(arrives(fake::Policy::Late, true));
+  EXPECT_TRUE(arrives(fake::Policy::Shuffled, true));
+  EXPECT_FALSE(arrives(fake::Policy::Late, false));
+}
+
+TEST_F(FakeMachine, AWriterThatDoesNotWaitForAReaderShows) {
+  EXPECT_TRUE(isReadFirst(fake::Policy::Late, true));
+  EXPECT_TRUE(isReadFirst(fake::Policy::Shuffled, true));
+  EXPECT_FALSE(isReadFirst(fake::Policy::Late, false));
+}
+
+TEST_F(FakeMachine, TheHostCannotTouchDeviceMemory) {
+  auto world = make(fake::Policy::Late);
+  EXPECT_DEATH(world->backend(0).deviceBase()[0] = std::byte(1), "");
+}
+
+TEST_F(FakeMachine, AccessOutsideOfMemoryIsAFailure) {
+  auto world = make(fake::Policy::Late);
+  fake::Machine &machine = fake::Machine::instance();
+  {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    EXPECT_EQ(machine.translate(world->backend(0).hostBase(), 1 << 30),
+              nullptr);
+    EXPECT_NE(machine.translate(world->backend(0).deviceBase(), 1 << 20),
+              nullptr);
+    EXPECT_EQ(machine.translate(world->backend(0).deviceBase() + 1, 1 << 20),
+              nullptr);
+  }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the CUDA backend calls in a step, and what it does not.
+
+#include "CudaWorld.h"
+
+using namespace fcdp;
+
+namespace {
+
+constexpr Mesh shape{2, 2};
+constexpr size_t shard = 256, slice = 2 * shard, bucket = 4 * shard;
+
+/// Where things are in device memory.
+enum : size_t { weights = 0, sums = 8192, scratch = 16384, reduced = 24576 };
+
+Collective collective(Axis axis, StreamId stream, std::byte *in, std::byte *out,
+                      size_t bytes, std::byte *scratch = nullptr) {
+  Collective made{};
+  made.axis = axis;
+  made.stream = stream;
+  made.in = in;
+  made.out = out;
+  made.scratch = scratch;
+  made.bytes = bytes;
+  made.inType = made.outType = DType::F32;
+  made.what = "collective of bucket 'b'";
+  return made;
+}
+
+/// A step as plans have them: both gathers in place, a store of the slice, a
+/// load of it, a sum, both reductions. Five edges between streams.
+void step(Backend &backend, const Place &place) {
+  std::byte *base = backend.deviceBase() + weights;
+  std::byte *ownSlice = base + place.local * slice;
+  std::byte *cached = backend.hostBase() + place.local * slice;
+  backend.allGather(collective(Axis::Node, StreamId::Inter,
+                               ownSlice + place.node * shard, ownSlice, shard));
+  backend.record(0, StreamId::Inter);
+  backend.wait(0, StreamId::Intra);
+  backend.allGather(
+      collective(Axis::Local, StreamId::Intra, ownSlice, base, slice));
+  backend.wait(0, StreamId::D2H);
+  backend.copy(StreamId::D2H, cached, ownSlice, slice);
+  backend.record(1, StreamId::D2H);
+  backend.wait(1, StreamId::H2D);
+  backend.copy(StreamId::H2D, ownSlice, cached, slice);
+  backend.record(2, StreamId::Intra);
+  backend.wait(2, StreamId::Compute);
+  // On one stream: nothing to wait for.
+  backend.wait(2, StreamId::Intra);
+  auto *sum = reinterpret_cast<float *>(backend.deviceBase() + sums);
+  backend.add(StreamId::Compute, sum, reinterpret_cast<float *>(base),
+              bucket / sizeof(float));
+  backend.record(3, StreamId::Compute);
+  backend.wait(3, StreamId::IntraReduce);
+  backend.reduceScatter(collective(
+      Axis::Local, StreamId::IntraReduce, backend.deviceBase() + sums,
+      backend.deviceBase() + reduced, bucket, backend.deviceBase() + scratch));
+}
+
+constexpr uint64_t recordsOfAStep = 4, waitsOfAStep = 5;
+
+class SteadyState : public testing::Test {
+protected:
+  void runSteps(int steps) {
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < shape.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        for (int i = 0; i < steps; ++i)
+          step(world.backend(rank), placeOf(shape, rank));
+        EXPECT_EQ(world.backend(rank).failure(), "");
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  void synchronize() {
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < shape.size(); ++rank)
+      threads.emplace_back([&, rank] { world.backend(rank).synchronize(); });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (uint32_t rank = 0; rank < shape.size(); ++rank)
+      EXPECT_EQ(world.backend(rank).failure(), "");
+  }
+  std::map<std::string, uint64_t> takeCalls() {
+    fake::Machine &machine = fake::Machine::instance();
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    return std::exchange(machine.calls, {});
+  }
+
+  static conformance::WorldOptions options() {
+    conformance::WorldOptions options;
+    options.mesh = shape;
+    return options;
+  }
+  CudaWorld world{options(), fake::Policy::Late};
+};
+
+} // namespace
+
+TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {
+  runSteps(1);
+  takeCalls();
+  constexpr int steps = 10;
+  runSteps(steps);
+  auto calls = takeCalls();
+  for (const char *entryPoint :
+       {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister",
+        "cudaMemset", "cudaEventCreateWithFlags", "cudaStreamSynchronize",
+        "cudaStreamQuery", "cudaStreamCreateWithPriority",
+        "copies of pageable memory", "ncclCommInitRankConfig"})
+    EXPECT_EQ(calls[entryPoint], 0u) << entryPoint;
+  EXPECT_EQ(calls["ncclAllGather"], 2 * steps * shape.size());
+  synchronize();
+  // Even to wait for the end, the backend only asks.
+  EXPECT_EQ(takeCalls()["cudaStreamSynchronize"], 0u);
+}
+
+TEST_F(SteadyState, RecordsEventsOnlyWhereThePlanHasAnEdge) {
+  runSteps(1);
+  takeCalls();
+  constexpr int steps = 10;
+  runSteps(steps);
+  auto calls = takeCalls();
+  EXPECT_EQ(calls["cudaEventRecord"], recordsOfAStep * steps * shape.size());
+  EXPECT_EQ(calls["cudaStreamWaitEvent"], waitsOfAStep * steps * shape.size());
+  synchronize();
+}
+
+TEST_F(SteadyState, CommunicationHasTheGreaterPriority) {
+  CudaBackend &backend = world.cudaBackend(0);
+  auto priorityOf = [&](StreamId stream) {
+    return fake::streamOf(backend.stream(stream))->priority;
+  };
+  for (size_t i = 0; i < kNumStreams; ++i)
+    if (StreamId(i) != StreamId::Compute) {
+      EXPECT_LT(priorityOf(StreamId(i)), priorityOf(StreamId::Compute));
+    }
+  synchronize();
+}

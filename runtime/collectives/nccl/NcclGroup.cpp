@@ -156,8 +156,8 @@ std::string NcclGroup::textOf(ncclResult_t result) const {
 }
 
 void NcclGroup::fail(const char *call, const std::string &text) const {
-  throw DeviceGroupError(std::string(call) + " with " + describePeers() + ": " +
-                         text);
+  throw DeviceGroupError("group " + options.name + ": " + call + " with " +
+                         describePeers() + ": " + text);
 }
 
 ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {

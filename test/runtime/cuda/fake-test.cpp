@@ -71,6 +71,7 @@ TEST_F(FakeMachine, AWriterThatDoesNotWaitForAReaderShows) {
 }
 
 TEST_F(FakeMachine, TheHostCannotTouchDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto world = make(fake::Policy::Late);
   EXPECT_DEATH(world->backend(0).deviceBase()[0] = std::byte(1), "");
 }

@@ -268,9 +268,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
   Lock lock = enter("cudaStreamWaitEvent");
   // The point as it is now: recording the event again does not move it.
-  machine().enqueue(at(stream), [point = event->point] {
-    return machine().advance(point);
-  });
+  machine().enqueue(
+      at(stream), [point = event->point] { return machine().advance(point); });
   return result();
 }
 

@@ -54,7 +54,7 @@ struct Faults {
 std::map<std::string, std::shared_ptr<Group>> groups;
 Faults faults;
 std::set<ncclComm_t> live;
-size_t registrations = 0;
+std::multiset<const void *> registrations; ///< by communicator
 uint64_t ids = 0;
 
 Machine &machine() { return Machine::instance(); }
@@ -253,7 +253,7 @@ size_t liveCommunicators() {
 
 size_t liveRegistrations() {
   Lock lock(machine().mutex);
-  return registrations;
+  return registrations.size();
 }
 
 } // namespace fcdp::fake
@@ -312,6 +312,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Lock lock = enter("ncclCommAbort");
   comm->isAborted = true;
   live.erase(comm);
+  registrations.erase(comm);
   return ncclSuccess;
 }
 
@@ -332,13 +333,16 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address,
   if (!machine().translate(address, bytes))
     return ncclInvalidArgument;
   *handle = comm;
-  ++registrations;
+  registrations.insert(comm);
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t, void *) {
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *) {
   Lock lock = enter("ncclCommDeregister");
-  --registrations;
+  auto found = registrations.find(comm);
+  if (found == registrations.end())
+    return ncclInvalidArgument;
+  registrations.erase(found);
   return ncclSuccess;
 }
 

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the CUDA backend begins, fails and ends.
+
+#include "CudaWorld.h"
+#include "fake/FakeNccl.h"
+
+using namespace fcdp;
+
+namespace {
+
+class CudaBackendTest : public testing::Test {
+protected:
+  fake::Machine &machine = fake::Machine::instance();
+
+  template <typename T>
+  T locked(T fake::Machine::*member) {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    return machine.*member;
+  }
+  static CudaBackendOptions options() {
+    CudaBackendOptions made;
+    made.cuda = fakeCuda();
+    made.deviceBytes = 4096;
+    made.numEvents = 2;
+    made.worldRank = 5;
+    return made;
+  }
+  static std::string makeError(CudaBackendOptions given) {
+    try {
+      makeCudaBackend(std::move(given));
+    } catch (const std::runtime_error &error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+Collective gather(Axis axis, std::byte *in, std::byte *out) {
+  Collective made{};
+  made.axis = axis;
+  made.stream = StreamId::Inter;
+  made.in = in;
+  made.out = out;
+  made.bytes = 64;
+  made.inType = made.outType = DType::F32;
+  made.what = "all-gather of bucket 'b' over nodes (model.py:1)";
+  return made;
+}
+
+} // namespace
+
+TEST_F(CudaBackendTest, TakesOneAllocationAndGivesItBack) {
+  uint64_t before = locked(&fake::Machine::deviceBytes);
+  {
+    auto backend = makeCudaBackend(options());
+    EXPECT_EQ(locked(&fake::Machine::deviceBytes) - before, 4096u);
+  }
+  EXPECT_EQ(locked(&fake::Machine::deviceBytes), before);
+}
+
+TEST_F(CudaBackendTest, DeviceMemoryIsZeroWhenMade) {
+  conformance::WorldOptions world;
+  CudaWorld ofOne(world, fake::Policy::Late);
+  Backend &backend = ofOne.backend(0);
+  backend.hostBase()[0] = std::byte(1);
+  backend.copy(StreamId::D2H, backend.hostBase(), backend.deviceBase() + 8192,
+               64);
+  backend.synchronize();
+  EXPECT_EQ(backend.hostBase()[0], std::byte(0));
+}
+
+TEST_F(CudaBackendTest, SaysHowMuchDeviceMemoryItCannotHave) {
+  CudaBackendOptions given = options();
+  given.deviceBytes = uint64_t(1) << 50;
+  EXPECT_EQ(makeError(std::move(given)),
+            "cannot reserve 1125899906842624 bytes for the device arena: "
+            "cudaMalloc: out of memory (cudaErrorMemoryAllocation)");
+}
+
+TEST_F(CudaBackendTest, RefusesADeviceThatDoesNotExist) {
+  CudaBackendOptions given = options();
+  given.device = 9;
+  EXPECT_EQ(makeError(std::move(given)),
+            "there is no CUDA device 9: this process sees 8");
+}
+
+TEST_F(CudaBackendTest, RefusesACollectiveThatNoGroupIsGivenFor) {
+  CudaBackendOptions given = options();
+  given.node.gather = std::make_unique<SingleDeviceGroup>(5);
+  auto backend = makeCudaBackend(std::move(given));
+  std::byte *base = backend->deviceBase();
+  backend->allGather(gather(Axis::Node, base, base));
+  backend->synchronize();
+  EXPECT_FALSE(backend->failed()) << backend->failure();
+  EXPECT_THROW(backend->reduceScatter(gather(Axis::Node, base, base)),
+               std::runtime_error);
+  try {
+    backend->allGather(gather(Axis::World, base, base));
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(),
+                 "all-gather of bucket 'b' over nodes (model.py:1): the "
+                 "backend was given no group for it");
+  }
+}
+
+TEST_F(CudaBackendTest, AReductionThatCannotBeCutIsAFailure) {
+  CudaBackendOptions given = options();
+  given.node.reduce = std::make_unique<SingleDeviceGroup>(5);
+  auto backend = makeCudaBackend(std::move(given));
+  Collective reduction =
+      gather(Axis::Node, backend->deviceBase(), backend->deviceBase());
+  reduction.bytes = 63;
+  backend->reduceScatter(reduction);
+  EXPECT_EQ(backend->failure(),
+            "all-gather of bucket 'b' over nodes (model.py:1): rank 5: cannot "
+            "cut 63 bytes of f32 in 1 equal chunks");
+}
+
+// The streams stay where they are, and nobody waits for them.
+TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
+  conformance::WorldOptions options;
+  options.mesh = {2, 1};
+  auto world = std::make_unique<CudaWorld>(options, fake::Policy::Late);
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(gather(Axis::Node, base, base + 4096));
+  Collective second = gather(Axis::Node, base, base + 8192);
+  second.what = "all-gather of bucket 'c' over nodes (model.py:2)";
+  backend.allGather(second);
+  EXPECT_FALSE(backend.failed());
+  fake::killDevice(1);
+  backend.synchronize();
+  ASSERT_TRUE(backend.failed());
+  EXPECT_EQ(backend.failure(),
+            "all-gather of bucket 'b' over nodes (model.py:1): rank 0: with "
+            "rank 1: remote process exited or there was a network error (the "
+            "fake says no more)");
+  // Nothing is issued any more.
+  backend.copy(StreamId::H2D, base, backend.hostBase(), 64);
+  EXPECT_EQ(backend.counters().h2d, 0u);
+  {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    machine.calls.clear();
+  }
+  world.reset();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  EXPECT_GE(machine.calls["ncclCommAbort"], 4u); // two axes, two directions
+}
+
+// As an illegal access shows: later, from a call that has done nothing wrong.
+TEST_F(CudaBackendTest, AFailureOfQueuedWorkIsKept) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        auto backend = makeCudaBackend(options());
+        std::byte *base = backend->deviceBase();
+        backend->add(StreamId::Compute, reinterpret_cast<float *>(base),
+                     reinterpret_cast<float *>(base), 4096);
+        bool failedAtOnce = backend->failed();
+        backend->synchronize();
+        std::fprintf(stderr, "%d %s\n", failedAtOnce,
+                     backend->failure().c_str());
+        backend.reset();
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "^0 stream compute: rank 5: cudaStreamQuery: an illegal memory access "
+      "was encountered \\(cudaErrorIllegalAddress\\)");
+}

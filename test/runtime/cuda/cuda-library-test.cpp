@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CudaWorld.h"
+
+#include <filesystem>
+
+using namespace fcdp;
+
+static std::string loadError(const std::string &path) {
+  try {
+    CudaLibrary::load(path);
+  } catch (const std::runtime_error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CudaLibrary, ALibraryThatIsNotThereIsNamed) {
+  std::string error = loadError("/nowhere/libcudart.so.13");
+  EXPECT_NE(error.find("the CUDA runtime library is not found: expected one of "
+                       "version 12.8 or newer"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("/nowhere/libcudart.so.13"), std::string::npos) << error;
+}
+
+TEST(CudaLibrary, AnOldVersionIsRefused) {
+  fake::Machine &machine = fake::Machine::instance();
+  machine.runtimeVersion = 12040;
+  EXPECT_EQ(loadError(FCDP_FAKE_CUDART),
+            "expected a CUDA runtime library of version 12.8 or newer, found "
+            "version 12.4");
+  machine.runtimeVersion = 13000;
+}
+
+// The toolkit's own library: where there is no driver it can be loaded, though
+// not used.
+TEST(CudaLibrary, TheRealOneHasAllEntryPoints) {
+  if (!std::filesystem::exists(FCDP_REAL_CUDART))
+    GTEST_SKIP() << "no libcudart in the toolkit";
+  std::string error = loadError(FCDP_REAL_CUDART);
+  EXPECT_EQ(error.find(" has no cuda"), std::string::npos) << error;
+  EXPECT_EQ(error.find("not found"), std::string::npos) << error;
+  EXPECT_EQ(error.find("or newer, found"), std::string::npos) << error;
+  std::printf("it says: %s\n", error.empty() ? "nothing" : error.c_str());
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CudaWorld.h"
+#include "cpu/MemoryLimit.h"
+#include "cuda/NumaPlacement.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace fcdp;
+
+namespace {
+
+const uint64_t page = uint64_t(sysconf(_SC_PAGESIZE));
+
+class HostCacheTest : public testing::Test {
+protected:
+  ~HostCacheTest() override { limit(std::nullopt); }
+
+  HostCacheOptions options(uint64_t bytes) {
+    HostCacheOptions made;
+    made.segment.name = "host-cache-test-" + std::to_string(getpid());
+    made.segment.bytes = bytes;
+    return made;
+  }
+  uint64_t pinned() {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    return machine.pinnedBytes;
+  }
+  void limit(std::optional<uint64_t> bytes) {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    machine.mostPinnedBytes = bytes;
+  }
+  std::string errorOf(const HostCacheOptions &given) {
+    try {
+      HostCache cache(fakeCuda(), given);
+    } catch (const std::runtime_error &error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fake::Machine &machine = fake::Machine::instance();
+};
+
+/// A tree as the system lists devices in.
+class SystemDevices {
+public:
+  SystemDevices() {
+    char name[] = "/tmp/fcdp-devices-XXXXXX";
+    root = mkdtemp(name);
+  }
+  ~SystemDevices() { std::filesystem::remove_all(root); }
+  void add(const std::string &address, const std::string &node) {
+    std::filesystem::create_directory(root + "/" + address);
+    std::ofstream(root + "/" + address + "/numa_node") << node << "\n";
+  }
+  std::string root;
+};
+
+} // namespace
+
+// Not rounded up to a power of two, as pinned blocks of allocators are.
+TEST_F(HostCacheTest, LocksThePlansBytesToThePage) {
+  uint64_t before = pinned();
+  for (uint64_t bytes :
+       {uint64_t(1), page - 1, page, page + 1, 5 * page, 1000 * page + 17}) {
+    HostCache cache(fakeCuda(), options(bytes));
+    EXPECT_EQ(cache.size(), bytes);
+    EXPECT_EQ(pinned() - before, (bytes + page - 1) / page * page);
+    EXPECT_EQ(cache.lockedBytes(), pinned() - before);
+    EXPECT_EQ(cache.base()[bytes - 1], std::byte(0));
+  }
+  EXPECT_EQ(pinned(), before);
+}
+
+TEST_F(HostCacheTest, NoBytesLockNothing) {
+  uint64_t before = pinned();
+  HostCache cache(fakeCuda(), options(0));
+  EXPECT_EQ(cache.base(), nullptr);
+  EXPECT_EQ(pinned(), before);
+}
+
+TEST_F(HostCacheTest, Moves) {
+  uint64_t before = pinned();
+  {
+    HostCache first(fakeCuda(), options(page));
+    std::byte *base = first.base();
+    HostCache second(std::move(first));
+    EXPECT_EQ(second.base(), base);
+    EXPECT_EQ(first.base(), nullptr);
+    HostCache third;
+    third = std::move(second);
+    EXPECT_EQ(third.base(), base);
+    EXPECT_TRUE(third.contains(base + page - 1));
+    EXPECT_FALSE(third.contains(base + page));
+  }
+  EXPECT_EQ(pinned(), before);
+}
+
+TEST_F(HostCacheTest, SaysWhatForbidsLocking) {
+  rlimit former;
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &former), 0);
+  rlimit lower = former;
+  lower.rlim_cur = 2 * page;
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  limit(2 * page);
+  uint64_t before = pinned();
+  std::string error = errorOf(options(3 * page));
+  setrlimit(RLIMIT_MEMLOCK, &former);
+  std::string bytes = std::to_string(3 * page);
+  for (std::string part :
+       {"cannot lock the host cache of " + bytes + " bytes in memory",
+        std::string("cudaHostRegister: out of memory"),
+        "RLIMIT_MEMLOCK is " + std::to_string(2 * page) + " bytes",
+        std::string("ulimit -l unlimited")})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  EXPECT_EQ(pinned(), before);
+}
+
+// Raising a limit that is high enough would be no help.
+TEST_F(HostCacheTest, DoesNotBlameALimitThatAllowsIt) {
+  rlimit former;
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &former), 0);
+  rlimit lower = former;
+  lower.rlim_cur = 4 * page;
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  limit(2 * page);
+  std::string error = errorOf(options(3 * page));
+  setrlimit(RLIMIT_MEMLOCK, &former);
+  EXPECT_NE(error.find("cudaHostRegister"), std::string::npos) << error;
+  EXPECT_EQ(error.find("ulimit"), std::string::npos) << error;
+}
+
+TEST_F(HostCacheTest, SaysThatMemoryDoesNotSuffice) {
+  uint64_t before = pinned();
+  std::string error = errorOf(options(availableMemory() + (1ull << 40)));
+  EXPECT_NE(error.find("not enough memory for the host cache"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(pinned(), before);
+}
+
+TEST_F(HostCacheTest, RefusesADeviceThatDoesNotExist) {
+  HostCacheOptions given = options(page);
+  given.device = 8;
+  EXPECT_EQ(errorOf(given), "there is no CUDA device 8: this process sees 8");
+}
+
+TEST(NumaPlacement, ReadsTheNodeOfADevice) {
+  SystemDevices devices;
+  devices.add("0000:3b:00.0", "1");
+  devices.add("0000:3c:00.0", "-1");
+  devices.add("0000:3d:00.0", "none");
+  EXPECT_EQ(numaNodeOf("0000:3B:00.0", devices.root), 1u);
+  EXPECT_EQ(numaNodeOf("0000:3c:00.0", devices.root), std::nullopt);
+  EXPECT_EQ(numaNodeOf("0000:3d:00.0", devices.root), std::nullopt);
+  EXPECT_EQ(numaNodeOf("0000:3e:00.0", devices.root), std::nullopt);
+}
+
+// Where there is one node, it is node 0, and all of this changes nothing.
+TEST(NumaPlacement, MemoryOnNodeZeroKeepsItsContents) {
+  HostSegmentOptions options;
+  options.name = "numa-test-" + std::to_string(getpid());
+  options.bytes = 4 * page;
+  HostSegment segment;
+  {
+    PreferNumaNode prefer(0);
+    segment = HostSegment(options);
+  }
+  segment.base()[page] = std::byte(9);
+  moveToNumaNode(segment.base() + page, 2 * page, 0);
+  EXPECT_EQ(segment.base()[page], std::byte(9));
+  EXPECT_FALSE(moveToNumaNode(segment.base(), page, 1u << 20));
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How groups on NCCL begin and end.
+
+#include "CudaWorld.h"
+#include "fake/FakeNccl.h"
+
+#include <chrono>
+#include <cstdlib>
+
+using namespace fcdp;
+
+namespace {
+
+class Nccl : public testing::Test {
+protected:
+  Nccl() {
+    fake::resetNccl();
+    fake::Machine &machine = fake::Machine::instance();
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    machine.setPolicy(fake::Policy::Late, 0);
+    machine.calls.clear();
+  }
+
+  NcclGroupOptions options(uint32_t rank, std::vector<uint32_t> worldRanks) {
+    NcclGroupOptions made;
+    made.nccl = fakeNccl();
+    made.cuda = fakeCuda();
+    made.device = int(worldRanks[rank]);
+    made.worldRanks = std::move(worldRanks);
+    made.rank = rank;
+    made.store = &store;
+    made.name = "node-gather";
+    made.joinSeconds = 0.3;
+    return made;
+  }
+  /// All ranks' groups, or what each of them says.
+  std::vector<std::unique_ptr<DeviceGroup>>
+  joinAll(const std::vector<uint32_t> &worldRanks,
+          std::vector<std::string> &errors) {
+    std::vector<std::unique_ptr<DeviceGroup>> groups(worldRanks.size());
+    errors.assign(worldRanks.size(), "");
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < worldRanks.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          groups[rank] = makeNcclGroup(options(rank, worldRanks));
+        } catch (const std::exception &error) {
+          errors[rank] = error.what();
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    return groups;
+  }
+  static void endAll(std::vector<std::unique_ptr<DeviceGroup>> &groups) {
+    std::vector<std::thread> threads;
+    for (auto &group : groups)
+      threads.emplace_back([&] { group.reset(); });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  static uint64_t calls(const char *entryPoint) {
+    fake::Machine &machine = fake::Machine::instance();
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    return machine.calls[entryPoint];
+  }
+
+  MemoryStore store;
+};
+
+std::string loadError(const std::string &path) {
+  try {
+    NcclLibrary::load(path);
+  } catch (const std::runtime_error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_F(Nccl, AnOldVersionIsRefused) {
+  fake::setNcclVersion(22605);
+  EXPECT_EQ(loadError(FCDP_FAKE_NCCL),
+            "expected NCCL of version 2.27.0 or newer, found version 2.26.5 "
+            "as " FCDP_FAKE_NCCL);
+  fake::setNcclVersion(22700);
+  EXPECT_EQ(loadError(FCDP_FAKE_NCCL), "");
+}
+
+TEST_F(Nccl, ALibraryThatIsNotThereIsNamed) {
+  std::string error = loadError("/nowhere/libnccl.so.2");
+  EXPECT_NE(error.find("NCCL is not found: expected version 2.27.0 or newer"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("/nowhere/libnccl.so.2"), std::string::npos) << error;
+}
+
+TEST_F(Nccl, ALibraryThatIsAnotherIsRefused) {
+  EXPECT_NE(loadError(FCDP_FAKE_CUDART).find("found version 0.0.0"),
+            std::string::npos);
+}
+
+TEST_F(Nccl, GroupsEndInGoodOrder) {
+  size_t before = fake::liveCommunicators();
+  std::vector<std::string> errors;
+  auto groups = joinAll({2, 5, 7}, errors);
+  EXPECT_EQ(errors, std::vector<std::string>(3));
+  EXPECT_EQ(fake::liveCommunicators() - before, 3u);
+  EXPECT_EQ(groups[1]->describePeers(), "ranks 2, 7");
+  endAll(groups);
+  EXPECT_EQ(fake::liveCommunicators(), before);
+  EXPECT_EQ(calls("ncclCommDestroy"), 3u);
+  EXPECT_EQ(calls("ncclCommAbort"), 0u);
+}
+
+TEST_F(Nccl, RegisteredMemoryIsTakenBack) {
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  void *memory = nullptr;
+  ASSERT_EQ(fakeCuda()->cudaMalloc(&memory, 4096), cudaSuccess);
+  for (auto &group : groups)
+    group->registerMemory(static_cast<std::byte *>(memory), 4096);
+  EXPECT_EQ(fake::liveRegistrations(), 2u);
+  endAll(groups);
+  EXPECT_EQ(fake::liveRegistrations(), 0u);
+  (void)fakeCuda()->cudaFree(memory);
+}
+
+TEST_F(Nccl, AGroupOfOneNeedsNoCommunicator) {
+  auto group = makeNcclGroup(options(0, {3}));
+  EXPECT_EQ(group->size(), 1u);
+  EXPECT_EQ(calls("ncclGetUniqueId"), 0u);
+}
+
+TEST_F(Nccl, APeerThatDoesNotComeEndsTheJoiningAtTheTimeOut) {
+  size_t before = fake::liveCommunicators();
+  auto start = std::chrono::steady_clock::now();
+  try {
+    makeNcclGroup(options(0, {0, 4, 6}));
+    FAIL();
+  } catch (const DeviceGroupError &error) {
+    EXPECT_STREQ(error.what(),
+                 "group node-gather: ncclCommInitRankConfig with ranks 4, 6: "
+                 "timed out after 0.3 s");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(fake::liveCommunicators(), before);
+  EXPECT_EQ(calls("ncclCommAbort"), 1u);
+}
+
+TEST_F(Nccl, AnIdThatDoesNotComeIsAnError) {
+  EXPECT_THROW(makeNcclGroup(options(1, {0, 1})), StoreError);
+}
+
+// It joins, but takes no part in the first collective.
+TEST_F(Nccl, ASilentPeerEndsTheFirstCollectiveAtTheTimeOut) {
+  size_t before = fake::liveCommunicators();
+  fake::hangDevice(1);
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  EXPECT_EQ(errors[0], "group node-gather: the first collective with rank 1: "
+                       "timed out after 0.3 s");
+  EXPECT_EQ(fake::liveCommunicators(), before);
+}
+
+TEST_F(Nccl, APeerThatDiesWhileJoiningIsAnError) {
+  fake::killDevice(1);
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  EXPECT_NE(errors[0].find("with rank 1: remote process exited"),
+            std::string::npos)
+      << errors[0];
+}
+
+TEST_F(Nccl, AnAbortedGroupRefusesWork) {
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  for (auto &group : groups)
+    group->abort();
+  EXPECT_EQ(groups[0]->findError(), std::nullopt);
+  EXPECT_THROW(groups[0]->allGather(nullptr, nullptr, 64, nullptr),
+               DeviceGroupError);
+  EXPECT_THROW(groups[0]->exchangeChunks(nullptr, nullptr, 64, nullptr),
+               DeviceGroupError);
+  endAll(groups);
+  EXPECT_EQ(calls("ncclCommAbort"), 2u);
+}
+
+TEST_F(Nccl, RanksOnOneDeviceGetHostsOfTheirOwn) {
+  shareDevice("job", 3);
+  EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "job-3");
+  unsetenv("NCCL_HOSTID");
+}

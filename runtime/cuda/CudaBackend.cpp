@@ -38,9 +38,7 @@ public:
         worldRank(options.worldRank), ranksPerNode(options.ranksPerNode),
         control(options.control), host(std::move(options.host)),
         device(cuda, options.deviceBytes), kernels(cuda),
-        streams(cuda, options.numEvents),
-        axes{std::move(options.node), std::move(options.local),
-             std::move(options.world)},
+        streams(cuda, options.numEvents), axes(std::move(options.axes)),
         watch(watchOptions(options), firstFailure) {
     numbers.reserve(control ? control->size() : 1);
     forEachGroup([&](Axis, DeviceGroup &group) {

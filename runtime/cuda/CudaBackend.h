@@ -9,6 +9,8 @@
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
 
+#include <array>
+
 namespace fcdp {
 
 struct CudaBackendOptions {
@@ -18,8 +20,8 @@ struct CudaBackendOptions {
   uint64_t deviceBytes = 0;
   uint32_t numEvents = 0;
   HostCache host;
-  /// The groups of each axis. A collective over one that is null is refused.
-  AxisDeviceGroups node, local, world;
+  /// The groups by `Axis`. A collective over one that is null is refused.
+  std::array<AxisDeviceGroups, kNumAxes> axes;
   /// This rank, for messages.
   uint32_t worldRank = 0;
   /// For collectives over the world: which of its ranks share this one's node.

@@ -86,10 +86,10 @@ ncclUniqueId NcclGroup::shareId() const {
     ncclResult_t result = nccl.ncclGetUniqueId(&id);
     if (result != ncclSuccess)
       fail("ncclGetUniqueId", textOf(result));
-    options.store->set(key, std::string(id.internal, sizeof(id.internal)));
+    options.ids.set(key, std::string(id.internal, sizeof(id.internal)));
     return id;
   }
-  std::string text = options.store->get(key, options.joinSeconds);
+  std::string text = options.ids.get(key, options.joinSeconds);
   if (text.size() != sizeof(id.internal))
     fail("the communicator's id in the store",
          "expected " + std::to_string(sizeof(id.internal)) + " bytes, got " +

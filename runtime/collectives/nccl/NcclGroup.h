@@ -3,12 +3,20 @@
 // A group of ranks on NCCL: one communicator.
 #pragma once
 
-#include "collectives/KeyValueStore.h"
 #include "collectives/nccl/NcclLibrary.h"
 #include "cuda/CudaLibrary.h"
 #include "cuda/DeviceGroup.h"
 
+#include <functional>
+
 namespace fcdp {
+
+/// How small values come from one rank to others: of the job's store.
+struct IdExchange {
+  std::function<void(const std::string &key, const std::string &value)> set;
+  /// Waits until somebody has set it; throws after `seconds`.
+  std::function<std::string(const std::string &key, double seconds)> get;
+};
 
 struct NcclGroupOptions {
   std::shared_ptr<const NcclLibrary> nccl;
@@ -18,8 +26,8 @@ struct NcclGroupOptions {
   std::vector<uint32_t> worldRanks;
   /// This one's place among `worldRanks`.
   uint32_t rank = 0;
-  /// Rank 0 of the group leaves the communicator's id there for the others.
-  KeyValueStore *store = nullptr;
+  /// Rank 0 of the group gives the others the communicator's id.
+  IdExchange ids;
   /// Keeps the keys of groups apart that have one first rank, such as those of
   /// gathers and of reductions: equal on the ranks of one group.
   std::string name;

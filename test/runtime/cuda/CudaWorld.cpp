@@ -20,6 +20,15 @@ std::shared_ptr<const NcclLibrary> fakeNccl() {
   return library;
 }
 
+IdExchange exchangeOver(MemoryStore &store) {
+  return {[&](const std::string &key, const std::string &value) {
+            store.set(key, value);
+          },
+          [&](const std::string &key, double seconds) {
+            return store.get(key, seconds);
+          }};
+}
+
 CudaWorld::CudaWorld(const conformance::WorldOptions &options,
                      fake::Policy policy)
     : mesh(options.mesh), store(std::make_shared<MemoryStore>()) {
@@ -62,25 +71,6 @@ CudaWorld::~CudaWorld() {
 void CudaWorld::kill(uint32_t rank) { fake::killDevice(int(rank)); }
 void CudaWorld::hang(uint32_t rank) { fake::hangDevice(int(rank)); }
 
-AxisDeviceGroups CudaWorld::join(uint32_t rank, const std::string &name,
-                                 const std::vector<uint32_t> &worldRanks) {
-  NcclGroupOptions options;
-  options.nccl = fakeNccl();
-  options.cuda = fakeCuda();
-  options.device = int(rank);
-  options.worldRanks = worldRanks;
-  options.rank =
-      uint32_t(std::find(worldRanks.begin(), worldRanks.end(), rank) -
-               worldRanks.begin());
-  options.store = store.get();
-  options.name = name + "-gather";
-  AxisDeviceGroups groups;
-  groups.gather = makeNcclGroup(options);
-  options.name = name + "-reduce";
-  groups.reduce = makeNcclGroup(options);
-  return groups;
-}
-
 void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
                          const std::string &name) {
   Place place = placeOf(mesh, rank);
@@ -99,17 +89,15 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   cache.segment.locals = mesh.locals;
   cache.segment.bytes = world.hostBytes;
   options.host = HostCache(fakeCuda(), cache);
-  std::vector<uint32_t> sameLocal, sameNode, inShardOrder;
-  for (uint32_t node = 0; node < mesh.nodes; ++node)
-    sameLocal.push_back(worldRank(mesh, {node, place.local}));
-  for (uint32_t local = 0; local < mesh.locals; ++local)
-    sameNode.push_back(worldRank(mesh, {place.node, local}));
-  for (uint32_t local = 0; local < mesh.locals; ++local)
-    for (uint32_t node = 0; node < mesh.nodes; ++node)
-      inShardOrder.push_back(worldRank(mesh, {node, local}));
-  options.node = join(rank, "node", sameLocal);
-  options.local = join(rank, "local", sameNode);
-  options.world = join(rank, "world", inShardOrder);
+  NcclAxesOptions groups;
+  groups.nccl = fakeNccl();
+  groups.cuda = fakeCuda();
+  groups.device = int(rank);
+  groups.mesh = mesh;
+  groups.place = place;
+  groups.worldGroups = {true, true};
+  groups.ids = exchangeOver(*store);
+  options.axes = joinAxes(groups);
   controls[rank] = controlGroup->join(rank);
   options.control = controls[rank].get();
   backends[rank] = makeCudaBackend(std::move(options));

@@ -7,7 +7,7 @@
 #include "Conformance.h"
 #include "collectives/InProcessTransport.h"
 #include "collectives/MemoryStore.h"
-#include "collectives/nccl/NcclGroup.h"
+#include "collectives/nccl/NcclAxes.h"
 #include "cuda/CudaBackend.h"
 #include "fake/Machine.h"
 
@@ -16,6 +16,8 @@ namespace fcdp {
 /// The libraries that stand in for the real ones.
 std::shared_ptr<const CudaLibrary> fakeCuda();
 std::shared_ptr<const NcclLibrary> fakeNccl();
+
+IdExchange exchangeOver(MemoryStore &store);
 
 class CudaWorld final : public conformance::World {
 public:
@@ -30,8 +32,6 @@ public:
 private:
   void makeRank(uint32_t rank, const conformance::WorldOptions &world,
                 const std::string &name);
-  AxisDeviceGroups join(uint32_t rank, const std::string &name,
-                        const std::vector<uint32_t> &worldRanks);
 
   const Mesh mesh;
   std::shared_ptr<MemoryStore> store;

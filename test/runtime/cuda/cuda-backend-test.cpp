@@ -87,7 +87,8 @@ TEST_F(CudaBackendTest, RefusesADeviceThatDoesNotExist) {
 
 TEST_F(CudaBackendTest, RefusesACollectiveThatNoGroupIsGivenFor) {
   CudaBackendOptions given = options();
-  given.node.gather = std::make_unique<SingleDeviceGroup>(5);
+  given.axes[size_t(Axis::Node)].gather =
+      std::make_unique<SingleDeviceGroup>(5);
   auto backend = makeCudaBackend(std::move(given));
   std::byte *base = backend->deviceBase();
   backend->allGather(gather(Axis::Node, base, base));
@@ -107,7 +108,8 @@ TEST_F(CudaBackendTest, RefusesACollectiveThatNoGroupIsGivenFor) {
 
 TEST_F(CudaBackendTest, AReductionThatCannotBeCutIsAFailure) {
   CudaBackendOptions given = options();
-  given.node.reduce = std::make_unique<SingleDeviceGroup>(5);
+  given.axes[size_t(Axis::Node)].reduce =
+      std::make_unique<SingleDeviceGroup>(5);
   auto backend = makeCudaBackend(std::move(given));
   Collective reduction =
       gather(Axis::Node, backend->deviceBase(), backend->deviceBase());

@@ -29,7 +29,7 @@ protected:
     made.device = int(worldRanks[rank]);
     made.worldRanks = std::move(worldRanks);
     made.rank = rank;
-    made.store = &store;
+    made.ids = exchangeOver(store);
     made.name = "node-gather";
     made.joinSeconds = 0.3;
     return made;

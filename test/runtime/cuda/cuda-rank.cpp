@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of a job on GPUs, for cuda-job-test: joins, checks collectives and
+// the host cache between processes, and tells how it ended by its exit code and
+// a line on its standard output. Ranks share a device if there are too few.
+//   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL
+
+#include "collectives/Job.h"
+#include "collectives/nccl/NcclAxes.h"
+#include "cuda/CudaBackend.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <unistd.h>
+
+using namespace fcdp;
+
+namespace {
+
+// As in cuda-job-test.
+enum ExitCode { ok, wrong, refused, explained, toldByMonitor };
+
+constexpr size_t shard = 3000, shardBytes = shard * sizeof(float);
+constexpr uint64_t hostBytes = 1 << 20;
+
+[[noreturn]] void end(ExitCode code, const std::string &line) {
+  printf("%s\n", line.c_str());
+  fflush(stdout);
+  _exit(code);
+}
+
+struct Rank {
+  std::string scenario, cudart, nccl;
+  JobOptions options;
+  std::unique_ptr<Job> job;
+  std::unique_ptr<CudaBackend> backend;
+
+  uint32_t ranks() const { return job->mesh().size(); }
+  uint32_t owned() const {
+    return job->place().local * job->mesh().nodes + job->place().node;
+  }
+  /// This rank's part of the node's host memory.
+  std::byte *host() {
+    return backend->hostBase() +
+           hostBytes / job->mesh().locals * job->place().local;
+  }
+  void makeBackend();
+  Collective collective(Axis axis, size_t in, size_t out, size_t bytes);
+  void upload(size_t at, const std::vector<float> &values);
+  std::vector<float> download(size_t at, size_t count);
+  void checkGathers();
+  void checkReductions(Axis axis);
+  void checkCounters();
+  void loopUntilFailure();
+};
+
+void Rank::makeBackend() {
+  CudaBackendOptions made;
+  made.cuda = CudaLibrary::load(cudart);
+  int devices = 0;
+  made.cuda->check(made.cuda->cudaGetDeviceCount(&devices),
+                   "cudaGetDeviceCount");
+  made.device = devices ? int(job->rank()) % devices : 0;
+  if (int(ranks()) > devices)
+    shareDevice(job->segmentName(), job->rank());
+  made.deviceBytes = 8 << 20;
+  made.numEvents = 4;
+  made.worldRank = job->rank();
+  made.ranksPerNode = job->mesh().locals;
+  made.control = &job->control();
+  made.collectiveSeconds = 60;
+  HostCacheOptions cache;
+  cache.device = made.device;
+  cache.segment.name = job->segmentName();
+  cache.segment.local = job->place().local;
+  cache.segment.locals = job->mesh().locals;
+  cache.segment.bytes = hostBytes;
+  made.host = HostCache(made.cuda, cache);
+  NcclAxesOptions axes;
+  if (ranks() > 1)
+    axes.nccl = NcclLibrary::load(nccl);
+  axes.cuda = made.cuda;
+  axes.device = made.device;
+  axes.mesh = job->mesh();
+  axes.place = job->place();
+  axes.worldGroups = {true, true};
+  axes.ids = {[this](const std::string &key, const std::string &value) {
+                job->set(key, value);
+              },
+              [this](const std::string &key, double seconds) {
+                return job->get(key, seconds);
+              }};
+  made.axes = joinAxes(axes);
+  backend = makeCudaBackend(std::move(made));
+}
+
+#define REQUIRE(condition)                                                     \
+  do                                                                           \
+    if (!(condition))                                                          \
+      end(wrong, "wrong: " #condition " " + backend->failure());               \
+  while (false)
+
+void Rank::upload(size_t at, const std::vector<float> &values) {
+  std::memcpy(host(), values.data(), values.size() * sizeof(float));
+  backend->copy(StreamId::H2D, backend->deviceBase() + at, host(),
+                values.size() * sizeof(float));
+  backend->synchronize();
+}
+
+std::vector<float> Rank::download(size_t at, size_t count) {
+  backend->synchronize();
+  backend->copy(StreamId::D2H, host(), backend->deviceBase() + at,
+                count * sizeof(float));
+  backend->synchronize();
+  std::vector<float> values(count);
+  std::memcpy(values.data(), host(), count * sizeof(float));
+  return values;
+}
+
+Collective Rank::collective(Axis axis, size_t in, size_t out, size_t bytes) {
+  Collective made{};
+  made.axis = axis;
+  made.stream = axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
+  made.in = backend->deviceBase() + in;
+  made.out = backend->deviceBase() + out;
+  made.bytes = bytes;
+  made.inType = made.outType = DType::F32;
+  made.what = "collective of bucket 'b' (model.py:12)";
+  return made;
+}
+
+/// In two levels, in place, and in one step; every element is looked at.
+void Rank::checkGathers() {
+  const uint32_t N = job->mesh().nodes;
+  const size_t sliceAt = job->place().local * N * shardBytes;
+  std::vector<float> own(shard);
+  std::iota(own.begin(), own.end(), float(owned() * shard));
+  for (bool isTwoLevel : {true, false}) {
+    upload(0, std::vector<float>(ranks() * shard, -1.0f));
+    upload(owned() * shardBytes, own);
+    if (isTwoLevel) {
+      backend->allGather(
+          collective(Axis::Node, owned() * shardBytes, sliceAt, shardBytes));
+      backend->record(0, StreamId::Inter);
+      backend->wait(0, StreamId::Intra);
+      backend->allGather(collective(Axis::Local, sliceAt, 0, N * shardBytes));
+    } else {
+      backend->allGather(
+          collective(Axis::World, owned() * shardBytes, 0, shardBytes));
+    }
+    std::vector<float> bucket = download(0, ranks() * shard);
+    REQUIRE(!backend->failed());
+    for (size_t i = 0; i < bucket.size(); ++i)
+      REQUIRE(bucket[i] == float(i));
+  }
+}
+
+/// Small integers: the sums are exact, and differ by rank and element.
+void Rank::checkReductions(Axis axis) {
+  const uint32_t G = ranks(), g = job->mesh().locals;
+  const size_t total = G * shard, bytes = total * sizeof(float);
+  const size_t scratch = bytes, slice = 2 * bytes, out = 3 * bytes;
+  std::vector<float> values(total);
+  for (size_t i = 0; i < total; ++i)
+    values[i] = float((job->rank() + 1) * 100 + i % 97);
+  upload(0, values);
+  auto reduce = [&](Axis over, size_t in, size_t to, size_t ofBytes) {
+    Collective made = collective(over, in, to, ofBytes);
+    made.stream =
+        over == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
+    made.scratch = backend->deviceBase() + scratch;
+    backend->reduceScatter(made);
+  };
+  if (axis == Axis::World) {
+    reduce(Axis::World, 0, out, bytes);
+  } else {
+    reduce(Axis::Local, 0, slice, bytes);
+    backend->record(1, StreamId::IntraReduce);
+    backend->wait(1, StreamId::InterReduce);
+    reduce(Axis::Node, slice, out, bytes / g);
+  }
+  std::vector<float> result = download(out, shard);
+  REQUIRE(!backend->failed());
+  for (size_t i = 0; i < shard; ++i)
+    REQUIRE(result[i] ==
+            float(100 * G * (G + 1) / 2 + G * ((owned() * shard + i) % 97)));
+}
+
+void Rank::checkCounters() {
+  const uint32_t N = job->mesh().nodes, g = job->mesh().locals, G = N * g;
+  ByteCounters counters = backend->counters();
+  // Gathered and reduced, in two levels and in one step.
+  REQUIRE(counters.interSent == 2 * ((N - 1) + (G - g)) * shardBytes);
+  REQUIRE(counters.intraSent == 2 * ((g - 1) * N + (g - 1)) * shardBytes);
+  std::vector<double> all(G);
+  backend->gatherNumbers(job->rank() + 0.5, all, "numbers");
+  for (uint32_t rank = 0; rank < G; ++rank)
+    REQUIRE(all[rank] == rank + 0.5);
+}
+
+/// Until a peer is gone; the last rank goes.
+void Rank::loopUntilFailure() {
+  for (int step = 0;; ++step) {
+    if (step == 20 && job->rank() == ranks() - 1)
+      raise(SIGKILL);
+    backend->allGather(collective(Axis::World, 0, 1 << 20, shardBytes));
+    backend->synchronize();
+    if (backend->failed())
+      end(explained, job->explainFailure(backend->failure()));
+  }
+}
+
+void run(Rank &rank) {
+  try {
+    rank.job = joinJob(rank.options);
+    rank.makeBackend();
+  } catch (const std::runtime_error &error) {
+    end(refused, error.what());
+  }
+  if (rank.scenario == "kill")
+    rank.loopUntilFailure();
+  rank.checkGathers();
+  rank.checkReductions(Axis::Node);
+  rank.checkReductions(Axis::World);
+  rank.checkCounters();
+  rank.backend.reset();
+  rank.job->finish();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 9)
+    return wrong;
+  std::signal(SIGPIPE, SIG_IGN); // as fcdp-run does
+  Rank rank;
+  JobOptions &options = rank.options;
+  auto number = [&](int i) { return uint32_t(std::atoi(argv[i])); };
+  rank.scenario = argv[1];
+  options.mesh = {number(2), number(3)};
+  options.place = {number(4), number(5)};
+  options.port = uint16_t(number(6));
+  rank.cudart = argv[7];
+  rank.nccl = argv[8];
+  options.launcherRank = worldRank(options.mesh, options.place);
+  options.launcherSize = options.mesh.size();
+  options.servesStore = options.launcherRank == 0;
+  options.planHash = "abc";
+  // Only small things go over Gloo.
+  options.nodeGroups = options.localGroups = {false, false};
+  options.abi = 1;
+  options.joinSeconds = 30;
+  options.onStorePort = [](uint16_t port) {
+    printf("port %d\n", port);
+    fflush(stdout);
+  };
+  options.onFailure = [](const std::string &message) {
+    end(toldByMonitor, message);
+  };
+  run(rank);
+  return ok;
+}

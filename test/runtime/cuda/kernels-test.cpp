@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels and the streams on a GPU: skipped where there is none. Over the
+// fakes, everywhere.
+
+#include "CudaWorld.h"
+#include "GpuTest.h"
+#include "cpu/SumKernels.h"
+#include "cuda/KernelImage.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace fcdp;
+
+namespace {
+
+constexpr uint64_t elements = 70001, deviceBytes = 16 << 20,
+                   hostBytes = 16 << 20;
+
+/// Numbers of any bits, whose sums depend on the order.
+std::vector<std::byte> randomBytes(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(count);
+  for (std::byte &byte : bytes)
+    byte = std::byte(random());
+  return bytes;
+}
+
+bool isNan(const std::byte *at, DType type) {
+  std::vector<std::byte> wide(sizeof(double));
+  const std::byte *const sources[] = {at};
+  sumChunks(wide.data(), DType::F64, sources, type, 1);
+  double value;
+  std::memcpy(&value, wide.data(), sizeof(value));
+  return std::isnan(value);
+}
+
+class Kernels : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    bool isReal = GetParam();
+    if (isReal)
+      FCDP_REQUIRE_GPU();
+    cuda = isReal ? CudaLibrary::load() : fakeCuda();
+    CudaBackendOptions options;
+    options.cuda = cuda;
+    options.deviceBytes = deviceBytes;
+    options.numEvents = 4;
+    HostCacheOptions cache;
+    cache.segment.name = "kernels-test-" + std::to_string(getpid());
+    cache.segment.bytes = hostBytes;
+    options.host = HostCache(cuda, cache);
+    backend = makeCudaBackend(std::move(options));
+  }
+
+  void upload(size_t at, const std::vector<std::byte> &bytes) {
+    std::memcpy(backend->hostBase(), bytes.data(), bytes.size());
+    backend->copy(StreamId::H2D, backend->deviceBase() + at,
+                  backend->hostBase(), bytes.size());
+    backend->synchronize();
+  }
+  std::vector<std::byte> download(size_t at, size_t bytes) {
+    backend->synchronize();
+    backend->copy(StreamId::D2H, backend->hostBase(),
+                  backend->deviceBase() + at, bytes);
+    backend->synchronize();
+    EXPECT_FALSE(backend->failed()) << backend->failure();
+    return {backend->hostBase(), backend->hostBase() + bytes};
+  }
+
+  std::shared_ptr<const CudaLibrary> cuda;
+  std::unique_ptr<CudaBackend> backend;
+};
+
+} // namespace
+
+TEST_P(Kernels, SumsHaveTheBitsOfTheCpu) {
+  KernelImage kernels(cuda);
+  const uint32_t nodes = 3, locals = 2, ranks = nodes * locals, rank = 4;
+  const DType types[] = {DType::F16, DType::BF16, DType::F32, DType::F64};
+  for (DType inType : types)
+    for (DType outType : types) {
+      const size_t chunk = elements * byteSize(inType);
+      const size_t outBytes = elements * byteSize(outType);
+      const size_t own = 0, out = 1 << 20, scratch = 2 << 20;
+      std::vector<std::byte> ownBytes = randomBytes(chunk, 1),
+                             others = randomBytes(ranks * chunk, 2);
+      upload(own, ownBytes);
+      upload(scratch, others);
+      std::byte *base = backend->deviceBase();
+      kernels.sumChunks({base + own, base + scratch, base + out, elements, rank,
+                         nodes, locals},
+                        inType, outType, backend->stream(StreamId::Inter));
+      std::vector<std::byte> got = download(out, outBytes), want(outBytes);
+      std::vector<const std::byte *> chunks;
+      for (uint32_t node = 0; node < nodes; ++node)
+        for (uint32_t local = 0; local < locals; ++local) {
+          uint32_t from = local * nodes + node;
+          chunks.push_back(from == rank ? ownBytes.data()
+                                        : others.data() + from * chunk);
+        }
+      sumGroups(want.data(), outType, chunks, locals, inType, elements);
+      for (uint64_t i = 0; i < elements; ++i) {
+        const size_t at = i * byteSize(outType);
+        bool isSame =
+            std::memcmp(&got[at], &want[at], byteSize(outType)) == 0 ||
+            (isNan(&got[at], outType) && isNan(&want[at], outType));
+        ASSERT_TRUE(isSame)
+            << name(inType) << " to " << name(outType) << ", element " << i;
+      }
+    }
+}
+
+TEST_P(Kernels, AddsInPlace) {
+  std::vector<float> sum(elements), part(elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    sum[i] = float(i) * 0.37f;
+    part[i] = 1.0f / float(i + 1);
+  }
+  auto bytesOf = [](const std::vector<float> &values) {
+    auto *first = reinterpret_cast<const std::byte *>(values.data());
+    return std::vector<std::byte>(first, first + values.size() * sizeof(float));
+  };
+  upload(0, bytesOf(sum));
+  upload(1 << 20, bytesOf(part));
+  backend->add(
+      StreamId::Compute, reinterpret_cast<float *>(backend->deviceBase()),
+      reinterpret_cast<float *>(backend->deviceBase() + (1 << 20)), elements);
+  std::vector<std::byte> got = download(0, elements * sizeof(float));
+  for (uint64_t i = 0; i < elements; ++i)
+    sum[i] += part[i];
+  EXPECT_EQ(got, bytesOf(sum));
+}
+
+// As in the conformance suite, which needs a device for each rank.
+TEST_P(Kernels, EventsOrderTheStreams) {
+  const size_t bytes = 64 << 10;
+  std::vector<std::byte> first = randomBytes(bytes, 3);
+  upload(0, first);
+  StreamId last = StreamId::H2D;
+  size_t at = 0;
+  for (size_t i = 0; i < 20 * kNumStreams; ++i) {
+    StreamId stream = StreamId((i * 5) % kNumStreams);
+    backend->record(1, last);
+    backend->wait(1, stream);
+    backend->copy(stream, backend->deviceBase() + at + bytes,
+                  backend->deviceBase() + at, bytes);
+    at += bytes;
+    last = stream;
+  }
+  EXPECT_EQ(download(at, bytes), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, Kernels, testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Gpu, Kernels, testing::Values(true));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/Step.h"
 
+#include "step/HostCopies.h"
 #include "step/Pool.h"
 #include "step/PreparedOp.h"
 #include "step/StepObject.h"
@@ -10,19 +11,55 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/StreamGuard.h>
 #include <cstring>
 #include <stdexcept>
 
 namespace fcdp {
 
+namespace {
+
+at::Device deviceOf(const std::optional<CudaDevice> &cuda) {
+  return cuda ? at::Device(at::kCUDA, at::DeviceIndex(cuda->index))
+              : at::Device(at::kCPU);
+}
+
+/// libtorch's name for a CUDA stream that it has not made: its number is the
+/// handle.
+std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
+  if (!cuda)
+    return std::nullopt;
+  return c10::Stream(c10::Stream::UNSAFE, deviceOf(cuda),
+                     reinterpret_cast<c10::StreamId>(cuda->computeStream));
+}
+
+} // namespace
+
 struct Step::Impl {
-  Impl(const StepObject &object, Backend &backend, Place place)
-      : object(object),
-        state{object.manifest(), backend, place, {}, {}, {}, {}, {}, {}} {}
+  Impl(const StepObject &object, Backend &backend, const StepOptions &options)
+      : object(object), computeStream(streamOf(options.cuda)),
+        state{object.manifest(),
+              backend,
+              options.place,
+              {},
+              {},
+              {},
+              {},
+              {},
+              {},
+              deviceOf(options.cuda)},
+        hostCopies(state) {}
+
+  bool isOnCpu() const { return state.device.is_cpu(); }
 
   const StepObject &object;
+  const std::optional<c10::Stream> computeStream;
   Pool pool;
   StepState state;
+  HostCopies hostCopies;
+  /// Which micro-batch's inputs the caller fills.
+  int64_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   /// The first error, or empty.
   std::string error;
@@ -30,9 +67,21 @@ struct Step::Impl {
 
 namespace {
 
-/// While it lives, this thread computes without autograd, in the pool.
+/// While it lives, libtorch's current stream is the compute stream.
+struct StreamScope {
+  explicit StreamScope(const std::optional<c10::Stream> &stream) {
+    if (stream)
+      guard.emplace(*stream);
+  }
+  std::optional<c10::StreamGuard> guard;
+};
+
+/// While it lives, this thread computes without autograd, in the pool and on
+/// the compute stream.
 struct ComputeScope {
-  explicit ComputeScope(Pool &pool) : poolScope(pool) {}
+  ComputeScope(Pool &pool, const std::optional<c10::Stream> &stream)
+      : streamScope(stream), poolScope(pool) {}
+  StreamScope streamScope;
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   at::NoGradGuard noGrad;
   Pool::Scope poolScope;
@@ -44,10 +93,6 @@ std::string describeError(const std::exception &error) {
   return error.what();
 }
 
-std::span<std::byte> bytesOf(const at::Tensor &tensor) {
-  return {static_cast<std::byte *>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
-
 at::Tensor bindSlot(const Slot &slot, StepState &state) {
   if (auto *input = std::get_if<InputSlot>(&slot))
     return state.inputs[input->input];
@@ -55,13 +100,15 @@ at::Tensor bindSlot(const Slot &slot, StepState &state) {
     return state.buffers[buffer->buffer];
   if (auto *planned = std::get_if<PlannedSlot>(&slot))
     return tensorOver(state.address(planned->buf), planned->shape,
-                      planned->dtype);
+                      planned->dtype, state.device);
   return {};
 }
 
 void makeInputs(StepState &state) {
   for (const InputSpec &input : state.manifest.inputs)
-    state.inputs.push_back(at::zeros(input.shape, toScalarType(input.dtype)));
+    state.inputs.push_back(at::zeros(
+        input.shape,
+        at::TensorOptions(toScalarType(input.dtype)).device(state.device)));
 }
 
 void makeBuffers(StepState &state, std::span<const std::byte> constants) {
@@ -70,18 +117,20 @@ void makeBuffers(StepState &state, std::span<const std::byte> constants) {
     if (buffer.constantOffset && tensor.nbytes() != 0)
       std::memcpy(tensor.mutable_data_ptr(),
                   constants.data() + *buffer.constantOffset, tensor.nbytes());
-    state.buffers.push_back(std::move(tensor));
+    state.buffers.push_back(tensor.to(state.device));
   }
 }
 
 void clearState(StepState &state, const std::optional<TypedBuf> &buf) {
   if (buf && buf->bytes != 0)
-    std::memset(state.address(*buf), 0, buf->bytes);
+    state.flat(*buf, int64_t(buf->bytes), DType::U8).zero_();
 }
 
 void makeOptimizerState(StepState &state) {
   for (const Bucket &bucket : state.manifest.buckets) {
-    state.updates.push_back({at::zeros({}, at::kFloat), true});
+    state.updates.push_back(
+        {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)),
+         true});
     clearState(state, bucket.expAvg);
     clearState(state, bucket.expAvgSq);
     clearState(state, bucket.momentumBuffer);
@@ -95,11 +144,14 @@ constexpr size_t kStackReserve = 64;
 
 Step::Step(const StepObject &object, Backend &backend,
            const StepOptions &options)
-    : impl(std::make_unique<Impl>(object, backend, options.place)) {
+    : impl(std::make_unique<Impl>(object, backend, options)) {
   const Manifest &manifest = object.manifest();
+  if (options.cuda)
+    at::globalContext().lazyInitDevice(at::kCUDA);
   at::manual_seed(options.seed + worldRank(manifest.mesh, options.place));
   StepState &state = impl->state;
   at::NoGradGuard noGrad;
+  StreamScope streamScope(impl->computeStream);
   makeInputs(state);
   makeBuffers(state, object.constants());
   makeOptimizerState(state);
@@ -120,16 +172,25 @@ Step::Step(const StepObject &object, Backend &backend,
 Step::~Step() = default;
 
 std::span<std::byte> Step::input(size_t index) {
+  if (!impl->isOnCpu())
+    return impl->hostCopies.input(impl->filling, index);
   return bytesOf(impl->state.inputs[index]);
 }
 
 std::span<std::byte> Step::buffer(size_t index) {
-  return bytesOf(impl->state.buffers[index]);
+  const at::Tensor &buffer = impl->state.buffers[index];
+  StreamScope streamScope(impl->computeStream);
+  return impl->isOnCpu() ? bytesOf(buffer) : impl->hostCopies.of(buffer);
 }
 
 std::span<std::byte> Step::shard(size_t bucket) {
-  const TypedBuf &shard = *impl->state.manifest.buckets[bucket].shard;
-  return {impl->state.address(shard), shard.bytes};
+  StepState &state = impl->state;
+  const TypedBuf &shard = *state.manifest.buckets[bucket].shard;
+  if (impl->isOnCpu())
+    return {state.address(shard), shard.bytes};
+  StreamScope streamScope(impl->computeStream);
+  return impl->hostCopies.of(
+      state.flat(shard, int64_t(shard.bytes), DType::U8));
 }
 
 void Step::throwIfFailed() const {
@@ -145,10 +206,12 @@ void Step::call(const std::string &function) {
 }
 
 void Step::init() {
-  ComputeScope scope(impl->pool);
+  ComputeScope scope(impl->pool, impl->computeStream);
+  impl->hostCopies.uploadAll();
   call("init");
   impl->state.backend.synchronize();
   throwIfFailed();
+  impl->hostCopies.clear();
 }
 
 namespace {
@@ -170,16 +233,21 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
   state.losses.clear();
   impl->pool.beginStep();
   for (int64_t k = 0; k < manifest.microBatches; ++k) {
+    impl->filling = k;
     fillInputs(k);
-    ComputeScope scope(impl->pool);
+    ComputeScope scope(impl->pool, impl->computeStream);
+    impl->hostCopies.uploadInputs(k);
     call(functionOf(k, manifest.microBatches));
   }
   {
-    ComputeScope scope(impl->pool);
+    ComputeScope scope(impl->pool, impl->computeStream);
     call("update");
   }
   state.backend.synchronize();
   throwIfFailed();
+  for (const at::Tensor &loss : state.pendingLosses)
+    state.losses.push_back(loss.item().toDouble());
+  state.pendingLosses.clear();
   for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
     if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
       state.slots[slot].reset();
@@ -192,8 +260,20 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
   return state.losses;
 }
 
+/// On a GPU libtorch's allocator has everything but the arena.
+static Step::Memory deviceMemory(const StepState &state) {
+  constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
+  auto stats =
+      c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(state.device.index());
+  return {state.manifest.deviceBytes +
+              uint64_t(stats.allocated_bytes[all].peak),
+          uint64_t(stats.num_device_alloc)};
+}
+
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
+  if (!impl->isOnCpu())
+    return deviceMemory(state);
   uint64_t bytes = state.manifest.deviceBytes + impl->pool.peakBytes();
   for (const auto *tensors : {&state.inputs, &state.buffers})
     for (const at::Tensor &tensor : *tensors)

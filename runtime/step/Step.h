@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +21,20 @@ namespace fcdp {
 
 class StepObject;
 
+/// The GPU that a step computes on.
+struct CudaDevice {
+  /// Its number, as this process sees it.
+  int index = 0;
+  /// The backend's compute stream, a cudaStream_t.
+  void *computeStream = nullptr;
+};
+
 struct StepOptions {
   Place place;
   /// The random state starts from seed + world rank.
   uint64_t seed = 0;
+  /// None: the CPU. Else libtorch's part for CUDA must be loaded.
+  std::optional<CudaDevice> cuda = std::nullopt;
 };
 
 /// Used by one thread, the issuer, whose random state it sets. Functions throw
@@ -38,7 +49,10 @@ public:
   Step(const Step &) = delete;
   Step &operator=(const Step &) = delete;
 
+  /// Of the micro-batch that is being filled.
   std::span<std::byte> input(size_t index);
+  /// On a GPU, here and below, these are copies on the host: `init` takes over
+  /// what was written before, and each call after it makes a new one.
   std::span<std::byte> buffer(size_t index);
   /// This rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);

@@ -8,6 +8,7 @@
 #include "step/TorchTypes.h"
 
 #include <ATen/core/stack.h>
+#include <stdexcept>
 #include <vector>
 
 namespace fcdp {
@@ -31,15 +32,23 @@ struct StepState {
   /// Of the micro-batches since the last update.
   std::vector<double> losses;
   torch::jit::Stack stack;
+  /// Of the tensors that the compute stream works on.
+  at::Device device = at::kCPU;
+  /// Losses that are not read back from the device yet; they follow `losses`.
+  std::vector<at::Tensor> pendingLosses = {};
 
   std::byte *address(const Buf &buf) {
     std::byte *base =
         buf.arena == Arena::Device ? backend.deviceBase() : backend.hostBase();
     return base + buf.offsetOn(place);
   }
-  /// A one-dimensional view of a region.
+  /// A one-dimensional view of a region, for the compute stream. Throws if
+  /// that cannot work on it.
   at::Tensor flat(const Buf &buf, int64_t elements, DType type) {
-    return tensorOver(address(buf), {elements}, type);
+    if (buf.arena != Arena::Device && !device.is_cpu())
+      throw std::runtime_error("expected device memory: the compute stream of "
+                               "a GPU does not work on the host's");
+    return tensorOver(address(buf), {elements}, type, device);
   }
   void drop(const std::vector<size_t> &freed) {
     for (size_t slot : freed)

@@ -5,8 +5,6 @@
 
 #include <ATen/ops/add.h>
 
-#include <cstring>
-#include <span>
 #include <stdexcept>
 
 namespace fcdp {
@@ -51,7 +49,11 @@ public:
       throw std::runtime_error("expected a loss of one element, got " +
                                (loss.defined() ? "shape " + shapeOf(loss)
                                                : std::string("no tensor")));
-    state.losses.push_back(loss.item().toDouble());
+    // Reading it back from a device would wait for that.
+    if (loss.is_cpu())
+      state.losses.push_back(loss.item().toDouble());
+    else
+      state.pendingLosses.push_back(loss);
     state.drop(op.free);
   }
 
@@ -74,20 +76,20 @@ class Pack final : public PreparedOp {
 public:
   Pack(const ops::Pack &op, StepState &state) : op(op) {
     for (const Buf &buf : op.zero)
-      padding.push_back({state.address(buf), buf.bytes});
+      padding.push_back(state.flat(buf, int64_t(buf.bytes), DType::U8));
   }
   void run(StepState &state) override {
     for (const ops::Pack::Member &member : op.members)
       copySlot(state.slots[member.planned], state.slots[member.source],
                member.source);
-    for (std::span<std::byte> bytes : padding)
-      std::memset(bytes.data(), 0, bytes.size());
+    for (at::Tensor &bytes : padding)
+      bytes.zero_();
     state.drop(op.free);
   }
 
 private:
   const ops::Pack &op;
-  std::vector<std::span<std::byte>> padding;
+  std::vector<at::Tensor> padding;
 };
 
 class Accumulate final : public PreparedOp {

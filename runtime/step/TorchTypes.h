@@ -36,9 +36,14 @@ inline at::ScalarType toScalarType(DType type) {
   return at::ScalarType::Undefined;
 }
 
-/// A contiguous tensor over memory that must outlive it.
-inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type) {
-  return at::from_blob(data, shape, at::TensorOptions(toScalarType(type)));
+/// A contiguous tensor over memory of that device, which must outlive it.
+inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type,
+                             at::Device device = at::kCPU) {
+  // With the device given, libtorch does not ask the driver for it.
+  return at::for_blob(data, shape)
+      .options(at::TensorOptions(toScalarType(type)).device(device))
+      .target_device(device)
+      .make_tensor();
 }
 
 } // namespace fcdp

@@ -25,6 +25,10 @@ std::string spellVersion(int version) {
 }
 
 void *open(const std::vector<std::string> &names, std::string &errors) {
+  // What the process has loaded already, e.g. with libtorch, goes first.
+  for (const std::string &name : names)
+    if (void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD))
+      return handle;
   for (const std::string &name : names) {
     if (void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))
       return handle;

@@ -25,6 +25,8 @@ struct Options {
   uint64_t seed = 0;
   std::optional<double> timeout;
   std::string interface;
+  /// Compute on GPUs; else on the CPU.
+  bool onGpu = false;
 };
 
 /// None if the help was asked for, which is then printed. Throws

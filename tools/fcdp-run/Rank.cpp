@@ -2,6 +2,7 @@
 #include "Rank.h"
 
 #include "Failure.h"
+#include "Gpu.h"
 #include "Inputs.h"
 #include "JsonLog.h"
 #include "Progress.h"
@@ -53,9 +54,13 @@ JobOptions jobOptions(const Options &options, const Manifest &manifest,
     return AxisGroups{manifest.uses(OpKind::AllGather, axis),
                       manifest.uses(OpKind::ReduceScatter, axis)};
   };
-  job.nodeGroups = groupsOf(Axis::Node);
-  job.localGroups = groupsOf(Axis::Local);
-  job.worldGroups = groupsOf(Axis::World);
+  job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
+  // Between GPUs, only small things go over Gloo.
+  if (!options.onGpu) {
+    job.nodeGroups = groupsOf(Axis::Node);
+    job.localGroups = groupsOf(Axis::Local);
+    job.worldGroups = groupsOf(Axis::World);
+  }
   job.launcherRank = launch.rank;
   job.launcherSize = launch.mesh.size();
   job.host = launch.masterHost;
@@ -90,6 +95,8 @@ void checkDirectory(const std::string &path) {
 
 void prepare(const Options &options, const Manifest &manifest,
              const Launch &launch, Prepared &prepared) {
+  if (options.onGpu)
+    requireGpus();
   bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
   prepared.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   if (isFirst && !options.paramsOut.empty())
@@ -137,6 +144,8 @@ private:
   std::unique_ptr<Inputs> inputs;
   std::unique_ptr<JsonLog> log;
   std::unique_ptr<Backend> backend;
+  /// None on the CPU.
+  std::optional<CudaDevice> gpu;
   std::unique_ptr<Step> step;
   ByteCounters counted;
   uint64_t allocationsCounted = 0;
@@ -170,6 +179,12 @@ void Rank::agree(const std::string &problem, const char *what) {
 }
 
 void Rank::makeBackend() {
+  if (options.onGpu) {
+    GpuBackend made = makeGpuBackend(options, manifest, job);
+    backend = std::move(made.backend);
+    gpu = made.device;
+    return;
+  }
   CpuBackendOptions backendOptions;
   backendOptions.deviceBytes = manifest.deviceBytes;
   backendOptions.numEvents = manifest.numEvents;
@@ -190,7 +205,7 @@ void Rank::makeBackend() {
 void Rank::makeStep() {
   makeBackend();
   step = std::make_unique<Step>(object, *backend,
-                                StepOptions{job.place(), options.seed});
+                                StepOptions{job.place(), options.seed, gpu});
 }
 
 void Rank::loadWeights() {

@@ -108,6 +108,17 @@ static void mapNumber(IO &io, const char *key, T &field) {
   field = static_cast<T>(number.value);
 }
 
+template <typename Number>
+static void mapNumber(IO &io, const char *key, std::optional<double> &field) {
+  std::optional<Number> number;
+  if (field)
+    number = Number{*field};
+  io.mapOptional(key, number);
+  field.reset();
+  if (number)
+    field = number->value;
+}
+
 namespace llvm::yaml {
 template <>
 struct MappingTraits<FlopRates> {
@@ -126,6 +137,7 @@ struct MappingTraits<Device> {
     io.mapRequired("flops", device.flops);
     mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);
     mapNumber<Share>(io, "memory_efficiency", device.memoryEfficiency);
+    mapNumber<Share>(io, "attention_efficiency", device.attentionEfficiency);
     mapNumber<NotNegative>(io, "launch_latency", device.launchLatency);
   }
 };

@@ -8,11 +8,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// What attention reaches of the rate of other products: its products are thin,
-/// and the softmax stands between them. Fitted, together with the devices'
-/// efficiencies, to measured runs (benchmarks/simulator/llm_foundry.py).
-static constexpr double kAttentionShare = 0.4;
-
 using aten::CallOp;
 using aten::Work;
 
@@ -184,7 +179,7 @@ double fcdp::costOfWork(const Device &device, const OperatorWork &work) {
   double seconds = device.getMemoryTime(work.bytes);
   if (work.flops == 0)
     return seconds;
-  double share =
-      device.computeEfficiency * (work.isAttention ? kAttentionShare : 1);
+  double share = work.isAttention ? device.getAttentionEfficiency()
+                                  : device.computeEfficiency;
   return seconds + peakTimeOfWork(device, work) / share;
 }

@@ -62,6 +62,25 @@ TEST(Cluster, Parses) {
   EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
 }
 
+TEST(Cluster, AttentionNeedsNoRate) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).device;
+  };
+  EXPECT_FALSE(parse(kGood).attentionEfficiency);
+  EXPECT_DOUBLE_EQ(parse(kGood).getAttentionEfficiency(), 0.4 * 0.6);
+  auto give = [](const std::string &share) {
+    return change("  launch_latency",
+                  "  attention_efficiency: " + share + "\n  launch_latency");
+  };
+  EXPECT_EQ(parse(give("0.25")).attentionEfficiency, 0.25);
+  EXPECT_EQ(parse(give("0.25")).getAttentionEfficiency(), 0.25);
+  for (const char *share : {"0", "1.5"})
+    EXPECT_EQ(complain(give(share)),
+              std::string("two.yaml:10: error: expected a number above 0 and "
+                          "at most 1, got '") +
+                  share + "'");
+}
+
 TEST(Cluster, FlatCollectivesNeedNoWord) {
   auto parse = [](const std::string &text) {
     return llvm::cantFail(parseCluster({text, "two.yaml"})).flatCollectives;
@@ -201,6 +220,11 @@ TEST(Cluster, ChecksWhatACallerChanges) {
             "expected 'device.flops.f16' to be positive and finite, got -1.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.device.memoryEfficiency = 2; }),
             "expected 'device.memory_efficiency' to be at most 1, got 2.00");
+  EXPECT_EQ(complainOf([](Cluster &c) { c.device.attentionEfficiency = 2; }),
+            "expected 'device.attention_efficiency' to be at most 1, got 2.00");
+  EXPECT_EQ(complainOf([](Cluster &c) { c.device.attentionEfficiency = 0; }),
+            "expected 'device.attention_efficiency' to be positive and finite, "
+            "got 0.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.device.launchLatency = -1; }),
             "expected 'device.launch_latency' to be 0 or more, got -1.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.ranksPerNode = 3; }),
@@ -214,6 +238,7 @@ TEST(Cluster, IsWrittenAsItIsRead) {
     cluster.name = "it's #1: two";
     cluster.inter.bandwidth /= 3;
     cluster.flatCollectives = FlatCollectives::ring;
+    cluster.device.attentionEfficiency = 0.3;
     std::string text, again;
     llvm::raw_string_ostream stream(text), repeated(again);
     writeCluster(cluster, stream);
@@ -222,6 +247,7 @@ TEST(Cluster, IsWrittenAsItIsRead) {
     EXPECT_EQ(read->name, cluster.name);
     EXPECT_EQ(read->inter.bandwidth, cluster.inter.bandwidth);
     EXPECT_EQ(read->flatCollectives, FlatCollectives::ring);
+    EXPECT_EQ(read->device.attentionEfficiency, 0.3);
     writeCluster(*read, repeated);
     EXPECT_EQ(text, again);
   }

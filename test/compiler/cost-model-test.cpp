@@ -62,12 +62,12 @@ protected:
       return {};
     auto function = *module->getOps<func::FuncOp>().begin();
     Block &block = function.getBody().front();
-    return CostModel(makeCluster())
-        .costOf(block.getTerminator()->getPrevNode());
+    return CostModel(cluster).costOf(block.getTerminator()->getPrevNode());
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
+  Cluster cluster = makeCluster();
 };
 
 void expectCost(const Cost &cost, Resource resource, double latency,
@@ -292,6 +292,9 @@ TEST_F(CostModelTest, Attention) {
   double memory = 4 * 6.0 * 512 * (4 * 64 + 1) / 1e9;
   EXPECT_DOUBLE_EQ(forward("false"), 2 * product + memory);
   EXPECT_DOUBLE_EQ(forward("true"), product + memory);
+  // A share of the peak rate, not of what other products reach of it.
+  cluster.device.attentionEfficiency = 0.1;
+  EXPECT_DOUBLE_EQ(forward("true"), 2 * product + memory);
 }
 
 TEST_F(CostModelTest, BytesOfOtherOperators) {

@@ -10,6 +10,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fcdp {
@@ -29,8 +30,13 @@ struct Device {
   FlopRates flops;
   /// The shares of these rates that operators reach, in (0, 1].
   double computeEfficiency = 0, memoryEfficiency = 0;
+  /// The share of `flops` that fused attention reaches, in (0, 1], if known.
+  std::optional<double> attentionEfficiency;
   /// Seconds between an operator and the next, when neither does anything.
   double launchLatency = 0;
+
+  /// What is known, or else a share of `computeEfficiency`.
+  double getAttentionEfficiency() const;
 
   /// Seconds to read or write `bytes`.
   double getMemoryTime(double bytes) const {

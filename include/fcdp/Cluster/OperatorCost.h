@@ -27,7 +27,7 @@ OperatorWork measureWork(aten::CallOp call);
 double peakTimeOfWork(const Device &device, const OperatorWork &work);
 
 /// Seconds for `work`: its arithmetic and its memory traffic, one after the
-/// other. Measured runs (benchmarks/simulator/llm_foundry.py) are told better
+/// other. Measured runs (benchmarks/simulator) are told better
 /// by the sum than by the greater of the two, as a kernel computes little while
 /// it loads its first operands and stores its results; so small and thin
 /// products reach less of the peak rate.

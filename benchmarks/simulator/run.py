@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what fcdp-sim predicts with what was published of training runs on clusters that we do not have.
+
+Prints each figure as published and as predicted, and what was to be reached; ends with an error where that is not. Models
+are exported without weights, which takes a minute or two for each of the larger ones; --cache keeps them.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import foundry
+import paper
+from steps import Steps
+from simulation import Part, Simulator
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = {
+    "llm-foundry": lambda simulator, args: foundry.validate(simulator, args.runs, args.fit),
+    "throughput": lambda simulator, args: paper.throughput(simulator),
+    "batch": lambda simulator, args: paper.table5(simulator),
+    "peft": lambda simulator, args: paper.table7(simulator),
+    "zero++": lambda simulator, args: paper.zeropp(simulator),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: .venv/bin/python benchmarks/simulator/run.py --runs llm_foundry_fsdp_benchmarks.csv --cache steps",
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
+    parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs, as CSV; for the part llm-foundry")
+    parser.add_argument("--fit", action="store_true", help="fit the constants of llm-foundry's GPUs again, instead of taking "
+                        "those of cluster/; takes half an hour")  # fmt: skip
+    parser.add_argument("--cache", type=Path, help="folder that keeps exported steps (default: none is kept)")
+    parser.add_argument("--tools", type=Path, default=ROOT / "build/bin", help="folder of fcdp-sim (default build/bin)")
+    args = parser.parse_args()
+    if "llm-foundry" in args.parts and not args.runs:
+        parser.error("--runs: expected llm-foundry's table of runs, or --parts without llm-foundry")
+    with tempfile.TemporaryDirectory() as folder:
+        simulator = Simulator(args.tools, Steps(args.cache or Path(folder), args.tools), Path(folder))
+        parts = [PARTS[name](simulator, args) for name in args.parts]
+    for part in parts:
+        part.show()
+    return summarize(parts)
+
+
+def summarize(parts: list[Part]) -> int:
+    print()
+    missed = [(part, goal) for part in parts for goal in part.goals if not goal.holds]
+    for part in parts:
+        met = sum(goal.holds for goal in part.goals)
+        print(f"{part.source}: {len(part.rows)} rows, {met} of {len(part.goals)} goals")
+    for part, goal in missed:
+        print(f"simulator: error: {part.source}: expected {goal.text}, got {goal.found}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

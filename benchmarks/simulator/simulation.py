@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs fcdp-sim on a step of some shape, and what a part of the validation says of it."""
+
+import json
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from steps import Shape, Steps
+
+CLUSTERS = Path(__file__).parents[2] / "cluster"
+
+
+@dataclass
+class Row:
+    name: str
+    published: float
+    predicted: float
+    note: str = ""
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.published - 1 if self.published else float(self.predicted > 0)
+
+
+@dataclass
+class Goal:
+    """What a part is to reach: `found` in the words of `text`."""
+
+    text: str
+    found: str
+    holds: bool
+
+
+@dataclass
+class Part:
+    source: str
+    unit: str
+    rows: list[Row] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def show(self) -> None:
+        print(f"\n{self.source}; {self.unit}")
+        width = max((len(row.name) for row in self.rows), default=0)
+        for row in self.rows:
+            print(f"  {row.name:<{width}}  {row.published:>12,.6g} {row.predicted:>12,.6g} {row.error:>+8.1%}  {row.note}".rstrip())
+        for remark in self.remarks:
+            print(f"  {remark}")
+        for goal in self.goals:
+            print(f"  {'holds' if goal.holds else 'FAILS'}: {goal.text}: {goal.found}")
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """A preset whose collectives over all ranks travel on NCCL's rings, as in the published runs."""
+    cluster = yaml.load((CLUSTERS / f"{name}.yaml").read_text(), yaml.SafeLoader)
+    return {**cluster, "flat_collectives": "ring"}
+
+
+class Simulator:
+    def __init__(self, tools: Path, steps: Steps, folder: Path) -> None:
+        """Writes into `folder`."""
+        self.tools, self.steps, self.folder = tools, steps, folder
+        self.lock = threading.Lock()
+
+    def run(self, shape: Shape, batch: int, sequence: int, cluster: dict[str, Any], *options: str) -> dict[str, Any]:
+        """The JSON object of one step of `batch` sequences a rank; docs/simulator.md has its keys."""
+        step = self.folder / f"{shape.name}-{batch}-{sequence}.mlir"
+        with self.lock:
+            if not step.exists():
+                self.steps.write(shape, batch, sequence, step)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=self.folder) as description:
+            yaml.dump(cluster, description)
+            description.flush()
+            command = [self.tools / "fcdp-sim", step, f"--cluster={description.name}", "--json", *options]
+            return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["steps"][0]

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of decoder-only transformers with the shapes of published runs, as text that fcdp-sim reads.
+
+A model is exported once, under FakeTensorMode, with a batch and a sequence that are primes found nowhere else in it. In
+the step's text each number that they divide is their own or their product's, so a step of another batch and sequence is
+that text with these numbers replaced.
+"""
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import fcdp
+
+BATCH, SEQUENCE = 131, 1031
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rank `lora` adds pairs of matrices of that rank to the four projections of attention, and freezes all others."""
+
+    name: str
+    width: int
+    heads: int
+    layers: int
+    vocabulary: int
+    lora: int = 0
+    dtype: torch.dtype = torch.float32
+    """Of the parameters. What is computed is in bfloat16, whatever this is."""
+    loss: torch.dtype = torch.float32
+    """Of the logits when the loss is computed."""
+
+
+class Projection(nn.Linear):
+    """A linear layer, with two low-rank factors (arXiv 2106.09685) beside its weight if `rank` is not 0."""
+
+    def __init__(self, inputs: int, outputs: int, rank: int) -> None:
+        super().__init__(inputs, outputs)
+        self.rank = rank
+        if rank:
+            self.lora_a = nn.Linear(inputs, rank, bias=False)
+            self.lora_b = nn.Linear(rank, outputs, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(x)
+        return y + self.lora_b(self.lora_a(x)) if self.rank else y
+
+
+class Block(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        width = shape.width
+        self.heads = shape.heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        # One product for all three, but for LoRA, whose factors are of each.
+        parts = 3 if shape.lora else 1
+        self.qkv = nn.ModuleList(Projection(width, 3 // parts * width, shape.lora) for _ in range(parts))
+        self.out = Projection(width, width, shape.lora)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm1(x)
+        parts = [layer(normed) for layer in self.qkv]
+        query, key, value = parts if len(parts) == 3 else parts[0].chunk(3, -1)
+        split = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)]
+        attended = F.scaled_dot_product_attention(*split, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(-2))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Step(nn.Module):
+    """GPT-2 and MPT: learned positions, layer norms in front, biases, the head tied to the embedding."""
+
+    def __init__(self, shape: Shape, sequence: int) -> None:
+        super().__init__()
+        self.loss = shape.loss
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.positions = nn.Embedding(sequence, shape.width)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        if shape.lora:
+            for name, parameter in self.named_parameters():
+                parameter.requires_grad_("lora_" in name)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            x = self.tokens(ids) + self.positions.weight
+            x = x.to(torch.bfloat16)
+            for block in self.blocks:
+                x = block(x)
+            logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.to(self.loss).flatten(0, 1), labels.flatten())
+
+
+def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
+    """The step as text."""
+    torch.set_default_dtype(shape.dtype)
+    with FakeTensorMode():
+        model = Step(shape, sequence)
+    torch.set_default_dtype(torch.float32)
+    ids = torch.zeros(batch, sequence, dtype=torch.int64)
+    with tempfile.TemporaryDirectory() as folder:
+        archive, text = Path(folder) / f"{shape.name}.pt2", Path(folder) / "step.mlir"
+        fcdp.export(model, (ids, ids.clone()), archive)
+        subprocess.run([tools / "fcdp-translate", "--import-pt2", archive, "-o", text], check=True)
+        return text.read_text()
+
+
+class Steps:
+    """The steps of all shapes; what is exported is kept in `cache`, and found there by name."""
+
+    def __init__(self, cache: Path, tools: Path) -> None:
+        self.cache, self.tools = cache, tools
+        cache.mkdir(parents=True, exist_ok=True)
+
+    def write(self, shape: Shape, batch: int, sequence: int, path: Path) -> None:
+        path.write_text(reshape(self._load(shape), batch, sequence))
+
+    def _load(self, shape: Shape) -> str:
+        path = self.cache / f"{shape.name}.mlir"
+        if not path.exists():
+            print(f"exporting {shape.name}", flush=True)
+            text = export(shape, BATCH, SEQUENCE, self.tools)
+            part = path.with_suffix(".part")
+            part.write_text(text)
+            part.rename(path)
+        return path.read_text()
+
+
+# Sizes in types, and integers among arguments; numbers of values, lines and locations are neither.
+SIZES = re.compile(r"(?<=tensor<)(?:\d+x)+")
+ARGUMENTS = re.compile(r"(?<=[\[ ])\d+(?=[,\])])")
+
+
+def reshape(text: str, batch: int, sequence: int) -> str:
+    """The text of a step of BATCH and SEQUENCE, as if it were exported with these."""
+    sizes = {BATCH: batch, SEQUENCE: sequence, BATCH * SEQUENCE: batch * sequence}
+
+    def replace(number: str) -> str:
+        value = int(number)
+        if value in sizes:
+            return str(sizes[value])
+        if value and (value % BATCH == 0 or value % SEQUENCE == 0):
+            raise ValueError(f"expected {BATCH} and {SEQUENCE} to divide no other size of the step, got {value}")
+        return number
+
+    text = SIZES.sub(lambda match: re.sub(r"\d+", lambda digits: replace(digits[0]), match[0]), text)
+    return ARGUMENTS.sub(lambda match: replace(match[0]), text)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/simulator: that its steps are those of an export, and that it fails where a goal is missed."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
+
+import foundry  # noqa: E402
+import run  # noqa: E402
+from steps import BATCH, SEQUENCE, Shape, export, reshape  # noqa: E402
+
+TOOLS = ROOT / "build" / "bin"
+COLUMNS = "model,seqlen,gpus,gpu,microbatch,gradaccum,tok_per_s_gpu,precision,sharding,act_ckpt"
+
+
+def tiny(**options) -> Shape:
+    return Shape("tiny", 64, 2, 2, vocabulary=512, **options)
+
+
+def without_places(text: str) -> str:
+    return re.sub(r'fcdp\.archive = "[^"]*"|loc\(.*', "", text)
+
+
+@pytest.mark.parametrize("options", [{}, {"lora": 4}, {"dtype": torch.bfloat16}])
+def test_reshaped_is_as_exported(options):
+    exported = export(tiny(**options), 3, 128, TOOLS)
+    reshaped = reshape(export(tiny(**options), BATCH, SEQUENCE, TOOLS), 3, 128)
+    assert without_places(reshaped) == without_places(exported)
+
+
+def test_reshape_refuses_other_multiples():
+    with pytest.raises(ValueError, match="got 262"):
+        reshape(f"tensor<{2 * BATCH}x8xf32>", 1, 1)
+
+
+def test_status_is_that_of_the_goals(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(foundry, "MODELS", {"tiny": tiny()})
+    monkeypatch.setattr(foundry, "PRESETS", {"a100_40gb": "a100-40gb"})
+    table = tmp_path / "runs.csv"
+    monkeypatch.setattr(sys, "argv", ["run.py", "--parts", "llm-foundry", "--runs", str(table), "--cache", str(tmp_path)])
+
+    def call(measured: str) -> int:
+        row = f"tiny,32,16,a100_40gb,2,2,{measured},amp_bf16,FULL_SHARD,True"
+        table.write_text("\n".join([COLUMNS, row, row]))
+        return run.main()
+
+    assert call("1") == 1
+    output = capsys.readouterr()
+    assert "expected median error at most 10% of the rows that were not fitted, got" in output.err
+    assert "2 rows, 0 of 1 goals" in output.out
+    predicted = re.search(r"of   2 checkpointed +1 +([\d,.]+)", output.out)[1].replace(",", "")
+    assert call(predicted) == 0
+    assert "2 rows, 1 of 1 goals" in capsys.readouterr().out

@@ -105,20 +105,18 @@ private:
   bool readConfig(const std::string &part);
   void loadStorage(const std::string &name, const Payload &payload);
 
-  using Storage = std::vector<std::byte>;
   ZipFile archive;
   std::string root;
   std::map<std::string, Payload> payloads;
   /// The storage read last: several names often share one.
   std::string storageEntry;
-  std::shared_ptr<const Storage> storage;
+  std::span<const std::byte> storage;
 };
 
 std::string Pt2Source::findRoot() const {
   constexpr std::string_view marker = "/archive_format";
-  for (const std::string &name : archive.names())
-    if (name.ends_with(marker))
-      return name.substr(0, name.size() - marker.size() + 1);
+  if (auto name = archive.findEnding(marker))
+    return name->substr(0, name->size() - marker.size() + 1);
   fail("expected a .pt2 archive, got a zip file without 'archive_format'");
 }
 
@@ -142,13 +140,13 @@ bool Pt2Source::readConfig(const std::string &part) {
 }
 
 void Pt2Source::loadStorage(const std::string &name, const Payload &payload) {
-  if (storage && storageEntry == payload.entry)
+  if (storageEntry == payload.entry)
     return;
   auto bytes = archive.read(payload.entry);
   if (!bytes)
     fail("'" + name + "': expected the entry '" + payload.entry +
          "', got none; the archive is damaged");
-  storage = std::make_shared<Storage>(std::move(*bytes));
+  storage = *bytes;
   storageEntry = payload.entry;
 }
 
@@ -163,9 +161,9 @@ std::optional<StoredTensor> Pt2Source::find(const std::string &name) {
     fail("'" + name + "' has a type that fcdp does not know");
   loadStorage(name, payload);
   StoredTensor tensor = *payload.tensor;
-  tensor.storage = *storage;
-  tensor.owner = storage;
-  if (storage->empty() && numElements(tensor.shape) != 0)
+  tensor.storage = storage;
+  tensor.owner = archive.owner();
+  if (storage.empty() && numElements(tensor.shape) != 0)
     fail("'" + name +
          "' has no weights: exported without data; give "
          "--weights a file with values");

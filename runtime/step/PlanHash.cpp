@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/PlanHash.h"
+#include "step/Sha256.h"
 
-#include <array>
-#include <openssl/evp.h>
 #include <stdexcept>
 
 namespace fcdp {
@@ -31,20 +30,6 @@ size_t findDigits(std::string_view text) {
     throw std::runtime_error("manifest.hash: expected 64 lower-case hex "
                              "digits");
   return at;
-}
-
-std::string sha256(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned size = 0;
-  if (!EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(),
-                  nullptr))
-    throw std::runtime_error("OpenSSL cannot compute SHA-256");
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += "0123456789abcdef"[digest[i] >> 4];
-    hex += "0123456789abcdef"[digest[i] & 15];
-  }
-  return hex;
 }
 
 } // namespace

@@ -191,6 +191,23 @@ TEST_F(WeightSourceTest, DamagedPayloads) {
   expectError("CRC", "a");
 }
 
+TEST_F(WeightSourceTest, AnyByteWrong) {
+  archive.weights = {{"a", "weight_0", 7, {2}, {1}}};
+  archive.payloads = {{"weight_0", floatBytes({1, 2})}};
+  archive.write(path());
+  std::string whole = bytes();
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] ^= '\xff';
+    write(damaged);
+    try {
+      // Dates and attributes say nothing of a value.
+      EXPECT_EQ(read("a", {2}), (Floats{1, 2})) << at;
+    } catch (const std::runtime_error &) {
+    }
+  }
+}
+
 TEST_F(WeightSourceTest, OtherFiles) {
   expectError("cannot be opened", "a");
   write("short");

@@ -2,6 +2,7 @@
 #include "step/Manifest.h"
 #include "step/FakeStep.h"
 #include "step/PlanHash.h"
+#include "step/Sha256.h"
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -76,6 +77,24 @@ TEST(ManifestTest, HashIsOfTheTextWithZeros) {
   std::string edited = withHash(text);
   edited[edited.size() - 2] = '2';
   EXPECT_THROW(checkPlanHash(edited), std::runtime_error);
+}
+
+TEST(ManifestTest, Sha256) {
+  // head -c N /dev/zero | tr '\\0' a | sha256sum
+  const std::pair<size_t, const char *> expected[] = {
+      {0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+      {1, "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
+      {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+      {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+      {63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
+      {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+      {119, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb"},
+      {120, "2f3d335432c70b580af0e8e1b3674a7c020d683aa5f73aaaedfdc55af904c21c"},
+      {1000000,
+       "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
+  };
+  for (auto [size, hash] : expected)
+    EXPECT_EQ(sha256(std::string(size, 'a')), hash) << size;
 }
 
 TEST(ManifestTest, HashMustComeFirst) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 namespace fcdp {
@@ -20,7 +21,8 @@ public:
       : device(options.deviceBytes), host(std::move(options.host)),
         axes{options.node, options.local, options.world},
         ranksPerNode(options.ranksPerNode), control(options.control),
-        streams(*this, options.numEvents, options.queueCapacity) {
+        streams(getExecutor(options.recorder), options.numEvents,
+                options.queueCapacity) {
     uint32_t mostRanks = 1;
     forEachTransport([&](Axis, Transport &transport) {
       mostRanks = std::max(mostRanks, transport.size());
@@ -96,6 +98,11 @@ private:
     command.collective = collective;
     streams.issue(collective.stream, command);
   }
+  CommandExecutor &getExecutor(StepRecorder *recorder) {
+    if (!recorder)
+      return *this;
+    return recording.emplace(static_cast<CommandExecutor &>(*this), *recorder);
+  }
   void execute(StreamId stream, const Command &command) override;
   void interrupt() noexcept override;
   void runCopy(const CopyCommand &copy);
@@ -116,6 +123,8 @@ private:
   CollectiveScratch numbers;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
+  /// None if nobody wants to know.
+  std::optional<RecordingExecutor> recording;
   // Last, so that its threads end before what they work on.
   StreamSet streams;
 };

@@ -5,6 +5,7 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
+#include "core/StepRecorder.h"
 #include "cpu/HostSegment.h"
 
 #include <memory>
@@ -24,6 +25,9 @@ struct CpuBackendOptions {
   Transport *control = nullptr;
   /// Commands a stream holds before the issuer is held back.
   uint32_t queueCapacity = 1024;
+  /// Is told what streams other than compute do; null: nobody is. It must
+  /// outlive the backend.
+  StepRecorder *recorder = nullptr;
 };
 
 /// Throws std::runtime_error if the device memory cannot be had. The backend

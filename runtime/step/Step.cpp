@@ -4,6 +4,7 @@
 #include "step/HostCopies.h"
 #include "step/Pool.h"
 #include "step/PreparedOp.h"
+#include "step/RecordedOp.h"
 #include "step/StepObject.h"
 
 #include <ATen/Context.h>
@@ -38,7 +39,8 @@ std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
 
 struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepOptions &options)
-      : object(object), computeStream(streamOf(options.cuda)),
+      : object(object), recorder(options.recorder),
+        computeStream(streamOf(options.cuda)),
         state{object.manifest(),
               backend,
               options.place,
@@ -54,6 +56,7 @@ struct Step::Impl {
   bool isOnCpu() const { return state.device.is_cpu(); }
 
   const StepObject &object;
+  StepRecorder *const recorder;
   const std::optional<c10::Stream> computeStream;
   Pool pool;
   StepState state;
@@ -161,7 +164,11 @@ Step::Step(const StepObject &object, Backend &backend,
   state.losses.reserve(manifest.microBatches);
   for (const Op &op : manifest.ops) {
     try {
-      impl->ops.push_back(prepare(op, state));
+      std::unique_ptr<PreparedOp> prepared = prepare(op, state);
+      if (impl->recorder)
+        prepared = makeRecorded(std::move(prepared), manifest, impl->ops.size(),
+                                *impl->recorder);
+      impl->ops.push_back(std::move(prepared));
     } catch (const std::exception &error) {
       throw std::runtime_error(object.path() + ": " + op.what + ": " +
                                describeError(error));
@@ -201,6 +208,8 @@ void Step::throwIfFailed() const {
 }
 
 void Step::call(const std::string &function) {
+  if (impl->recorder)
+    impl->recorder->beginFunction(function);
   impl->object.function(function)(this);
   throwIfFailed();
 }
@@ -231,6 +240,8 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
   StepState &state = impl->state;
   const Manifest &manifest = state.manifest;
   state.losses.clear();
+  if (impl->recorder)
+    impl->recorder->beginStep();
   impl->pool.beginStep();
   for (int64_t k = 0; k < manifest.microBatches; ++k) {
     impl->filling = k;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/Backend.h"
+#include "core/StepRecorder.h"
 #include "fcdp/runtime.h"
 #include "step/Manifest.h"
 
@@ -35,6 +36,9 @@ struct StepOptions {
   uint64_t seed = 0;
   /// None: the CPU. Else libtorch's part for CUDA must be loaded.
   std::optional<CudaDevice> cuda = std::nullopt;
+  /// Is told what each step does, and must be the backend's, too; null: nobody
+  /// is.
+  StepRecorder *recorder = nullptr;
 };
 
 /// Used by one thread, the issuer, whose random state it sets. Functions throw

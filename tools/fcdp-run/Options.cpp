@@ -35,6 +35,18 @@ InputOption splitInput(const std::string &text) {
 
 } // namespace
 
+std::vector<std::pair<const char *, std::string>>
+outputFiles(const Options &options) {
+  std::vector<std::pair<const char *, std::string>> files;
+  for (const auto &[option, path] :
+       {std::pair("--json", options.json),
+        std::pair("--params-out", options.paramsOut),
+        std::pair("--profile", options.profile)})
+    if (!path.empty())
+      files.emplace_back(option, path);
+  return files;
+}
+
 std::optional<Options> parseOptions(int argc, char **argv) {
   Options options;
   std::vector<std::string> inputs;
@@ -61,6 +73,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Write one JSON object per step to this file");
   app.add_option("--params-out", options.paramsOut,
                  "Write the trained parameters to this safetensors file");
+  app.add_option("--profile", options.profile,
+                 "Write what operations take, medians over all steps but the "
+                 "first, to this file; fcdp-compile, fcdp-sim and fcdp-opt "
+                 "take it as --profile");
   app.add_option("--threads", options.threads,
                  "Threads per rank; default: cores / ranks of this machine")
       // The launcher of all ranks adds its own to what the user gave.
@@ -90,6 +106,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   options.onGpu = device == "cuda";
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
+  if (!options.profile.empty() && options.steps < 2)
+    throw std::runtime_error(
+        "--profile: expected --steps of at least 2, as the "
+        "first, which fills memory, is not counted");
   return options;
 }
 

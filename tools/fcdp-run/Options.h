@@ -20,7 +20,7 @@ struct Options {
   int64_t steps = 1;
   std::vector<InputOption> inputs;
   std::optional<uint32_t> nodes, ranksPerNode;
-  std::string json, paramsOut;
+  std::string json, paramsOut, profile;
   std::optional<int> threads;
   uint64_t seed = 0;
   std::optional<double> timeout;
@@ -28,6 +28,10 @@ struct Options {
   /// Compute on GPUs; else on the CPU.
   bool onGpu = false;
 };
+
+/// The files that rank 0 makes, by option.
+std::vector<std::pair<const char *, std::string>>
+outputFiles(const Options &options);
 
 /// None if the help was asked for, which is then printed. Throws
 /// std::runtime_error.

@@ -5,8 +5,10 @@
 #include "Gpu.h"
 #include "Inputs.h"
 #include "JsonLog.h"
+#include "Profile.h"
 #include "Progress.h"
 #include "StepStats.h"
+#include "WholeFile.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Job.h"
 #include "cpu/CpuBackend.h"
@@ -15,14 +17,10 @@
 
 #include <ATen/Parallel.h>
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <stdexcept>
 #include <thread>
-#include <unistd.h>
 
 namespace fcdp::run {
 
@@ -39,9 +37,8 @@ std::vector<std::string> temporaryFiles(const Options &options, uint32_t rank) {
   std::vector<std::string> files;
   if (rank != 0)
     return files;
-  for (const std::string &path : {options.json, options.paramsOut})
-    if (!path.empty())
-      files.push_back(temporaryName(path));
+  for (const auto &[option, path] : outputFiles(options))
+    files.push_back(temporaryName(path));
   return files;
 }
 
@@ -85,22 +82,16 @@ struct Prepared {
   std::unique_ptr<JsonLog> log;
 };
 
-void checkDirectory(const std::string &path) {
-  std::filesystem::path directory =
-      std::filesystem::absolute(path).parent_path();
-  if (access(directory.c_str(), W_OK) != 0)
-    throw std::runtime_error("--params-out " + path + ": cannot write to " +
-                             directory.string() + ": " + std::strerror(errno));
-}
-
 void prepare(const Options &options, const Manifest &manifest,
              const Launch &launch, Prepared &prepared) {
   if (options.onGpu)
     requireGpus();
   bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
   prepared.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
-  if (isFirst && !options.paramsOut.empty())
-    checkDirectory(options.paramsOut);
+  if (isFirst)
+    for (const auto &[option, path] : outputFiles(options))
+      if (path != options.json) // which is made now
+        checkDirectory(option, path);
   prepared.inputs = std::make_unique<Inputs>(manifest, options.inputs);
   // Once per node is enough.
   if (launch.place.local == 0)
@@ -130,6 +121,7 @@ private:
   RankStats runStep(int64_t index);
   void report(int64_t index, const RankStats &own);
   void save();
+  void saveProfile();
   std::vector<std::byte> gatherShards(size_t bucket);
   [[noreturn]] void fail(const std::string &message);
   /// For an error that another rank may have caused.
@@ -143,6 +135,9 @@ private:
   Progress progress;
   std::unique_ptr<Inputs> inputs;
   std::unique_ptr<JsonLog> log;
+  /// Null unless what it writes was asked for.
+  std::unique_ptr<StepRecorder> recorder;
+  std::unique_ptr<Profile> profile;
   std::unique_ptr<Backend> backend;
   /// None on the CPU.
   std::optional<CudaDevice> gpu;
@@ -199,13 +194,19 @@ void Rank::makeBackend() {
   backendOptions.world = job.transports(Axis::World);
   backendOptions.ranksPerNode = manifest.mesh.locals;
   backendOptions.control = &job.control();
+  backendOptions.recorder = recorder.get();
   backend = makeCpuBackend(std::move(backendOptions));
 }
 
 void Rank::makeStep() {
+  if (!options.profile.empty()) {
+    recorder = std::make_unique<StepRecorder>(manifest.ops.size());
+    profile = std::make_unique<Profile>(manifest, job);
+  }
   makeBackend();
-  step = std::make_unique<Step>(object, *backend,
-                                StepOptions{job.place(), options.seed, gpu});
+  step = std::make_unique<Step>(
+      object, *backend,
+      StepOptions{job.place(), options.seed, gpu, recorder.get()});
 }
 
 void Rank::loadWeights() {
@@ -262,8 +263,11 @@ void Rank::report(int64_t index, const RankStats &own) {
 void Rank::train() {
   progress.show("filling caches");
   step->init();
-  for (int64_t index = 0; index < options.steps; ++index)
+  for (int64_t index = 0; index < options.steps; ++index) {
     report(index, runStep(index));
+    if (profile && index > 0)
+      profile->add(*recorder);
+  }
 }
 
 std::vector<std::byte> Rank::gatherShards(size_t bucket) {
@@ -299,6 +303,11 @@ void Rank::save() {
       [&](size_t buffer) { return step->buffer(buffer); });
 }
 
+void Rank::saveProfile() {
+  if (profile && job.rank() == 0)
+    writeWhole("--profile", options.profile, profile->toJson());
+}
+
 /// Runs `work` and returns what went wrong, or nothing.
 template <typename Work>
 std::string problemOf(Work work) {
@@ -318,6 +327,7 @@ void Rank::run(const std::string &problem) {
     agree(problemOf([&] { loadWeights(); }), "load of the weights");
     train();
     save();
+    saveProfile();
     log->finish();
     progress.clear();
     step.reset();

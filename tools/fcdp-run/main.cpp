@@ -49,9 +49,8 @@ Launch onlyRank() {
 
 int spawn(const Options &options, const Mesh &mesh, char **argv) {
   std::vector<std::string> temporaryFiles;
-  for (const std::string &path : {options.json, options.paramsOut})
-    if (!path.empty())
-      temporaryFiles.push_back(temporaryName(path));
+  for (const auto &[option, path] : outputFiles(options))
+    temporaryFiles.push_back(temporaryName(path));
   // All ranks are on this machine, whatever the number of nodes.
   int cores = std::max(1u, std::thread::hardware_concurrency());
   int threads = options.threads.value_or(std::max(1, cores / int(mesh.size())));

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "step/RecordedOp.h"
+
+namespace fcdp {
+
+namespace {
+
+/// On the compute stream, which is this thread. Used by the issuing thread
+/// only, as are the classes below.
+class OnCompute : public PreparedOp {
+public:
+  OnCompute(std::unique_ptr<PreparedOp> inner, size_t index,
+            StepRecorder &recorder)
+      : recorder(recorder), index(index), inner(std::move(inner)) {}
+
+  void run(StepState &state) override {
+    recorder.issue(StreamId::Compute, index);
+    double begin = readClock();
+    inner->run(state);
+    recorder.add(StreamId::Compute, {begin, readClock()});
+  }
+
+protected:
+  StepRecorder &recorder;
+  const size_t index;
+
+private:
+  const std::unique_ptr<PreparedOp> inner;
+};
+
+/// "f32[64,128]", or "?" for a type that the compiler does not know.
+std::string describe(const at::Tensor &tensor) {
+  std::string text = "?";
+  for (size_t type = 0; type <= size_t(DType::Bool); ++type)
+    if (toScalarType(DType(type)) == tensor.scalar_type())
+      text = name(DType(type));
+  text += '[';
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+    text += (dim ? "," : "") + std::to_string(tensor.size(dim));
+  return text + ']';
+}
+
+class RecordedCall final : public OnCompute {
+public:
+  RecordedCall(std::unique_ptr<PreparedOp> inner, size_t index,
+               StepRecorder &recorder, const ops::AtenCall &call)
+      : OnCompute(std::move(inner), index, recorder), call(call) {}
+
+  void run(StepState &state) override {
+    // Operands may be dropped by the call.
+    std::string &key = recorder.getKey(index);
+    bool isFirst = key.empty();
+    if (isFirst)
+      key = describeOperands(state);
+    OnCompute::run(state);
+    if (isFirst)
+      key += describeResults(state);
+  }
+
+private:
+  std::string describeOperands(StepState &state) const {
+    std::string text = operatorName(call) + "(";
+    const char *separator = "";
+    auto add = [&](int64_t slot) {
+      if (slot < 0 || !state.slots[slot].defined())
+        return;
+      text += separator + describe(state.slots[slot]);
+      separator = ", ";
+    };
+    for (const auto &[name, value] : call.args) {
+      if (auto *one = std::get_if<arg::TensorSlot>(&value))
+        add(one->slot);
+      if (auto *many = std::get_if<arg::TensorSlots>(&value))
+        for (int64_t slot : many->slots)
+          add(slot);
+    }
+    return text + ")";
+  }
+
+  std::string describeResults(StepState &state) const {
+    std::string text;
+    for (int64_t slot : call.results)
+      if (slot >= 0 && state.slots[slot].defined())
+        text += (text.empty() ? " -> " : ", ") + describe(state.slots[slot]);
+    return text;
+  }
+
+  const ops::AtenCall &call;
+};
+
+/// On a stream whose own thread takes the time.
+class Queued final : public PreparedOp {
+public:
+  Queued(std::unique_ptr<PreparedOp> inner, StreamId stream, size_t index,
+         StepRecorder &recorder)
+      : recorder(recorder), stream(stream), index(index),
+        inner(std::move(inner)) {}
+
+  void run(StepState &state) override {
+    recorder.issue(stream, index);
+    inner->run(state);
+  }
+
+private:
+  StepRecorder &recorder;
+  const StreamId stream;
+  const size_t index;
+  const std::unique_ptr<PreparedOp> inner;
+};
+
+} // namespace
+
+std::string operatorName(const ops::AtenCall &call) {
+  std::string text = call.callee;
+  if (size_t colons = text.find("::"); colons != text.npos)
+    text.replace(colons, 2, ".");
+  return text + "." + (call.overload.empty() ? "default" : call.overload);
+}
+
+StreamId streamOf(const Op &op) {
+  return std::visit(
+      [](const auto &body) {
+        if constexpr (requires { body.stream; })
+          return body.stream;
+        else
+          return StreamId::Compute;
+      },
+      op.body);
+}
+
+std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
+                                         const Manifest &manifest, size_t index,
+                                         StepRecorder &recorder) {
+  const Op &entry = manifest.ops[index];
+  StreamId stream = streamOf(entry);
+  if (entry.kind == OpKind::Record ||
+      (entry.kind == OpKind::Wait && stream != StreamId::Compute))
+    return op;
+  if (stream != StreamId::Compute)
+    return std::make_unique<Queued>(std::move(op), stream, index, recorder);
+  if (auto *call = std::get_if<ops::AtenCall>(&entry.body))
+    return std::make_unique<RecordedCall>(std::move(op), index, recorder,
+                                          *call);
+  return std::make_unique<OnCompute>(std::move(op), index, recorder);
+}
+
+} // namespace fcdp

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operations take, over the steps of a run; docs/profile.md has the file.
+#pragma once
+
+#include "collectives/Job.h"
+#include "core/StepRecorder.h"
+#include "step/Manifest.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp::run {
+
+/// Used by one thread of each rank.
+class Profile {
+public:
+  Profile(const Manifest &manifest, Job &job) : manifest(manifest), job(job) {}
+
+  /// The step that `recorder` has. All ranks call it after each step that
+  /// counts.
+  void add(const StepRecorder &recorder);
+
+  /// The file's text, on rank 0, which alone has all ranks' times.
+  std::string toJson() const;
+
+private:
+  /// An entry of the file.
+  struct Entry {
+    /// "operators" or "operations".
+    bool isOperator;
+    /// Its keys, but for "seconds" and "calls".
+    std::string keys;
+    size_t calls = 0;            ///< in a step
+    std::vector<double> seconds; ///< of a call, one for each step
+  };
+  /// What one rank measured of one step. Ranks run one program, so theirs
+  /// follow each other in the same order.
+  struct Sample {
+    size_t entry;
+    double seconds;
+    /// The ranks that an operation waits for; none if it is the rank's own.
+    std::optional<Axis> axis;
+  };
+
+  std::vector<Sample> measure(const StepRecorder &recorder);
+  void measureCompute(const StepRecorder &recorder,
+                      std::vector<Sample> &samples);
+  void measureStream(const StepRecorder &recorder, StreamId stream,
+                     std::vector<Sample> &samples);
+  size_t getEntry(const Op &op, const std::string &operatorKey);
+  double combine(const Sample &sample,
+                 const std::vector<double> &ofRanks) const;
+
+  const Manifest &manifest;
+  Job &job;
+  std::vector<Entry> entries;
+  std::map<std::string, size_t> indices;
+};
+
+} // namespace fcdp::run

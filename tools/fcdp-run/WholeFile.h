@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files that are there in full or not at all.
+#pragma once
+
+#include <string>
+
+namespace fcdp::run {
+
+/// Throws std::runtime_error, which names `option`, if no file can be made in
+/// the folder of `path`.
+void checkDirectory(const std::string &option, const std::string &path);
+
+/// Writes `text` to temporaryName(path) and renames it. Throws
+/// std::runtime_error, which names `option`.
+void writeWhole(const std::string &option, const std::string &path,
+                const std::string &text);
+
+} // namespace fcdp::run

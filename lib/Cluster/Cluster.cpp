@@ -127,10 +127,17 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset) {
 }
 
 llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset,
-                                          int64_t nodes, int64_t ranksPerNode) {
+                                          int64_t nodes, int64_t ranksPerNode,
+                                          llvm::StringRef profile) {
   llvm::Expected<Cluster> cluster = loadCluster(fileOrPreset);
   if (!cluster)
     return cluster;
+  if (!profile.empty()) {
+    auto measured = loadProfile(profile);
+    if (!measured)
+      return measured.takeError();
+    cluster->profile = std::move(*measured);
+  }
   cluster->nodes = nodes;
   cluster->ranksPerNode = ranksPerNode;
   if (llvm::Error error = cluster->check())

@@ -13,8 +13,43 @@ using namespace fcdp;
 /// Gradients are summed in f32.
 static constexpr int64_t kGradientBytes = 4;
 
+/// `estimate`, but `seconds` in all. The latency stays, so that the rest is
+/// what a link can share.
+static Cost withTotal(Cost estimate, double seconds) {
+  estimate.latency = std::min(estimate.latency, seconds);
+  estimate.seconds = seconds - estimate.latency;
+  return estimate;
+}
+
+/// What the profile says of `kind` in place of `estimate(bytes)`.
+static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
+                    llvm::function_ref<Cost(double)> estimate) {
+  Cost estimated = estimate(bytes);
+  if (!cluster.profile)
+    return estimated;
+  auto found = cluster.profile->operations.find(kind.str());
+  if (found == cluster.profile->operations.end())
+    return estimated;
+  return withTotal(estimated,
+                   readCurve(found->second, bytes, [&](double other) {
+                     return estimate(other).getTotal();
+                   }));
+}
+
+/// The same of a collective, whose times are those of the ranks that were
+/// there.
+static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
+                        llvm::StringRef axis, double bytes,
+                        llvm::function_ref<Cost(double)> estimate) {
+  const Profile *profile = cluster.profile.get();
+  if (!profile || profile->nodes != cluster.nodes ||
+      profile->ranksPerNode != cluster.ranksPerNode)
+    return estimate(bytes);
+  return measure(cluster, (kind + " " + axis).str(), bytes, estimate);
+}
+
 namespace {
-/// The estimates for one operation.
+/// The costs of one operation.
 class Estimator {
 public:
   explicit Estimator(const CostModel &model)
@@ -40,14 +75,15 @@ private:
     return model.costOfLoad(bytesOf(load.getResult().getType()));
   }
   Cost costOf(CastShardOp cast) const {
-    return inMemory(bytesOf(cast.getInput().getType()) +
-                    bytesOf(cast.getResult().getType()));
+    double bytes = bytesOf(cast.getResult().getType());
+    return inMemory("cast", bytes, bytesOf(cast.getInput().getType()) + bytes);
   }
   Cost costOf(PackOp pack) const;
   Cost costOf(AccumulateOp accumulate) const;
   /// Reads both and writes.
   Cost costOf(AddOp add) const {
-    return inMemory(3 * bytesOf(add.getResult().getType()));
+    double bytes = bytesOf(add.getResult().getType());
+    return inMemory("add", bytes, 3 * bytes);
   }
   Cost costOf(ShardUpdateOp update) const;
   Cost costOf(ClipGradientsOp clip) const;
@@ -61,6 +97,15 @@ private:
   Cost inMemory(double bytes) const {
     return {Resource::compute, cluster.device.launchLatency,
             cluster.device.getMemoryTime(bytes)};
+  }
+  /// The same for what a profile has as `kind` of `size` bytes.
+  Cost inMemory(llvm::StringRef kind, double size, double bytes) const {
+    return measure(cluster, kind, size, [&](double other) {
+      return inMemory(size > 0 ? bytes * (other / size) : bytes);
+    });
+  }
+  bool isMeasured(const std::string &kind) const {
+    return cluster.profile && cluster.profile->operations.count(kind);
   }
   int64_t getRanks(Axis axis) const {
     return axis == Axis::node ? cluster.nodes : cluster.ranksPerNode;
@@ -84,10 +129,17 @@ double Estimator::bytesOf(Type type) const {
 
 Cost Estimator::costOf(aten::CallOp call) const {
   OperatorWork work = measureWork(call);
+  Device device = cluster.device;
+  Cost estimated{Resource::compute, device.launchLatency,
+                 costOfWork(device, work)};
+  if (cluster.profile) {
+    auto found = cluster.profile->operators.find(keyOfCall(call));
+    if (found != cluster.profile->operators.end())
+      return withTotal(estimated, found->second);
+  }
   if (work.bytes == 0 && work.flops == 0)
     return {};
-  return {Resource::compute, cluster.device.launchLatency,
-          costOfWork(cluster.device, work)};
+  return estimated;
 }
 
 Cost Estimator::costOf(AllGatherOp gather) const {
@@ -107,16 +159,17 @@ Cost Estimator::costOf(ReduceScatterOp reduce) const {
 }
 
 Cost Estimator::costOf(PackOp pack) const {
-  double bytes = bytesOf(pack.getResult().getType());
+  double packed = bytesOf(pack.getResult().getType()), bytes = packed;
   for (Value value : pack.getValues())
     bytes += bytesOf(value.getType());
-  return inMemory(bytes);
+  return inMemory("pack", packed, bytes);
 }
 
 Cost Estimator::costOf(AccumulateOp accumulate) const {
   // Read and write, or read both and write.
   int64_t times = accumulate.getMode() == Accumulate::overwrite ? 2 : 3;
-  return inMemory(times * bytesOf(accumulate.getValue().getType()));
+  double bytes = bytesOf(accumulate.getValue().getType());
+  return inMemory("accumulate", bytes, times * bytes);
 }
 
 /// Elements that a rank owns of a bucket.
@@ -150,20 +203,26 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
   int64_t bytes =
       kGradientBytes +
       2 * (1 + countStates(update.getOptimizer())) * elementBytes(type);
-  return inMemory(elements * bytes);
+  return inMemory("shard_update", elements * elementBytes(type),
+                  elements * bytes);
 }
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {
   // The norm reads a shard of the accumulators, whatever a rank owns; scaling
   // reads and writes all. In between, the ranks exchange their sums of squares,
   // a few bytes.
-  double elements = 0;
+  double elements = 0, owned = 0;
   for (auto bucket : clip->getParentOfType<ModuleOp>().getOps<BucketOp>())
-    if (bucket.getTrainable())
+    if (bucket.getTrainable()) {
+      owned += countOwned(bucket);
       elements +=
           static_cast<double>(bucket.getElements()) / cluster.getWorldSize() +
           2 * countOwned(bucket);
-  Cost cost = inMemory(elements * kGradientBytes);
+    }
+  Cost cost = inMemory("clip_gradients", owned * kGradientBytes,
+                       elements * kGradientBytes);
+  if (isMeasured("clip_gradients"))
+    return cost;
   if (cluster.nodes > 1)
     cost.latency += cluster.inter.latency;
   if (cluster.ranksPerNode > 1)
@@ -175,7 +234,8 @@ Cost CostModel::costOf(Operation *op) const {
   return Estimator(*this).estimate(op);
 }
 
-Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
+static Cost estimateGather(const Cluster &cluster, Axis axis, int64_t ranks,
+                           double partBytes) {
   bool isNode = axis == Axis::node;
   TransferCost transfer = costOfDirect(
       cluster, isNode ? cluster.inter : cluster.intra, ranks, partBytes);
@@ -183,15 +243,7 @@ Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
           transfer.seconds};
 }
 
-Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
-                                double partBytes) const {
-  Cost cost = costOfGather(axis, ranks, partBytes);
-  // The sum follows when all parts are there.
-  cost.latency += costOfSum(cluster.device, ranks, partBytes);
-  return cost;
-}
-
-Cost CostModel::costOfFlatGather(double partBytes) const {
+static Cost estimateFlatGather(const Cluster &cluster, double partBytes) {
   FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
                       ? costOfFlatRing(cluster, partBytes)
                       : costOfFlatDirect(cluster, partBytes);
@@ -200,18 +252,54 @@ Cost CostModel::costOfFlatGather(double partBytes) const {
   return {Resource::intra, flat.latency, flat.intra};
 }
 
+/// With the sum, which follows when all parts are there.
+static Cost withSum(Cost gather, const Device &device, int64_t ranks,
+                    double partBytes) {
+  gather.latency += costOfSum(device, ranks, partBytes);
+  return gather;
+}
+
+Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
+  return measureOver(cluster, "all_gather", stringifyAxis(axis), partBytes,
+                     [&](double bytes) {
+                       return estimateGather(cluster, axis, ranks, bytes);
+                     });
+}
+
+Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
+                                double partBytes) const {
+  return measureOver(cluster, "reduce_scatter", stringifyAxis(axis), partBytes,
+                     [&](double bytes) {
+                       return withSum(
+                           estimateGather(cluster, axis, ranks, bytes),
+                           cluster.device, ranks, bytes);
+                     });
+}
+
+Cost CostModel::costOfFlatGather(double partBytes) const {
+  return measureOver(
+      cluster, "all_gather", "world", partBytes,
+      [&](double bytes) { return estimateFlatGather(cluster, bytes); });
+}
+
 Cost CostModel::costOfFlatReduction(double partBytes) const {
-  Cost cost = costOfFlatGather(partBytes);
-  cost.latency += costOfSum(cluster.device, cluster.getWorldSize(), partBytes);
-  return cost;
+  return measureOver(
+      cluster, "reduce_scatter", "world", partBytes, [&](double bytes) {
+        return withSum(estimateFlatGather(cluster, bytes), cluster.device,
+                       cluster.getWorldSize(), bytes);
+      });
 }
 
 Cost CostModel::costOfStore(double bytes) const {
-  TransferCost transfer = costOfTransfer(cluster, cluster.d2h, bytes);
-  return {Resource::d2h, transfer.latency, transfer.seconds};
+  return measure(cluster, "cache_store", bytes, [&](double bytes) -> Cost {
+    TransferCost transfer = costOfTransfer(cluster, cluster.d2h, bytes);
+    return {Resource::d2h, transfer.latency, transfer.seconds};
+  });
 }
 
 Cost CostModel::costOfLoad(double bytes) const {
-  TransferCost transfer = costOfTransfer(cluster, cluster.h2d, bytes);
-  return {Resource::h2d, transfer.latency, transfer.seconds};
+  return measure(cluster, "cache_load", bytes, [&](double bytes) -> Cost {
+    TransferCost transfer = costOfTransfer(cluster, cluster.h2d, bytes);
+    return {Resource::h2d, transfer.latency, transfer.seconds};
+  });
 }

@@ -41,6 +41,11 @@ struct StepCommandLine::Values {
                "a file (docs/cluster.md) or the name of a preset; gives "
                "nodes and ranks where they are not given"),
       cl::value_desc("FILE"), cl::init(""), cl::cat(category)};
+  cl::opt<std::string> profile{
+      "profile",
+      cl::desc("times that fcdp-run --profile has measured, in place of "
+               "estimates for --cluster (docs/profile.md)"),
+      cl::value_desc("FILE"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> deviceMemory{
       "device-memory",
       cl::desc("bytes of a rank's device that the plan may take, by which "
@@ -163,6 +168,19 @@ static llvm::Error takeCounts(const StepCommandLine::Values &line,
   return llvm::Error::success();
 }
 
+static llvm::Error checkProfile(const StepCommandLine::Values &line) {
+  if (line.profile.empty())
+    return llvm::Error::success();
+  if (line.cluster.empty())
+    return llvm::createStringError(
+        "--profile: expected a cluster, which says what was not measured; give "
+        "one with --cluster");
+  if (auto profile = loadProfile(line.profile); !profile)
+    return llvm::createStringError("--profile: " +
+                                   toString(profile.takeError()));
+  return llvm::Error::success();
+}
+
 static llvm::Error check(const StepCommandLine::Values &line) {
   if (line.strategy == kAutoStrategy) {
     if (line.cluster.empty())
@@ -172,6 +190,8 @@ static llvm::Error check(const StepCommandLine::Values &line) {
     return llvm::createStringError("--strategy: " +
                                    toString(strategy.takeError()));
   }
+  if (llvm::Error error = checkProfile(line))
+    return error;
   if (!line.accumulate.empty())
     if (auto mode = parseAccumulation(line.accumulate); !mode)
       return llvm::createStringError("--accumulate: " +
@@ -238,6 +258,7 @@ llvm::Expected<StepOptions> StepCommandLine::take() const {
   if (llvm::Error error = takeCounts(line, pipeline))
     return std::move(error);
   pipeline.cluster = line.cluster;
+  pipeline.profile = line.profile;
   if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
     return std::move(error);
   if (llvm::Error error =

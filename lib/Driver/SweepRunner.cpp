@@ -292,6 +292,13 @@ FailureOr<Sweep> fcdp::runSweep(llvm::ArrayRef<std::string> inputs,
   if (!cluster)
     return emitError(UnknownLoc::get(&context), "--cluster: ")
            << toString(cluster.takeError());
+  if (!options.pipeline.profile.empty()) {
+    auto profile = loadProfile(options.pipeline.profile);
+    if (!profile)
+      return emitError(UnknownLoc::get(&context), "--profile: ")
+             << toString(profile.takeError());
+    cluster->profile = std::move(*profile);
+  }
   SweepRunner runner(axes, options, *cluster, progress);
   runner.sweep.inputs = inputs.vec();
   runner.sweep.axes = axes.vec();

@@ -89,7 +89,7 @@ FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
               "the name of a preset";
   MeshOp mesh = getMesh(module);
   return check(module, "cluster",
-               loadCluster(cluster, mesh.getNode(), mesh.getLocal()));
+               loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile));
 }
 
 /// What the module says, or else the option, if that is at least `least`.

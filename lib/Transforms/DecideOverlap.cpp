@@ -50,7 +50,7 @@ void DecideOverlapPass::runOnOperation() {
     return signalPassFailure();
   MeshOp mesh = getMesh(module);
   llvm::Expected<Cluster> described =
-      loadCluster(cluster, mesh.getNode(), mesh.getLocal());
+      loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile);
   if (!described) {
     module.emitError("cluster: ") << toString(described.takeError());
     return signalPassFailure();

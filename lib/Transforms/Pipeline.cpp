@@ -59,6 +59,10 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       *this, "cluster", llvm::cl::init(""),
       llvm::cl::desc("a file or the name of a preset; gives nodes and ranks "
                      "where they are not given, and what auto decides by")};
+  Option<std::string> profile{
+      *this, "profile", llvm::cl::init(""),
+      llvm::cl::desc("times that fcdp-run --profile has measured, in place of "
+                     "estimates for the cluster")};
   Option<int64_t> deviceMemory{
       *this, "device-memory", llvm::cl::init(0),
       llvm::cl::desc("bytes of a device that auto may use; 0: all")};
@@ -163,10 +167,10 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
-  pm.addPass(createDecidePass({options.strategy, options.accumulate,
-                               options.cluster, options.deviceMemory,
-                               options.hostMemory, options.prefetch,
-                               options.reductions, options.collectives}));
+  pm.addPass(createDecidePass(
+      {options.strategy, options.accumulate, options.cluster, options.profile,
+       options.deviceMemory, options.hostMemory, options.prefetch,
+       options.reductions, options.collectives}));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -176,7 +180,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 //===----------------------------------------------------------------------===//
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
-  pm.addPass(createDecideOverlapPass({options.cluster, options.deviceMemory}));
+  pm.addPass(createDecideOverlapPass(
+      {options.cluster, options.profile, options.deviceMemory}));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -240,6 +245,7 @@ void fcdp::registerFcdpPipeline() {
         PipelineOptions options;
         takeCounts(cl, options);
         options.cluster = cl.cluster;
+        options.profile = cl.profile;
         options.deviceMemory = cl.deviceMemory;
         options.hostMemory = cl.hostMemory;
         options.microBatches = cl.microBatches;

@@ -62,9 +62,11 @@ protected:
       return {};
     auto function = *module->getOps<func::FuncOp>().begin();
     Block &block = function.getBody().front();
+    cluster.profile = profile;
     return CostModel(cluster).costOf(block.getTerminator()->getPrevNode());
   }
 
+  std::shared_ptr<const Profile> profile;
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
   Cluster cluster = makeCluster();
@@ -295,6 +297,64 @@ TEST_F(CostModelTest, Attention) {
   // A share of the peak rate, not of what other products reach of it.
   cluster.device.attentionEfficiency = 0.1;
   EXPECT_DOUBLE_EQ(forward("true"), 2 * product + memory);
+}
+
+TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
+  Profile measured;
+  measured.nodes = 2;
+  measured.ranksPerNode = 4;
+  measured.operators["aten.mm.default(f32[4,2], f32[2,1])"] = 7;
+  measured.operators["aten.view.default(bool[4])"] = 0.25;
+  measured.operations["all_gather node"] = {{1000, 10}, {3000, 20}};
+  measured.operations["reduce_scatter local"] = {{8000, 40}};
+  measured.operations["cache_store"] = {{4000, 0.5}};
+  measured.operations["shard_update"] = {{4000, 9}};
+  profile = std::make_shared<const Profile>(measured);
+  // The latency stays: it is no time of a link.
+  expectCost(cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
+                  "(tensor<4x2xf32>, tensor<2x1xf32>) -> tensor<4x1xf32>",
+                  "%a: tensor<4x2xf32>, %b: tensor<2x1xf32>"),
+             Resource::compute, 0.5, 6.5);
+  expectCost(cost("%c = aten.call \"aten.view.default\"(self = %a, size = "
+                  "[2, 2]) : (tensor<4xi1>) -> tensor<2x2xi1>",
+                  "%a: tensor<4xi1>"),
+             Resource::compute, 0.25, 0);
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
+                  "tensor<1000xbf16> to tensor<2000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3, 12);
+  // Of a part, as the reduction leaves it.
+  expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[local] : "
+                  "tensor<8000xf32> to tensor<2000xf32>",
+                  "%a: tensor<8000xf32>"),
+             Resource::intra, 2 + 5 * 8000 / 1e9, 38 - 5 * 8000 / 1e9);
+  expectCost(cost("fcdp.cache_store %a to @s : tensor<2000xbf16>",
+                  "%a: tensor<2000xbf16>"),
+             Resource::d2h, 0.5, 0);
+  expectCost(cost("fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 1.0, "
+                  "momentum = 0.0, dampening = 0.0, weight_decay = 0.0, "
+                  "nesterov = false>"),
+             Resource::compute, 0.5, 8.5);
+}
+
+TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
+  Profile measured;
+  measured.nodes = 4; // another job's collectives say nothing
+  measured.ranksPerNode = 4;
+  measured.operators["aten.mm.default(f32[4,2], f32[2,1])"] = 7;
+  measured.operations["all_gather node"] = {{2000, 10}};
+  profile = std::make_shared<const Profile>(measured);
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
+                  "tensor<1000xbf16> to tensor<2000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3, 4 * 2000 / 1e6);
+  // Other types than were measured.
+  EXPECT_DOUBLE_EQ(
+      cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
+           "(tensor<4x2xbf16>, tensor<2x1xbf16>) -> tensor<4x1xbf16>",
+           "%a: tensor<4x2xbf16>, %b: tensor<2x1xbf16>")
+          .seconds,
+      2 * 8.0 / (8e9 * 0.5) + 2 * 14 / 1e9);
 }
 
 TEST_F(CostModelTest, BytesOfOtherOperators) {

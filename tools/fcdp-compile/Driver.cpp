@@ -64,8 +64,9 @@ void Driver::printManifest() {
 
 LogicalResult Driver::predict(llvm::raw_ostream &stream) {
   MeshOp mesh = getMesh(*module);
-  llvm::Expected<Cluster> cluster = loadCluster(
-      options.step.pipeline.cluster, mesh.getNode(), mesh.getLocal());
+  llvm::Expected<Cluster> cluster =
+      loadCluster(options.step.pipeline.cluster, mesh.getNode(),
+                  mesh.getLocal(), options.step.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
   StepPrediction prediction = simulateOn(*module, *cluster).prediction;

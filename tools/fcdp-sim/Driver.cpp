@@ -78,7 +78,8 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
     return failure();
   MeshOp mesh = getMesh(*planned);
   llvm::Expected<Cluster> cluster =
-      loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal());
+      loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal(),
+                  asked.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
   SimulatedStep simulated = simulateOn(*planned, *cluster, isLaidOut());

@@ -4,6 +4,7 @@
 // from YAML; docs/cluster.md has the schema. Knows no IR.
 #pragma once
 
+#include "fcdp/Cluster/Profile.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
@@ -89,6 +90,9 @@ struct Cluster {
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
   FlatCollectives flatCollectives = FlatCollectives::direct;
+  /// What operations were measured to take there, in place of estimates; null
+  /// if nothing was. No part of the description.
+  std::shared_ptr<const Profile> profile;
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Ranks that share one domain of `link`.
@@ -109,10 +113,12 @@ void writeCluster(Cluster cluster, llvm::raw_ostream &stream);
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
 
-/// The same with other numbers of nodes and ranks; fails where the description
-/// cannot have them.
+/// The same with other numbers of nodes and ranks, and with the profile in the
+/// file `profile`, or none if that is empty; fails where the description cannot
+/// have such numbers.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset, int64_t nodes,
-                                    int64_t ranksPerNode);
+                                    int64_t ranksPerNode,
+                                    llvm::StringRef profile);
 
 struct ClusterPreset {
   llvm::StringRef name, yaml;

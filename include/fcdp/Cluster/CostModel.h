@@ -11,9 +11,9 @@
 
 namespace fcdp {
 
-/// Estimates from a description of the cluster. Answers for the phases from
-/// sharded on; a measured profile would stand in front of the estimates here,
-/// so that users of the model do not ask which of the two an answer is.
+/// What was measured, if the cluster has a profile that knows of it, or else an
+/// estimate from the cluster's description. Users of the model do not ask which
+/// of the two an answer is. Answers for the phases from sharded on.
 class CostModel {
 public:
   explicit CostModel(const Cluster &cluster) : cluster(cluster) {}

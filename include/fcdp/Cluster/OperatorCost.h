@@ -4,6 +4,8 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Cluster/Cluster.h"
 
+#include <string>
+
 namespace fcdp {
 
 /// What an operator computes and moves.
@@ -32,5 +34,9 @@ double peakTimeOfWork(const Device &device, const OperatorWork &work);
 /// it loads its first operands and stores its results; so small and thin
 /// products reach less of the peak rate.
 double costOfWork(const Device &device, const OperatorWork &work);
+
+/// By which a profile has the operator: its name, and types of operands and of
+/// those results that are used.
+std::string keyOfCall(aten::CallOp call);
 
 } // namespace fcdp

@@ -24,6 +24,8 @@ struct PipelineOptions {
   std::string strategy = "fcdp";
   /// See loadCluster; needed by `auto`.
   std::string cluster;
+  /// See loadProfile; none if empty.
+  std::string profile;
   /// Bytes of a rank's device, and of a node's host memory, that `auto` may
   /// use; 0: what the cluster has.
   int64_t deviceMemory = 0, hostMemory = 0;

@@ -198,6 +198,8 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
            "choice: `sharded`, `node`, `node_host` or `full`">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "description of the cluster, a file or the name of a preset; `auto` needs it">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "times that fcdp-run --profile has measured, in place of estimates">,
     Option<"deviceMemory", "device-memory", "int64_t", "0",
            "bytes of a device that `auto` may use; 0: all that the cluster's devices have">,
     Option<"hostMemory", "host-memory", "int64_t", "0",
@@ -284,6 +286,8 @@ def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"",
            "what the step will run on: a file or the name of a preset">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "times that fcdp-run --profile has measured, in place of estimates">,
     Option<"deviceMemory", "device-memory", "int64_t", "0",
            "bytes of a device that may be used; 0: all">
   ];

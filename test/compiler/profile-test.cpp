@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/Profile.h"
+
+#include "gtest/gtest.h"
+
+using namespace fcdp;
+
+namespace {
+constexpr char kGood[] = R"text({"version": 1,
+ "nodes": 2, "ranks_per_node": 4,
+ "steps": 5,
+ "operators": [
+  {"operator": "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]", "calls": 3, "seconds": 0.5},
+  {"operator": "aten.t.default(f32[2,3])", "calls": 1, "seconds": 0}],
+ "operations": [
+  {"kind": "all_gather", "axis": "node", "bytes": 200, "calls": 1, "seconds": 3},
+  {"kind": "all_gather", "axis": "node", "bytes": 100, "calls": 1, "seconds": 1},
+  {"kind": "cache_store", "bytes": 64, "calls": 1, "seconds": 2}]}
+)text";
+
+/// What is wrong with the good text with its first `from` replaced.
+std::string complain(const std::string &from, const std::string &to) {
+  std::string text = kGood;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  auto profile = parseProfile({text, "p.json"});
+  return profile ? "" : llvm::toString(profile.takeError());
+}
+} // namespace
+
+TEST(Profile, Parses) {
+  Profile profile = llvm::cantFail(parseProfile({kGood, "p.json"}));
+  EXPECT_EQ(profile.nodes, 2);
+  EXPECT_EQ(profile.ranksPerNode, 4);
+  EXPECT_EQ(profile.operators.size(), 2u);
+  EXPECT_EQ(profile.operators.lookup(
+                "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]"),
+            0.5);
+  ASSERT_EQ(profile.operations.size(), 2u);
+  const Profile::Curve &gather = profile.operations.at("all_gather node");
+  ASSERT_EQ(gather.size(), 2u);
+  EXPECT_EQ(gather[0].bytes, 100);
+  EXPECT_EQ(gather[1].seconds, 3);
+  EXPECT_EQ(profile.operations.at("cache_store")[0].seconds, 2);
+}
+
+TEST(Profile, NamesTheLineOfWhatIsWrong) {
+  EXPECT_EQ(complain("\"version\": 1", "\"version\": 2"),
+            "p.json:1: error: expected version 1, got 2; make the profile with "
+            "the fcdp-run of this fcdp");
+  EXPECT_EQ(complain("\"version\": 1,", ""),
+            "p.json:11: error: expected a member 'version'");
+  EXPECT_EQ(complain("\"nodes\": 2, ", ""),
+            "p.json:11: error: expected a member 'nodes'");
+  EXPECT_EQ(complain("\"ranks_per_node\": 4", "\"ranks_per_node\": 0"),
+            "p.json:2: error: expected a whole number of at least 1, got '0,'");
+  EXPECT_EQ(complain("\"steps\"", "\"step\""),
+            "p.json:3: error: expected one of 'version', 'nodes', "
+            "'ranks_per_node', 'steps', 'operators', 'operations', got 'step'");
+  EXPECT_EQ(complain("0.5", "-0.5"),
+            "p.json:5: error: expected 0 or a positive number, got '-0.5},'");
+  EXPECT_EQ(complain(", \"seconds\": 0}", "}"),
+            "p.json:6: error: expected a member 'seconds'");
+  EXPECT_EQ(complain("aten.t.default(f32[2,3])",
+                     "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]"),
+            "p.json:6: error: expected 'aten.mm.default(f32[2,3], f32[3,2]) "
+            "-> f32[2,2]' once");
+  EXPECT_EQ(complain("\"operator\": \"aten.t.default(f32[2,3])\", ", ""),
+            "p.json:6: error: expected a member 'operator'");
+  EXPECT_EQ(complain("\"bytes\": 100", "\"bytes\": 200"),
+            "p.json:9: error: expected 'all_gather node' of 200 bytes once");
+  EXPECT_EQ(complain("\"axis\": \"node\", ", ""),
+            "p.json:8: error: expected the 'axis' of 'all_gather' to be one of "
+            "'node', 'local', 'world', got ''");
+  EXPECT_EQ(complain("cache_store", "cache_keep"),
+            "p.json:10: error: expected 'kind' to be one of 'all_gather', "
+            "'reduce_scatter', 'cache_store', 'cache_load', 'cast', 'pack', "
+            "'accumulate', 'add', 'shard_update', 'clip_gradients', got "
+            "'cache_keep'");
+  EXPECT_EQ(complain("\"cache_store\"", "\"cache_store\", \"axis\": \"node\""),
+            "p.json:10: error: expected no 'axis' of 'cache_store'");
+  EXPECT_EQ(complain("\"kind\": \"cache_store\", ", ""),
+            "p.json:10: error: expected a member 'kind'");
+  EXPECT_EQ(complain("\"bytes\": 64, ", ""),
+            "p.json:10: error: expected a member 'bytes'");
+  EXPECT_EQ(complain("]}", "] 7"),
+            "p.json:10: error: expected ',' or '}', got '7'");
+}
+
+TEST(Profile, ReadsBetweenPointsAndScalesTheEstimateBeyond) {
+  Profile::Curve curve = {{100, 1}, {200, 3}};
+  auto estimate = [](double bytes) { return bytes / 1000; };
+  EXPECT_DOUBLE_EQ(readCurve(curve, 100, estimate), 1);
+  EXPECT_DOUBLE_EQ(readCurve(curve, 150, estimate), 2);
+  EXPECT_DOUBLE_EQ(readCurve(curve, 200, estimate), 3);
+  // 10 and 15 times the estimate.
+  EXPECT_DOUBLE_EQ(readCurve(curve, 50, estimate), 0.5);
+  EXPECT_DOUBLE_EQ(readCurve(curve, 400, estimate), 6);
+  EXPECT_DOUBLE_EQ(readCurve({{100, 1}}, 50, [](double) { return 0.0; }), 0);
+}

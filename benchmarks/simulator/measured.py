@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Predicted against measured: the example GPT on two hosts of two ranks, at several bandwidths between them.
+
+    .venv/bin/python benchmarks/simulator/measured.py
+
+At each bandwidth one strategy is profiled (fcdp-run --profile), and from that profile fcdp-sim predicts all of them: their
+step times, bytes and memory. Then each runs, in rounds, so that a machine that others use disturbs all alike. Bytes between
+nodes and within, copies, and memory in the arenas have to be as planned. Needs root; all ranks share this machine's cores.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "benchmarks" / name) for name in ("netns", "strategies")]
+
+from hosts import why_impossible  # noqa: E402
+from models import MODELS, Step  # noqa: E402
+from run import run  # noqa: E402
+
+NODES, LOCAL = 2, 2
+GOAL = 0.15  # of the measured step time
+LOGGED = {"inter": "inter_bytes_sent", "intra": "intra_bytes_sent", "h2d": "h2d_bytes", "d2h": "d2h_bytes"}
+
+
+@dataclass
+class Case:
+    strategy: str
+    object: Path
+    prediction: dict
+    estimate: float
+    """Seconds that are predicted without a profile."""
+    log: list[dict] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(line["seconds"] for line in self.log)
+
+    @property
+    def error(self) -> float:
+        return self.prediction["seconds"] / self.seconds - 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabits", type=int, nargs="+", default=[100, 200, 400], help="of a host's uplink (default 100 200 400)")
+    parser.add_argument("--strategies", nargs="+", default=["zero3", "hpz", "fcdp"])
+    parser.add_argument("--profiled", default="fcdp", help="the strategy that is profiled (default fcdp)")
+    parser.add_argument("--steps", type=int, default=6, help="of a run, the first not counted (default 6)")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="a folder for profiles and steps; default: a temporary one")
+    args = parser.parse_args()
+    if reason := why_impossible():
+        print(f"measured: error: {reason}", file=sys.stderr)
+        return 1
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        step = MODELS["gpt"](folder)
+        print(f"{'Mbit/s':>6} {'strategy':8} {'measured':>9} {'predicted':>9} {'error':>7} {'estimated':>9} {'inter bytes':>12} {'device':>11}")
+        cases = [case for megabits in args.megabits for case in validate(step, megabits, folder, args, wrong)]
+    worst = max(cases, key=lambda case: abs(case.error))
+    print(f"{sum(abs(case.error) <= GOAL for case in cases)} of {len(cases)} within {GOAL:.0%}, worst {worst.error:+.1%}")
+    for what in wrong:
+        print(f"measured: error: {what}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def validate(step: Step, megabits: int, folder: Path, args: argparse.Namespace, wrong: list[str]) -> list[Case]:
+    cluster = folder / f"cluster-{megabits}.yaml"
+    text = (ROOT / "cluster/cpu.yaml").read_text()
+    inter = f"inter:\n  bandwidth: {megabits * 1e6 / 8 * 0.955:g}\n"  # what headers leave
+    cluster.write_text(text.replace(text[text.index("inter:") : text.index("  latency", text.index("inter:"))], inter))
+    profile = folder / f"profile-{megabits}.json"
+    execute(step, compile_step(step, args.profiled, cluster, folder), megabits, folder, args, f"--profile={profile}")
+    cases = [predict(step, strategy, cluster, profile, folder) for strategy in args.strategies]
+    for _ in range(args.rounds):
+        for case in cases:
+            case.log += execute(step, case.object, megabits, folder, args)[1:]
+    for case in cases:
+        wrong += [f"{megabits} Mbit/s, {case.strategy}: {what}" for what in compare(case)]
+        print(
+            f"{megabits:>6} {case.strategy:8} {case.seconds:>9.3f} {case.prediction['seconds']:>9.3f} {case.error:>+7.1%} "
+            f"{case.estimate:>9.3f} {case.log[-1]['inter_bytes_sent']:>12,} {case.log[-1]['device_peak_bytes']:>11,}",
+            flush=True,
+        )
+    return cases
+
+
+def predict(step: Step, strategy: str, cluster: Path, profile: Path, folder: Path) -> Case:
+    def simulate(*options: str) -> dict:
+        text = tool("fcdp-sim", step.archive, f"--cluster={cluster}", f"--strategy={strategy}", "--json", *options)
+        return json.loads(text)["steps"][0]
+
+    object = compile_step(step, strategy, cluster, folder)
+    return Case(strategy, object, simulate(f"--profile={profile}"), simulate()["seconds"])
+
+
+def compile_step(step: Step, strategy: str, cluster: Path, folder: Path) -> Path:
+    out = folder / f"{strategy}.so"
+    tool("fcdp-compile", step.archive, f"--cluster={cluster}", f"--strategy={strategy}", "-o", out)
+    return out
+
+
+def execute(step: Step, object: Path, megabits: int, folder: Path, args: argparse.Namespace, *options: str) -> list[dict]:
+    log = folder / "log.jsonl"
+    command = [str(ROOT / "build/bin/fcdp-run"), str(object), f"--json={log}", f"--weights={step.archive}"]
+    command += [f"--steps={args.steps}", "--threads=1", *(f"--input={given}" for given in step.inputs), *options]
+    run(command, NODES, LOCAL, megabits)
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def compare(case: Case) -> list[str]:
+    """What is not as planned. What kernels take by themselves is in no plan, so the device's memory may be 2 % off."""
+    last, plan = case.log[-1], case.prediction
+    pairs = [(f"bytes of {link}", last[key], plan["bytes"]["step"][link]) for link, key in LOGGED.items()]
+    pairs.append(("host memory", last["host_cache_bytes"], plan["host_memory"]["bytes"]))
+    wrong = [f"{what} {measured:,}, planned {planned:,}" for what, measured, planned in pairs if measured != planned]
+    device = plan["device_memory"]["bytes"]
+    if abs(last["device_peak_bytes"] / device - 1) > 0.02:
+        wrong.append(f"device memory {last['device_peak_bytes']:,}, planned {device:,}")
+    return wrong
+
+
+def tool(name: str, *arguments: object) -> str:
+    command = [str(ROOT / "build/bin" / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -196,7 +196,7 @@ static SmallVector<BufferAttr> findGaps(PackOp op, const Places &places) {
 
 LogicalResult OpWriter::writeBody(PackOp op) {
   auto parameters = op.getParameters().getAsRange<FlatSymbolRefAttr>();
-  LogicalResult result = success();
+  LogicalResult result = writeBucket(op.getBucketAttr(), op);
   json.attributeArray("members", [&] {
     for (auto [value, parameter] : llvm::zip(op.getValues(), parameters)) {
       int64_t source = slots.lookup(value);
@@ -222,7 +222,8 @@ LogicalResult OpWriter::writeBody(AccumulateOp op) {
   if (!sum)
     return op.emitOpError("expected a bucket with a state 'grad', got ")
            << op.getTargetAttr();
-  if (failed(writePlace("in", op.getValue(), op)))
+  if (failed(writeBucket(sum.getBucketAttr(), op)) ||
+      failed(writePlace("in", op.getValue(), op)))
     return failure();
   writeBuffer(json, "out", *sum.getBuffer());
   json.attribute("elements", sum.getTensorType().getNumElements());

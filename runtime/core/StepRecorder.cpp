@@ -18,6 +18,7 @@ void StepRecorder::beginStep() {
     list.clear();
   for (auto &list : spans)
     list.clear();
+  begin = readClock();
 }
 
 void StepRecorder::beginFunction(const std::string &name) {

@@ -42,6 +42,8 @@ public:
     spans[size_t(stream)].push_back(span);
   }
 
+  /// When the step began, of readClock.
+  double getBegin() const { return begin; }
   /// Those called, in their order.
   const std::vector<std::string> &getFunctions() const { return functions; }
   const std::vector<Issue> &getIssues(StreamId stream) const {
@@ -58,6 +60,7 @@ public:
   const std::string &getKey(size_t op) const { return keys[op]; }
 
 private:
+  double begin = 0;
   std::vector<std::string> functions;
   std::array<std::vector<Issue>, kNumStreams> issues;
   std::array<std::vector<Span>, kNumStreams> spans;

@@ -168,12 +168,16 @@ struct Pack {
   std::vector<Member> members;
   std::vector<Buf> zero;
   std::vector<size_t> free;
+  /// For people.
+  std::optional<size_t> bucket;
 };
 struct Accumulate {
   Buf in, out;
   int64_t elements;
   bool add;
   StreamId stream;
+  /// For people.
+  std::optional<size_t> bucket;
 };
 /// out = sum + in, in f32.
 struct Add {

@@ -79,6 +79,9 @@ private:
   size_t bucket() const {
     return readIndex(node.at("bucket"), manifest.buckets.size(), "buckets");
   }
+  std::optional<size_t> optionalBucket() const {
+    return node.isNull("bucket") ? std::nullopt : std::optional(bucket());
+  }
   Buf buf(const char *key) const { return readBuf(node.at(key)); }
   int64_t elements() const {
     return node.at("elements").integer(0, kGreatestSize);
@@ -193,6 +196,7 @@ ops::Pack OpReader::pack() const {
   node.at("zero").forEach(
       [&](const JsonNode &region) { pack.zero.push_back(readBuf(region)); });
   pack.free = freed();
+  pack.bucket = optionalBucket();
   return pack;
 }
 
@@ -202,7 +206,8 @@ ops::Accumulate OpReader::accumulate() const {
     node.at("mode").expected("'overwrite' or 'add'");
   StreamId stream =
       node.isNull("stream") ? StreamId::Compute : readStream(node.at("stream"));
-  return {buf("in"), buf("out"), elements(), mode == "add", stream};
+  return {buf("in"),     buf("out"), elements(),
+          mode == "add", stream,     optionalBucket()};
 }
 
 ops::ReduceScatter OpReader::reduceScatter() const {

@@ -41,7 +41,8 @@ outputFiles(const Options &options) {
   for (const auto &[option, path] :
        {std::pair("--json", options.json),
         std::pair("--params-out", options.paramsOut),
-        std::pair("--profile", options.profile)})
+        std::pair("--profile", options.profile),
+        std::pair("--trace", options.trace)})
     if (!path.empty())
       files.emplace_back(option, path);
   return files;
@@ -77,6 +78,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Write what operations take, medians over all steps but the "
                  "first, to this file; fcdp-compile, fcdp-sim and fcdp-opt "
                  "take it as --profile");
+  app.add_option("--trace", options.trace,
+                 "Write the last step of rank 0 as trace events, for Perfetto "
+                 "or chrome://tracing; fcdp-sim takes it as --measured");
   app.add_option("--threads", options.threads,
                  "Threads per rank; default: cores / ranks of this machine")
       // The launcher of all ranks adds its own to what the user gave.

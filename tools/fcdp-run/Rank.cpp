@@ -8,6 +8,7 @@
 #include "Profile.h"
 #include "Progress.h"
 #include "StepStats.h"
+#include "Trace.h"
 #include "WholeFile.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Job.h"
@@ -121,7 +122,7 @@ private:
   RankStats runStep(int64_t index);
   void report(int64_t index, const RankStats &own);
   void save();
-  void saveProfile();
+  void saveRecords();
   std::vector<std::byte> gatherShards(size_t bucket);
   [[noreturn]] void fail(const std::string &message);
   /// For an error that another rank may have caused.
@@ -138,6 +139,7 @@ private:
   /// Null unless what it writes was asked for.
   std::unique_ptr<StepRecorder> recorder;
   std::unique_ptr<Profile> profile;
+  StepStats lastStats; ///< on rank 0
   std::unique_ptr<Backend> backend;
   /// None on the CPU.
   std::optional<CudaDevice> gpu;
@@ -199,10 +201,10 @@ void Rank::makeBackend() {
 }
 
 void Rank::makeStep() {
-  if (!options.profile.empty()) {
+  if (!options.profile.empty() || !options.trace.empty())
     recorder = std::make_unique<StepRecorder>(manifest.ops.size());
+  if (!options.profile.empty())
     profile = std::make_unique<Profile>(manifest, job);
-  }
   makeBackend();
   step = std::make_unique<Step>(
       object, *backend,
@@ -254,6 +256,7 @@ void Rank::report(int64_t index, const RankStats &own) {
   StepStats stats = combine(manifest.mesh, ranks);
   stats.step = index + 1;
   stats.hostCacheBytes = manifest.hostBytes;
+  lastStats = stats;
   progress.clear();
   if (!(std::cout << toLine(stats) << std::endl))
     throw std::runtime_error("standard output cannot be written");
@@ -303,9 +306,15 @@ void Rank::save() {
       [&](size_t buffer) { return step->buffer(buffer); });
 }
 
-void Rank::saveProfile() {
-  if (profile && job.rank() == 0)
+/// What was recorded, for those who asked.
+void Rank::saveRecords() {
+  if (job.rank() != 0)
+    return;
+  if (profile)
     writeWhole("--profile", options.profile, profile->toJson());
+  if (!options.trace.empty())
+    writeWhole("--trace", options.trace,
+               traceOf(manifest, *recorder, lastStats));
 }
 
 /// Runs `work` and returns what went wrong, or nothing.
@@ -327,7 +336,7 @@ void Rank::run(const std::string &problem) {
     agree(problemOf([&] { loadWeights(); }), "load of the weights");
     train();
     save();
-    saveProfile();
+    saveRecords();
     log->finish();
     progress.clear();
     step.reset();

@@ -154,6 +154,19 @@ bool JsonReader::readNumber(double &value) {
   return true;
 }
 
+bool JsonReader::skipScalar() {
+  std::string ignored;
+  if (peek() == '"')
+    return readString(ignored);
+  for (llvm::StringRef word : {"true", "false", "null"})
+    if (text.substr(at).starts_with(word)) {
+      at += word.size();
+      return error.empty();
+    }
+  double number = 0;
+  return readNumber(number);
+}
+
 bool JsonReader::readPositive(double &value) {
   size_t begin = (peek(), at);
   if (!readNumber(value))

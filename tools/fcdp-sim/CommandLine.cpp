@@ -41,6 +41,12 @@ struct CommandLine {
       cl::desc("write one step as trace events, for Perfetto or "
                "chrome://tracing"),
       cl::value_desc("FILE"), cl::cat(category)};
+  cl::opt<std::string> measured{
+      "measured",
+      cl::desc("a step that fcdp-run --trace has recorded, to show beside the "
+               "predicted one, which is planned with the options that it was "
+               "compiled with"),
+      cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> report{
       "report",
       cl::desc("write one HTML file that shows all steps and strategies side "
@@ -110,11 +116,11 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<std::vector<SweepAxis>> sweep = parseSweep(line.sweep);
   if (!sweep)
     return sweep.takeError();
-  if (!sweep->empty() &&
-      !(line.compare.empty() && line.trace.empty() && line.report.empty()))
+  if (!sweep->empty() && !(line.compare.empty() && line.trace.empty() &&
+                           line.report.empty() && line.measured.empty()))
     return llvm::createStringError(
         "--sweep: expected neither --compare (sweep strategies=... instead), "
-        "--trace nor --report");
+        "--trace, --report nor --measured");
   if (!step->pipeline.profile.empty() &&
       llvm::any_of(*sweep, [](const SweepAxis &axis) {
         return axis.key == SweepKey::bandwidth;
@@ -122,15 +128,17 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError(
         "--profile: expected no sweep of the bandwidth, as its collectives "
         "were measured at one");
-  SimulateOptions options{line.inputs,      line.compare, std::move(*step),
-                          line.json,        line.trace,   line.report,
-                          std::move(*sweep)};
+  SimulateOptions options{line.inputs, line.compare,     std::move(*step),
+                          line.json,   line.trace,       line.measured,
+                          line.report, std::move(*sweep)};
   if (options.strategies.empty())
     options.strategies = {options.step.pipeline.strategy};
-  if (!options.trace.empty() &&
-      options.inputs.size() * options.strategies.size() != 1)
-    return llvm::createStringError(
-        "--trace: expected one input and one strategy");
+  bool isOne = options.inputs.size() * options.strategies.size() == 1;
+  for (auto [name, file] : {std::pair("--trace", options.trace),
+                            std::pair("--measured", options.measured)})
+    if (!file.empty() && !isOne)
+      return llvm::createStringError(llvm::Twine(name) +
+                                     ": expected one input and one strategy");
   // A step that is planned already has to be of the strategy asked for.
   options.step.given.strategy |= !line.compare.empty();
   return options;

@@ -16,6 +16,8 @@ struct SimulateOptions {
   bool json = false;
   /// Where the one step's trace is written; nowhere if empty.
   std::string trace;
+  /// A trace of fcdp-run's, to show beside the one step; none if empty.
+  std::string measured;
   /// Where the page about all of them is written; nowhere if empty.
   std::string report;
   /// Of other keys each; one simulation if empty.

@@ -7,6 +7,7 @@
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Driver/SweepRunner.h"
 #include "fcdp/Report/Json.h"
+#include "fcdp/Report/MeasuredStep.h"
 #include "fcdp/Report/Page.h"
 #include "fcdp/Report/SweepOutput.h"
 #include "fcdp/Report/Text.h"
@@ -42,7 +43,13 @@ private:
   bool isLaidOut() const {
     return !options.trace.empty() || !options.report.empty();
   }
-  LogicalResult lay(ModuleOp planned, const SimulatedStep &simulated);
+  LogicalResult addStep(const std::string &name, ModuleOp planned,
+                        const SimulatedStep &simulated, const Cluster &cluster,
+                        MemoryCapacity capacity);
+  LogicalResult addMeasured(ModuleOp planned, const Cluster &cluster,
+                            const StepPrediction &predicted,
+                            MemoryCapacity capacity);
+  LogicalResult writeTraceOf(ModuleOp planned, const SimulatedStep &simulated);
   LogicalResult write(StringRef name,
                       llvm::function_ref<void(llvm::raw_ostream &)> print);
   void printText();
@@ -84,13 +91,54 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
     return fail("--cluster: " + toString(cluster.takeError()));
   SimulatedStep simulated = simulateOn(*planned, *cluster, isLaidOut());
   simulated.prediction.bounds = boundOn(*planned, *cluster);
+  MemoryCapacity capacity = getCapacity(asked.pipeline, *cluster);
+  if (failed(addStep(input.str(), *planned, simulated, *cluster, capacity)) ||
+      failed(writeTraceOf(*planned, simulated)))
+    return failure();
+  if (options.measured.empty())
+    return success();
+  return addMeasured(*planned, *cluster, simulated.prediction, capacity);
+}
+
+LogicalResult Driver::addStep(const std::string &name, ModuleOp planned,
+                              const SimulatedStep &simulated,
+                              const Cluster &cluster, MemoryCapacity capacity) {
   FailureOr<StepReport> report =
-      makeReport(input, *planned, simulated.prediction, *cluster,
-                 getCapacity(asked.pipeline, *cluster));
+      makeReport(name, planned, simulated.prediction, cluster, capacity);
   if (failed(report))
     return failure();
   steps.push_back({std::move(*report), ""});
-  return lay(*planned, simulated);
+  if (options.report.empty())
+    return success();
+  FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
+  if (failed(timeline))
+    return failure();
+  steps.back().timeline = describeTimeline(*timeline);
+  return success();
+}
+
+LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
+                                  const StepPrediction &predicted,
+                                  MemoryCapacity capacity) {
+  llvm::Expected<MeasuredTrace> trace = loadTrace(options.measured);
+  if (!trace)
+    return fail("--measured: " + toString(trace.takeError()));
+  llvm::Expected<SimulatedStep> measured =
+      tellMeasured(planned, *trace, cluster);
+  if (!measured)
+    return fail("--measured: " + toString(measured.takeError()));
+  measured->prediction.bounds = predicted.bounds;
+  if (failed(addStep("measured in " + options.measured, planned, *measured,
+                     cluster, capacity)))
+    return failure();
+  // What was counted in place of what was planned.
+  StepFacts &facts = steps.back().report.facts;
+  facts.step = trace->bytes;
+  facts.host = trace->hostBytes;
+  DeviceMemory &device = facts.device;
+  device.pool.bytes = std::max<int64_t>(
+      0, trace->deviceBytes - device.arena.bytes - device.inputs);
+  return success();
 }
 
 LogicalResult
@@ -111,16 +159,13 @@ Driver::write(StringRef name,
   return success();
 }
 
-LogicalResult Driver::lay(ModuleOp planned, const SimulatedStep &simulated) {
-  if (!isLaidOut())
+LogicalResult Driver::writeTraceOf(ModuleOp planned,
+                                   const SimulatedStep &simulated) {
+  if (options.trace.empty())
     return success();
   FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
   if (failed(timeline))
     return failure();
-  if (!options.report.empty())
-    steps.back().timeline = describeTimeline(*timeline);
-  if (options.trace.empty())
-    return success();
   return write(options.trace, [&](llvm::raw_ostream &stream) {
     writeTrace(*timeline, stream);
   });

@@ -33,6 +33,11 @@ public:
   /// A whole number from `least` to 2^53.
   bool readInteger(int64_t &value, int64_t least);
 
+  /// A string, number, boolean or null.
+  bool skipScalar();
+
+  /// Of what is read next.
+  unsigned getLine() const { return line; }
   /// Keeps `message` as an error at the current line.
   bool fail(const llvm::Twine &message);
   /// For a member whose name is not known.

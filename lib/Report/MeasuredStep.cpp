@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Report/MeasuredStep.h"
+
+#include "fcdp/Report/Timeline.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+using Span = MeasuredTrace::Span;
+
+namespace {
+/// The operations of a step on one stream, in the order of issue.
+struct StreamOps {
+  std::vector<TimedWork> works;
+  /// The first that no span has been found for.
+  size_t next = 0;
+};
+
+class Teller {
+public:
+  Teller(ModuleOp module, const MeasuredTrace &trace)
+      : module(module), trace(trace),
+        roles(getStepRoles(getMicroBatches(module))) {}
+
+  llvm::Expected<SimulatedStep> tell(const Cluster &cluster);
+
+private:
+  void collectOps();
+  llvm::Error place(const Span &span);
+  void addWait(const Span &wait);
+  Instruction &instructionOf(const TimedWork &work);
+
+  ModuleOp module;
+  const MeasuredTrace &trace;
+  llvm::SmallVector<Role> roles;
+  SimulatedStep step;
+  StepTimes times;
+  std::array<StreamOps, kNumSimulatedStreams> streams;
+  /// Work in order of its beginning, by stream.
+  std::array<std::vector<TimedWork>, kNumSimulatedStreams> placed;
+};
+} // namespace
+
+void Teller::collectOps() {
+  step.program.microBatches = getMicroBatches(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+    if (!role)
+      continue;
+    StepProgram::Function &made = step.program.functions[role.getValue()];
+    for (Operation &op : function.front().without_terminator()) {
+      if (isa<RecordOp, WaitOp, ReleaseOp>(op))
+        continue;
+      auto stream = op.getAttrOfType<StreamAttr>("stream");
+      made.instructions.push_back(Instruction::makeWork(
+          stream ? static_cast<uint8_t>(stream.getValue()) : kComputeStream,
+          getActivity(&op), {}));
+      made.ops.push_back(&op);
+    }
+  }
+  for (auto [i, role] : llvm::enumerate(roles)) {
+    const StepProgram::Function &function = step.program.functions[role];
+    for (auto [j, instruction] : llvm::enumerate(function.instructions))
+      streams[instruction.stream].works.push_back(
+          {static_cast<uint32_t>(i), static_cast<uint32_t>(j), 0, 0});
+  }
+}
+
+Instruction &Teller::instructionOf(const TimedWork &work) {
+  return step.program.functions[roles[work.function]]
+      .instructions[work.instruction];
+}
+
+/// Finds the operation of `span`: the next of that name. Those between are none
+/// that the runtime is called for.
+llvm::Error Teller::place(const Span &span) {
+  StreamOps &ops = streams[static_cast<size_t>(span.stream)];
+  for (; ops.next < ops.works.size(); ++ops.next) {
+    TimedWork work = ops.works[ops.next];
+    Operation *op =
+        step.program.functions[roles[work.function]].ops[work.instruction];
+    if (getLabel(op) != span.name)
+      continue;
+    ++ops.next;
+    work.begin = span.begin;
+    work.end = span.end;
+    double seconds = span.end - span.begin;
+    auto activity = static_cast<unsigned>(instructionOf(work).activity);
+    times.busy[activity] += seconds;
+    if (span.stream == Stream::compute)
+      times.onCompute[activity] += seconds;
+    placed[static_cast<size_t>(span.stream)].push_back(work);
+    step.trace.push_back(work);
+    return llvm::Error::success();
+  }
+  return llvm::createStringError(
+      llvm::Twine(trace.file) + ":" + llvm::Twine(span.line) +
+      ": error: the plan has no '" + span.name + "' there on stream " +
+      stringifyStream(span.stream) +
+      "; plan the step with the options that it was compiled with");
+}
+
+/// Gives each moment of `wait` to what runs then: on the stream that it waits
+/// for, or else on any other.
+void Teller::addWait(const Span &wait) {
+  // The streams, the one that is waited for first.
+  llvm::SmallVector<size_t> order{static_cast<size_t>(*wait.waitsFor)};
+  for (size_t i = 0; i < placed.size(); ++i)
+    if (i != kComputeStream && i != order[0])
+      order.push_back(i);
+  double time = wait.begin;
+  while (time < wait.end) {
+    double until = wait.end;
+    const TimedWork *running = nullptr;
+    for (size_t stream : order) {
+      auto work =
+          llvm::partition_point(placed[stream], [&](const TimedWork &work) {
+            return work.end <= time;
+          });
+      if (work == placed[stream].end())
+        continue;
+      if (work->begin <= time && !running) {
+        running = &*work;
+        until = std::min(until, work->end);
+      } else if (work->begin > time && !running) {
+        // A stream that is asked before may begin within it.
+        until = std::min(until, work->begin);
+      }
+    }
+    if (running)
+      times.exposed[static_cast<unsigned>(instructionOf(*running).activity)] +=
+          until - time;
+    time = until;
+  }
+}
+
+llvm::Expected<SimulatedStep> Teller::tell(const Cluster &cluster) {
+  collectOps();
+  for (const Span &span : trace.spans)
+    if (!span.waitsFor)
+      if (llvm::Error error = place(span))
+        return std::move(error);
+  for (const Span &span : trace.spans)
+    if (span.waitsFor && span.stream == Stream::compute)
+      addWait(span);
+  llvm::sort(step.trace, [](const TimedWork &a, const TimedWork &b) {
+    return std::tie(a.end, a.function, a.instruction) <
+           std::tie(b.end, b.function, b.instruction);
+  });
+  times.seconds = trace.seconds;
+  step.prediction = simulateOn(module, cluster).prediction;
+  step.prediction.times = times;
+  double bubble = times.seconds;
+  for (unsigned i = 0; i < kNumActivities; ++i)
+    bubble -= times.onCompute[i] + times.exposed[i];
+  step.prediction.bubble = std::max(bubble, 0.0);
+  return std::move(step);
+}
+
+llvm::Expected<SimulatedStep> fcdp::tellMeasured(ModuleOp module,
+                                                 const MeasuredTrace &trace,
+                                                 const Cluster &cluster) {
+  return Teller(module, trace).tell(cluster);
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a trace as fcdp-run writes it of one that fcdp-sim has written. Usage: make_measured.py TRACE REPORT OUT
+
+Where compute does nothing it waits for `inter`. What fcdp-run is not called for is left out, as it would be.
+"""
+
+import json
+import sys
+
+with open(sys.argv[1]) as file:
+    events = json.load(file)["traceEvents"]
+with open(sys.argv[2]) as file:
+    (report,) = json.load(file)["steps"]
+
+begin = next(event["ts"] for event in events if event["name"] == "step begins")
+spans = [event for event in events if event["ph"] == "X" and event["ts"] >= begin]
+for span in spans:
+    span["ts"] -= begin
+compute = sorted((span for span in spans if span["tid"] == 0), key=lambda span: span["ts"])
+time, waits = 0, []
+for span in compute:
+    if span["ts"] > time:
+        arguments = {"function": span["args"]["function"], "for": "inter"}
+        waits.append({"ph": "X", "pid": 0, "tid": 0, "name": "wait", "cat": "wait", "ts": time, "dur": span["ts"] - time, "args": arguments})
+    time = span["ts"] + span["dur"]
+figures = {
+    "step": 3, "loss": None, "seconds": report["seconds"], "inter_bytes_sent": 1, "intra_bytes_sent": 2, "h2d_bytes": 3, "d2h_bytes": 4,
+    "device_peak_bytes": report["device_memory"]["bytes"] + 1000, "host_cache_bytes": 5, "control_bytes": 0, "system_allocations": 0,
+}  # fmt: skip
+names = [event for event in events if event["ph"] == "M"]
+spans.sort(key=lambda span: span["ts"])
+with open(sys.argv[3], "w") as file:
+    lines = ",\n".join(json.dumps(event) for event in names + spans + waits)
+    file.write(f'{{"displayTimeUnit": "ms",\n"traceEvents": [\n{lines}],\n"otherData": {json.dumps(figures)}}}\n')

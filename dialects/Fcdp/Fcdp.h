@@ -60,6 +60,8 @@ inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
 /// Whether --fcdp-decide may cut the buckets' states otherwise, a unit.
 inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
+/// Whether --fcdp-decide may merge buckets, a unit.
+inline constexpr llvm::StringLiteral kOpenMergingAttr = "fcdp.open_merging";
 /// That a call of the backward pass runs again what the forward pass ran, a
 /// unit.
 inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";

@@ -185,7 +185,8 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
   if (name == kReductionsAttr)
     return expect(isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) && isI64From(1),
                   "a positive i64 on a module or a sum");
-  if (name == kPrefetchedAttr || name == kOpenShardingAttr)
+  if (name == kPrefetchedAttr || name == kOpenShardingAttr ||
+      name == kOpenMergingAttr)
     return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
                   "a unit on a module");
   if (name == kPrefetchAttr)

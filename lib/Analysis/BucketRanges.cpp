@@ -51,13 +51,12 @@ static bool isInterrupted(Operation *begin, Operation *end,
 }
 
 llvm::DenseMap<Operation *, int64_t>
-fcdp::findBucketRanges(ArrayRef<MemberGather> gathers) {
+fcdp::findBucketRanges(ArrayRef<SourceGather> gathers) {
   llvm::DenseMap<Operation *, int64_t> ranges;
   llvm::MapVector<Operation *, std::map<int64_t, Span>> buckets;
   llvm::DenseMap<Operation *, llvm::DenseSet<StringAttr>> units;
   SmallVector<Use> uses;
-  for (auto [gather, parameter, bucket] : gathers) {
-    StringAttr unit = parameter.getUnitAttr();
+  for (auto [gather, unit, bucket] : gathers) {
     units[bucket].insert(unit);
     auto [it, isFirst] = buckets[bucket].try_emplace(
         static_cast<int64_t>(*gather.getRange()), Span{gather, gather});
@@ -87,7 +86,7 @@ fcdp::findBucketRanges(ArrayRef<MemberGather> gathers) {
       merged[{bucket, range}] = index;
     }
   }
-  for (auto [gather, parameter, bucket] : gathers) {
+  for (auto [gather, unit, bucket] : gathers) {
     auto range = static_cast<int64_t>(*gather.getRange());
     auto it = merged.find({bucket, range});
     ranges[gather] = it == merged.end() ? range : it->second;

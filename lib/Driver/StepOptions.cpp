@@ -85,10 +85,11 @@ struct StepCommandLine::Values {
       cl::value_desc("LAYOUT"), cl::init("flat"), cl::cat(category)};
   cl::opt<std::string> bucketBytes{
       "bucket-bytes",
-      cl::desc("merge the buckets of neighbouring units up to so many bytes: "
-               "fewer and larger collectives, more device memory (default: "
-               "one bucket per unit)"),
-      cl::value_desc("BYTES"), cl::init("0"), cl::cat(category)};
+      cl::desc(
+          "merge the buckets of neighbouring units up to so many bytes: "
+          "fewer and larger collectives, more device memory; 0: one bucket "
+          "per unit (default, 'auto' chooses)"),
+      cl::value_desc("BYTES"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> prefetch{
       "prefetch",
       cl::desc(
@@ -261,9 +262,10 @@ llvm::Expected<StepOptions> StepCommandLine::take() const {
   pipeline.profile = line.profile;
   if (llvm::Error error = read(line.clipNorm, pipeline.clipNorm))
     return std::move(error);
-  if (llvm::Error error =
-          read(line.bucketBytes, pipeline.bucketBytes, /*least=*/0))
-    return std::move(error);
+  if (!line.bucketBytes.empty())
+    if (llvm::Error error =
+            read(line.bucketBytes, pipeline.bucketBytes, /*least=*/0))
+      return std::move(error);
   if (!line.prefetch.empty())
     if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
       return std::move(error);

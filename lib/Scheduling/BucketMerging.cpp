@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -79,4 +80,55 @@ llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
     held = isFirst ? more : held + more;
   }
   return llvm::Error::success();
+}
+
+/// Twice, four times, ... what a bucket of the middle size has, until all are
+/// one.
+static void addLimits(llvm::ArrayRef<int64_t> bytes, int64_t most,
+                      llvm::SmallVectorImpl<int64_t> &limits) {
+  if (bytes.empty())
+    return;
+  llvm::SmallVector<int64_t> sorted(bytes);
+  llvm::sort(sorted);
+  uint64_t all = 0;
+  for (int64_t number : bytes)
+    all = llvm::SaturatingAdd(all, static_cast<uint64_t>(number));
+  auto limit = static_cast<uint64_t>(sorted[sorted.size() / 2]);
+  while (limit != 0 && limit < all) {
+    limit = llvm::SaturatingMultiply(limit, uint64_t(2));
+    if (limit > static_cast<uint64_t>(most))
+      return;
+    limits.push_back(static_cast<int64_t>(limit));
+  }
+}
+
+/// How many buckets fewer there are.
+static size_t countJoined(const MergingChoice &choice, int64_t limit) {
+  size_t joined = 0;
+  for (const llvm::SmallVector<int64_t> &bytes : choice.kinds) {
+    if (bytes.empty())
+      continue;
+    MergingProblem problem;
+    problem.bytes = bytes;
+    problem.limit = limit;
+    joined += bytes.size() - 1 - mergeBuckets(problem).groups.back();
+  }
+  return joined;
+}
+
+llvm::SmallVector<int64_t> fcdp::findLimits(const MergingChoice &choice) {
+  llvm::SmallVector<int64_t> limits, kept;
+  for (llvm::ArrayRef<int64_t> bytes : choice.kinds)
+    addLimits(bytes, choice.most, limits);
+  llvm::sort(limits);
+  size_t before = 0;
+  for (int64_t limit : limits) {
+    size_t joined = countJoined(choice, limit);
+    if (joined <= before ||
+        static_cast<double>(joined - before) * choice.saved < choice.worth)
+      continue;
+    kept.push_back(limit);
+    before = joined;
+  }
+  return kept;
 }

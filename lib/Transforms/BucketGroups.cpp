@@ -53,8 +53,40 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
   return usage;
 }
 
+/// Whether anything but its layout is decided about `bucket`.
+static bool isDecided(BucketOp bucket) {
+  return bucket.getResidency() || bucket.getCarry() ||
+         bucket.getAccumulation() || bucket.getCollectives();
+}
+
+static SmallVector<BucketGroup>
+groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
+  SymbolTable table(module);
+  SmallVector<BucketGroup> groups;
+  for (auto bucket : module.getOps<BucketOp>()) {
+    if (isDecided(bucket))
+      continue;
+    Usage use = usage.lookup(bucket.getSymNameAttr());
+    BucketGroup group{bucket.getUnitAttr(),
+                      bucket.getStorage(),
+                      bucket.getWire(),
+                      use.gradient,
+                      bucket.getTrainable(),
+                      !!use.wire,
+                      {},
+                      {bucket}};
+    for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+      group.members.push_back(
+          table.lookup<ParameterOp>(member.getParameter().getAttr()));
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
   llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
+  if (!module.getOps<BucketOp>().empty())
+    return groupBuckets(module, usage);
   using Key = std::pair<const void *, decltype(kindOf(BucketGroup()))>;
   std::map<Key, size_t> indices;
   SmallVector<BucketGroup> groups;
@@ -67,6 +99,7 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
                       use.gradient,
                       parameter.getTrainable(),
                       !!use.wire,
+                      {},
                       {}};
     auto [it, isNew] = indices.try_emplace(
         {group.unit.getAsOpaquePointer(), kindOf(group)}, groups.size());
@@ -87,24 +120,41 @@ static int64_t wireBytes(const BucketGroup &group) {
   return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
 }
 
+/// Of groups of one kind, in their order.
+static auto splitKinds(MutableArrayRef<BucketGroup> groups) {
+  std::map<decltype(kindOf(BucketGroup())), SmallVector<BucketGroup *>> kinds;
+  for (BucketGroup &group : groups)
+    kinds[kindOf(group)].push_back(&group);
+  return kinds;
+}
+
 /// Moves what `from` has into `into`.
 static void append(BucketGroup &into, BucketGroup &from) {
   StringRef first = nameOf(into.unit.getValue().split("..").first);
   into.unit = StringAttr::get(into.unit.getContext(),
                               first + ".." + nameOf(from.unit.getValue()));
   into.members.append(std::exchange(from.members, {}));
+  into.buckets.append(from.buckets);
   llvm::sort(into.members, [](ParameterOp a, ParameterOp b) {
     return a->isBeforeInBlock(b);
   });
 }
 
+SmallVector<SmallVector<int64_t>>
+fcdp::collectNeighbourBytes(MutableArrayRef<BucketGroup> groups) {
+  SmallVector<SmallVector<int64_t>> bytes;
+  for (auto &[kind, neighbours] : splitKinds(groups))
+    bytes.push_back(
+        llvm::map_to_vector(neighbours, [](const BucketGroup *group) {
+          return wireBytes(*group);
+        }));
+  return bytes;
+}
+
 LogicalResult fcdp::mergeBucketGroups(ModuleOp module,
                                       SmallVector<BucketGroup> &groups,
                                       const MergingProblem &limits) {
-  std::map<decltype(kindOf(BucketGroup())), SmallVector<BucketGroup *>> kinds;
-  for (BucketGroup &group : groups)
-    kinds[kindOf(group)].push_back(&group);
-  for (auto &[kind, neighbours] : kinds) {
+  for (auto &[kind, neighbours] : splitKinds(groups)) {
     MergingProblem problem = limits;
     for (BucketGroup *group : neighbours)
       problem.bytes.push_back(wireBytes(*group));

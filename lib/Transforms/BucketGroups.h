@@ -16,14 +16,22 @@ struct BucketGroup {
   mlir::Type storage, wire, gradient;
   bool trainable, gathered;
   llvm::SmallVector<ParameterOp> members;
+  /// Whose place it takes; none, where there are no buckets yet.
+  llvm::SmallVector<BucketOp, 0> buckets;
 
   /// The bucket's name.
   std::string getName() const;
 };
 
-/// What each unit gathers together, in the order of the first members. Requires
-/// gathers of single parameters.
+/// What each unit gathers together, in the order of the first members, or,
+/// where there are buckets, those that nothing else is decided about. Requires
+/// gathers of single parameters or of whole buckets.
 llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module);
+
+/// What neighbours that differ in nothing but their unit gather, in bytes, for
+/// each kind that there is.
+llvm::SmallVector<llvm::SmallVector<int64_t>>
+collectNeighbourBytes(llvm::MutableArrayRef<BucketGroup> groups);
 
 /// Merges neighbours that differ in nothing but their unit where `limits`,
 /// whose bytes are left open, lets them. Fails on bad limits.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "CutStates.h"
+#include "JoinBuckets.h"
 #include "StepPlanning.h"
 #include "VerifyPhase.h"
 #include "fcdp/Transforms/Strategy.h"
@@ -149,6 +150,7 @@ SmallVector<Sharding> DecidePass::getShardings() {
 StepChoices DecidePass::getChoices(const Cluster &described) {
   StepChoices choices;
   choices.shardings = getShardings();
+  choices.mayMerge = canJoinBuckets(getOperation());
   choices.budget.device =
       deviceMemory > 0 ? deviceMemory : described.device.memory;
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
@@ -196,9 +198,9 @@ void DecidePass::runOnOperation() {
     return;
   FailureOr<StepPlan> plan =
       strategy == kAutoStrategy ? planByCost() : planByPreset();
-  if (failed(plan))
+  if (failed(plan) || failed(applyPlan(module, *plan)))
     return signalPassFailure();
-  applyPlan(module, *plan);
   module->removeAttr(kOpenShardingAttr);
+  module->removeAttr(kOpenMergingAttr);
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
 }

@@ -89,8 +89,9 @@ struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
       *this, "layout", llvm::cl::init("flat"),
       llvm::cl::desc("what is never split: flat, ragged<N> or owned")};
   Option<int64_t> bucketBytes{
-      *this, "bucket-bytes", llvm::cl::init(0),
-      llvm::cl::desc("greatest bytes of merged buckets; 0: one per unit")};
+      *this, "bucket-bytes", llvm::cl::init(-1),
+      llvm::cl::desc("greatest bytes of merged buckets; 0: one per unit; the "
+                     "strategy's choice if not given")};
   Option<int64_t> prefetch{
       *this, "prefetch", llvm::cl::init(-1),
       llvm::cl::desc("units that a gather is issued ahead, also by the "
@@ -157,7 +158,9 @@ static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
   BucketPassOptions bucket;
   bucket.sharding = getSharding(options.strategy);
   bucket.layout = options.layout;
-  bucket.bucketBytes = options.bucketBytes;
+  bucket.bucketBytes = std::max<int64_t>(options.bucketBytes, 0);
+  bucket.openMerging =
+      options.bucketBytes < 0 && options.strategy == kAutoStrategy;
   return bucket;
 }
 

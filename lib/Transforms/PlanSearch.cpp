@@ -3,6 +3,7 @@
 #include "PlanSearch.h"
 
 #include "CutStates.h"
+#include "JoinBuckets.h"
 
 #include <limits>
 
@@ -12,6 +13,7 @@ using namespace fcdp;
 namespace {
 /// What leaves a residency problem to be solved.
 struct Candidate {
+  int64_t bucketBytes;
   Sharding sharding;
   Accumulation accumulation;
   ResidencyProblem problem;
@@ -106,17 +108,18 @@ std::optional<StepPlan> Finalists::search(Candidate &candidate) {
     if (best && !isBetter(solution->estimate, *best))
       return;
     best = solution->estimate;
-    found =
-        StepPlan{candidate.sharding, std::move(*solution),
-                 candidate.accumulation, problem.prefetch, problem.reductions};
+    found = StepPlan{candidate.bucketBytes, candidate.sharding,
+                     std::move(*solution),  candidate.accumulation,
+                     problem.prefetch,      problem.reductions};
   });
   return found;
 }
 
 /// Whether the decisions of `a` and `b` are the same.
 static bool isSame(const StepPlan &a, const StepPlan &b) {
-  return a.sharding == b.sharding && a.accumulation == b.accumulation &&
-         a.prefetch == b.prefetch && a.reductions == b.reductions &&
+  return a.bucketBytes == b.bucketBytes && a.sharding == b.sharding &&
+         a.accumulation == b.accumulation && a.prefetch == b.prefetch &&
+         a.reductions == b.reductions &&
          a.residency.buckets == b.residency.buckets;
 }
 
@@ -124,11 +127,9 @@ static bool isSame(const StepPlan &a, const StepPlan &b) {
 void Finalists::addUniform(const Candidate &candidate,
                            std::vector<BucketResidency> buckets) {
   const ResidencyProblem &problem = candidate.problem;
-  StepPlan plan{candidate.sharding,
-                {std::move(buckets), {}},
-                candidate.accumulation,
-                problem.prefetch,
-                problem.reductions};
+  StepPlan plan{candidate.bucketBytes,    candidate.sharding,
+                {std::move(buckets), {}}, candidate.accumulation,
+                problem.prefetch,         problem.reductions};
   if (llvm::any_of(plans, [&](auto &other) { return isSame(plan, other); }))
     return;
   plan.residency.estimate = estimate(problem, plan.residency.buckets);
@@ -151,40 +152,80 @@ void Finalists::addUniform(Candidate &candidate, int64_t prefetch,
 }
 
 void Finalists::add(Candidate candidate) {
-  if (std::optional<StepPlan> found = search(candidate)) {
+  std::optional<StepPlan> found = search(candidate);
+  if (found)
     plans.push_back(*found);
+  if (candidate.bucketBytes != 0)
+    return; // no preset merges
+  if (found) {
     addUniform(candidate, *found->prefetch, *found->reductions);
   }
   addUniform(candidate, kDefaultPrefetch, kDefaultReductions);
 }
 
-/// In the order of what they take at least.
-static std::vector<Candidate> findCandidates(ModuleOp module,
-                                             const CostModel &model,
-                                             const StepChoices &choices,
-                                             const MemoryBudget &budget) {
+namespace {
+/// Finds all there are.
+class CandidateFinder {
+public:
+  CandidateFinder(const CostModel &model, const StepChoices &choices,
+                  const MemoryBudget &budget)
+      : model(model), choices(choices), budget(budget) {}
+
+  /// In the order of what they take at least.
+  std::vector<Candidate> find(ModuleOp module);
+
+private:
+  void addMerged(ModuleOp module, int64_t bucketBytes);
+  void add(ModuleOp cut, int64_t bucketBytes, Sharding sharding);
+
+  const CostModel &model;
+  const StepChoices &choices;
+  const MemoryBudget budget;
   std::vector<Candidate> candidates;
-  for (Sharding sharding : choices.shardings) {
-    OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-    cutStates(*copy, sharding);
-    for (Accumulation accumulation : choices.accumulations) {
-      ResidencyProblem problem = makeResidencyProblem(
-          *copy, model, budget, accumulation, choices.collectives);
-      if (llvm::Error error = problem.check())
-        llvm::consumeError(std::move(error)); // explainMissing says it
-      else
-        candidates.push_back({sharding, accumulation, std::move(problem)});
+  /// Of all so far, in seconds.
+  double least = std::numeric_limits<double>::infinity();
+};
+} // namespace
+
+void CandidateFinder::add(ModuleOp cut, int64_t bucketBytes,
+                          Sharding sharding) {
+  for (Accumulation accumulation : choices.accumulations) {
+    ResidencyProblem problem = makeResidencyProblem(
+        cut, model, budget, accumulation, choices.collectives);
+    if (llvm::Error error = problem.check()) {
+      llvm::consumeError(std::move(error)); // explainMissing says it
+      continue;
     }
-  }
-  for (Candidate &candidate : candidates)
+    Candidate candidate{bucketBytes, sharding, accumulation,
+                        std::move(problem)};
     forEachDistance(candidate.problem, choices, [&] {
       candidate.least =
           std::min(candidate.least, estimateLeast(candidate.problem));
     });
+    least = std::min(least, candidate.least);
+    candidates.push_back(std::move(candidate));
+  }
+}
+
+void CandidateFinder::addMerged(ModuleOp module, int64_t bucketBytes) {
+  for (Sharding sharding : choices.shardings) {
+    OwningOpRef<ModuleOp> cut(cast<ModuleOp>(module->clone()));
+    if (llvm::Error error = joinBuckets(*cut, bucketBytes))
+      return llvm::consumeError(std::move(error)); // not one to choose
+    cutStates(*cut, sharding);
+    add(*cut, bucketBytes, sharding);
+  }
+}
+
+std::vector<Candidate> CandidateFinder::find(ModuleOp module) {
+  addMerged(module, 0);
+  if (choices.mayMerge)
+    for (int64_t limit : findJoinLimits(module, model, budget.device, least))
+      addMerged(module, limit);
   llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
     return a.least < b.least;
   });
-  return candidates;
+  return std::move(candidates);
 }
 
 std::vector<StepPlan> fcdp::findFinalists(ModuleOp module,
@@ -193,7 +234,8 @@ std::vector<StepPlan> fcdp::findFinalists(ModuleOp module,
                                           int64_t deviceBudget) {
   Finalists finalists(choices);
   MemoryBudget budget{deviceBudget, choices.budget.host};
-  for (Candidate &candidate : findCandidates(module, model, choices, budget))
+  for (Candidate &candidate :
+       CandidateFinder(model, choices, budget).find(module))
     finalists.add(std::move(candidate));
   return finalists.take();
 }

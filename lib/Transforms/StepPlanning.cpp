@@ -3,6 +3,7 @@
 #include "StepPlanning.h"
 
 #include "CutStates.h"
+#include "JoinBuckets.h"
 #include "PlanSearch.h"
 #include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Simulation/StepProgram.h"
@@ -24,7 +25,13 @@ static void setIfAbsent(ModuleOp module, StringRef name,
                     Builder(module.getContext()).getI64IntegerAttr(*value));
 }
 
-void fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
+LogicalResult fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
+  if (llvm::Error error = joinBuckets(module, plan.bucketBytes))
+    return module.emitError() << toString(std::move(error));
+  if (plan.bucketBytes != 0)
+    module->setAttr(
+        kBucketBytesAttr,
+        Builder(module.getContext()).getI64IntegerAttr(plan.bucketBytes));
   cutStates(module, plan.sharding);
   for (auto [bucket, chosen] :
        llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
@@ -32,6 +39,7 @@ void fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
                            bucket.getSharding(), chosen.collectives});
   setIfAbsent(module, kPrefetchAttr, plan.prefetch);
   setIfAbsent(module, kReductionsAttr, plan.reductions);
+  return success();
 }
 
 /// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
@@ -40,7 +48,8 @@ static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
                                                  const CostModel &model,
                                                  int64_t deviceBudget) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-  applyPlan(*copy, plan);
+  if (failed(applyPlan(*copy, plan)))
+    return failure();
   PassManager decided(module.getContext());
   buildDecided(decided);
   PassManager scheduled(module.getContext());
@@ -137,7 +146,8 @@ LogicalResult Finals::refine() {
 
 /// Whether a preset would do the same at these distances.
 static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
-  return plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
+  return plan.bucketBytes == 0 &&
+         plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
          plan.reductions == choices.reductions.value_or(kDefaultReductions) &&
          llvm::all_equal(plan.residency.buckets);
 }

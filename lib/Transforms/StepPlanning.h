@@ -14,8 +14,10 @@ inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 /// All decisions on a step.
 struct StepPlan {
+  /// Greatest bytes of buckets that are merged first; 0: none is.
+  int64_t bucketBytes = 0;
   Sharding sharding = Sharding::world;
-  /// One for each bucket, in the order of the module.
+  /// One for each bucket that there is then, in the order of the module.
   ResidencySolution residency;
   Accumulation accumulation = Accumulation::sharded;
   /// Nothing: of each fetch, and of each sum, its own.
@@ -26,6 +28,8 @@ struct StepPlan {
 /// What the decisions are chosen from.
 struct StepChoices {
   MemoryBudget budget;
+  /// Whether buckets may be merged; requires canJoinBuckets.
+  bool mayMerge = false;
   /// `world` leaves the buckets as they are.
   llvm::SmallVector<Sharding> shardings{Sharding::world};
   llvm::SmallVector<Accumulation> accumulations;
@@ -34,8 +38,9 @@ struct StepChoices {
   std::optional<Collectives> collectives;
 };
 
-/// Cuts states as the plan has it, and writes what is not given.
-void applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+/// Merges buckets and cuts states as the plan has it, and writes what is not
+/// given.
+mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepPlan &plan);
 
 /// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
 llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,

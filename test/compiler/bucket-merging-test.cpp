@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -78,6 +79,37 @@ TEST(MergeBuckets, DoesNotGrowWithoutBound) {
 TEST(MergeBuckets, KeepsTheLimitWhereLatencyCounts) {
   MergingProblem problem{{1000, 1000, 1000}, 2000, 1e-3, 1e9};
   EXPECT_EQ(mergeBuckets(problem).groups, (Groups{0, 0, 1}));
+}
+
+using Limits = llvm::SmallVector<int64_t>;
+
+TEST(FindLimits, DoublesUntilAllAreOne) {
+  MergingChoice choice{{{10, 10, 10, 10, 10, 10, 10, 10}}, 1000, 1, 0};
+  EXPECT_EQ(findLimits(choice), (Limits{20, 40, 80}));
+  choice.most = 79;
+  EXPECT_EQ(findLimits(choice), (Limits{20, 40}));
+}
+
+/// Eight buckets become 4, 2 and 1: each step makes fewer of them fewer.
+TEST(FindLimits, LeavesOutWhatSavesTooLittle) {
+  MergingChoice choice{{{10, 10, 10, 10, 10, 10, 10, 10}}, 1000, 1e-5, 2e-5};
+  EXPECT_EQ(findLimits(choice), (Limits{20, 40}));
+  choice.worth = 4.5e-5;
+  EXPECT_EQ(findLimits(choice), (Limits{40}));
+  choice.worth = 1;
+  EXPECT_EQ(findLimits(choice), Limits());
+}
+
+/// Adapters beside large frozen buckets: limits for either, in one order.
+TEST(FindLimits, TakesKindsTogether) {
+  MergingChoice choice{{{8, 8, 8}, {1000, 1000}}, 10'000, 1, 0};
+  EXPECT_EQ(findLimits(choice), (Limits{16, 32, 2000}));
+}
+
+TEST(FindLimits, HasNoneForSingleOrEmptyBuckets) {
+  EXPECT_EQ(findLimits({{{10}, {}, {0, 0}}, 1000, 1, 0}), Limits());
+  int64_t large = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(findLimits({{{large, large}}, large, 1, 0}), Limits());
 }
 
 TEST(MergeBuckets, VerifiesOnRandomProblems) {

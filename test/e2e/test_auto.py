@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from closed_forms import Traffic
-from harness import Config, Workshop, assert_bit_equal, compile_command
+from harness import Config, Workshop, assert_bit_equal, compile_command, manifest
 
 STEPS = 3
 CASES = [
@@ -50,3 +50,24 @@ def test_bytes_and_memory_are_the_planned(workshop: Workshop, config: Config, tm
     links = re.search(r"step +(\d+) bytes.* between nodes, (\d+) bytes.*\n +(\d+) bytes.* to host memory, (\d+) bytes", text)
     expected = Traffic(*map(int, (links[1], links[2], links[4], links[3])))
     assert workshop.run(config, STEPS).traffic[1:] == [expected] * (STEPS - 1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("gpt", strategy="auto", cluster="h100"),
+        Config("gpt", strategy="auto", cluster="h100", nodes=3, local=1, micro_batches=2, accumulate="sharded"),
+        Config("gpt_bf16", strategy="auto", cluster="cpu"),
+        Config("peft_lora", strategy="auto", cluster="h100", collectives="two-level"),
+    ],
+    ids=identify,
+)
+def test_merged_buckets_change_no_bits(workshop: Workshop, config: Config, tmp_path: Path) -> None:
+    """Where latencies count, buckets of several units are chosen."""
+    preset = replace(config, strategy="zero3", cluster="", collectives="")
+    counts = []
+    for one in (config, preset):
+        planned(workshop, one, tmp_path / "step.so")
+        counts.append(len(manifest(tmp_path / "step.so")["buckets"]))
+    assert counts[0] < counts[1]
+    assert_bit_equal(workshop.run(config, STEPS), workshop.run(preset, STEPS))

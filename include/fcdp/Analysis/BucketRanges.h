@@ -5,10 +5,11 @@
 
 namespace fcdp {
 
-/// A gather of one parameter, by the bucket that it is to be gathered with.
-struct MemberGather {
+/// A gather of one parameter or bucket of `unit`, by the bucket that it is to
+/// be gathered with.
+struct SourceGather {
   AllGatherOp gather;
-  ParameterOp parameter;
+  mlir::StringAttr unit;
   mlir::Operation *bucket;
 };
 
@@ -22,6 +23,6 @@ struct MemberGather {
 /// that overlap, or with no use of a unit outside of the bucket between them,
 /// are one, too.
 llvm::DenseMap<mlir::Operation *, int64_t>
-findBucketRanges(llvm::ArrayRef<MemberGather> gathers);
+findBucketRanges(llvm::ArrayRef<SourceGather> gathers);
 
 } // namespace fcdp

@@ -45,4 +45,21 @@ bool joins(const MergingProblem &problem, int64_t held, int64_t more);
 /// Each bucket joins the group before it where it may. Requires check().
 MergingSolution mergeBuckets(const MergingProblem &problem);
 
+/// Limits that are to be compared.
+struct MergingChoice {
+  /// Of buckets of each kind the bytes that a gather carries, in parameter
+  /// order: neighbours of one kind may be merged.
+  llvm::SmallVector<llvm::SmallVector<int64_t>> kinds;
+  /// Greatest limit, in bytes.
+  int64_t most = 0;
+  /// Seconds that a step takes less, at most, for each bucket that joins
+  /// another, and those that are not worth a comparison.
+  double saved = 0, worth = 0;
+};
+
+/// Limits that merge about 2, 4, 8, ... buckets of a kind, in ascending order.
+/// Each makes so many buckets fewer than the one before it, the first than no
+/// merging, that it may be worth a comparison.
+llvm::SmallVector<int64_t> findLimits(const MergingChoice &choice);
+
 } // namespace fcdp

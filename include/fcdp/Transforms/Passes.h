@@ -40,8 +40,9 @@ struct PipelineOptions {
   std::string remat = "none";
   /// See parseLayout.
   std::string layout = "flat";
-  /// Greatest bytes of a merged bucket; 0: one bucket per unit.
-  int64_t bucketBytes = 0;
+  /// Greatest bytes of a merged bucket; 0: one bucket per unit; negative: the
+  /// strategy's choice.
+  int64_t bucketBytes = -1;
   /// See parseOptimizer.
   std::string optimizer = "adamw";
   /// Greatest norm of a step's gradients; 0: no bound.

@@ -111,7 +111,7 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     never gathered. All parameters must have one optimizer. Members start at multiples of 64 bytes; a bucket is padded to
     equal shards of a multiple of 64 bytes. `sharding` says over which ranks their
     states are cut. The layout is final: later passes
-    only move whole buckets.
+    only move whole buckets, but where `--fcdp-decide` may merge them.
 
     `layout` says what no shard begins inside (see `#fcdp.layout`): members are
     placed, in their order, so that shards are as small as that allows, after
@@ -148,7 +148,10 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     Option<"latency", "latency", "double", "0",
            "seconds of a collective that carries nothing">,
     Option<"bandwidth", "bandwidth", "double", "0",
-           "bytes per second of the slowest link that a gather crosses; 0: not known">
+           "bytes per second of the slowest link that a gather crosses; 0: not known">,
+    Option<"openMerging", "open-merging", "bool", "false",
+           "whether `--fcdp-decide` may merge what is left, where states are cut over all "
+           "ranks or left open, too">
   ];
 }
 
@@ -187,8 +190,13 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     reductions to let run: a step is simulated under each plan that is looked at, and
     the schedules of the best and of those that treat all buckets alike once more, in
     full. Where the sharding is open, all of that is done for each, and all buckets get
-    the one of the fastest plan. Of plans that take the same time it chooses the
-    smallest.
+    the one of the fastest plan. Where `--fcdp-bucket` leaves it open to merge buckets,
+    they are merged up to the number of bytes with which the step is fastest, if it is
+    then faster than with one per unit; the module gets that number as
+    `fcdp.bucket_bytes`. Compared are numbers that merge about 2, 4, 8, ... buckets, as
+    far as the latencies that they save may be a thousandth of the step. A bucket about
+    which something is given is not merged. Of plans that take the same time it
+    chooses the smallest.
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"fcdp\"",

@@ -19,7 +19,7 @@
 // WORLD-NOT: fcdp.bucket {{.*}} sharding
 
 // The pipeline leaves it open with auto.
-// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=NONE
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/latency.yaml bucket-bytes=0" | FileCheck %s --check-prefix=NONE
 
 // A preset takes its own, and that comes to the text that --fcdp-bucket makes.
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=hsdp" -o %t/decided.mlir

@@ -275,6 +275,12 @@ module attributes {fcdp.open_sharding = true} {}
 
 // -----
 
+// open_merging
+// expected-error@+1 {{attribute 'fcdp.open_merging' must be a unit on a module}}
+module attributes {fcdp.open_merging = false} {}
+
+// -----
+
 func.func @repeated_bool(%x: tensor<f32>) {
   // expected-error@+1 {{attribute 'fcdp.repeated' must be a unit on a call}}
   aten.call "aten.neg.default"(self = %x) {fcdp.repeated = true} : (tensor<f32>) -> tensor<f32>

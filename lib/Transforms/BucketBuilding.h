@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buckets in place of what is gathered and reduced by itself.
+#pragma once
+
+#include "BucketGroups.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace fcdp {
+
+/// Puts parameters into buckets, or buckets into larger ones.
+class BucketBuilder {
+public:
+  BucketBuilder(mlir::ModuleOp module, LayoutAttr layout);
+
+  /// Makes the bucket of `group` and its states, in front of `place`; later it
+  /// takes the place of the group's buckets or, if there are none, of its
+  /// members. Fails if it has too many elements.
+  llvm::Error add(const BucketGroup &group, mlir::Block::iterator place);
+  /// Makes all functions gather, reduce and update by the buckets that were
+  /// added. Requires gathers and reductions over all ranks, each of a parameter
+  /// or, with a view for each member and a pack of all gradients, of a bucket.
+  void moveFunctions();
+
+private:
+  void addStates(BucketOp bucket, mlir::Block::iterator place);
+  llvm::DenseMap<mlir::Operation *, int64_t>
+  findRanges(mlir::func::FuncOp function);
+  mlir::Value gatherCopy(mlir::OpBuilder &builder, BucketOp bucket,
+                         AllGatherOp like, int64_t range);
+  void mergeGathers(mlir::func::FuncOp function);
+  void mergeReductions(mlir::func::FuncOp function);
+  void mergeUpdates(mlir::func::FuncOp function);
+  /// What takes the place of `source`; null if nothing does.
+  BucketOp bucketOf(mlir::FlatSymbolRefAttr source) {
+    return buckets.lookup(source.getAttr());
+  }
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable table;
+  MeshOp mesh;
+  LayoutAttr layout;
+  /// Null for a module without trainable parameters.
+  mlir::Attribute optimizer;
+  /// By the symbol whose place a bucket takes.
+  llvm::DenseMap<mlir::StringAttr, BucketOp> buckets;
+};
+
+} // namespace fcdp

@@ -13,7 +13,7 @@ namespace fcdp {
 bool canJoinBuckets(mlir::ModuleOp module);
 
 /// Limits that joinBuckets may make a step faster with than without, in bytes.
-/// All are at most `most`. A step takes `seconds` or more without.
+/// All are at most `most`. A step takes `seconds` without.
 llvm::SmallVector<int64_t> findJoinLimits(mlir::ModuleOp module,
                                           const CostModel &model, int64_t most,
                                           double seconds);

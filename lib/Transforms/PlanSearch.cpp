@@ -13,9 +13,9 @@ using namespace fcdp;
 namespace {
 /// What leaves a residency problem to be solved.
 struct Candidate {
-  int64_t bucketBytes;
-  Sharding sharding;
-  Accumulation accumulation;
+  int64_t bucketBytes = 0;
+  Sharding sharding = Sharding::world;
+  Accumulation accumulation = Accumulation::sharded;
   ResidencyProblem problem;
   /// No plan is estimated to take less, in seconds.
   double least = std::numeric_limits<double>::infinity();
@@ -23,7 +23,9 @@ struct Candidate {
 
 class Finalists {
 public:
-  explicit Finalists(const StepChoices &choices) : choices(choices) {}
+  Finalists(const StepChoices &choices,
+            const std::optional<ResidencyEstimate> &known)
+      : choices(choices), best(known) {}
   void add(Candidate candidate);
   std::vector<StepPlan> take() { return std::move(plans); }
 
@@ -35,7 +37,7 @@ private:
 
   const StepChoices &choices;
   std::vector<StepPlan> plans;
-  /// Of the best plan that any search has found.
+  /// Of the best plan that is known.
   std::optional<ResidencyEstimate> best;
 };
 } // namespace
@@ -163,79 +165,60 @@ void Finalists::add(Candidate candidate) {
   addUniform(candidate, kDefaultPrefetch, kDefaultReductions);
 }
 
-namespace {
-/// Finds all there are.
-class CandidateFinder {
-public:
-  CandidateFinder(const CostModel &model, const StepChoices &choices,
-                  const MemoryBudget &budget)
-      : model(model), choices(choices), budget(budget) {}
-
-  /// In the order of what they take at least.
-  std::vector<Candidate> find(ModuleOp module);
-
-private:
-  void addMerged(ModuleOp module, int64_t bucketBytes);
-  void add(ModuleOp cut, int64_t bucketBytes, Sharding sharding);
-
-  const CostModel &model;
-  const StepChoices &choices;
-  const MemoryBudget budget;
-  std::vector<Candidate> candidates;
-  /// Of all so far, in seconds.
-  double least = std::numeric_limits<double>::infinity();
-};
-} // namespace
-
-void CandidateFinder::add(ModuleOp cut, int64_t bucketBytes,
-                          Sharding sharding) {
+static void addCandidates(ModuleOp cut, const Candidate &shared,
+                          const CostModel &model, const StepChoices &choices,
+                          const MemoryBudget &budget,
+                          std::vector<Candidate> &candidates) {
   for (Accumulation accumulation : choices.accumulations) {
-    ResidencyProblem problem = makeResidencyProblem(
-        cut, model, budget, accumulation, choices.collectives);
-    if (llvm::Error error = problem.check()) {
+    Candidate candidate = shared;
+    candidate.accumulation = accumulation;
+    candidate.problem = makeResidencyProblem(cut, model, budget, accumulation,
+                                             choices.collectives);
+    if (llvm::Error error = candidate.problem.check())
       llvm::consumeError(std::move(error)); // explainMissing says it
-      continue;
+    else
+      candidates.push_back(std::move(candidate));
+  }
+}
+
+/// In the order of what they take at least.
+static std::vector<Candidate> findCandidates(ModuleOp module,
+                                             const CostModel &model,
+                                             const StepChoices &choices,
+                                             const MemoryBudget &budget) {
+  std::vector<Candidate> candidates;
+  for (int64_t bucketBytes : choices.bucketBytes) {
+    for (Sharding sharding : choices.shardings) {
+      OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+      if (llvm::Error error = joinBuckets(*copy, bucketBytes)) {
+        llvm::consumeError(std::move(error)); // not one to choose
+        break;
+      }
+      cutStates(*copy, sharding);
+      Candidate shared;
+      shared.bucketBytes = bucketBytes;
+      shared.sharding = sharding;
+      addCandidates(*copy, shared, model, choices, budget, candidates);
     }
-    Candidate candidate{bucketBytes, sharding, accumulation,
-                        std::move(problem)};
+  }
+  for (Candidate &candidate : candidates)
     forEachDistance(candidate.problem, choices, [&] {
       candidate.least =
           std::min(candidate.least, estimateLeast(candidate.problem));
     });
-    least = std::min(least, candidate.least);
-    candidates.push_back(std::move(candidate));
-  }
-}
-
-void CandidateFinder::addMerged(ModuleOp module, int64_t bucketBytes) {
-  for (Sharding sharding : choices.shardings) {
-    OwningOpRef<ModuleOp> cut(cast<ModuleOp>(module->clone()));
-    if (llvm::Error error = joinBuckets(*cut, bucketBytes))
-      return llvm::consumeError(std::move(error)); // not one to choose
-    cutStates(*cut, sharding);
-    add(*cut, bucketBytes, sharding);
-  }
-}
-
-std::vector<Candidate> CandidateFinder::find(ModuleOp module) {
-  addMerged(module, 0);
-  if (choices.mayMerge)
-    for (int64_t limit : findJoinLimits(module, model, budget.device, least))
-      addMerged(module, limit);
   llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
     return a.least < b.least;
   });
-  return std::move(candidates);
+  return candidates;
 }
 
-std::vector<StepPlan> fcdp::findFinalists(ModuleOp module,
-                                          const CostModel &model,
-                                          const StepChoices &choices,
-                                          int64_t deviceBudget) {
-  Finalists finalists(choices);
+std::vector<StepPlan>
+fcdp::findFinalists(ModuleOp module, const CostModel &model,
+                    const StepChoices &choices, int64_t deviceBudget,
+                    const std::optional<ResidencyEstimate> &known) {
+  Finalists finalists(choices, known);
   MemoryBudget budget{deviceBudget, choices.budget.host};
-  for (Candidate &candidate :
-       CandidateFinder(model, choices, budget).find(module))
+  for (Candidate &candidate : findCandidates(module, model, choices, budget))
     finalists.add(std::move(candidate));
   return finalists.take();
 }

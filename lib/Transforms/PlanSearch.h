@@ -9,11 +9,11 @@ namespace fcdp {
 
 /// Plans that are worth to be simulated in full: the best of the searches, and
 /// what presets would do, as far as they are estimated to fit. Searches that
-/// cannot find a better plan than others are left out.
-std::vector<StepPlan> findFinalists(mlir::ModuleOp module,
-                                    const CostModel &model,
-                                    const StepChoices &choices,
-                                    int64_t deviceBudget);
+/// cannot find a better plan than others, or than `known`, are left out.
+std::vector<StepPlan>
+findFinalists(mlir::ModuleOp module, const CostModel &model,
+              const StepChoices &choices, int64_t deviceBudget,
+              const std::optional<ResidencyEstimate> &known);
 
 /// Why there are none: what the smallest plan takes too much, of states cut as
 /// they are.

@@ -18,6 +18,9 @@
 using namespace mlir;
 using namespace fcdp;
 
+/// The part of a step's time that makes no difference.
+static constexpr double kSameTime = 1e-3;
+
 static void setIfAbsent(ModuleOp module, StringRef name,
                         std::optional<int64_t> value) {
   if (value && !module->hasAttr(name))
@@ -88,7 +91,7 @@ public:
   LogicalResult refine();
   /// Of the fastest whose planned memory fits the smallest; nothing if none
   /// does. `planned` gets the least that a plan takes.
-  FailureOr<std::optional<StepPlan>> takeBest(int64_t &planned);
+  FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
 
 private:
   FailureOr<OwningOpRef<ModuleOp>> schedule(const StepPlan &plan) {
@@ -157,7 +160,7 @@ static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
 /// presets, so that what is taken is faster than these if anything is.
 static size_t countBest(ArrayRef<Simulated> simulated,
                         const StepChoices &choices) {
-  constexpr double kSameTime = 1e-3, kRounding = 1e-9;
+  constexpr double kRounding = 1e-9;
   constexpr size_t kMost = 6;
   double fastest = simulated.front().taken.seconds;
   double limit = fastest * (1 + kSameTime);
@@ -173,7 +176,7 @@ static size_t countBest(ArrayRef<Simulated> simulated,
   return std::min(count, kMost);
 }
 
-FailureOr<std::optional<StepPlan>> Finals::takeBest(int64_t &planned) {
+FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
   planned = std::numeric_limits<int64_t>::max();
   while (!simulated.empty()) {
     size_t count = countBest(simulated, choices);
@@ -191,23 +194,25 @@ FailureOr<std::optional<StepPlan>> Finals::takeBest(int64_t &planned) {
       }
     }
     if (planned <= choices.budget.device)
-      return std::optional(best->plan);
+      return std::optional(*best);
     simulated.erase(simulated.begin(), simulated.begin() + count);
   }
-  return std::optional<StepPlan>();
+  return std::optional<Simulated>();
 }
 
-FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
-                                   const StepChoices &choices) {
+/// The best plan with the merging that `choices` compare, if it is better than
+/// `known`; nothing if none is, or none fits: `why` says it if none is known.
+static FailureOr<std::optional<Simulated>>
+searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
+            const std::optional<ResidencyEstimate> &known, std::string &why) {
   // Plans are searched by estimates of memory. If no plan that should fit does,
   // others are searched with as much less.
   constexpr int kSearches = 4;
   int64_t budget = choices.budget.device;
-  std::string why;
   for (int i = 0; i < kSearches && budget > 0; ++i) {
     std::vector<StepPlan> finalists =
-        findFinalists(module, model, choices, budget);
-    if (finalists.empty() && why.empty())
+        findFinalists(module, model, choices, budget, known);
+    if (finalists.empty() && why.empty() && !known)
       why = explainMissing(module, model, choices);
     if (finalists.empty())
       break;
@@ -216,17 +221,40 @@ FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
         failed(finals.refine()))
       return failure();
     int64_t planned = 0;
-    FailureOr<std::optional<StepPlan>> best = finals.takeBest(planned);
-    if (failed(best))
-      return failure();
-    if (*best)
-      return **best;
+    FailureOr<std::optional<Simulated>> best = finals.takeBest(planned);
+    if (failed(best) || *best)
+      return best;
     why = ("no plan fits: the smallest takes " + Twine(planned) +
            " bytes of device memory of " + Twine(choices.budget.device))
               .str();
     budget -= planned - choices.budget.device;
   }
-  return module.emitError("strategy 'auto': ") << why;
+  return std::optional<Simulated>();
+}
+
+FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
+                                   const StepChoices &choices) {
+  std::string why;
+  FailureOr<std::optional<Simulated>> best =
+      searchPlans(module, model, choices, /*known=*/std::nullopt, why);
+  if (failed(best))
+    return failure();
+  if (!*best)
+    return module.emitError("strategy 'auto': ") << why;
+  if (!choices.mayMerge)
+    return (*best)->plan;
+  StepChoices merging = choices;
+  merging.bucketBytes = findJoinLimits(module, model, choices.budget.device,
+                                       (*best)->taken.seconds);
+  if (merging.bucketBytes.empty())
+    return (*best)->plan;
+  FailureOr<std::optional<Simulated>> merged = searchPlans(
+      module, model, merging, (*best)->plan.residency.estimate, why);
+  if (failed(merged))
+    return failure();
+  bool isFaster = *merged && (*merged)->taken.seconds <
+                                 (*best)->taken.seconds * (1 - kSameTime);
+  return isFaster ? (*merged)->plan : (*best)->plan;
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,

@@ -30,6 +30,8 @@ struct StepChoices {
   MemoryBudget budget;
   /// Whether buckets may be merged; requires canJoinBuckets.
   bool mayMerge = false;
+  /// Greatest bytes of buckets that are compared; 0: of those that there are.
+  llvm::SmallVector<int64_t> bucketBytes{0};
   /// `world` leaves the buckets as they are.
   llvm::SmallVector<Sharding> shardings{Sharding::world};
   llvm::SmallVector<Accumulation> accumulations;
@@ -55,8 +57,9 @@ mlir::LogicalResult planCollectives(mlir::ModuleOp module,
 /// the smallest. Plans are searched as residency problems, which are coarser
 /// than a schedule; the best of each search, and what presets would do, are
 /// scheduled and simulated in full, but for those that cannot be the fastest,
-/// and the one that is taken has its memory planned within the budget. Fails,
-/// and says so on `module`, if no plan fits.
+/// and the one that is taken has its memory planned within the budget. Merged
+/// buckets are taken if the best plan with them is faster than the best one
+/// without. Fails, and says so on `module`, if no plan fits.
 mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
                                    const CostModel &model,
                                    const StepChoices &choices);

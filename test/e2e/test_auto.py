@@ -58,7 +58,6 @@ def test_bytes_and_memory_are_the_planned(workshop: Workshop, config: Config, tm
         Config("gpt", strategy="auto", cluster="h100"),
         Config("gpt", strategy="auto", cluster="h100", nodes=3, local=1, micro_batches=2, accumulate="sharded"),
         Config("gpt_bf16", strategy="auto", cluster="cpu"),
-        Config("peft_lora", strategy="auto", cluster="h100", collectives="two-level"),
     ],
     ids=identify,
 )

@@ -96,18 +96,57 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
   return activations;
 }
 
-PackingProblem fcdp::makePoolProblem(ArrayRef<Activation> activations) {
+namespace {
+/// Positions as the runtime counts time while it fills its pool.
+class PoolTime {
+public:
+  PoolTime(ArrayRef<Activation> activations, const HeldMemory &held)
+      : activations(activations) {
+    for (const HeldRange &range : held.ranges) {
+      moments.push_back(range.begin);
+      moments.push_back(range.end);
+    }
+    llvm::sort(moments);
+    moments.erase(llvm::unique(moments), moments.end());
+  }
+
+  /// Of what begins or ends to be held in front of the operation at `position`,
+  /// and of what is dropped behind the one before.
+  int64_t atMoment(int64_t position) const {
+    const Activation *next =
+        llvm::partition_point(activations, [=](const Activation &other) {
+          return other.begin < position; // they stand in order
+        });
+    return llvm::lower_bound(moments, position) - moments.begin() +
+           (next - activations.begin());
+  }
+  int64_t atAllocation(size_t index) const {
+    return llvm::upper_bound(moments, activations[index].begin) -
+           moments.begin() + static_cast<int64_t>(index);
+  }
+  int64_t atEnd() const {
+    return static_cast<int64_t>(moments.size() + activations.size());
+  }
+
+private:
+  ArrayRef<Activation> activations;
+  std::vector<int64_t> moments;
+};
+} // namespace
+
+PackingProblem fcdp::makePoolProblem(ArrayRef<Activation> activations,
+                                     const HeldMemory &held) {
   PackingProblem problem;
   problem.alignment = packing::kPoolAlignment;
-  for (auto [i, activation] : llvm::enumerate(activations)) {
-    // How many were allocated before it is dropped; they stand in order.
-    const Activation *next = llvm::partition_point(
-        activations, [end = activation.end](const Activation &other) {
-          return other.begin < end;
-        });
+  PoolTime time(activations, held);
+  if (held.stateBytes > 0)
+    problem.buffers.push_back({held.stateBytes, 0, time.atEnd() + 1, 0});
+  for (const HeldRange &range : held.ranges)
+    problem.buffers.push_back({range.bytes, time.atMoment(range.begin),
+                               time.atMoment(range.end), range.offset});
+  for (auto [i, activation] : llvm::enumerate(activations))
     problem.buffers.push_back({activation.bytes + packing::kPoolTagBytes,
-                               static_cast<int64_t>(i),
-                               next - activations.begin()});
-  }
+                               time.atAllocation(i),
+                               time.atMoment(activation.end)});
   return problem;
 }

@@ -5,6 +5,7 @@
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/ArenaPacking.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/SharedArena.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -251,22 +252,26 @@ void Planner::addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads) {
 /// What the functions before may have in use stays theirs until compute has
 /// waited for it.
 void Planner::addLate() {
-  int64_t begin = states.lateBegin - states.deviceBytes;
-  int64_t bytes = 0, freed = 0;
-  auto hold = [&](Operation *op) {
-    freed = std::max(
-        freed, position.lookup(findArrival(findLateRelease(op), function)));
+  std::vector<HeldRange> held;
+  auto hold = [&](Operation *op, Value value, int64_t offset) {
+    Operation *arrival = findArrival(findLateRelease(op), function);
+    int64_t bytes = llvm::alignTo(bytesOf(value), kBufferAlignment);
+    if (bytes > 0)
+      held.push_back({offset, bytes, 0, position.lookup(arrival) + 1});
   };
   for (func::FuncOp before : findPredecessors(function)) {
     LatePlaces places = placeLate(before);
-    bytes = std::max(bytes, places.end - begin);
     for (auto &[op, offset] : places.values)
-      hold(op);
-    for (auto &[op, offset] : places.scratches)
-      hold(getScratchOwner(cast<ReduceScatterOp>(op)));
+      hold(op, op->getResult(0), offset);
+    for (auto &[op, offset] : places.scratches) {
+      auto reduce = cast<ReduceScatterOp>(op);
+      hold(getScratchOwner(reduce), reduce.getInput(), offset);
+    }
   }
-  if (bytes > 0)
-    problem.buffers.push_back({bytes, 0, freed + 1, begin});
+  // They may be elsewhere in each of the functions.
+  for (const HeldRange &range : makeDisjoint(held))
+    problem.buffers.push_back(
+        {range.bytes, range.begin, range.end, range.offset});
 }
 
 void Planner::addPrefetched() {
@@ -330,7 +335,8 @@ LogicalResult Planner::addValue(Operation *op) {
 LogicalResult Planner::pack() {
   llvm::Error error = problem.check();
   if (!error) {
-    solution = packArena(problem);
+    solution = packBesidePool(function, problem, findActivations(function),
+                              states.deviceBytes);
     error = solution.verify(problem);
   }
   if (error)

@@ -2,9 +2,11 @@
 
 #include "fcdp/Analysis/DeviceMemory.h"
 
+#include "core/Packing.h"
 #include "fcdp/Analysis/Activations.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/HeldMemory.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -65,26 +67,6 @@ static HeldFor classify(Operation *op) {
 }
 
 namespace {
-/// The places of one module's states and values, given or planned.
-class Layout {
-public:
-  static FailureOr<Layout> compute(func::FuncOp function);
-
-  BufferAttr lookup(StateOp state) const {
-    return states.places.lookup(state.getSymNameAttr());
-  }
-  BufferAttr lookup(Operation *op) const { return plan.places.lookup(op); }
-  BufferAttr lookupScratch(Operation *op) const {
-    return plan.scratches.lookup(op);
-  }
-
-private:
-  void read(ModuleOp module, func::FuncOp function);
-
-  StatePlan states;
-  BufferPlan plan;
-};
-
 /// Bytes of the device arena, [begin, end), on all ranks together.
 struct Extent {
   Operation *owner;
@@ -95,14 +77,15 @@ struct Extent {
 /// Walks a function and keeps what is in use.
 class Walker {
 public:
-  Walker(func::FuncOp function, const Layout &layout,
+  Walker(func::FuncOp function, const MemoryLayouts &layouts,
          std::vector<HeldBytes> *timeline);
 
-  FailureOr<FunctionMemory> run();
+  FunctionMemory run();
 
 private:
   void addArrived(ReadStateOp read);
-  void addInFlight(func::FuncOp before, const Layout &other);
+  void addInFlight(func::FuncOp before);
+  void measureActivations();
   void start(Operation *op);
   void stop(Operation *op);
   void add(Operation *owner, HeldFor what, BufferAttr buffer);
@@ -110,7 +93,8 @@ private:
   void findFullest();
 
   func::FuncOp function;
-  const Layout &layout;
+  const MemoryLayouts &layouts;
+  const MemoryLayout &layout;
   std::vector<HeldBytes> *timeline;
   MeshOp mesh;
   std::vector<Activation> activations;
@@ -120,46 +104,14 @@ private:
   llvm::DenseMap<Operation *, SmallVector<Operation *>> over;
   HeldBytes states, buffers;
   int64_t inputs = 0, stateEnd = 0;
-  /// Bytes of activations in use at each position.
-  std::vector<int64_t> activationBytes;
+  /// What states and values take of the arena now.
+  int64_t buffersNow = 0;
+  /// By how much activations grow at each position: their bytes, and what they
+  /// take of the pool.
+  std::vector<int64_t> activationBytes, poolBytes;
   FunctionMemory memory;
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Places
-//===----------------------------------------------------------------------===//
-
-void Layout::read(ModuleOp module, func::FuncOp function) {
-  for (auto state : module.getOps<StateOp>())
-    if (state.getBuffer())
-      states.places[state.getSymNameAttr()] = *state.getBuffer();
-  for (Operation &op : function.front()) {
-    if (auto buffer = op.getAttrOfType<BufferAttr>("buffer"))
-      plan.places[&op] = buffer;
-    if (auto buffer = op.getAttrOfType<BufferAttr>("scratch"))
-      plan.scratches[&op] = buffer;
-  }
-}
-
-FailureOr<Layout> Layout::compute(func::FuncOp function) {
-  auto module = function->getParentOfType<ModuleOp>();
-  std::optional<Phase> phase = getPhase(module);
-  Layout layout;
-  if (phase == Phase::planned) {
-    layout.read(module, function);
-    return layout;
-  }
-  if (phase != Phase::scheduled)
-    return module.emitError("expected a module in phase 'scheduled' or "
-                            "'planned'");
-  layout.states = planStates(module);
-  FailureOr<BufferPlan> plan = planBuffers(function, layout.states);
-  if (failed(plan))
-    return failure();
-  layout.plan = std::move(*plan);
-  return layout;
-}
 
 //===----------------------------------------------------------------------===//
 // What is in use
@@ -175,9 +127,10 @@ static int64_t measureInputs(ModuleOp module) {
   return bytes;
 }
 
-Walker::Walker(func::FuncOp function, const Layout &layout,
+Walker::Walker(func::FuncOp function, const MemoryLayouts &layouts,
                std::vector<HeldBytes> *timeline)
-    : function(function), layout(layout), timeline(timeline),
+    : function(function), layouts(layouts),
+      layout(layouts.find(function)->second), timeline(timeline),
       mesh(getMesh(function->getParentOfType<ModuleOp>())),
       activations(findActivations(function)) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -186,8 +139,8 @@ Walker::Walker(func::FuncOp function, const Layout &layout,
     if (!buffer || buffer.getArena() != Arena::device)
       continue;
     if (state.getRole() == StateRole::prefetched) {
-      memory.arena.bytes =
-          std::max(memory.arena.bytes, buffer.getOffset() + buffer.getBytes());
+      memory.buffers =
+          std::max(memory.buffers, buffer.getOffset() + buffer.getBytes());
       continue; // shares its memory with values
     }
     states[getHeldFor(state.getRole())] += buffer.getBytes();
@@ -200,11 +153,9 @@ void Walker::add(Operation *owner, HeldFor what, BufferAttr buffer) {
   // What is inside a state has been counted.
   if (!buffer || buffer.getOffset() < stateEnd || buffer.getBytes() == 0)
     return;
-  int64_t end = buffer.getOffset() + buffer.getBytes() +
-                (mesh.getNode() - 1) * buffer.getNodeStride() +
-                (mesh.getLocal() - 1) * buffer.getLocalStride();
-  live.push_back({owner, what, buffer.getOffset(), end});
-  memory.arena.bytes = std::max(memory.arena.bytes, end);
+  auto [begin, end] = getExtent(buffer, mesh);
+  live.push_back({owner, what, begin, end});
+  memory.buffers = std::max(memory.buffers, end);
 }
 
 /// A copy that the function before has gathered is there from the beginning.
@@ -222,7 +173,8 @@ void Walker::addArrived(ReadStateOp read) {
 }
 
 /// What `before` may have in use when this function begins.
-void Walker::addInFlight(func::FuncOp before, const Layout &other) {
+void Walker::addInFlight(func::FuncOp before) {
+  const MemoryLayout &other = layouts.find(before)->second;
   for (Operation &op : before.front()) {
     if (!isBuffered(&op))
       continue;
@@ -250,15 +202,14 @@ void Walker::start(Operation *op) {
 }
 
 void Walker::stop(Operation *op) {
-  for (Operation *owner : over.lookup(op))
-    llvm::erase_if(live,
-                   [&](const Extent &extent) { return extent.owner == owner; });
-  auto release = dyn_cast<ReleaseOp>(op);
-  if (!release || release.getStream())
+  SmallVector<Operation *> owners = over.lookup(op);
+  if (auto release = dyn_cast<ReleaseOp>(op); release && !release.getStream())
+    owners.push_back(release.getValue().getDefiningOp());
+  if (owners.empty())
     return;
-  Operation *released = release.getValue().getDefiningOp();
-  llvm::erase_if(
-      live, [&](const Extent &extent) { return extent.owner == released; });
+  llvm::erase_if(live, [&](const Extent &extent) {
+    return llvm::is_contained(owners, extent.owner);
+  });
   measureBuffers();
 }
 
@@ -278,16 +229,33 @@ void Walker::measureBuffers() {
     aligned += llvm::alignTo(bytes, kBufferAlignment);
     counted = extent.end;
   }
-  int64_t bound = llvm::alignTo(stateEnd, kBufferAlignment) + aligned;
-  memory.arena.bound = std::max(memory.arena.bound, bound);
+  buffersNow = llvm::alignTo(stateEnd, kBufferAlignment) + aligned;
+}
+
+/// Each with the pool's tag in front.
+void Walker::measureActivations() {
+  size_t count = llvm::range_size(function.front());
+  activationBytes.assign(count + 1, 0);
+  poolBytes.assign(count + 1, 0);
+  for (const Activation &activation : activations) {
+    int64_t bytes = llvm::alignTo(activation.bytes + packing::kPoolTagBytes,
+                                  packing::kPoolAlignment);
+    activationBytes[activation.begin] += activation.bytes;
+    activationBytes[activation.end] -= activation.bytes;
+    poolBytes[activation.begin] += bytes;
+    poolBytes[activation.end] -= bytes;
+  }
 }
 
 void Walker::findFullest() {
-  int64_t most = -1, activationsNow = 0;
+  int64_t most = -1, activationsNow = 0, poolNow = 0;
   for (auto [position, op] : llvm::enumerate(function.front())) {
     stop(&op);
     start(&op);
     activationsNow += activationBytes[position];
+    poolNow += poolBytes[position];
+    memory.pool = std::max(memory.pool, poolNow);
+    memory.arena.bound = std::max(memory.arena.bound, buffersNow + poolNow);
     HeldBytes now = states;
     for (size_t i = 0; i < kHeldForCount; ++i)
       now.bytes[i] += buffers.bytes[i];
@@ -303,26 +271,18 @@ void Walker::findFullest() {
   }
 }
 
-FailureOr<FunctionMemory> Walker::run() {
-  memory.arena.bytes = std::max(memory.arena.bytes, stateEnd);
-  memory.arena.bound = stateEnd;
-  PackingProblem pool = makePoolProblem(activations);
-  memory.pool = {packArena(pool).peak, lowerBound(pool)};
-  size_t count = llvm::range_size(function.front());
-  activationBytes.assign(count + 1, 0);
-  for (const Activation &activation : activations) {
-    activationBytes[activation.begin] += activation.bytes;
-    activationBytes[activation.end] -= activation.bytes;
-  }
+FunctionMemory Walker::run() {
+  memory.buffers = std::max(memory.buffers, stateEnd);
   for (auto read : function.getOps<ReadStateOp>())
     addArrived(read);
-  for (func::FuncOp before : findPredecessors(function)) {
-    FailureOr<Layout> other = Layout::compute(before);
-    if (failed(other))
-      return failure();
-    addInFlight(before, *other);
-  }
+  for (func::FuncOp before : findPredecessors(function))
+    addInFlight(before);
+  measureActivations();
+  measureBuffers();
   findFullest();
+  PackingProblem pool =
+      makePoolProblem(activations, findHeldMemory(function, layouts));
+  memory.arena.bytes = std::max(memory.buffers, packArena(pool).peak);
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
   return memory;
 }
@@ -334,15 +294,11 @@ FailureOr<FunctionMemory> Walker::run() {
 FailureOr<FunctionMemory>
 fcdp::measureFunctionMemory(func::FuncOp function,
                             std::vector<HeldBytes> *timeline) {
-  FailureOr<Layout> layout = Layout::compute(function);
-  if (failed(layout))
+  FailureOr<MemoryLayouts> layouts =
+      computeMemoryLayouts(function->getParentOfType<ModuleOp>(), function);
+  if (failed(layouts))
     return failure();
-  return Walker(function, *layout, timeline).run();
-}
-
-static void extend(RegionBytes &region, const RegionBytes &other) {
-  region.bytes = std::max(region.bytes, other.bytes);
-  region.bound = std::max(region.bound, other.bound);
+  return Walker(function, *layouts, timeline).run();
 }
 
 /// Of two micro-batches one is the first and one the last.
@@ -353,19 +309,22 @@ static bool isRun(func::FuncOp function) {
 }
 
 FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
+  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
+  if (failed(layouts))
+    return failure();
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    FailureOr<FunctionMemory> part = measureFunctionMemory(function);
-    if (failed(part))
-      return failure();
-    extend(memory.arena, part->arena);
-    extend(memory.pool, part->pool);
-    bool isFuller = !memory.fullest || part->held.total() > memory.held.total();
+    FunctionMemory part = Walker(function, *layouts, nullptr).run();
+    memory.arena.bytes = std::max(memory.arena.bytes, part.arena.bytes);
+    memory.arena.bound = std::max(memory.arena.bound, part.arena.bound);
+    memory.buffers = std::max(memory.buffers, part.buffers);
+    memory.pool = std::max(memory.pool, part.pool);
+    bool isFuller = !memory.fullest || part.held.total() > memory.held.total();
     if (!isFuller || !isRun(function))
       continue;
-    memory.fullest = part->fullest;
-    memory.held = part->held;
+    memory.fullest = part.fullest;
+    memory.held = part.held;
   }
   return memory;
 }

@@ -5,6 +5,7 @@
 #include "BufferWrites.h"
 #include "Calls.h"
 #include "ConstantTable.h"
+#include "HeldWriter.h"
 #include "OpWriter.h"
 #include "Slots.h"
 #include "SymbolWriter.h"
@@ -80,17 +81,18 @@ LogicalResult ManifestWriter::writeFunctions() {
     for (auto function : module.getOps<func::FuncOp>())
       json.value(getRole(function));
   });
-  ArenaBytes arenas = measureArenas(module);
-  json.attributeObject("arenas", [&] {
-    json.attribute("device", arenas.device);
-    json.attribute("host", arenas.host);
-  });
   FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
   if (failed(memory))
     return failure();
+  ArenaBytes arenas = measureArenas(module);
+  json.attributeObject("arenas", [&] {
+    json.attribute("device", std::max(static_cast<int64_t>(arenas.device),
+                                      memory->arena.bytes));
+    json.attribute("host", arenas.host);
+  });
   json.attributeObject("planned", [&] {
     json.attribute("device_bytes", memory->total());
-    json.attribute("pool_bytes", memory->pool.bytes);
+    json.attribute("pool_bytes", memory->pool);
     json.attribute("input_bytes", memory->inputs);
   });
   return success();
@@ -132,8 +134,8 @@ LogicalResult ManifestWriter::writeKeys() {
   json.attribute("hash", std::string(kHashDigits, '0'));
   if (failed(writeHead()) || failed(symbols.writeOptimizer()))
     return failure();
-  if (failed(writeFunctions()) || failed(symbols.writeParameters()) ||
-      failed(symbols.writeBuckets()) ||
+  if (failed(writeFunctions()) || failed(writeHeld(module, calls, json)) ||
+      failed(symbols.writeParameters()) || failed(symbols.writeBuckets()) ||
       failed(symbols.writeBuffers(constants)) ||
       failed(symbols.writeInputs()) || failed(slots.write(json)))
     return failure();

@@ -78,7 +78,8 @@ static void writeMemory(OStream &json, const StepReport &report) {
   json.attributeObject("device_memory", [&] {
     json.attribute("bytes", device.total());
     json.attribute("arena", device.arena.bytes);
-    json.attribute("pool", device.pool.bytes);
+    json.attribute("buffers", device.buffers);
+    json.attribute("pool", device.pool);
     json.attribute("inputs", device.inputs);
     json.attribute("capacity", report.capacity.device);
     json.attribute("fits", report.fitsDevice());

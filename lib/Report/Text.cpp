@@ -114,7 +114,11 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
   stream << " per node\n            ";
   printRegion("arena", facts.device.arena, stream);
   stream << "            ";
-  printRegion("pool", facts.device.pool, stream);
+  stream << "buffers in it end at ";
+  printBytes(facts.device.buffers, stream);
+  stream << ", results of operators take ";
+  printBytes(facts.device.pool, stream);
+  stream << " at once\n";
   printFullest(facts, stream);
 }
 

@@ -5,6 +5,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/BufferPlan.h"
+#include "fcdp/Analysis/HeldMemory.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -32,6 +33,7 @@ private:
   LogicalResult addBuffers(FunctionModel &function);
   void nest(FunctionModel &function);
   void placeParts(FunctionModel &function, ArrayRef<Nesting> nestings);
+  void findLent(const FunctionModel &function);
   LogicalResult addInstruction(FunctionModel &function, Operation *op);
   /// Notes the memory that the results of `op` show.
   void addRoots(Operation *op);
@@ -45,6 +47,9 @@ private:
   llvm::DenseMap<Value, SmallVector<Root, 1>> roots;
   /// By the places of what stands inside a block, and the block's own.
   std::map<std::array<const void *, kNumPlanes>, int32_t> shapes;
+  MemoryLayouts layouts;
+  /// By operation, of the current function.
+  llvm::DenseMap<Operation *, std::vector<Extent>> lent;
 };
 } // namespace
 
@@ -199,20 +204,51 @@ static StringAttr getTarget(Operation *op) {
   return {};
 }
 
+/// Notes at the first and at the last operation that may have results in them
+/// which bytes are lent: in between, each byte is the operators' alone.
+void PlanBuilder::findLent(const FunctionModel &function) {
+  lent.clear();
+  SmallVector<Operation *> users;
+  // By position, how many of them stand in front.
+  SmallVector<int64_t> counts;
+  for (Operation &op : func::FuncOp(function.op).front()) {
+    counts.push_back(users.size());
+    if (usesPool(&op))
+      users.push_back(&op);
+  }
+  counts.push_back(users.size());
+  HeldMemory held = findHeldMemory(function.op, layouts);
+  for (const HeldRange &range :
+       findLentMemory(function.op, held, plan.deviceBytes)) {
+    int64_t first = counts[range.begin], last = counts[range.end] - 1;
+    if (last < first)
+      continue;
+    Extent extent{range.offset, range.offset + range.bytes};
+    lent[users[first]].push_back(extent);
+    if (first != last)
+      lent[users[last]].push_back(extent);
+  }
+}
+
 LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
                                           Operation *op) {
-  if (isa<ReadShardOp, ReadStateOp>(op) ||
-      (isView(op) && !isa<ViewMemberOp>(op)))
+  bool isSilent = isa<ReadShardOp, ReadStateOp>(op) ||
+                  (isView(op) && !isa<ViewMemberOp>(op));
+  auto lentHere = lent.find(op);
+  if (isSilent && lentHere == lent.end())
     return success();
   PlanInstruction instruction{op, getStream(op)};
-  for (Value operand : op->getOperands())
-    for (Root root : roots.lookup(operand))
-      if (!llvm::is_contained(instruction.reads, root))
-        instruction.reads.push_back(root);
+  if (!isSilent)
+    for (Value operand : op->getOperands())
+      for (Root root : roots.lookup(operand))
+        if (!llvm::is_contained(instruction.reads, root))
+          instruction.reads.push_back(root);
+  if (lentHere != lent.end())
+    instruction.lent = std::move(lentHere->second);
   bool isOurs = isBuffered(op) ||
                 isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
                     CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
-  if (!isOurs && instruction.reads.empty())
+  if (!isOurs && instruction.reads.empty() && instruction.lent.empty())
     return success();
   if (isBuffered(op))
     instruction.result = buffers.lookup(op->getResult(0));
@@ -245,6 +281,7 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
   roots.clear();
   if (failed(addBuffers(function)))
     return failure();
+  findLent(function);
   for (Operation &inner : op.front()) {
     addRoots(&inner);
     if (failed(addInstruction(function, &inner)))
@@ -258,8 +295,10 @@ LogicalResult PlanBuilder::build() {
   ArenaBytes arenas = measureArenas(module);
   plan.deviceBytes = arenas.device;
   plan.hostBytes = arenas.host;
-  if (failed(addStates()))
+  FailureOr<MemoryLayouts> found = computeMemoryLayouts(module);
+  if (failed(found) || failed(addStates()))
     return failure();
+  layouts = std::move(*found);
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(addFunction(function)))
       return failure();

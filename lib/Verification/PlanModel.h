@@ -57,6 +57,9 @@ struct PlanInstruction {
   int32_t result = -1;
   /// Index of the bucket or state that the operation names, or -1.
   int32_t bucket = -1, state = -1;
+  /// Bytes of the device arena that results of operators may be in from here
+  /// on, or up to here.
+  std::vector<Extent> lent = {};
 };
 
 struct FunctionModel {

@@ -144,9 +144,17 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
 LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   current = &instruction;
   issued.push_back({function, &instruction});
-  if (failed(issueOn(instruction)))
+  if (failed(lend(instruction)) || failed(issueOn(instruction)))
     return failure();
   now->clocks.issue(static_cast<size_t>(instruction.stream), issued.size() - 1);
+  return success();
+}
+
+/// Operators may write to what is lent to them.
+LogicalResult PlanRun::lend(const PlanInstruction &instruction) {
+  for (const Extent &extent : instruction.lent)
+    if (failed(access(now->device, extent, Mode::write)))
+      return failure();
   return success();
 }
 

@@ -78,6 +78,9 @@ public:
 
   virtual std::byte *deviceBase() = 0;
   virtual std::byte *hostBase() = 0;
+  /// Makes device memory `bytes` long, where it is, unless it is longer; only
+  /// while no work is queued. Throws std::runtime_error if that cannot be had.
+  virtual void growDevice(uint64_t bytes) = 0;
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;

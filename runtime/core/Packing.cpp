@@ -26,22 +26,15 @@ int64_t alignTo(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Buffers that no other buffer of the problem lives together with.
+/// Buffers that no other buffer of the problem lives together with, but for
+/// those that have to be somewhere.
 class Group {
 public:
-  Group(const std::vector<Buffer> &buffers, int64_t alignment, Order members)
+  /// `fixed` are those, by offset.
+  Group(const std::vector<Buffer> &buffers, int64_t alignment, Order members,
+        Order fixed)
       : buffers(buffers), alignment(alignment), members(std::move(members)),
-        best(std::numeric_limits<int64_t>::max()) {
-    auto isFixed = [&](size_t i) { return buffers[i].offset >= 0; };
-    std::copy_if(this->members.begin(), this->members.end(),
-                 std::back_inserter(fixed), isFixed);
-    this->members.erase(
-        std::remove_if(this->members.begin(), this->members.end(), isFixed),
-        this->members.end());
-    std::sort(fixed.begin(), fixed.end(), [&](size_t a, size_t b) {
-      return buffers[a].offset < buffers[b].offset;
-    });
-  }
+        fixed(std::move(fixed)), best(std::numeric_limits<int64_t>::max()) {}
 
   int64_t bound() const;
   /// Tries orders until the group needs `target` bytes at most.
@@ -51,8 +44,6 @@ public:
   void store(Packing &packing) const {
     for (size_t i = 0; i < members.size(); ++i)
       packing.offsets[bestOrder[i]] = bestOffsets[i];
-    for (size_t index : fixed)
-      packing.offsets[index] = buffers[index].offset;
   }
 
 private:
@@ -73,9 +64,8 @@ private:
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
-  /// In the order of their begins: those that may be anywhere.
+  /// In the order of their begins.
   Order members;
-  /// The others, by offset.
   Order fixed;
   /// By ascending offset, while an order is tried.
   std::vector<Placed> placed;
@@ -174,16 +164,18 @@ size_t Group::attempt(const Order &order, Fit fit) {
 }
 
 /// Starts over with the buffer that made the peak in front, as often as a
-/// tenth of a second allows.
+/// tenth of a second allows, until nothing changes.
 void Group::repair(Order order, Fit fit, int64_t target) {
   constexpr double kMostChecks = 1e8;
-  constexpr int kMostRounds = 16;
+  constexpr int kMostRounds = 64;
   double checks =
       static_cast<double>(order.size()) * static_cast<double>(order.size());
   for (int round = 0; round < kMostRounds; ++round) {
     if (best <= target || checks * (round + 1) > kMostChecks)
       return;
     auto worst = order.begin() + static_cast<int64_t>(attempt(order, fit));
+    if (worst == order.begin())
+      return;
     std::rotate(order.begin(), worst, worst + 1);
   }
 }
@@ -202,33 +194,67 @@ void Group::place(int64_t target) {
       attempt(order, fit);
   repair(byBegin, Fit::Smallest, target);
   repair(byLife, Fit::Lowest, target);
+  repair(bySize, Fit::Lowest, target);
+  repair(byArea, Fit::Lowest, target);
 }
 
-/// Cuts the problem where nothing lives.
+/// What has to be somewhere, by offset, and the others.
+struct Sorted {
+  Order fixed, free;
+};
+
+Sorted sortBuffers(const std::vector<Buffer> &buffers) {
+  Sorted sorted;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    (buffers[i].offset >= 0 ? sorted.fixed : sorted.free).push_back(i);
+  auto sortBy = [&](Order &order, auto key) {
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(key(a), a) < std::pair(key(b), b);
+    });
+  };
+  sortBy(sorted.fixed, [&](size_t i) { return buffers[i].offset; });
+  sortBy(sorted.free, [&](size_t i) { return buffers[i].begin; });
+  return sorted;
+}
+
+/// Cuts the problem where nothing lives that may be anywhere.
 std::vector<Group> findGroups(const std::vector<Buffer> &buffers,
-                              int64_t alignment) {
-  Order order(buffers.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(buffers[a].begin, a) < std::pair(buffers[b].begin, b);
-  });
+                              int64_t alignment, const Sorted &sorted) {
+  const Order &order = sorted.free;
   std::vector<Group> groups;
   for (size_t first = 0; first < order.size();) {
+    int64_t begin = buffers[order[first]].begin;
     int64_t end = buffers[order[first]].end;
     size_t last = first + 1;
     for (; last < order.size() && buffers[order[last]].begin < end; ++last)
       end = std::max(end, buffers[order[last]].end);
+    Order around;
+    std::copy_if(sorted.fixed.begin(), sorted.fixed.end(),
+                 std::back_inserter(around), [&](size_t i) {
+                   return buffers[i].begin < end && begin < buffers[i].end;
+                 });
     groups.push_back(Group(buffers, alignment,
                            Order(order.begin() + static_cast<int64_t>(first),
-                                 order.begin() + static_cast<int64_t>(last))));
+                                 order.begin() + static_cast<int64_t>(last)),
+                           std::move(around)));
     first = last;
   }
   return groups;
 }
 
-/// The greatest lower bound of the groups.
-int64_t findBound(const std::vector<Group> &groups) {
-  int64_t bound = 0;
+/// The greatest end of what has to be somewhere.
+int64_t findEnd(const std::vector<Buffer> &buffers, int64_t alignment,
+                const Order &fixed) {
+  int64_t end = 0;
+  for (size_t i : fixed)
+    end =
+        std::max(end, buffers[i].offset + alignTo(buffers[i].bytes, alignment));
+  return end;
+}
+
+/// The greatest lower bound of the groups, or that end if greater.
+int64_t findBound(const std::vector<Group> &groups, int64_t end) {
+  int64_t bound = end;
   for (const Group &group : groups)
     bound = std::max(bound, group.bound());
   return bound;
@@ -237,15 +263,21 @@ int64_t findBound(const std::vector<Group> &groups) {
 } // namespace
 
 int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment) {
-  return findBound(findGroups(buffers, alignment));
+  Sorted sorted = sortBuffers(buffers);
+  return findBound(findGroups(buffers, alignment, sorted),
+                   findEnd(buffers, alignment, sorted.fixed));
 }
 
 Packing pack(const std::vector<Buffer> &buffers, int64_t alignment) {
-  std::vector<Group> groups = findGroups(buffers, alignment);
-  // No group gains by needing less than the one that needs most.
-  int64_t target = findBound(groups);
+  Sorted sorted = sortBuffers(buffers);
+  std::vector<Group> groups = findGroups(buffers, alignment, sorted);
   Packing packing;
   packing.offsets.resize(buffers.size());
+  for (size_t index : sorted.fixed)
+    packing.offsets[index] = buffers[index].offset;
+  packing.peak = findEnd(buffers, alignment, sorted.fixed);
+  // No group gains by needing less than the one that needs most.
+  int64_t target = findBound(groups, packing.peak);
   for (Group &group : groups) {
     group.place(target);
     group.store(packing);

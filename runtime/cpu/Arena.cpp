@@ -8,27 +8,65 @@
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace fcdp {
 
-Arena::Arena(uint64_t bytes) : bytes(bytes) {
-  if (bytes == 0)
-    return;
+namespace {
+
+/// Addresses alone, which cost nothing, for the arena to grow into; fewer where
+/// the process may have no more.
+constexpr uint64_t kMostGrowth = uint64_t(64) << 30;
+
+uint64_t toPages(uint64_t bytes) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+[[noreturn]] void refuse(uint64_t bytes, const std::string &why) {
+  throw std::runtime_error("cannot reserve " + std::to_string(bytes) +
+                           " bytes for the device arena: " + why);
+}
+
+} // namespace
+
+Arena::Arena(uint64_t bytes) {
   requireMemory("the device arena", bytes);
-  void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED)
-    throw std::runtime_error(
-        "cannot reserve " + std::to_string(bytes) +
-        " bytes for the device arena: " + std::strerror(errno));
-  // Fewer page faults and TLB misses; where it is off, nothing is lost.
-  madvise(mapped, bytes, MADV_HUGEPAGE);
+  void *mapped = MAP_FAILED;
+  for (uint64_t more = kMostGrowth; mapped == MAP_FAILED; more /= 2) {
+    reserved = toPages(bytes + more);
+    if (reserved == 0)
+      return;
+    mapped = mmap(nullptr, reserved, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED && more == 0)
+      refuse(bytes, std::strerror(errno));
+  }
   address = static_cast<std::byte *>(mapped);
+  try {
+    grow(bytes);
+  } catch (...) {
+    munmap(address, reserved);
+    throw;
+  }
+}
+
+void Arena::grow(uint64_t wanted) {
+  if (wanted <= bytes)
+    return;
+  requireMemory("the device arena", wanted - bytes);
+  if (wanted > reserved)
+    refuse(wanted, "there are addresses for " + std::to_string(reserved));
+  if (mprotect(address, toPages(wanted), PROT_READ | PROT_WRITE) != 0)
+    refuse(wanted, std::strerror(errno));
+  // Fewer page faults and TLB misses; where it is off, nothing is lost.
+  madvise(address, toPages(wanted), MADV_HUGEPAGE);
+  bytes = wanted;
 }
 
 Arena::~Arena() {
   if (address)
-    munmap(address, bytes);
+    munmap(address, reserved);
 }
 
 } // namespace fcdp

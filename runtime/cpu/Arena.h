@@ -16,13 +16,18 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Null if the size is zero.
+  /// Makes it as long as `bytes`, if it is shorter. Throws std::runtime_error
+  /// if the memory, or the addresses behind it, cannot be had.
+  void grow(uint64_t bytes);
+
+  /// The same for good.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
 
 private:
   std::byte *address = nullptr;
-  uint64_t bytes = 0;
+  /// What can be used, and how many addresses there are.
+  uint64_t bytes = 0, reserved = 0;
 };
 
 } // namespace fcdp

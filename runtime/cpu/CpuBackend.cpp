@@ -36,6 +36,7 @@ public:
   }
 
   std::byte *deviceBase() override { return device.base(); }
+  void growDevice(uint64_t bytes) override { device.grow(bytes); }
   std::byte *hostBase() override { return host.base(); }
 
   void copy(StreamId stream, void *dst, const void *src,

@@ -50,6 +50,7 @@ public:
   ~CudaBackendImpl() override;
 
   std::byte *deviceBase() override { return device.base(); }
+  void growDevice(uint64_t bytes) override;
   std::byte *hostBase() override { return host.base(); }
   cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
 
@@ -135,6 +136,14 @@ bool CudaBackendImpl::isIdle() {
     firstFailure.set(error.what());
   }
   return true;
+}
+
+void CudaBackendImpl::growDevice(uint64_t bytes) {
+  if (bytes > device.size())
+    throw std::runtime_error(
+        "the device arena has " + std::to_string(device.size()) +
+        " bytes and cannot grow to " + std::to_string(bytes) +
+        ": memory of a GPU stays as it was made");
 }
 
 void CudaBackendImpl::useDevice() {

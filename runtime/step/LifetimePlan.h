@@ -12,24 +12,41 @@
 
 namespace fcdp {
 
-/// One allocation of a step. Time is counted in allocations: allocation i is
-/// made at time i, and freed before allocation `freedAt` was made.
+/// One allocation of a step. Time is counted in events, which are allocations
+/// and moments at which memory begins or ends to be held: the allocation is
+/// event `madeAt`, and it is freed before event `freedAt`.
 struct Lifetime {
   static constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
   size_t bytes = 0;
+  uint32_t madeAt = 0;
   uint32_t freedAt = kNever;
+};
+
+/// Bytes of the region that are not the pool's, from event `from` to event
+/// `to`.
+struct Obstacle {
+  uint64_t offset = 0, bytes = 0;
+  uint32_t from = 0, to = Lifetime::kNever;
+};
+
+/// What happened in one step.
+struct StepEvents {
+  std::vector<Lifetime> lifetimes;
+  std::vector<Obstacle> obstacles;
 };
 
 struct Placement {
   /// Offset of each allocation, multiples of kPoolAlignment; those that are
   /// never freed have none.
   std::vector<size_t> offsets;
+  /// Where the last allocation or obstacle ends.
   size_t regionBytes = 0;
 };
 
 inline constexpr size_t kPoolAlignment = packing::kPoolAlignment;
 
-/// Places what is freed as core/Packing.h says.
-Placement placeLifetimes(const std::vector<Lifetime> &lifetimes);
+/// Places what is freed as core/Packing.h says, behind the first `reserved`
+/// bytes and around the obstacles.
+Placement placeLifetimes(const StepEvents &events, size_t reserved = 0);
 
 } // namespace fcdp

@@ -165,6 +165,36 @@ void readAll(const JsonNode &list, std::vector<T> &out, Read read) {
   list.forEach([&](const JsonNode &node) { out.push_back(read(node)); });
 }
 
+HeldRange readHeldRange(const JsonNode &node) {
+  constexpr size_t numbers = 4;
+  if (node.size() != numbers)
+    node.expected("[from, to, offset, bytes]");
+  auto number = [&](size_t i) { return readSize(node.at(i)); };
+  return {number(0), number(1), number(2), number(3)};
+}
+
+FunctionSpec readFunctionSpec(const JsonNode &node) {
+  FunctionSpec spec;
+  spec.first = readSize(node.at("first"));
+  spec.end = readSize(node.at("end"));
+  std::vector<HeldRange> ranges;
+  readAll(node.at("ranges"), ranges, readHeldRange);
+  spec.held = HeldMemory(std::move(ranges));
+  return spec;
+}
+
+void readHeld(const JsonNode &root, Manifest &m) {
+  m.stateBytes = m.deviceBytes;
+  if (root.isNull("held"))
+    return;
+  JsonNode held = root.at("held");
+  m.stateBytes = readSize(held.at("states"));
+  held.at("functions")
+      .forEachMember([&](std::string_view function, const JsonNode &node) {
+        m.specs.emplace(function, readFunctionSpec(node));
+      });
+}
+
 Manifest readManifest(const JsonNode &root) {
   Manifest m;
   m.hash = root.at("hash").text();
@@ -175,6 +205,7 @@ Manifest readManifest(const JsonNode &root) {
   m.functions = readTexts(root.at("functions"));
   m.deviceBytes = readSize(root.at("arenas").at("device"));
   m.hostBytes = readSize(root.at("arenas").at("host"));
+  readHeld(root, m);
   readAll(root.at("buckets"), m.buckets, readBucket);
   readAll(root.at("parameters"), m.parameters, [&](const JsonNode &node) {
     return readParameter(node, m.buckets.size());
@@ -217,6 +248,14 @@ uint32_t partOf(Sharding sharding, const Mesh &mesh, Place place) {
     return 0;
   }
   throw std::logic_error("unknown sharding");
+}
+
+uint64_t Manifest::heldBytes() const {
+  uint64_t end = stateBytes;
+  for (const auto &[function, spec] : specs)
+    for (const HeldRange &range : spec.held.ranges)
+      end = std::max(end, range.offset + range.bytes);
+  return end;
 }
 
 int64_t numElements(const Shape &shape) {

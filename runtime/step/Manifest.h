@@ -6,6 +6,7 @@
 
 #include "core/Backend.h"
 #include "core/Mesh.h"
+#include "step/HeldMemory.h"
 
 #include <cstdint>
 #include <map>
@@ -255,6 +256,12 @@ struct LinkBytes {
   uint64_t inter, intra, h2d, d2h;
 };
 
+/// The operations of a function, [first, end), and what is held meanwhile.
+struct FunctionSpec {
+  size_t first = 0, end = 0;
+  HeldMemory held;
+};
+
 struct Manifest {
   std::string hash;
   std::string strategy;
@@ -264,6 +271,12 @@ struct Manifest {
   std::vector<std::string> functions;
   uint64_t deviceBytes; ///< per rank
   uint64_t hostBytes;   ///< per node
+  /// Of the device arena: in front of this byte nothing is ever lent to
+  /// operators.
+  uint64_t stateBytes;
+  /// Of the functions that what is held is known of. Without them nothing is
+  /// lent.
+  std::map<std::string, FunctionSpec> specs;
   std::vector<Parameter> parameters;
   std::vector<Bucket> buckets;
   std::vector<BufferSpec> buffers;
@@ -273,6 +286,8 @@ struct Manifest {
   std::map<std::string, LinkBytes> expected;
   std::vector<Op> ops;
 
+  /// Where what is held of the device arena ends.
+  uint64_t heldBytes() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
   /// Whether there is an operation of `kind`, a gather or reduction, over
@@ -287,5 +302,7 @@ Manifest parseManifest(std::string_view text, uint64_t constantsBytes);
 
 /// The checks that look at several entries at once; a part of parseManifest.
 void checkManifest(const Manifest &manifest, uint64_t constantsBytes);
+/// The same of what is held of the device arena.
+void checkHeldMemory(const Manifest &manifest);
 
 } // namespace fcdp

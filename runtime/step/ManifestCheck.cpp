@@ -371,6 +371,7 @@ void Checker::checkAll() const {
 
 void checkManifest(const Manifest &manifest, uint64_t constantsBytes) {
   Checker(manifest, constantsBytes).checkAll();
+  checkHeldMemory(manifest);
 }
 
 } // namespace fcdp

@@ -4,9 +4,9 @@
 #include "step/PoolRecording.h"
 #include "step/PoolReplay.h"
 
-#include <algorithm>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/alignment.h>
+#include <limits>
 #include <mutex>
 
 namespace fcdp {
@@ -73,7 +73,7 @@ void installAllocator() {
 
 } // namespace
 
-Pool::Pool() { installAllocator(); }
+Pool::Pool(PoolArena arena) : arena(std::move(arena)) { installAllocator(); }
 
 Pool::~Pool() {
   if (replay)
@@ -84,7 +84,10 @@ Pool::Scope::Scope(Pool &pool) : outer(std::exchange(activePool, &pool)) {}
 Pool::Scope::~Scope() { activePool = outer; }
 
 void Pool::beginStep() {
-  if (replay && (replayIsStale || !replay->begin())) {
+  recordedPeak = 0;
+  if (replay)
+    replay->begin();
+  if (replay && replayIsStale) {
     replay->retire();
     replay = nullptr;
   }
@@ -97,13 +100,47 @@ void Pool::beginStep() {
   recording = std::make_shared<PoolRecording>();
 }
 
+/// Places what was recorded.
+void Pool::plan() {
+  StepEvents events = recording->events();
+  Placement placement = placeLifetimes(events, arena.reserved);
+  if (placement.regionBytes > arena.bytes)
+    arena.grow(placement.regionBytes);
+  replay = new PoolReplay(std::move(events), std::move(placement), arena.base);
+}
+
 void Pool::endStep() {
   if (mode == Mode::Recording) {
-    recordedPeak = std::max(recordedPeak, recording->peakBytes());
-    replay = new PoolReplay(recording->lifetimes());
+    recordedPeak = recording->peakBytes();
+    plan();
     recording.reset();
   }
   mode = Mode::Idle;
+}
+
+void Pool::beginFunction(const HeldMemory &function) {
+  held = &function;
+  nextMoment = 0;
+}
+
+void Pool::reachMoment(const HeldMoment &moment) {
+  if (mode == Mode::Recording)
+    recording->reach(*held, moment);
+  else if (mode == Mode::Replaying)
+    replay->reach(*held, moment);
+}
+
+void Pool::reach(size_t op) {
+  if (held)
+    for (; nextMoment < held->moments.size() &&
+           held->moments[nextMoment].op <= op;
+         ++nextMoment)
+      reachMoment(held->moments[nextMoment]);
+}
+
+void Pool::endFunction() {
+  reach(std::numeric_limits<size_t>::max());
+  held = nullptr;
 }
 
 c10::DataPtr Pool::fromSystem(size_t bytes) {
@@ -124,15 +161,11 @@ c10::DataPtr Pool::allocate(size_t bytes) {
   PoolReplay::Result result = replay->allocate(bytes);
   if (result.kind == PoolReplay::Result::Kind::Placed)
     return std::move(result.memory);
-  if (result.kind == PoolReplay::Result::Kind::Mismatch) {
+  if (result.kind == PoolReplay::Result::Kind::Mismatch)
     replayIsStale = true;
-    mode = Mode::Idle;
-  }
   return fromSystem(bytes);
 }
 
 size_t Pool::regionBytes() const { return replay ? replay->regionBytes() : 0; }
-
-size_t Pool::peakBytes() const { return std::max(recordedPeak, regionBytes()); }
 
 } // namespace fcdp

@@ -3,15 +3,18 @@
 // The memory that results of ATen operators come from.
 //
 // A training step makes the same allocations each time. So the first step is
-// recorded (each allocation's size and when it was freed), offsets in one
-// region are planned from that, and later steps replay: allocation i of a step
-// gets its planned place at once, and the system is asked for nothing.
+// recorded (each allocation's size and when it was freed), places are planned
+// from that, and later steps replay: allocation i of a step gets its planned
+// place at once, and the system is asked for nothing. The places are in the
+// device arena, where and when no buffer of the plan holds it, and behind that.
 #pragma once
 
+#include "step/HeldMemory.h"
 #include "step/LifetimePlan.h"
 
 #include <c10/core/Allocator.h>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace fcdp {
@@ -23,22 +26,46 @@ class PoolReplay;
 /// keep what follows aligned like the whole.
 inline constexpr size_t kPoolTagBytes = packing::kPoolTagBytes;
 
+/// The device arena, as the pool sees it.
+struct PoolArena {
+  std::byte *base = nullptr;
+  uint64_t bytes = 0;
+  /// In front, never the pool's; a multiple of kPoolAlignment.
+  uint64_t reserved = 0;
+  /// Makes the arena as long as this many bytes, where it is, or throws
+  /// std::runtime_error.
+  std::function<void(uint64_t)> grow;
+};
+
 /// Serves the thread that holds a Scope, and no other. Memory may be freed by
-/// any thread, and after the pool is gone. Everything else is for one thread.
+/// any thread, and after the pool is gone, but not after the arena. Everything
+/// else is for one thread.
 ///
 /// An allocation that differs in size from the recorded one, or that the
 /// recorded step did not make, comes from the system, as do all that follow it
 /// in this step; the next step is recorded anew. An allocation that is still
-/// in use when its planned place is due again is an error.
+/// in use when its planned place is due again, for another one or for a buffer
+/// of the plan, is an error.
 class Pool {
 public:
-  Pool();
+  explicit Pool(PoolArena arena);
   ~Pool();
   Pool(const Pool &) = delete;
   Pool &operator=(const Pool &) = delete;
 
+  /// Throws std::runtime_error if memory of the step before is still in use.
   void beginStep();
+  /// Throws std::runtime_error if the arena cannot be as long as the recorded
+  /// step needs it.
   void endStep();
+
+  /// Between them, around each function: what is held while it runs, which must
+  /// live as long.
+  void beginFunction(const HeldMemory &held);
+  /// In front of operation `op` of it; operations come in order. Throws
+  /// std::runtime_error, as does the end.
+  void reach(size_t op);
+  void endFunction();
 
   /// Routes this thread's CPU allocations to the pool while it lives.
   class Scope {
@@ -54,19 +81,26 @@ public:
 
   /// Allocations that the system was asked for since the pool was made.
   uint64_t systemAllocations() const { return systemCount; }
+  /// What the pool and what is held make of the arena; 0 if nothing was
+  /// recorded yet.
   size_t regionBytes() const;
-  /// The greatest number of bytes in use at once, or the region if larger.
-  size_t peakBytes() const;
+  /// What the last step took of the system, if that was a recorded one: the
+  /// greatest number of bytes in use at once. Else 0.
+  size_t recordedBytes() const { return recordedPeak; }
 
   /// For the allocator. Throws c10::Error.
   c10::DataPtr allocate(size_t bytes);
 
 private:
   c10::DataPtr fromSystem(size_t bytes);
+  void reachMoment(const HeldMoment &moment);
+  void plan();
 
-  /// Between steps and after a mismatch neither is set to run.
+  const PoolArena arena;
   enum class Mode { Idle, Recording, Replaying };
   Mode mode = Mode::Idle;
+  const HeldMemory *held = nullptr;
+  size_t nextMoment = 0;
   std::shared_ptr<PoolRecording> recording;
   PoolReplay *replay = nullptr;
   bool replayIsStale = false;

@@ -3,46 +3,18 @@
 
 #include <algorithm>
 #include <c10/util/Exception.h>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
-#include <sys/mman.h>
 
 namespace fcdp {
 
-namespace {
-
-std::byte *mapRegion(size_t bytes) {
-  if (bytes == 0)
-    return nullptr;
-  void *region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (region == MAP_FAILED)
-    throw std::runtime_error(
-        "the pool for results of operators needs " + std::to_string(bytes) +
-        " bytes, which cannot be had: " + std::strerror(errno));
-  // Fewer page faults in the first replayed step; no harm if refused.
-  (void)madvise(region, bytes, MADV_HUGEPAGE);
-  return static_cast<std::byte *>(region);
-}
-
-} // namespace
-
-void PoolReplay::Unmap::operator()(std::byte *region) const {
-  munmap(region, bytes);
-}
-
-PoolReplay::PoolReplay(std::vector<Lifetime> recorded)
-    : lifetimes(std::move(recorded)) {
-  Placement placement = placeLifetimes(lifetimes);
-  bytes = placement.regionBytes;
-  region = {mapRegion(bytes), Unmap{bytes}};
+PoolReplay::PoolReplay(StepEvents events, Placement planned, std::byte *base)
+    : lifetimes(std::move(events.lifetimes)), placement(std::move(planned)) {
   blocks = std::make_unique<Block[]>(lifetimes.size());
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
     if (lifetimes[i].freedAt == Lifetime::kNever)
       continue;
     blocks[i].owner = this;
-    blocks[i].data = region.get() + placement.offsets[i];
+    blocks[i].data = base + placement.offsets[i];
     byEnd.push_back(i);
   }
   std::sort(byEnd.begin(), byEnd.end(), [&](uint32_t a, uint32_t b) {
@@ -50,30 +22,66 @@ PoolReplay::PoolReplay(std::vector<Lifetime> recorded)
   });
 }
 
-bool PoolReplay::begin() {
+void PoolReplay::begin() {
+  if (shares.load(std::memory_order_acquire) != 1)
+    throw std::runtime_error(
+        "memory that an operator took in the step before is still in use, and "
+        "its place is due again: the steps differ in what they keep");
   nextBlock = 0;
   nextEnd = 0;
-  return shares.load(std::memory_order_acquire) == 1;
+  now = 0;
+  isAsRecorded = true;
 }
 
-void PoolReplay::checkFreed() {
+std::optional<uint32_t> PoolReplay::findLate() {
   for (; nextEnd < byEnd.size(); ++nextEnd) {
     uint32_t index = byEnd[nextEnd];
-    if (lifetimes[index].freedAt > nextBlock)
-      return;
-    TORCH_CHECK(!blocks[index].inUse.load(std::memory_order_acquire),
-                "allocation ", index,
-                " of this step is still in use where the "
-                "recorded step had freed it, and its place is due again: the "
-                "steps differ in what "
-                "they keep");
+    if (lifetimes[index].freedAt > now)
+      break;
+    if (blocks[index].inUse.load(std::memory_order_acquire))
+      return index;
   }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> PoolReplay::findIn(const HeldRange &range) const {
+  for (uint32_t i = 0; i < lifetimes.size(); ++i) {
+    uint64_t begin = placement.offsets[i], end = begin + lifetimes[i].bytes;
+    if (begin < range.offset + range.bytes && range.offset < end &&
+        blocks[i].inUse.load(std::memory_order_acquire))
+      return i;
+  }
+  return std::nullopt;
+}
+
+void PoolReplay::reach(const HeldMemory &held, const HeldMoment &moment) {
+  std::optional<uint32_t> late;
+  if (isAsRecorded) {
+    late = findLate();
+    ++now;
+  } else {
+    for (size_t i = 0; i < moment.begins.size() && !late; ++i)
+      late = findIn(held.ranges[moment.begins[i]]);
+  }
+  if (late)
+    throw std::runtime_error(
+        "allocation " + std::to_string(*late) +
+        " of this step is still in use, and its place is due for a buffer of "
+        "the plan: the steps differ in what they keep");
 }
 
 PoolReplay::Result PoolReplay::allocate(size_t size) {
-  if (nextBlock >= lifetimes.size() || lifetimes[nextBlock].bytes != size)
+  isAsRecorded = isAsRecorded && nextBlock < lifetimes.size() &&
+                 lifetimes[nextBlock].bytes == size &&
+                 lifetimes[nextBlock].madeAt == now;
+  if (!isAsRecorded)
     return {Result::Kind::Mismatch, {}};
-  checkFreed();
+  std::optional<uint32_t> late = findLate();
+  TORCH_CHECK(!late, "allocation ", *late,
+              " of this step is still in use where the recorded step had freed "
+              "it, and its place is due again: the steps differ in what they "
+              "keep");
+  ++now;
   Block &block = blocks[nextBlock++];
   if (!block.owner)
     return {Result::Kind::Outlives, {}};

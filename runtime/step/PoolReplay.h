@@ -1,39 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands out planned places of one region, in the recorded order.
+// Hands out planned places of the device arena, in the recorded order.
 #pragma once
 
+#include "step/HeldMemory.h"
 #include "step/LifetimePlan.h"
 
 #include <atomic>
 #include <c10/core/Allocator.h>
 #include <memory>
+#include <optional>
 
 namespace fcdp {
 
-/// `begin` and `allocate` are called by one thread; memory may be freed by any
-/// thread. Lives until it is retired and the last of its memory is freed.
+/// Called by one thread, but memory may be freed by any. Lives until it is
+/// retired and the last of its memory is freed.
 class PoolReplay {
 public:
-  /// Throws std::runtime_error if the region cannot be had.
-  explicit PoolReplay(std::vector<Lifetime> lifetimes);
+  /// `base` is where the arena begins; `regionBytes` of it must be there before
+  /// the first allocation.
+  PoolReplay(StepEvents events, Placement placement, std::byte *base);
   PoolReplay(const PoolReplay &) = delete;
   PoolReplay &operator=(const PoolReplay &) = delete;
   /// Gives up the owner's share; the object must not be used after it.
   void retire() { releaseShare(); }
 
-  /// Starts a step. False if memory of an earlier step is still in use.
-  bool begin();
+  /// Starts a step. Throws std::runtime_error if memory of an earlier step is
+  /// still in use.
+  void begin();
   struct Result {
     enum class Kind { Placed, Mismatch, Outlives } kind;
     c10::DataPtr memory;
   };
+  /// Memory ends and begins to be held as in the recorded step. Throws
+  /// std::runtime_error if an allocation of what is then held is still in use.
+  void reach(const HeldMemory &held, const HeldMoment &moment);
   /// The next allocation of the step: its place; or `Mismatch` if the recorded
   /// step made none of this size here; or `Outlives` if it needs memory of its
   /// own. Throws c10::Error if the place is still in use.
   Result allocate(size_t bytes);
 
-  size_t regionBytes() const { return bytes; }
+  size_t regionBytes() const { return placement.regionBytes; }
 
 private:
   struct Block {
@@ -41,25 +48,25 @@ private:
     std::byte *data;
     std::atomic<bool> inUse{false};
   };
-  struct Unmap {
-    size_t bytes;
-    void operator()(std::byte *region) const;
-  };
-
   ~PoolReplay() = default;
   static void release(void *block);
   void releaseShare();
-  /// Throws if an allocation that the recorded step had freed by now lives.
-  void checkFreed();
+  /// The first allocation that the recorded step had freed by now and that is
+  /// in use, or none.
+  std::optional<uint32_t> findLate();
+  /// The same of those in `range`, whatever the recorded step did.
+  std::optional<uint32_t> findIn(const HeldRange &range) const;
 
   const std::vector<Lifetime> lifetimes;
-  size_t bytes;
-  std::unique_ptr<std::byte, Unmap> region;
+  const Placement placement;
   std::unique_ptr<Block[]> blocks;
   /// Indices of the planned allocations in the order of their ends.
   std::vector<uint32_t> byEnd;
   size_t nextEnd = 0;
   uint32_t nextBlock = 0;
+  /// Events of this step so far, while it goes as the recorded one.
+  uint32_t now = 0;
+  bool isAsRecorded = true;
   /// The owner's share and one per allocation in use.
   std::atomic<int64_t> shares{1};
 };

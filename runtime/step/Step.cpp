@@ -40,25 +40,34 @@ std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
 struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepOptions &options)
       : object(object), recorder(options.recorder),
-        computeStream(streamOf(options.cuda)),
-        state{object.manifest(),
-              backend,
-              options.place,
-              {},
-              {},
-              {},
-              {},
-              {},
-              {},
-              deviceOf(options.cuda)},
-        hostCopies(state) {}
+        computeStream(streamOf(options.cuda)), state{object.manifest(),
+                                                     backend,
+                                                     options.place,
+                                                     {},
+                                                     {},
+                                                     {},
+                                                     {},
+                                                     {},
+                                                     {},
+                                                     deviceOf(options.cuda)},
+        hostCopies(state) {
+    if (isOnCpu())
+      pool.emplace(poolArena(object.manifest(), backend));
+  }
 
   bool isOnCpu() const { return state.device.is_cpu(); }
+
+  static PoolArena poolArena(const Manifest &manifest, Backend &backend) {
+    return {backend.deviceBase(), manifest.deviceBytes, manifest.stateBytes,
+            [&backend](uint64_t bytes) { backend.growDevice(bytes); }};
+  }
+  void call(const std::string &function, fcdp_step *step);
 
   const StepObject &object;
   StepRecorder *const recorder;
   const std::optional<c10::Stream> computeStream;
-  Pool pool;
+  /// Of results of operators; on a GPU they are for libtorch's allocator.
+  std::optional<Pool> pool;
   StepState state;
   HostCopies hostCopies;
   /// Which micro-batch's inputs the caller fills.
@@ -82,12 +91,16 @@ struct StreamScope {
 /// While it lives, this thread computes without autograd, in the pool and on
 /// the compute stream.
 struct ComputeScope {
-  ComputeScope(Pool &pool, const std::optional<c10::Stream> &stream)
-      : streamScope(stream), poolScope(pool) {}
+  ComputeScope(std::optional<Pool> &pool,
+               const std::optional<c10::Stream> &stream)
+      : streamScope(stream) {
+    if (pool)
+      poolScope.emplace(*pool);
+  }
   StreamScope streamScope;
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   at::NoGradGuard noGrad;
-  Pool::Scope poolScope;
+  std::optional<Pool::Scope> poolScope;
 };
 
 std::string describeError(const std::exception &error) {
@@ -207,10 +220,24 @@ void Step::throwIfFailed() const {
     throw std::runtime_error(impl->state.backend.failure());
 }
 
+void Step::Impl::call(const std::string &function, fcdp_step *step) {
+  if (!pool) {
+    object.function(function)(step);
+    return;
+  }
+  static const HeldMemory nothing;
+  auto spec = object.manifest().specs.find(function);
+  pool->beginFunction(
+      spec == object.manifest().specs.end() ? nothing : spec->second.held);
+  object.function(function)(step);
+  if (error.empty())
+    pool->endFunction();
+}
+
 void Step::call(const std::string &function) {
   if (impl->recorder)
     impl->recorder->beginFunction(function);
-  impl->object.function(function)(this);
+  impl->call(function, this);
   throwIfFailed();
 }
 
@@ -242,7 +269,8 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
   state.losses.clear();
   if (impl->recorder)
     impl->recorder->beginStep();
-  impl->pool.beginStep();
+  if (impl->pool)
+    impl->pool->beginStep();
   for (int64_t k = 0; k < manifest.microBatches; ++k) {
     impl->filling = k;
     fillInputs(k);
@@ -262,7 +290,8 @@ std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
   for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
     if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
       state.slots[slot].reset();
-  impl->pool.endStep();
+  if (impl->pool)
+    impl->pool->endStep();
   if (state.losses.size() != size_t(manifest.microBatches))
     throw std::runtime_error(impl->object.path() +
                              ": expected one loss per micro-batch, " +
@@ -276,7 +305,7 @@ static Step::Memory deviceMemory(const StepState &state) {
   constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
   auto stats =
       c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(state.device.index());
-  return {state.manifest.deviceBytes +
+  return {state.manifest.heldBytes() +
               uint64_t(stats.allocated_bytes[all].peak),
           uint64_t(stats.num_device_alloc)};
 }
@@ -285,7 +314,12 @@ Step::Memory Step::memory() const {
   const StepState &state = impl->state;
   if (!impl->isOnCpu())
     return deviceMemory(state);
-  uint64_t bytes = state.manifest.deviceBytes + impl->pool.peakBytes();
+  const Pool &pool = *impl->pool;
+  // A recorded step, and one that has not begun, takes nothing of what is lent.
+  bool isShared = pool.regionBytes() != 0 && pool.recordedBytes() == 0;
+  uint64_t bytes = isShared ? std::max<uint64_t>(state.manifest.deviceBytes,
+                                                 pool.regionBytes())
+                            : state.manifest.heldBytes() + pool.recordedBytes();
   for (const auto *tensors : {&state.inputs, &state.buffers})
     for (const at::Tensor &tensor : *tensors)
       bytes += tensor.nbytes();
@@ -304,6 +338,8 @@ void Step::execute(int64_t index, OpKind kind) noexcept {
     return;
   }
   try {
+    if (impl->pool)
+      impl->pool->reach(static_cast<size_t>(index));
     impl->ops[index]->run(impl->state);
     if (kind == OpKind::Wait && impl->state.backend.failed())
       impl->error = impl->state.backend.failure();

@@ -69,7 +69,9 @@ public:
   run(const std::function<void(int64_t microBatch)> &fillInputs);
 
   struct Memory {
-    /// Arena and pool of this rank, inputs and buffers.
+    /// In the last step: the arena of this rank, inputs and buffers. A step
+    /// that is recorded, as the first one is, has results of operators in
+    /// memory of the system, beside what the arena holds.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

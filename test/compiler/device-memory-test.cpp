@@ -3,6 +3,8 @@
 #include "fcdp/Analysis/DeviceMemory.h"
 
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/Activations.h"
+#include "fcdp/Analysis/HeldMemory.h"
 #include "fcdp/Transforms/Passes.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -70,10 +72,11 @@ TEST_F(DeviceMemoryTest, AddsUpWhatIsInUse) {
   ASSERT_TRUE(module);
   DeviceMemory memory = measure();
   // The shard, and the gathered bucket with the slice inside it.
-  EXPECT_EQ(memory.arena.bytes, 256 + 256);
-  EXPECT_EQ(memory.arena.bound, memory.arena.bytes);
+  EXPECT_EQ(memory.buffers, 256 + 256);
   // Two products, each with a tag of 64 bytes in front.
-  EXPECT_EQ(memory.pool.bytes, 2 * (256 + 64));
+  EXPECT_EQ(memory.pool, 2 * (256 + 64));
+  EXPECT_EQ(memory.arena.bytes, 512 + 640);
+  EXPECT_EQ(memory.arena.bound, memory.arena.bytes);
   EXPECT_EQ(memory.inputs, 256);
   EXPECT_EQ(memory.total(), 512 + 640 + 256);
   // Where the second is made.
@@ -99,6 +102,58 @@ TEST_F(DeviceMemoryTest, ChangesNothingAndAgreesWithThePlan) {
   ASSERT_TRUE(succeeded(pm.run(*module)));
   EXPECT_NE(print(), before);
   EXPECT_EQ(measure().total(), *peak);
+}
+
+/// The gathered bucket is held from the first operation on, for no operator
+/// runs before its gather, until the first one behind its release.
+TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
+  ASSERT_TRUE(module);
+  auto function = *std::next(module->getOps<func::FuncOp>().begin());
+  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(*module);
+  ASSERT_TRUE(succeeded(layouts));
+  HeldMemory held = findHeldMemory(function, *layouts);
+  int64_t count = llvm::range_size(function.front());
+  const int64_t sum = 13; // its position
+  EXPECT_EQ(held.stateBytes, 256);
+  ASSERT_EQ(held.ranges.size(), 1u);
+  EXPECT_EQ(held.ranges[0].offset, 256);
+  EXPECT_EQ(held.ranges[0].bytes, 256);
+  EXPECT_EQ(held.ranges[0].begin, 0);
+  EXPECT_EQ(held.ranges[0].end, sum);
+  std::vector<HeldRange> lent = findLentMemory(function, held, /*end=*/1024);
+  ASSERT_EQ(lent.size(), 2u);
+  EXPECT_EQ(lent[0].offset, 256);
+  EXPECT_EQ(lent[0].begin, sum);
+  EXPECT_EQ(lent[0].end, count);
+  EXPECT_EQ(lent[1].offset, 512);
+  EXPECT_EQ(lent[1].bytes, 512);
+  EXPECT_EQ(lent[1].begin, 0);
+  EXPECT_TRUE(findLentMemory(function, held, /*end=*/256).empty());
+
+  // The products are behind the bucket, the sum where it was.
+  PackingProblem problem = makePoolProblem(findActivations(function), held);
+  ASSERT_EQ(problem.buffers.size(), 5u);
+  PackingSolution pool = packArena(problem);
+  EXPECT_EQ(llvm::toString(pool.verify(problem)), "");
+  EXPECT_EQ(pool.offsets[2], 512);
+  EXPECT_EQ(pool.offsets[3], 832);
+  EXPECT_EQ(pool.offsets[4], 256);
+}
+
+TEST_F(DeviceMemoryTest, MakesRangesApart) {
+  std::vector<HeldRange> apart =
+      makeDisjoint({{0, 512, 0, 4}, {256, 512, 2, 6}, {0, 256, 8, 9}});
+  auto expect = [&](size_t i, HeldRange range) {
+    EXPECT_EQ(apart[i].offset, range.offset);
+    EXPECT_EQ(apart[i].bytes, range.bytes);
+    EXPECT_EQ(apart[i].begin, range.begin);
+    EXPECT_EQ(apart[i].end, range.end);
+  };
+  ASSERT_EQ(apart.size(), 4u);
+  expect(0, {0, 256, 0, 4});
+  expect(1, {0, 256, 8, 9});
+  expect(2, {256, 256, 0, 6});
+  expect(3, {512, 256, 2, 6});
 }
 
 TEST_F(DeviceMemoryTest, RefusesOtherPhases) {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import ROOT, Config, Workshop, compile_command, manifest, read_log, run_command, tool
-from memory import MOST_LOST, losses
+from memory import MOST_LOST, MOST_LOST_SMALL, loss
 
 # Beside the plan are buffers that kernels take and give back by themselves; with one thread they are small here.
 TOLERANCE = 0.02
@@ -15,9 +15,10 @@ TOLERANCE = 0.02
 
 def assert_planned_is_measured(step: Path, archive: Path, inputs: dict[str, Path | str], config: Config, log: Path) -> None:
     mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
-    tool(*run_command(step, archive, inputs, 2, *mesh, f"--json={log}"))
+    tool(*run_command(step, archive, inputs, 3, *mesh, f"--json={log}"))
     planned = manifest(step)["planned"]["device_bytes"]
-    for measured in read_log(log):
+    # The first step is recorded: results of operators are beside the arena.
+    for measured in read_log(log)[1:]:
         assert measured["device_peak_bytes"] == pytest.approx(planned, rel=TOLERANCE)
 
 
@@ -27,7 +28,8 @@ def assert_planned_is_measured(step: Path, archive: Path, inputs: dict[str, Path
 def test_planned_is_measured(workshop: Workshop, name: str, strategy: str, micro_batches: int) -> None:
     config = Config(name, strategy=strategy, micro_batches=micro_batches)
     model, step = workshop.model(name), workshop.folder / f"{config.name}-memory.so"
-    assert max(losses(tool(*compile_command(config, model.archive, step))).values()) < MOST_LOST
+    lost = loss(tool(*compile_command(config, model.archive, step)))
+    assert lost < (MOST_LOST if micro_batches == 1 else MOST_LOST_SMALL)
     assert_planned_is_measured(step, model.archive, model.inputs, config, workshop.folder / f"{config.name}-memory.jsonl")
 
 
@@ -36,7 +38,7 @@ def test_example(tmp_path: Path) -> None:
     tool(sys.executable, ROOT / "examples/gpt/export.py", "--out", tmp_path, timeout=300)
     config = Config("example", 1, 2)
     step, archive, log = tmp_path / "step.so", tmp_path / "step.pt2", tmp_path / "log.jsonl"
-    assert max(losses(tool(*compile_command(config, archive, step))).values()) < MOST_LOST
+    assert loss(tool(*compile_command(config, archive, step))) < MOST_LOST
     tokens = tmp_path / "tokens.u16"
     inputs: dict[str, Path | str] = {"ids": f"{tokens}:u16", "labels": f"{tokens}:u16+1"}
     assert_planned_is_measured(step, archive, inputs, config, log)

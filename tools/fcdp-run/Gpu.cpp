@@ -107,7 +107,8 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   cuda.device = int(job.place().local) % countDevices(*cuda.cuda);
-  cuda.deviceBytes = manifest.deviceBytes;
+  // Results of operators are for libtorch's allocator.
+  cuda.deviceBytes = manifest.heldBytes();
   cuda.numEvents = manifest.numEvents;
   cuda.worldRank = job.rank();
   cuda.ranksPerNode = manifest.mesh.locals;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fcdp/Analysis/ArenaPacking.h"
+#include "fcdp/Analysis/HeldMemory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <vector>
@@ -30,8 +31,11 @@ struct Activation {
 /// on the number of threads and on the library's choice of algorithm.
 std::vector<Activation> findActivations(mlir::func::FuncOp function);
 
-/// The places that the runtime's pool gives: each with the pool's tag in front,
-/// lifetimes counted in allocations.
-PackingProblem makePoolProblem(llvm::ArrayRef<Activation> activations);
+/// The places that the runtime's pool gives, around what is held: each with the
+/// pool's tag in front. The first buffers are what is held, states in front;
+/// the others the activations. Time is counted as the runtime does: in
+/// allocations, and in moments at which something begins or ends to be held.
+PackingProblem makePoolProblem(llvm::ArrayRef<Activation> activations,
+                               const HeldMemory &held);
 
 } // namespace fcdp

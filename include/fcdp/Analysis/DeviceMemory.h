@@ -46,10 +46,13 @@ struct RegionBytes {
 
 /// Device memory of one rank while a function runs.
 struct FunctionMemory {
-  /// States, then the function's buffers.
+  /// States, the function's buffers, and results of ATen operators where these
+  /// are not or behind them.
   RegionBytes arena;
-  /// Results of ATen operators.
-  RegionBytes pool;
+  /// Where states and buffers end in it.
+  int64_t buffers = 0;
+  /// The most that results of ATen operators take at once, with their tags.
+  int64_t pool = 0;
   /// The operation at which most is in use, and what is in use there; null in
   /// an empty function.
   mlir::Operation *fullest = nullptr;
@@ -59,14 +62,16 @@ struct FunctionMemory {
 /// Device memory of one rank over all functions of a step. Memory that kernels
 /// take and give back by themselves is not in it, see findActivations.
 struct DeviceMemory {
-  RegionBytes arena, pool;
-  /// Inputs and buffers of the model, which are apart from both.
+  /// As in each function.
+  RegionBytes arena;
+  int64_t buffers = 0, pool = 0;
+  /// Inputs and buffers of the model, which are apart from it.
   int64_t inputs = 0;
   /// Of all functions, where most is in use; null if all are empty.
   mlir::Operation *fullest = nullptr;
   HeldBytes held;
 
-  int64_t total() const { return arena.bytes + pool.bytes + inputs; }
+  int64_t total() const { return arena.bytes + inputs; }
 };
 
 /// What `function` of a scheduled or planned module needs, by the places that
@@ -76,8 +81,8 @@ mlir::FailureOr<FunctionMemory>
 measureFunctionMemory(mlir::func::FuncOp function,
                       std::vector<HeldBytes> *timeline = nullptr);
 
-/// The same for a module. The arena and the pool are made once, so that each
-/// has the size that the function asks for that needs most of it.
+/// The same for a module. The arena is made once, so that it has the size that
+/// the function asks for that needs most.
 mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
 
 /// The device bytes of one rank that `module`, scheduled or planned, needs.

@@ -398,7 +398,8 @@ def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
     has waited for them. The input of a gather is placed inside its result when nothing else
     needs it, and a reduction writes straight into the gradient accumulator that
     it starts. Records get event numbers, which are the module's; tokens that arrive
-    as the same argument share theirs.
+    as the same argument share theirs. Results of ATen operators live where no value
+    is, and behind the last one: values are placed so that both together need little.
   }];
 }
 
@@ -473,12 +474,14 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     rank elsewhere. States that no later function can tell apart are one, so that
     runs of any length come to an end. Time is about linear in operations. Errs on
     the side of refusing: what an unknown operator makes of a value reads it all.
+    Bytes that no value or state holds are lent to results of operators: compute
+    writes to them from the first operator that finds them free to the last.
   }];
   let options = [
     Option<"peer", "peer", "std::string", "\"\"",
            "a planned module that other ranks run: it must issue the same collectives in the same order">,
     Option<"deviceBytes", "device-bytes", "int64_t", "0",
-           "greatest device memory of a rank: arena, pool and inputs; 0: no bound">,
+           "greatest device memory of a rank: the arena, which results of operators are in, too, and inputs; 0: no bound">,
     Option<"hostBytes", "host-bytes", "int64_t", "0",
            "greatest size of the host arena of a node; 0: no bound">
   ];

@@ -26,8 +26,9 @@ mlir::LogicalResult verifySameCollectives(mlir::ModuleOp module,
 /// the buckets' attributes.
 mlir::LogicalResult verifyClosedForms(mlir::ModuleOp module);
 
-/// Proves that arena, pool and inputs take at most `deviceBytes` per rank, and
-/// the host arena `hostBytes` per node; 0 is no bound.
+/// Proves that the arena, with results of operators in it, and inputs take at
+/// most `deviceBytes` per rank, and the host arena `hostBytes` per node; 0 is
+/// no bound.
 mlir::LogicalResult verifyBudget(mlir::ModuleOp module, int64_t deviceBytes,
                                  int64_t hostBytes);
 

@@ -7,16 +7,26 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 namespace fcdp::test {
 
 class LocalBackend final : public Backend {
 public:
-  LocalBackend(size_t deviceBytes, size_t hostBytes)
-      : device(deviceBytes), host(hostBytes) {}
+  LocalBackend(size_t deviceBytes, size_t hostBytes) : host(hostBytes) {
+    device.reserve(deviceBytes + kMostGrowth);
+    device.resize(deviceBytes);
+  }
+
+  static constexpr size_t kMostGrowth = 1 << 20;
 
   std::byte *deviceBase() override { return device.data(); }
+  void growDevice(uint64_t bytes) override {
+    if (bytes > device.capacity())
+      throw std::runtime_error("no memory");
+    device.resize(std::max<size_t>(device.size(), bytes));
+  }
   std::byte *hostBase() override { return host.data(); }
   void copy(StreamId stream, void *dst, const void *src,
             size_t bytes) override {

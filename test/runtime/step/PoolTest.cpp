@@ -5,6 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -13,6 +14,30 @@
 using namespace fcdp;
 
 namespace {
+
+/// An arena that the pool may have alone.
+class TestArena {
+public:
+  explicit TestArena(size_t reserved = 0, size_t bytes = 0) {
+    memory.reserve(kMost);
+    memory.resize(bytes);
+    arena = {base(), bytes, reserved, [this](uint64_t wanted) {
+               if (wanted > kMost - 64)
+                 throw std::runtime_error("no memory");
+               memory.resize(wanted);
+             }};
+  }
+  std::byte *base() {
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (64 - address % 64) % 64;
+  }
+  operator PoolArena() const { return arena; }
+
+private:
+  static constexpr size_t kMost = 1 << 20;
+  std::vector<std::byte> memory;
+  PoolArena arena;
+};
 
 c10::DataPtr take(size_t bytes) {
   return c10::GetCPUAllocator()->allocate(bytes);
@@ -39,22 +64,25 @@ void threeTensors() {
 }
 
 TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   EXPECT_EQ(step(pool, threeTensors), 3u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
 }
 
 TEST(PoolTest, ReusesMemoryOfTheDead) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   step(pool, threeTensors);
   // c takes a's place.
   EXPECT_EQ(pool.regionBytes(), 1024u + 2048u + 2 * kPoolTagBytes);
-  EXPECT_GE(pool.peakBytes(), pool.regionBytes());
+  EXPECT_EQ(pool.recordedBytes(), 3000u + 2 * kPoolTagBytes);
 }
 
 TEST(PoolTest, AlignsTo64Bytes) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto body = [] {
     std::vector<c10::DataPtr> all;
     for (size_t bytes : {1, 3, 65, 128, 7}) {
@@ -67,7 +95,8 @@ TEST(PoolTest, AlignsTo64Bytes) {
 }
 
 TEST(PoolTest, GivesTheSamePlacesInEachStep) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   std::vector<void *> places;
   auto body = [&] {
     places.push_back(take(100).get());
@@ -82,14 +111,16 @@ TEST(PoolTest, GivesTheSamePlacesInEachStep) {
 }
 
 TEST(PoolTest, NoBytesNeedNoMemory) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto body = [] { take(0); };
   EXPECT_EQ(step(pool, body), 0u);
   EXPECT_EQ(step(pool, body), 0u);
 }
 
 TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto sizes = [](size_t first, size_t second) {
     return [=] {
       c10::DataPtr a = take(first);
@@ -107,7 +138,8 @@ TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
 }
 
 TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto many = [](int count) {
     return [=] {
       for (int i = 0; i < count; ++i)
@@ -122,7 +154,8 @@ TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
 }
 
 TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto early = [] {
     take(100);
     take(100);
@@ -145,7 +178,8 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
 }
 
 TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   c10::DataPtr kept;
   auto body = [&] {
     take(64);
@@ -166,9 +200,10 @@ TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
 }
 
 TEST(PoolTest, MemoryOutlivesThePool) {
+  TestArena arena;
   c10::DataPtr kept, recorded;
   {
-    Pool pool;
+    Pool pool(arena);
     auto body = [&](bool keep) {
       return [&, keep] {
         c10::DataPtr data = take(256);
@@ -181,23 +216,145 @@ TEST(PoolTest, MemoryOutlivesThePool) {
   }
   std::memset(kept.get(), 1, 256);
   {
-    Pool pool;
+    Pool pool(arena);
     step(pool, [&] { recorded = take(256); });
   }
   std::memset(recorded.get(), 1, 256);
 }
 
-TEST(PoolTest, StillInUseAtTheNextStepIsRecordedAnew) {
-  Pool pool;
+/// Calls `body` and expects an error that says `what`.
+template <typename Body>
+void expectError(Body body, const std::string &what) {
+  try {
+    body();
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find(what), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
+  TestArena arena;
+  Pool pool(arena);
   c10::DataPtr kept;
   step(pool, [] { take(64); });
   step(pool, [&] { kept = take(64); });
-  EXPECT_EQ(step(pool, [] { take(64); }), 1u);
-  EXPECT_EQ(step(pool, [] { take(64); }), 0u);
+  expectError(
+      [&] { pool.beginStep(); },
+      "memory that an operator took in the step before is still in use");
+}
+
+TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
+  TestArena arena;
+  Pool pool(arena);
+  expectError([&] { step(pool, [] { take(2 << 20); }); }, "no memory");
+}
+
+/// A function of four operations; a buffer of 512 bytes, behind states of 256,
+/// is held while the second and third run.
+HeldMemory makeHeld() {
+  return HeldMemory({{/*from=*/1, /*to=*/3, /*offset=*/256, /*bytes=*/512}});
+}
+
+/// Runs `ops` in `pool` as a function.
+uint64_t runFunction(Pool &pool, const HeldMemory &held,
+                     const std::vector<std::function<void()>> &ops) {
+  return step(pool, [&] {
+    pool.beginFunction(held);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      pool.reach(i);
+      ops[i]();
+    }
+    pool.endFunction();
+  });
+}
+
+TEST(PoolTest, LendsWhatIsNotHeld) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  std::vector<std::byte *> places;
+  auto note = [&](size_t bytes) {
+    c10::DataPtr data = take(bytes);
+    places.push_back(static_cast<std::byte *>(data.get()) - kPoolTagBytes);
+    return data;
+  };
+  c10::DataPtr kept;
+  std::vector<std::function<void()>> ops = {
+      [&] { note(448); }, // in front of the buffer
+      [&] {
+        note(192); // beside it
+        kept = note(64);
+      },
+      [&] { kept.clear(); }, [&] { note(448); }}; // behind it
+  runFunction(pool, held, ops);
+  EXPECT_EQ(pool.recordedBytes(), 512u);
+  EXPECT_EQ(pool.regionBytes(), 1024u);
+  places.clear();
+  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(pool.recordedBytes(), 0u);
+  EXPECT_EQ(places[0], arena.base() + 256);
+  EXPECT_EQ(places[1], arena.base() + 768);
+  EXPECT_EQ(places[2], arena.base() + 768);
+  EXPECT_EQ(places[3], arena.base() + 256);
+}
+
+TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  c10::DataPtr kept;
+  std::byte *place = nullptr;
+  std::vector<std::function<void()>> ops = {
+      [&] {
+        kept = take(64);
+        place = static_cast<std::byte *>(kept.get()) - kPoolTagBytes;
+      },
+      [&] { kept.clear(); }};
+  runFunction(pool, held, ops);
+  EXPECT_EQ(pool.regionBytes(), 896u); // the arena grows
+  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(place, arena.base() + 768);
+}
+
+TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
+  for (bool isMismatch : {false, true}) {
+    TestArena arena(/*reserved=*/256, /*bytes=*/768);
+    Pool pool(arena);
+    HeldMemory held = makeHeld();
+    c10::DataPtr kept;
+    runFunction(pool, held, {[&] { take(64); }});
+    pool.beginStep();
+    Pool::Scope scope(pool);
+    pool.beginFunction(held);
+    pool.reach(0);
+    kept = take(64);
+    if (isMismatch)
+      take(100);
+    expectError([&] { pool.reach(1); },
+                "allocation 0 of this step is still in use, and its place is "
+                "due for a buffer");
+  }
+}
+
+/// An allocation that comes when a buffer is held finds no place that was
+/// planned for when it was not.
+TEST(PoolTest, AnotherMomentIsAMismatch) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  auto allocate = [&] { take(64); };
+  auto nothing = [] {};
+  runFunction(pool, held, {allocate, nothing});
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 0u);
 }
 
 TEST(PoolTest, OtherThreadsUseTheSystem) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([] { take(1 << 20); }).join();
@@ -208,7 +365,8 @@ TEST(PoolTest, OtherThreadsUseTheSystem) {
 }
 
 TEST(PoolTest, MayBeFreedByAnotherThread) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([data = std::move(own)]() mutable { data.clear(); }).join();
@@ -219,7 +377,8 @@ TEST(PoolTest, MayBeFreedByAnotherThread) {
 }
 
 TEST(PoolTest, MathsLibrariesFreeByPointer) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   auto body = [] {
     c10::Allocator &allocator = *c10::GetCPUAllocator();
     allocator.raw_deallocate(allocator.raw_allocate(100));
@@ -233,7 +392,8 @@ TEST(PoolTest, MathsLibrariesFreeByPointer) {
 }
 
 TEST(PoolTest, OutsideAScopeNothingIsCounted) {
-  Pool pool;
+  TestArena arena;
+  Pool pool(arena);
   step(pool, threeTensors);
   uint64_t before = pool.systemAllocations();
   take(128);
@@ -256,15 +416,16 @@ void expectDisjoint(const std::vector<Lifetime> &lifetimes,
 TEST(LifetimePlanTest, RandomLifetimesNeverOverlap) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
-    std::vector<Lifetime> lifetimes(200);
+    StepEvents events;
     size_t live = 0;
-    for (uint32_t i = 0; i < lifetimes.size(); ++i) {
-      lifetimes[i].bytes = 1 + random() % 5000;
-      lifetimes[i].freedAt = i + 1 + random() % 30;
-      live += lifetimes[i].bytes;
+    for (uint32_t i = 0; i < 200; ++i) {
+      size_t bytes = 1 + random() % 5000;
+      events.lifetimes.push_back(
+          {bytes, i, static_cast<uint32_t>(i + 1 + random() % 30)});
+      live += bytes;
     }
-    Placement placement = placeLifetimes(lifetimes);
-    expectDisjoint(lifetimes, placement);
+    Placement placement = placeLifetimes(events);
+    expectDisjoint(events.lifetimes, placement);
     EXPECT_LT(placement.regionBytes, live);
     for (size_t offset : placement.offsets)
       EXPECT_EQ(offset % kPoolAlignment, 0u);
@@ -272,9 +433,9 @@ TEST(LifetimePlanTest, RandomLifetimesNeverOverlap) {
 }
 
 TEST(LifetimePlanTest, ChainNeedsTwoPlaces) {
-  std::vector<Lifetime> chain;
+  StepEvents chain;
   for (uint32_t i = 0; i < 100; ++i)
-    chain.push_back({640, i + 2});
+    chain.lifetimes.push_back({640, i, i + 2});
   EXPECT_EQ(placeLifetimes(chain).regionBytes, 1280u);
 }
 

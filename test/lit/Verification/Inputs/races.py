@@ -4,6 +4,8 @@
 
 import numpy as np
 
+from lending import Lending
+
 STREAMS = {name: i for i, name in enumerate(["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"])}
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 VIEWS = {"aten.t", "aten.view", "aten.expand", "aten.permute", "aten.transpose"}
@@ -32,6 +34,11 @@ class Bytes:
         (self.written if writes else self.read)[stream, begin:end] = time
 
 
+def is_view(op):
+    return op.name == "fcdp.view_member" or (
+        op.name == "aten.call" and op.attrs["callee"].rsplit(".", 1)[0] in VIEWS)
+
+
 class Accesses:
     """What the operations of a function access on one rank: lists of (arena, bytes, writes)."""
 
@@ -56,7 +63,7 @@ class Accesses:
             state = self.by_role[source, "shard"] if op.name.endswith("shard") else self.module.of("state")[source]
             self.places[op.result()] = [self.state(state)]
             return []
-        if op.name == "fcdp.view_member" or op.name == "aten.call" and op.attrs["callee"].rsplit(".", 1)[0] in VIEWS:
+        if is_view(op):
             self.places[op.result()] = reads
             return []
         if op.name in ("fcdp.record", "fcdp.wait", "fcdp.release"):
@@ -119,6 +126,7 @@ class Checker:
         self.module = module
         self.found = {}
         self.sizes = {arena: end_of(module, arena) for arena in ("device", "host")}
+        self.lending = Lending(module, self.sizes["device"], is_view)
 
     def accesses(self, name, node, local):
         key = name, node, local
@@ -135,7 +143,7 @@ class Checker:
             body, used = self.module.functions[name], {}
             records = dict(self.module.arguments[name])
             views = {}
-            for op, accesses in zip(body, self.accesses(name, node, local)):
+            for i, (op, accesses) in enumerate(zip(body, self.accesses(name, node, local))):
                 time += 1
                 stream = STREAMS[op.attrs.get("stream", "compute")]
                 if op.name == "fcdp.record":
@@ -152,6 +160,8 @@ class Checker:
                 else:
                     self.note_uses(op, views, used, stream, time, bool(accesses))
                 known[stream][stream] = time
+                for place in self.lending.lent(name, i):
+                    arenas["device"].access(place, True, stream, known[stream], time)
                 for arena, place, writes in accesses:
                     arenas[arena].access(place, writes, stream, known[stream], time)
             if used:
@@ -160,9 +170,7 @@ class Checker:
     @staticmethod
     def note_uses(op, views, used, stream, time, runs):
         roots = {r for v in op.operands for r in views.get(v, ())}
-        is_view = op.name == "fcdp.view_member" or (
-            op.name == "aten.call" and op.attrs["callee"].rsplit(".", 1)[0] in VIEWS)
-        if is_view:
+        if is_view(op):
             views[op.result()] = roots
             return
         if op.name in BUFFERED:

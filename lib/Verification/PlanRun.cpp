@@ -206,7 +206,13 @@ LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
          << ", in no order with another access to them; expected '"
          << stringifyStream(current->stream) << "' to wait for '"
          << stringifyStream(issued[other].instruction->stream) << "'";
-    attachNote(diag, other, "the other access");
+    bool isLent =
+        llvm::any_of(issued[other].instruction->lent, [&](const Extent &lent) {
+          return &map == &now->device && lent.overlaps(extent);
+        });
+    attachNote(diag, other,
+               isLent ? "results of operators may be in them here"
+                      : "the other access");
     return diag;
   }
   if (isWrite)

@@ -19,6 +19,12 @@
 // RUN: sed '/func @only/,$s/fcdp.wait %1 on  inter//' %t/zero3.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
 // WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
 // WRAP: note: the other access, on compute in @update for 'w' of @bucket.a
+// A gather to bytes that were lent to results of operators.
+// RUN: sed '/func @only/,$s/\(range 1 .*offset = \)768/\12048/' %t/zero3.mlir > %t/lent.mlir
+// RUN: fcdp-opt %t/lent.mlir --fcdp-verify-plan -o /dev/null
+// RUN: sed '/func @only/,$s/fcdp.wait %15 on  inter//' %t/lent.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LENT
+// LENT: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: writes bytes [2048, 2304) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
+// LENT: note: results of operators may be in them here, on compute in @only_microbatch
 // RUN: sed 's/func @init()/func @init(%%e: !fcdp.token)/;/func @init/a fcdp.wait %%e on compute' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: 'fcdp.wait' op in @init: waits for an event that nothing has recorded in this run
 

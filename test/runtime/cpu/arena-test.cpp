@@ -15,6 +15,20 @@ TEST(Arena, IsAlignedAndZero) {
     ASSERT_EQ(arena.base()[i], std::byte(0));
 }
 
+TEST(Arena, GrowsWhereItIs) {
+  Arena arena(10000);
+  std::byte *base = arena.base();
+  base[0] = std::byte(7);
+  arena.grow(5000);
+  EXPECT_EQ(arena.size(), 10000u);
+  arena.grow(1 << 20);
+  EXPECT_EQ(arena.size(), 1u << 20);
+  EXPECT_EQ(arena.base(), base);
+  EXPECT_EQ(base[0], std::byte(7));
+  EXPECT_EQ(base[arena.size() - 1], std::byte(0));
+  EXPECT_THROW(arena.grow(uint64_t(1) << 50), std::runtime_error);
+}
+
 TEST(Arena, RefusesMoreThanThereIs) {
   try {
     Arena arena(uint64_t(1) << 50);

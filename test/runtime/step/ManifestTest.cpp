@@ -109,6 +109,39 @@ TEST(ManifestTest, RefusesWhatIsNoJson) {
   EXPECT_THROW(parseManifest("[]", 0), std::runtime_error);
 }
 
+/// States in front of byte `states`, and one range held by @init, which makes
+/// all calls.
+void hold(Json &m, uint64_t states, const Json &range) {
+  size_t calls = m["ops"].size();
+  Json functions;
+  for (const Json &name : m["functions"])
+    functions[name.get<std::string>()] = {
+        {"first", calls}, {"end", calls}, {"ranges", Json::array()}};
+  functions["init"]["first"] = 0;
+  functions["init"]["ranges"].push_back(range);
+  m["held"] = {{"states", states}, {"functions", functions}};
+}
+
+/// All that is no state, all the time.
+Json everything(const Json &m, uint64_t states) {
+  uint64_t end = m["arenas"]["device"];
+  return {0, m["ops"].size(), states, end - states};
+}
+
+TEST(ManifestTest, ReadsWhatIsHeld) {
+  FakeStep step = linearStep(2, 2, 3);
+  constexpr uint64_t states = 128;
+  hold(step.manifest, states, everything(step.manifest, states));
+  Manifest m = parseManifest(step.text(), step.constants.size());
+  EXPECT_EQ(m.stateBytes, states);
+  EXPECT_EQ(m.heldBytes(), m.deviceBytes);
+  const HeldMemory &held = m.specs.at("init").held;
+  ASSERT_EQ(held.moments.size(), 2u);
+  EXPECT_EQ(held.moments[0].op, 0u);
+  EXPECT_EQ(held.moments[1].op, m.ops.size());
+  EXPECT_EQ(held.moments[1].ends, std::vector<uint32_t>{0});
+}
+
 struct Refusal {
   const char *name;
   std::function<void(Json &)> change;
@@ -322,6 +355,41 @@ const Refusal kRefusals[] = {
      "bucket 'b' has no state 'grad'"},
     {"UpdateWithoutMomentum", [](Json &m) { m["optimizer"]["momentum"] = 0.9; },
      "bucket 'b' has no state 'momentum_buffer'"},
+    {"HeldStatesBehindTheArena",
+     [](Json &m) { hold(m, 1 << 20, {0, 1, 0, 64}); },
+     "manifest.held.states: expected at most the 65536 bytes"},
+    {"HeldStatesUneven", [](Json &m) { hold(m, 100, {0, 1, 128, 64}); },
+     "manifest.held.states: expected a multiple of 64, got 100"},
+    {"HeldStateBehind", [](Json &m) { hold(m, 0, {0, 1, 0, 64}); },
+     "manifest.held.states: expected all states in front of it"},
+    {"HeldFunctionMissing",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"].erase("update");
+     },
+     "manifest.held.functions: 'update' is missing"},
+    {"HeldFunctionsOverlap",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"]["update"]["first"] = 1;
+     },
+     "manifest.held.functions: expected functions of operations that follow"},
+    {"HeldCallsMissing",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["ops"].push_back(m["ops"][0]);
+     },
+     "manifest.held.functions: expected functions of"},
+    {"HeldRange", [](Json &m) { hold(m, 4096, {0, 1, 4096}); },
+     "ranges[0]: expected [from, to, offset, bytes]"},
+    {"HeldBackwards", [](Json &m) { hold(m, 4096, {1, 1, 4096, 64}); },
+     "ranges[0]: expected a stretch of the function's operations"},
+    {"HeldInStates", [](Json &m) { hold(m, 4096, {0, 1, 0, 64}); },
+     "ranges[0]: expected bytes between 4096, where states end"},
+    {"HeldUneven", [](Json &m) { hold(m, 4096, {0, 1, 4100, 64}); },
+     "ranges[0]: expected an offset and bytes that are multiples of 64"},
+    {"HeldTooLittle", [](Json &m) { hold(m, 128, {0, 1, 128, 64}); },
+     "of the device arena are not held there"},
     {"UpdateOfFrozen", [](Json &m) { m["buckets"][0]["trainable"] = false; },
      "bucket 'b' is frozen"},
 };

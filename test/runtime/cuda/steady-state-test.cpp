@@ -99,6 +99,14 @@ protected:
 
 } // namespace
 
+// Nor in the first step, where a load could wait for a collective.
+TEST_F(SteadyState, LoadsNoKernels) {
+  takeCalls();
+  runSteps(1);
+  EXPECT_EQ(takeCalls()["loads of kernels"], 0u);
+  synchronize();
+}
+
 TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {
   runSteps(1);
   takeCalls();

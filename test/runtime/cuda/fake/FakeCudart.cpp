@@ -11,6 +11,7 @@
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <set>
 #include <thread>
 
 using namespace fcdp::fake;
@@ -97,6 +98,9 @@ Command prepareAdd(void **arguments) {
     return true;
   };
 }
+
+/// Kernels that have been launched, by device: CUDA loads them only then.
+std::map<int, std::set<const void *>> loadedKernels;
 
 std::map<std::string, CUkern_st> &kernels() {
   static std::map<std::string, CUkern_st> all = {
@@ -368,6 +372,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
   static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
   if (std::memcmp(code, magic, sizeof(magic)) != 0)
     return cudaErrorInvalidKernelImage;
+  Lock lock = enter("cudaLibraryLoadData");
+  loadedKernels[currentDevice].clear();
   *library = reinterpret_cast<cudaLibrary_t>(&kernels());
   return result();
 }
@@ -389,6 +395,8 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
   // As CUDA has it: a kernel runs in a stream of the current device only.
   if (at(stream)->device != currentDevice)
     return cudaErrorInvalidResourceHandle;
+  if (loadedKernels[currentDevice].insert(function).second)
+    machine().count("loads of kernels");
   auto *kernel = static_cast<const CUkern_st *>(function);
   machine().enqueue(at(stream), kernel->prepare(arguments));
   return result();

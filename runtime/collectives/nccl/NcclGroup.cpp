@@ -18,6 +18,11 @@ using Clock = std::chrono::steady_clock;
 constexpr double finalizeSeconds = 5;
 constexpr std::chrono::microseconds pollInterval(50);
 
+/// Of a call on a communicator that does not block.
+bool isFine(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
 class NcclGroup final : public DeviceGroup {
 public:
   explicit NcclGroup(const NcclGroupOptions &options);
@@ -49,7 +54,8 @@ private:
   const NcclLibrary &nccl;
   ncclComm_t comm = nullptr; ///< null once aborted
   void *registration = nullptr;
-  /// Between the watching thread's look and the abort.
+  /// Held for each call on the communicator: asking for its errors may end
+  /// what another thread's call began.
   std::mutex mutex;
 };
 
@@ -163,7 +169,11 @@ void NcclGroup::fail(const char *call, const std::string &text) const {
 ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
   auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
   while (result == ncclInProgress && Clock::now() < deadline) {
-    ncclResult_t asked = nccl.ncclCommGetAsyncError(comm, &result);
+    ncclResult_t asked;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      asked = nccl.ncclCommGetAsyncError(comm, &result);
+    }
     if (asked != ncclSuccess)
       return asked;
     if (result == ncclInProgress)
@@ -190,8 +200,9 @@ void NcclGroup::registerMemory(std::byte *base, size_t bytes) {
 }
 
 std::optional<std::string> NcclGroup::findError() {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!comm)
+  // While another thread is in a call, that finds the errors.
+  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+  if (!lock || !comm)
     return std::nullopt;
   ncclResult_t state = ncclSuccess;
   ncclResult_t asked = nccl.ncclCommGetAsyncError(comm, &state);
@@ -215,30 +226,35 @@ void NcclGroup::doAllGather(const std::byte *in, std::byte *out, size_t bytes,
                             cudaStream_t stream) {
   if (!comm)
     fail("ncclAllGather", "the group was aborted");
-  finish(nccl.ncclAllGather(in, out, bytes, ncclInt8, comm, stream),
-         "ncclAllGather", options.callSeconds);
+  std::unique_lock<std::mutex> lock(mutex);
+  ncclResult_t result =
+      nccl.ncclAllGather(in, out, bytes, ncclInt8, comm, stream);
+  lock.unlock();
+  finish(result, "ncclAllGather", options.callSeconds);
 }
 
 void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
                                  size_t bytes, cudaStream_t stream) {
   if (!comm)
     fail("ncclSend", "the group was aborted");
+  std::unique_lock<std::mutex> lock(mutex);
   ncclResult_t result = nccl.ncclGroupStart();
   // Peers in the order rank + 1, rank + 2, ...: so the ranks do not all send to
   // rank 0 first.
   for (uint32_t distance = 1; distance < size(); ++distance) {
     uint32_t to = (rank() + distance) % size();
     uint32_t from = (rank() + size() - distance) % size();
-    if (result == ncclSuccess)
+    if (isFine(result))
       result = nccl.ncclSend(in + to * bytes, bytes, ncclInt8, int(to), comm,
                              stream);
-    if (result == ncclSuccess)
+    if (isFine(result))
       result = nccl.ncclRecv(out + from * bytes, bytes, ncclInt8, int(from),
                              comm, stream);
   }
   // Ended even after an error: the calling thread would stay in the group.
   ncclResult_t ended = nccl.ncclGroupEnd();
-  finish(result == ncclSuccess ? ended : result, "ncclSend and ncclRecv",
+  lock.unlock();
+  finish(isFine(result) ? ended : result, "ncclSend and ncclRecv",
          options.callSeconds);
 }
 

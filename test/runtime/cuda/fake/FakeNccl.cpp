@@ -219,7 +219,7 @@ ncclResult_t transfer(bool isSend, const std::byte *from, std::byte *to,
   groupStream = stream;
   (isSend ? groupPart.sends : groupPart.recvs)
       .push_back({peer, from, to, count});
-  return ncclSuccess;
+  return ncclInProgress;
 }
 
 } // namespace

@@ -111,10 +111,19 @@ LogicalResult CallOp::verify() {
   return success();
 }
 
+bool CallOp::drawsRandomNumbers() {
+  OpInfo info = lookupOp(getCallee());
+  if (!info.randomIfDropout)
+    return info.random;
+  Attribute rate = getArgument("dropout_p");
+  auto number = dyn_cast_or_null<FloatAttr>(rate);
+  return rate && !(number && number.getValue().isZero());
+}
+
 void CallOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
-  if (!lookupOp(getCallee()).random)
+  if (!drawsRandomNumbers())
     return;
   effects.emplace_back(MemoryEffects::Read::get(), RandomState::get());
   effects.emplace_back(MemoryEffects::Write::get(), RandomState::get());

@@ -49,6 +49,8 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
   let extraClassDeclaration = [{
     /// The literal or operand given for the argument `name`, or null.
     ::mlir::Attribute getArgument(::llvm::StringRef name);
+    /// Whether it draws from the random-number generator, or may.
+    bool drawsRandomNumbers();
   }];
 }
 

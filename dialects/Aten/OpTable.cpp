@@ -33,6 +33,9 @@ static const llvm::StringSet<> &fresh() {
       "aten._log_softmax",
       "aten._log_softmax_backward_data",
       "aten._native_batch_norm_legit_functional",
+      "aten._scaled_dot_product_cudnn_attention_backward",
+      "aten._scaled_dot_product_efficient_attention_backward",
+      "aten._scaled_dot_product_flash_attention_backward",
       "aten._scaled_dot_product_flash_attention_for_cpu",
       "aten._scaled_dot_product_flash_attention_for_cpu_backward",
       "aten._softmax",
@@ -225,6 +228,14 @@ static const llvm::StringMap<Work> &works() {
   return names;
 }
 
+/// CUDA's kernels of attention. Without dropout they give a random state that
+/// nobody looks at.
+static bool isRandomIfDropout(llvm::StringRef name) {
+  return name == "aten._scaled_dot_product_cudnn_attention" ||
+         name == "aten._scaled_dot_product_efficient_attention" ||
+         name == "aten._scaled_dot_product_flash_attention";
+}
+
 static OpInfo lookupAliasing(llvm::StringRef name) {
   if (views().contains(name))
     return {Aliasing::View, /*random=*/false};
@@ -236,6 +247,12 @@ static OpInfo lookupAliasing(llvm::StringRef name) {
     return {Aliasing::Fresh, /*random=*/true};
   if (name == "aten.native_dropout_backward")
     return {Aliasing::Fresh, /*random=*/false};
+  if (isRandomIfDropout(name))
+    return {Aliasing::Fresh, /*random=*/true, Work::Bytes,
+            /*randomIfDropout=*/true};
+  // Its operand where that is contiguous, new memory where it is not.
+  if (name == "aten.contiguous")
+    return {Aliasing::Unknown, /*random=*/false};
   return {};
 }
 

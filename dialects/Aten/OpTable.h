@@ -40,6 +40,8 @@ struct OpInfo {
   /// Draws from the random-number generator, or may.
   bool random = true;
   Work work = Work::Bytes;
+  /// Draws only if its argument `dropout_p` is not 0.
+  bool randomIfDropout = false;
 };
 
 /// What is known of `callee` (`aten.mm.default`); the cautious answer for an

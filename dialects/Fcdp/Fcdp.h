@@ -45,6 +45,11 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "fcdp.phase";
 inline constexpr llvm::StringLiteral kRoleAttr = "fcdp.role";
 /// The archive that holds the weights, a path as the user gave it.
 inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
+/// What the step runs on, `cpu` (if not there) or `cuda`, a string.
+inline constexpr llvm::StringLiteral kTargetAttr = "fcdp.target";
+/// Of a call's first result, its dimensions in memory, outermost first, where
+/// they are not in order.
+inline constexpr llvm::StringLiteral kDimOrderAttr = "fcdp.dim_order";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
@@ -74,6 +79,9 @@ inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
 } // namespace fcdp
 
 namespace fcdp {
+
+/// Whether `name` is a target: `cpu` or `cuda`.
+bool isTarget(llvm::StringRef name);
 
 /// Whether `type` is static, holds integers, floats or complex numbers, and
 /// its bytes fit in an int64_t; `byteSize` asks for it.

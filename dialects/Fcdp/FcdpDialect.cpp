@@ -144,6 +144,18 @@ static LogicalResult verifyStates(ModuleOp module) {
   return success();
 }
 
+bool fcdp::isTarget(StringRef name) { return name == "cpu" || name == "cuda"; }
+
+static bool isDimOrder(Operation *op, Attribute attr) {
+  auto order = dyn_cast<DenseI64ArrayAttr>(attr);
+  if (!order || op->getNumResults() == 0)
+    return false;
+  SmallVector<int64_t> sorted(order.asArrayRef());
+  llvm::sort(sorted);
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  return type && llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank()));
+}
+
 /// Where each of the dialect's own attributes may stand, and as what.
 LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
@@ -171,6 +183,15 @@ LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
     return expect(op->getName().getStringRef() == "aten.call" &&
                       isa<UnitAttr>(attr.getValue()),
                   "a unit on a call");
+  if (name == kTargetAttr) {
+    auto target = dyn_cast<StringAttr>(attr.getValue());
+    return expect(isa<ModuleOp>(op) && target && isTarget(target.getValue()),
+                  "'cpu' or 'cuda' on a module");
+  }
+  if (name == kDimOrderAttr)
+    return expect(op->getName().getStringRef() == "aten.call" &&
+                      isDimOrder(op, attr.getValue()),
+                  "a permutation of the dimensions of a call's first result");
   if (name == kArchiveAttr || name == kStrategyAttr || name == kRematAttr)
     return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
                   "a string on a module");

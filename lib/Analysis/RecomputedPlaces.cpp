@@ -30,7 +30,7 @@ static bool showsChangedBuffer(Value value) {
 }
 
 StringRef fcdp::findReasonToRunOnce(aten::CallOp call) {
-  if (aten::lookupOp(call.getCallee()).random)
+  if (call.drawsRandomNumbers())
     return "it may draw random numbers";
   if (mayAlias(call) && !isView(call))
     return "its results may be memory of its operands";

@@ -129,10 +129,11 @@ void StepEmitter::emitBytes(StringRef name, StringRef bytes,
 static void eraseAll(ModuleOp module, ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops))
     op->erase();
-  for (StringRef name : {StringRef(kPhaseAttr), StringRef(kArchiveAttr),
-                         StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
-                         StringRef(kPrefetchAttr), StringRef(kPrefetchedAttr),
-                         StringRef(kReductionsAttr)})
+  for (StringRef name :
+       {StringRef(kPhaseAttr), StringRef(kArchiveAttr), StringRef(kTargetAttr),
+        StringRef(kStrategyAttr), StringRef(kMicroBatchesAttr),
+        StringRef(kPrefetchAttr), StringRef(kPrefetchedAttr),
+        StringRef(kReductionsAttr)})
     module->removeAttr(name);
 }
 

@@ -21,7 +21,7 @@ using namespace fcdp;
 
 namespace {
 /// The version of docs/manifest.md.
-constexpr int64_t kManifestVersion = 1;
+constexpr int64_t kManifestVersion = 2;
 constexpr size_t kHashDigits = 64;
 /// The text starts so; the hash follows.
 constexpr llvm::StringLiteral kBeforeHash = "{\"hash\":\"";
@@ -66,7 +66,9 @@ LogicalResult ManifestWriter::writeHead() {
            << kMicroBatchesAttr << "'";
   auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr);
   MeshOp mesh = getMesh(module);
+  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
   json.attribute("version", kManifestVersion);
+  json.attribute("target", target ? target.getValue() : "cpu");
   json.attribute("strategy", strategy ? strategy.getValue() : "");
   json.attributeObject("mesh", [&] {
     json.attribute("nodes", static_cast<int64_t>(mesh.getNode()));

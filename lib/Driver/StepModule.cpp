@@ -164,6 +164,9 @@ LogicalResult Checker::check() {
   if (auto made = module->getAttrOfType<StringAttr>(kStrategyAttr))
     check("strategy", options.given.strategy, StringRef(wanted.strategy),
           made.getValue());
+  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
+  check("target", !wanted.target.empty(), StringRef(wanted.target),
+        target ? target.getValue() : "cpu");
   auto remat = module->getAttrOfType<StringAttr>(kRematAttr);
   check("remat", options.given.remat, StringRef(wanted.remat),
         remat ? remat.getValue() : "none");

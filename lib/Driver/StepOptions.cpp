@@ -26,6 +26,12 @@ struct StepCommandLine::Values {
   cl::opt<std::string> ranksPerNode{
       "ranks-per-node", cl::desc("ranks of a node (default 1)"),
       cl::value_desc("g"), cl::init("1"), cl::cat(category)};
+  cl::opt<std::string> target{
+      "target",
+      cl::desc("what the step runs on: 'cpu', or 'cuda', to which a step that "
+               "was exported on a CPU is retargeted (default: what it was "
+               "exported on)"),
+      cl::value_desc("cpu|cuda"), cl::init(""), cl::cat(category)};
   cl::opt<std::string> strategy{
       "strategy",
       cl::desc("where gathered parameters wait for their next use: 'fcdp' in "
@@ -183,6 +189,9 @@ static llvm::Error checkProfile(const StepCommandLine::Values &line) {
 }
 
 static llvm::Error check(const StepCommandLine::Values &line) {
+  if (!line.target.empty() && !isTarget(line.target))
+    return llvm::createStringError("--target: expected 'cpu' or 'cuda', got '" +
+                                   line.target + "'");
   if (line.strategy == kAutoStrategy) {
     if (line.cluster.empty())
       return llvm::createStringError(
@@ -269,6 +278,7 @@ llvm::Expected<StepOptions> StepCommandLine::take() const {
   if (!line.prefetch.empty())
     if (llvm::Error error = read(line.prefetch, pipeline.prefetch, /*least=*/0))
       return std::move(error);
+  pipeline.target = line.target;
   pipeline.strategy = line.strategy;
   pipeline.accumulate = line.accumulate;
   pipeline.collectives = line.collectives;

@@ -19,8 +19,11 @@ namespace {
 /// caller adds where.
 class Converter {
 public:
-  Converter(const Values &values, Builder &builder, CallArguments &arguments)
-      : values(values), builder(builder), arguments(arguments) {}
+  Converter(const Values &values,
+            const llvm::DenseMap<StringRef, int64_t> &integers,
+            Builder &builder, CallArguments &arguments)
+      : values(values), integers(integers), builder(builder),
+        arguments(arguments) {}
 
   Expected<Attribute> convert(const Json &argument);
 
@@ -43,6 +46,7 @@ private:
   Expected<Attribute> convertList(const Json &list, Convert element);
 
   const Values &values;
+  const llvm::DenseMap<StringRef, int64_t> &integers;
   Builder &builder;
   CallArguments &arguments;
 };
@@ -152,11 +156,15 @@ Expected<Attribute> Converter::convertInteger(const Json &value) {
 }
 
 Expected<Attribute> Converter::convertSymbolicInteger(const Json &value) {
-  if (const Json &name = value["as_name"]; !name.isNull())
+  if (const Json &name = value["as_name"]; !name.isNull()) {
+    auto known = integers.find(name.asString().value_or(""));
+    if (known != integers.end())
+      return builder.getI64IntegerAttr(known->second);
     return makeError("uses the symbolic integer '" +
                      name.asString().value_or("") +
                      "': only static shapes are supported so far; export "
                      "without dynamic_shapes");
+  }
   return convertInteger(value["as_int"]);
 }
 
@@ -230,11 +238,12 @@ Expected<Attribute> Converter::convertDevice(const Json &value) {
   return aten::DeviceAttr::get(builder.getContext(), name);
 }
 
-Expected<CallArguments> fcdp::pt2::convertArguments(const Node &node,
-                                                    const Values &values,
-                                                    Builder &builder) {
+Expected<CallArguments>
+fcdp::pt2::convertArguments(const Node &node, const Values &values,
+                            const llvm::DenseMap<StringRef, int64_t> &integers,
+                            Builder &builder) {
   CallArguments arguments;
-  Converter converter(values, builder, arguments);
+  Converter converter(values, integers, builder, arguments);
   for (const Json &input : node.inputs) {
     StringRef name = input["name"].asString().value_or("");
     if (name.empty())

@@ -21,9 +21,10 @@ struct CallArguments {
   llvm::SmallVector<mlir::Attribute> values;
 };
 
-/// Errors name the node and the argument.
-llvm::Expected<CallArguments> convertArguments(const Node &node,
-                                               const Values &values,
-                                               mlir::Builder &builder);
+/// `integers` as Program has them. Errors name the node and the argument.
+llvm::Expected<CallArguments>
+convertArguments(const Node &node, const Values &values,
+                 const llvm::DenseMap<llvm::StringRef, int64_t> &integers,
+                 mlir::Builder &builder);
 
 } // namespace fcdp::pt2

@@ -143,6 +143,17 @@ static Error readNode(const Json &json, std::vector<Node> &nodes) {
   return Error::success();
 }
 
+/// What values stand on; a few of a step on CUDA may be on the CPU.
+static Error readDevice(const JsonMember &tensor, Program &program) {
+  StringRef device = tensor.value["device"]["type"].asString().value_or("cpu");
+  if (device == "cuda")
+    program.device = device;
+  else if (device != "cpu" && device != "meta")
+    return makeError("value '" + tensor.name + "' is on the device '" + device +
+                     "': export the model on a CPU or a CUDA device");
+  return Error::success();
+}
+
 Expected<Program> fcdp::pt2::readProgram(const Json &model) {
   const Json &major = model["schema_version"]["major"];
   if (major.asInteger() != kSchemaMajor)
@@ -158,8 +169,14 @@ Expected<Program> fcdp::pt2::readProgram(const Json &model) {
   Program program;
   if (Error error = readSignature(module["signature"], program))
     return error;
-  for (const JsonMember &member : graph["tensor_values"].members())
+  for (const JsonMember &member : graph["tensor_values"].members()) {
     program.tensors.insert({member.name, &member.value});
+    if (Error error = readDevice(member, program))
+      return error;
+  }
+  for (const JsonMember &member : graph["sym_int_values"].members())
+    if (auto integer = member.value["as_int"].asInteger())
+      program.integers.insert({member.name, *integer});
   program.nodes.reserve(graph["nodes"].elements().size());
   for (const Json &node : graph["nodes"].elements())
     if (Error error = readNode(node, program.nodes))

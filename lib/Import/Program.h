@@ -50,6 +50,10 @@ struct Program {
   std::vector<Node> nodes;
   /// TensorMeta of every value.
   llvm::DenseMap<llvm::StringRef, const Json *> tensors;
+  /// Results of nodes that are integers whose value the export knew.
+  llvm::DenseMap<llvm::StringRef, int64_t> integers;
+  /// What the step was exported on: `cuda` if any value is there, else `cpu`.
+  llvm::StringRef device = "cpu";
 };
 
 llvm::Expected<Program> readProgram(const Json &model);

@@ -51,6 +51,9 @@ static Error import(const Archive &archive, ModuleOp module) {
     return program.takeError();
   if (Error error = checkPickles(archive, *program))
     return error;
+  if (program->device != "cpu")
+    module->setAttr(kTargetAttr,
+                    StringAttr::get(module.getContext(), program->device));
 
   Extras extras;
   constexpr StringLiteral kExtras = "extra/fcdp.json";

@@ -29,6 +29,7 @@ public:
 private:
   Error emitReads();
   Error emitNode(const Node &node);
+  void annotateOrder(aten::CallOp call, ArrayRef<StringRef> names);
   Error emitLoss();
   Error emitGradients();
   Error emitBuffers();
@@ -158,6 +159,11 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
       for (const Json &tensor : value.elements())
         if (Error error = add(tensor))
           return error;
+    } else if (kind == "as_sym_int" &&
+               program.integers.contains(
+                   value["as_name"].asString().value_or(""))) {
+      // It stands in the arguments that read it.
+      results.undefined.push_back(position());
     } else if (kind == "as_sym_int") {
       return makeError(describe(node) +
                        " computes a size at run time: only "
@@ -171,6 +177,27 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
   return results;
 }
 
+/// Notes the order in memory of what attention gives, which views behind it
+/// rely on and other devices' kernels do not keep.
+void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
+  if (names.empty() ||
+      call.getCallee() !=
+          "aten._scaled_dot_product_flash_attention_for_cpu.default")
+    return;
+  SmallVector<int64_t> strides;
+  const Json &meta = *program.tensors.lookup(names.front());
+  for (const Json &stride : meta["strides"].elements())
+    strides.push_back(stride["as_int"].asInteger().value_or(0));
+  int64_t rank = cast<RankedTensorType>(call.getResult(0).getType()).getRank();
+  SmallVector<int64_t> order = to_vector(seq<int64_t>(0, rank));
+  if (static_cast<int64_t>(strides.size()) != rank)
+    return;
+  stable_sort(order,
+              [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  if (!is_sorted(order))
+    call->setAttr(kDimOrderAttr, builder.getDenseI64ArrayAttr(order));
+}
+
 Error StepEmitter::emitNode(const Node &node) {
   Expected<StringRef> callee = getCallee(node);
   if (!callee)
@@ -182,7 +209,8 @@ Error StepEmitter::emitNode(const Node &node) {
                      " has no result: only functional operators "
                      "are supported");
   }
-  Expected<CallArguments> arguments = convertArguments(node, values, builder);
+  Expected<CallArguments> arguments =
+      convertArguments(node, values, program.integers, builder);
   if (!arguments)
     return arguments.takeError();
   Expected<Results> results = readResults(node);
@@ -195,6 +223,7 @@ Error StepEmitter::emitNode(const Node &node) {
       results->undefined.empty()
           ? nullptr
           : builder.getDenseI64ArrayAttr(results->undefined));
+  annotateOrder(call, results->names);
   for (auto [name, result] : zip_equal(results->names, call.getResults()))
     if (Error error = define(name, result))
       return error;

@@ -51,6 +51,10 @@ private:
 };
 
 struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
+  Option<std::string> target{
+      *this, "target", llvm::cl::init(""),
+      llvm::cl::desc("cpu or cuda; what the step was exported on if not "
+                     "given")};
   Option<std::string> strategy{
       *this, "strategy", llvm::cl::init("fcdp"),
       llvm::cl::desc("zero1, zero2, zero3, hpz, fcdp, ddp, hsdp, mics or "
@@ -205,6 +209,8 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
                              Phase from) {
   switch (from) {
   case Phase::imported:
+    // Before all that looks at operators and their memory.
+    pm.addPass(createRetargetPass({options.target}));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // Before gathers, which what runs again shares with the backward pass.
     pm.addPass(createDecideRematPass({options.remat}));
@@ -247,6 +253,7 @@ void fcdp::registerFcdpPipeline() {
       [](OpPassManager &pm, const PipelineCLOptions &cl) {
         PipelineOptions options;
         takeCounts(cl, options);
+        options.target = cl.target;
         options.cluster = cl.cluster;
         options.profile = cl.profile;
         options.deviceMemory = cl.deviceMemory;

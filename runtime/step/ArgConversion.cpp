@@ -144,6 +144,10 @@ Value convert(const Arg &value, const c10::Type &type,
     return convert(value, *optional.getElementType(), count);
   }
   case TypeKind::TensorType:
+    // Some operators take undefined tensors that their schema has not as
+    // optional.
+    if (get<arg::None>(value))
+      return at::Tensor();
     return wrappedNumber(value);
   case TypeKind::IntType:
   case TypeKind::SymIntType:

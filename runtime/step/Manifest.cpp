@@ -11,7 +11,7 @@ namespace fcdp {
 
 namespace {
 
-constexpr int64_t kManifestVersion = 1;
+constexpr int64_t kManifestVersion = 2;
 /// Sizes above this are nonsense, and sums of a few of them cannot overflow.
 constexpr int64_t kGreatestSize = int64_t(1) << 56;
 
@@ -31,6 +31,15 @@ Mesh readMesh(const JsonNode &node) {
   mesh.nodes = node.at("nodes").integer(1, mostRanks);
   mesh.locals = node.at("local").integer(1, mostRanks);
   return mesh;
+}
+
+Target readTarget(const JsonNode &node) {
+  std::string target = node.text();
+  if (target == "cpu")
+    return Target::Cpu;
+  if (target == "cuda")
+    return Target::Cuda;
+  node.expected("'cpu' or 'cuda'");
 }
 
 Optimizer readOptimizer(const JsonNode &node) {
@@ -198,6 +207,7 @@ void readHeld(const JsonNode &root, Manifest &m) {
 Manifest readManifest(const JsonNode &root) {
   Manifest m;
   m.hash = root.at("hash").text();
+  m.target = readTarget(root.at("target"));
   m.strategy = root.at("strategy").text();
   m.mesh = readMesh(root.at("mesh"));
   m.microBatches = root.at("micro_batches").integer(1, kGreatestSize);

@@ -262,8 +262,12 @@ struct FunctionSpec {
   HeldMemory held;
 };
 
+/// What a step runs on.
+enum class Target { Cpu, Cuda };
+
 struct Manifest {
   std::string hash;
+  Target target = Target::Cpu;
   std::string strategy;
   Mesh mesh;
   int64_t microBatches;

@@ -357,6 +357,42 @@ TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
       2 * 8.0 / (8e9 * 0.5) + 2 * 14 / 1e9);
 }
 
+// The same arithmetic as on the CPU; only what else the kernels read and write
+// differs.
+TEST_F(CostModelTest, AttentionOnCuda) {
+  const std::string q = "tensor<2x3x512x64xbf16>";
+  auto seconds = [&](const std::string &call, const std::string &types) {
+    return cost(call + " : (" + types + ")",
+                "%q: " + q +
+                    ", %l: tensor<2x3x512xf32>, %s: tensor<2xui64>, "
+                    "%o: tensor<ui64>")
+        .seconds;
+  };
+  double product = 2 * 6.0 * 512 * 512 * 64 / 2;
+  double rate = 8e9 * 0.5 * 0.4;
+  double matrix = 2 * 6.0 * 512 * 64, row = 4 * 6.0 * 512;
+  EXPECT_DOUBLE_EQ(
+      seconds("%c:5 = aten.call "
+              "\"aten._scaled_dot_product_flash_attention.default\"(query = "
+              "%q, key = %q, value = %q, dropout_p = 0.0, is_causal = true) "
+              "{undefined = array<i64: 2, 3, 4, 5>}",
+              q + ", " + q + ", " + q + ") -> (" + q +
+                  ", tensor<2x3x512xf32>, tensor<2xui64>, tensor<ui64>, "
+                  "tensor<0xbf16>"),
+      2 * product / rate + (4 * matrix + row + 24) / 1e9);
+  EXPECT_DOUBLE_EQ(
+      seconds("%c:3 = aten.call "
+              "\"aten._scaled_dot_product_flash_attention_backward.default\"("
+              "grad_out = %q, query = %q, key = %q, value = %q, out = %q, "
+              "logsumexp = %l, cum_seq_q = none, cum_seq_k = none, max_q = "
+              "512, max_k = 512, dropout_p = 0.0, is_causal = true, "
+              "philox_seed = %s, philox_offset = %o)",
+              q + ", " + q + ", " + q + ", " + q + ", " + q +
+                  ", tensor<2x3x512xf32>, tensor<2xui64>, tensor<ui64>) -> (" +
+                  q + ", " + q + ", " + q),
+      5 * product / rate + (8 * matrix + row + 24) / 1e9);
+}
+
 TEST_F(CostModelTest, BytesOfOtherOperators) {
   // Both read and the result written.
   expectCost(cost("%c = aten.call \"aten.add.Tensor\"(self = %a, other = %b) : "

@@ -38,6 +38,13 @@ void checkMesh(const Mesh &compiled, const Mesh &started,
     throw std::runtime_error(problem);
 }
 
+void checkTarget(Target target) {
+  if (target != Target::Cpu)
+    throw std::runtime_error("the step was compiled for 'cuda', but this "
+                             "fcdp-run runs steps on 'cpu'; compile it with "
+                             "--target=cpu");
+}
+
 /// The only rank of a job, in this process.
 Launch onlyRank() {
   Launch launch;
@@ -60,6 +67,7 @@ int spawn(const Options &options, const Mesh &mesh, char **argv) {
 int start(const Options &options, const std::optional<Launch> &launch,
           char **argv) {
   StepObject object(options.step);
+  checkTarget(object.manifest().target);
   const Mesh &compiled = object.manifest().mesh;
   Mesh asked = ownMesh(options, compiled);
   if (launch) {

@@ -15,6 +15,8 @@ namespace fcdp {
 
 /// What `--fcdp-pipeline` and fcdp-compile are asked for.
 struct PipelineOptions {
+  /// `cpu` or `cuda`; what the step was exported on if empty.
+  std::string target;
   int64_t nodes = 1;
   /// Ranks of a node.
   int64_t ranksPerNode = 1;

@@ -9,6 +9,33 @@ class FcdpPass<string name> : Pass<name, "::mlir::ModuleOp"> {
                            "::mlir::func::FuncDialect"];
 }
 
+def RetargetPass : FcdpPass<"fcdp-retarget"> {
+  let summary = "make a step that was exported on a CPU one for CUDA";
+  let description = [{
+    Requires phase `imported`. With target `cuda`, calls that make tensors make
+    them on CUDA, and attention, the one operator of common models that PyTorch
+    has apart for the CPU, becomes the flash kernel (f16 or bf16, no mask, heads
+    up to 256 deep) or the memory-efficient one (all else). What PyTorch's own
+    `scaled_dot_product_attention` does for these kernels is done here: heads are
+    padded to multiples of 8, rows of a mask stand at multiples of 8 elements, and
+    the memory-efficient kernel gets as many heads of keys as of queries. Results
+    have the shapes that the CPU's have and, as views may rely on it, their order
+    in memory, which the import noted on the call as `fcdp.dim_order`; they are
+    copied where the kernel's order is another one. Numbers differ as the kernels'
+    sums do.
+
+    Writes `fcdp.target` on the module. A step that was exported on CUDA has it
+    from the import and only loses the numbers of its devices: each rank has one,
+    `cuda`. Without a target the step stays what it is. Operators that PyTorch has
+    for the CPU only are refused, and so is attention in f64. Running it again
+    changes nothing.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"\"",
+           "`cpu` or `cuda`; what the step was exported on if not given">
+  ];
+}
+
 def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
   let summary = "choose what the backward pass computes again instead of keeping it";
   let description = [{

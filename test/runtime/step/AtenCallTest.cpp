@@ -126,6 +126,13 @@ TEST_F(AtenCallTest, NoneForOptionals) {
   EXPECT_TRUE(state.slots[6].defined());
 }
 
+TEST_F(AtenCallTest, NoneForATensorIsUndefined) {
+  c10::IValue value =
+      toIValue(arg::None{}, c10::Argument("x", c10::TensorType::get()));
+  ASSERT_TRUE(value.isTensor());
+  EXPECT_FALSE(value.toTensor().defined());
+}
+
 TEST_F(AtenCallTest, SlotForAnOptionalTensor) {
   state.slots[5] = at::full({3}, 2.0);
   const at::Tensor &result = call("aten::native_layer_norm", "",

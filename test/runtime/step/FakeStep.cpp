@@ -22,7 +22,7 @@ TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path); }
 FakeStep::FakeStep() {
   manifest = Json::parse(R"({
     "hash": "0000000000000000000000000000000000000000000000000000000000000000",
-    "version": 1, "strategy": "zero3", "mesh": {"nodes": 1, "local": 1},
+    "version": 2, "target": "cpu", "strategy": "zero3", "mesh": {"nodes": 1, "local": 1},
     "micro_batches": 1,
     "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0, "dampening": 0,
                   "weight_decay": 0, "nesterov": false},

@@ -165,8 +165,10 @@ TEST_P(RefusalTest, NamesTheKey) {
 }
 
 const Refusal kRefusals[] = {
-    {"Version", [](Json &m) { m["version"] = 2; },
-     "manifest.version: expected 1, got 2"},
+    {"Version", [](Json &m) { m["version"] = 1; },
+     "manifest.version: expected 2, got 1"},
+    {"Target", [](Json &m) { m["target"] = "tpu"; },
+     "manifest.target: expected 'cpu' or 'cuda', got \"tpu\""},
     {"MissingKey", [](Json &m) { m.erase("mesh"); },
      "manifest: the key 'mesh' is missing"},
     {"MeshOfNoNodes", [](Json &m) { m["mesh"]["nodes"] = 0; },

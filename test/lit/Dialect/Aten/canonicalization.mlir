@@ -56,6 +56,20 @@ func.func @random_calls_stay_apart(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   return %a#0, %b#0 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Attention on CUDA draws only for dropout.
+// CHECK-LABEL: func.func @attention_with_dropout_stays_apart
+func.func @attention_with_dropout_stays_apart(%x: tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) {
+  // CHECK: %[[A:.*]]:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"
+  // CHECK-NEXT: %[[B:.*]]:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"
+  // CHECK-NEXT: %[[C:.*]]:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"
+  // CHECK-NEXT: return %[[A]]#0, %[[A]]#0, %[[B]]#0, %[[C]]#0
+  %a:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"(query = %x, key = %x, value = %x, attn_bias = none, compute_log_sumexp = true) : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x32xf32>, tensor<i64>, tensor<i64>)
+  %b:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"(query = %x, key = %x, value = %x, attn_bias = none, compute_log_sumexp = true) : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x32xf32>, tensor<i64>, tensor<i64>)
+  %c:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"(query = %x, key = %x, value = %x, attn_bias = none, compute_log_sumexp = true, dropout_p = 0.5) : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x32xf32>, tensor<i64>, tensor<i64>)
+  %d:4 = aten.call "aten._scaled_dot_product_efficient_attention.default"(query = %x, key = %x, value = %x, attn_bias = none, compute_log_sumexp = true, dropout_p = 0.5) : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x32xf32>, tensor<i64>, tensor<i64>)
+  return %a#0, %b#0, %c#0, %d#0 : tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>
+}
+
 // Erasing one would shift the numbers of those after it.
 // CHECK-LABEL: func.func @unused_random_calls_stay
 // CANON-LABEL: func.func @unused_random_calls_stay

@@ -250,6 +250,32 @@ func.func @reductions_call(%x: tensor<f32>) {
 
 // -----
 
+// target_other
+// expected-error@+1 {{attribute 'fcdp.target' must be 'cpu' or 'cuda' on a module}}
+module attributes {fcdp.target = "tpu"} {}
+
+// -----
+
+// target_function
+// expected-error@+1 {{attribute 'fcdp.target' must be 'cpu' or 'cuda' on a module}}
+func.func private @target() attributes {fcdp.target = "cpu"}
+
+// -----
+
+func.func @dim_order_twice(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{attribute 'fcdp.dim_order' must be a permutation of the dimensions of a call's first result}}
+  %0 = aten.call "aten.clone.default"(self = %x) {fcdp.dim_order = array<i64: 0, 0>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// dim_order_function
+// expected-error@+1 {{attribute 'fcdp.dim_order' must be a permutation of the dimensions of a call's first result}}
+func.func private @dim_order() attributes {fcdp.dim_order = array<i64: 0>}
+
+// -----
+
 // remat_number
 // expected-error@+1 {{attribute 'fcdp.remat' must be a string on a module}}
 module attributes {fcdp.remat = 8} {}

@@ -36,6 +36,7 @@ class Model:
 
     def __init__(self):
         self.tensors, self.nodes = {}, []
+        self.integers = {}
         self.input_specs, self.output_specs = [], []
         self.version = {"major": 8, "minor": 20}
         self.config = {"weights": {}, "constants": {}}
@@ -63,9 +64,12 @@ class Model:
         return name
 
     def call(self, target, arguments, *results, label=None, name=None):
-        """Arguments are names of values, or written as in the archive; results are names, lists of them, or None."""
+        """Arguments are names of values, or written as in the archive; results are names, lists of them, None, or
+        written as in the archive."""
 
         def result(value):
+            if isinstance(value, dict):
+                return value
             if isinstance(value, list):
                 return {"as_tensors": [{"name": element} for element in value]}
             return {"as_none": True} if value is None else {"as_tensor": {"name": value}}
@@ -106,7 +110,7 @@ class Model:
                     "outputs": [],
                     "nodes": self.nodes,
                     "tensor_values": self.tensors,
-                    "sym_int_values": {},
+                    "sym_int_values": self.integers,
                 },
                 "signature": {"input_specs": self.input_specs, "output_specs": self.output_specs},
                 "module_call_graph": [],

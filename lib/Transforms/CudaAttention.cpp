@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernels ask for is what PyTorch's scaled_dot_product_attention does
+// for them (ATen/native/transformers/attention.cpp, cuda/sdp_utils.cpp).
+
+#include "CudaAttention.h"
+
+#include "CpuAttention.h"
+#include "TensorCalls.h"
+#include "dialects/Fcdp/Fcdp.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fcdp;
+using aten::CallOp;
+
+/// Both kernels read 16 bytes at once: 8 elements of half precision.
+static constexpr int64_t kAlignment = 8;
+/// The greatest head that the flash kernel knows.
+static constexpr int64_t kGreatestFlashHead = 256;
+/// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
+static constexpr int64_t kLogSumExpRows = 32;
+
+/// Order in memory of [batch, head, token, depth]: as the projections in front
+/// of attention write it, and the one behind it reads it.
+static constexpr int64_t kTokenMajor[] = {0, 2, 1, 3};
+
+namespace {
+/// An attention call for CUDA, and what its backward pass takes from it.
+struct Attention {
+  bool isFlash;
+  bool isCausal;
+  /// Null: one over the square root of the depth.
+  Attribute scale;
+  /// With heads of a depth that the kernels can read, and, for the
+  /// memory-efficient one, as many of keys as of queries.
+  Value query, key, value;
+  Value bias;
+  /// Of the CPU's operands.
+  Type queryType, keyType;
+  /// Results of the call.
+  Value out, logSumExp, seed, offset;
+};
+
+class Retargeter {
+public:
+  LogicalResult forward(CallOp call);
+  LogicalResult backward(CallOp call);
+
+private:
+  Attention prepare(CallOp call, OpBuilder &builder);
+  Value prepareMask(Value mask, ArrayRef<int64_t> shape, Type type);
+
+  llvm::DenseMap<Operation *, Attention> attentions;
+  /// Masks are shared by layers, and so is what becomes of them.
+  llvm::DenseMap<std::pair<Value, Type>, Value> masks;
+};
+} // namespace
+
+static bool isGiven(Attribute argument) {
+  return argument && !isa<UnitAttr>(argument);
+}
+
+/// The order of the forward call's result in the export.
+static SmallVector<int64_t> getOrder(CallOp call) {
+  if (auto order = call->getAttrOfType<DenseI64ArrayAttr>(kDimOrderAttr))
+    return SmallVector<int64_t>(order.asArrayRef());
+  return llvm::to_vector(llvm::seq<int64_t>(0, 4));
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+/// In the type of the query, with rows at multiples of the alignment, and a
+/// matrix for each head.
+Value Retargeter::prepareMask(Value mask, ArrayRef<int64_t> shape, Type type) {
+  Value &prepared = masks[{mask, RankedTensorType::get(shape, type)}];
+  if (prepared)
+    return prepared;
+  // Where the mask is, so that every layer can read it.
+  OpBuilder builder(mask.getContext());
+  builder.setInsertionPointAfterValue(mask);
+  Location location = mask.getLoc();
+  Value made = mask;
+  if (getTensorType(made).getElementType() != type) {
+    CallBuilder cast(builder, location, "aten._to_copy.default");
+    cast.tensor("self", made).literal("dtype", TypeAttr::get(type));
+    made = cast.create({getTensorType(made).clone(type)}).getResult(0);
+  }
+  auto expandTo = [&](ArrayRef<int64_t> wanted) {
+    if (getTensorType(made).getShape() == wanted)
+      return;
+    CallBuilder expand(builder, location, "aten.expand.default");
+    expand.tensor("self", made).integers("size", wanted);
+    made = createLike(expand, made, wanted);
+  };
+  SmallVector<int64_t> rows(getTensorType(made).getShape());
+  rows.back() = shape.back();
+  expandTo(rows);
+  if (shape.back() % kAlignment == 0) {
+    CallBuilder clone(builder, location, "aten.clone.default");
+    clone.tensor("self", made);
+    clone.literal("memory_format",
+                  aten::MemoryFormatAttr::get(builder.getContext(),
+                                              aten::MemoryFormat::contiguous));
+    made = createLike(clone, made, rows);
+  } else {
+    made = takeFirst(padLast(made, kAlignment, builder), rows.size() - 1,
+                     rows.back(), builder);
+  }
+  expandTo(shape);
+  return masks[{mask, RankedTensorType::get(shape, type)}] = made;
+}
+
+Attention Retargeter::prepare(CallOp call, OpBuilder &builder) {
+  Value query = getTensor(call, "query"), key = getTensor(call, "key"),
+        value = getTensor(call, "value"), mask = getTensor(call, "attn_mask");
+  ArrayRef<int64_t> q = getTensorType(query).getShape(),
+                    k = getTensorType(key).getShape();
+  Type type = getTensorType(query).getElementType();
+  Attention attention;
+  attention.queryType = query.getType();
+  attention.keyType = key.getType();
+  attention.isCausal = isCausal(call);
+  // Where there are more keys than queries, the flash kernel lets the last
+  // query see the last key; the CPU's lets the first see the first.
+  attention.isFlash = !type.isF32() && !mask &&
+                      llvm::alignTo(q[3], kAlignment) <= kGreatestFlashHead &&
+                      (!attention.isCausal || q[2] == k[2]) && q[2] > 0 &&
+                      k[2] > 0;
+  Attribute scale = call.getArgument("scale");
+  if (isGiven(scale))
+    attention.scale = scale;
+  else if (q[3] % kAlignment != 0)
+    attention.scale = builder.getF64FloatAttr(1 / std::sqrt(double(q[3])));
+  int64_t times = attention.isFlash ? 1 : q[1] / k[1];
+  attention.query = padLast(query, kAlignment, builder);
+  attention.key =
+      repeatHeads(padLast(key, kAlignment, builder), times, builder);
+  attention.value =
+      repeatHeads(padLast(value, kAlignment, builder), times, builder);
+  if (mask)
+    attention.bias = prepareMask(mask, {q[0], q[1], q[2], k[2]}, type);
+  return attention;
+}
+
+static CallOp createFlash(const Attention &a, CallOp call, OpBuilder &builder) {
+  ArrayRef<int64_t> q = getTensorType(a.query).getShape();
+  Type u64 = builder.getIntegerType(64, /*isSigned=*/false);
+  CallBuilder flash(builder, call.getLoc(),
+                    "aten._scaled_dot_product_flash_attention.default");
+  flash.tensor("query", a.query).tensor("key", a.key).tensor("value", a.value);
+  flash.number("dropout_p", 0).boolean("is_causal", a.isCausal);
+  flash.optional("scale", a.scale);
+  // Lengths of sequences are for nested tensors, and two are integers.
+  return flash.create(
+      {a.query.getType(),
+       RankedTensorType::get(q.take_front(3), builder.getF32Type()),
+       RankedTensorType::get({2}, u64), RankedTensorType::get({}, u64),
+       getTensorType(a.query).clone(ArrayRef<int64_t>{0})},
+      /*undefined=*/{2, 3, 4, 5});
+}
+
+static CallOp createEfficient(const Attention &a, CallOp call,
+                              OpBuilder &builder) {
+  ArrayRef<int64_t> q = getTensorType(a.query).getShape();
+  bool hasBackward = !call.getResult(1).use_empty();
+  int64_t rows = hasBackward ? llvm::alignTo(q[2], kLogSumExpRows) : 0;
+  auto number = RankedTensorType::get({}, builder.getI64Type());
+  CallBuilder efficient(builder, call.getLoc(),
+                        "aten._scaled_dot_product_efficient_attention.default");
+  efficient.tensor("query", a.query).tensor("key", a.key);
+  efficient.tensor("value", a.value).tensor("attn_bias", a.bias);
+  efficient.boolean("compute_log_sumexp", hasBackward);
+  efficient.number("dropout_p", 0).boolean("is_causal", a.isCausal);
+  efficient.optional("scale", a.scale);
+  return efficient.create(
+      {a.query.getType(),
+       RankedTensorType::get({q[0], q[1], rows}, builder.getF32Type()), number,
+       number});
+}
+
+LogicalResult Retargeter::forward(CallOp call) {
+  if (failed(checkAttention(call, {"query"}, /*results=*/2)))
+    return failure();
+  OpBuilder builder(call);
+  Attention attention = prepare(call, builder);
+  CallOp made = attention.isFlash ? createFlash(attention, call, builder)
+                                  : createEfficient(attention, call, builder);
+  if (Attribute given = call->getAttr(kRecomputeAttr))
+    made->setAttr(kRecomputeAttr, given);
+  attention.out = made.getResult(0);
+  attention.logSumExp = made.getResult(1);
+  attention.seed = made.getResult(2);
+  attention.offset = made.getResult(3);
+  int64_t depth = getTensorType(call.getResult(0)).getShape().back();
+  Value out = takeFirst(attention.out, 3, depth, builder);
+  // The flash kernel's result has the order of the query, as the CPU's has; the
+  // other one's is token by token.
+  SmallVector<int64_t> order = getOrder(call);
+  bool isArranged = out == attention.out &&
+                    (attention.isFlash || llvm::equal(order, kTokenMajor));
+  if (!isArranged)
+    out = arrange(out, order, builder);
+  call.getResult(0).replaceAllUsesWith(out);
+  attentions[call] = attention;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+static CallOp createFlashBackward(const Attention &a, Value grad, Location loc,
+                                  OpBuilder &builder) {
+  CallBuilder flash(
+      builder, loc,
+      "aten._scaled_dot_product_flash_attention_backward.default");
+  flash.tensor("grad_out", grad).tensor("query", a.query).tensor("key", a.key);
+  flash.tensor("value", a.value).tensor("out", a.out);
+  flash.tensor("logsumexp", a.logSumExp);
+  flash.tensor("cum_seq_q", Value()).tensor("cum_seq_k", Value());
+  flash.integer("max_q", getTensorType(a.query).getDimSize(2));
+  flash.integer("max_k", getTensorType(a.key).getDimSize(2));
+  flash.number("dropout_p", 0).boolean("is_causal", a.isCausal);
+  flash.tensor("philox_seed", a.seed).tensor("philox_offset", a.offset);
+  flash.optional("scale", a.scale);
+  return flash.create({a.query.getType(), a.key.getType(), a.value.getType()});
+}
+
+static CallOp createEfficientBackward(const Attention &a, Value grad,
+                                      Location loc, OpBuilder &builder) {
+  CallBuilder efficient(
+      builder, loc,
+      "aten._scaled_dot_product_efficient_attention_backward.default");
+  efficient.tensor("grad_out_", grad).tensor("query", a.query);
+  efficient.tensor("key", a.key).tensor("value", a.value);
+  efficient.tensor("attn_bias", a.bias).tensor("out", a.out);
+  efficient.tensor("logsumexp", a.logSumExp).tensor("philox_seed", a.seed);
+  efficient.tensor("philox_offset", a.offset).number("dropout_p", 0);
+  efficient.literal("grad_input_mask",
+                    builder.getBoolArrayAttr({true, true, true, false}));
+  efficient.boolean("is_causal", a.isCausal).optional("scale", a.scale);
+  // The bias has no gradient.
+  return efficient.create(
+      {a.query.getType(), a.key.getType(), a.value.getType()},
+      /*undefined=*/{3});
+}
+
+LogicalResult Retargeter::backward(CallOp call) {
+  if (failed(checkAttention(call, {"query", "key", "value"}, /*results=*/3)))
+    return failure();
+  auto found = attentions.find(getForward(getTensor(call, "logsumexp")));
+  Value grad = getTensor(call, "grad_out");
+  if (found == attentions.end() || !grad ||
+      grad.getType() != found->second.queryType ||
+      getTensor(call, "query").getType() != found->second.queryType ||
+      getTensor(call, "key").getType() != found->second.keyType)
+    return call.emitError("expected the argument 'logsumexp' of '")
+           << call.getCallee() << "' to be a result of '" << kCpuForward
+           << "' with operands of these types, and 'grad_out' to be of the "
+              "query's";
+  const Attention &attention = found->second;
+  OpBuilder builder(call);
+  grad = padLast(grad, kAlignment, builder);
+  CallOp made =
+      attention.isFlash
+          ? createFlashBackward(attention, grad, call.getLoc(), builder)
+          : createEfficientBackward(attention, grad, call.getLoc(), builder);
+  for (auto [before, after] :
+       llvm::zip_equal(call.getResults(), made.getResults())) {
+    ArrayRef<int64_t> shape = getTensorType(before).getShape();
+    Value gradient = takeFirst(after, 3, shape[3], builder);
+    gradient = sumHeads(
+        gradient, getTensorType(gradient).getDimSize(1) / shape[1], builder);
+    before.replaceAllUsesWith(arrange(gradient, kTokenMajor, builder));
+  }
+  call.erase();
+  return success();
+}
+
+LogicalResult fcdp::retargetAttention(Operation *step) {
+  SmallVector<CallOp> forwards, backwards;
+  step->walk([&](CallOp call) {
+    if (call.getCallee() == kCpuForward)
+      forwards.push_back(call);
+    else if (call.getCallee() == kCpuBackward)
+      backwards.push_back(call);
+  });
+  Retargeter retargeter;
+  bool isDone = true;
+  for (CallOp call : forwards)
+    isDone &= succeeded(retargeter.forward(call));
+  if (!isDone) // or every backward pass would complain as well
+    return failure();
+  for (CallOp call : backwards)
+    isDone &= succeeded(retargeter.backward(call));
+  if (!isDone)
+    return failure();
+  for (CallOp call : forwards) {
+    if (Operation *reader = eraseSaved(call.getResult(1)))
+      return reader->emitError("reads the log-sum-exp of attention, which only "
+                               "its backward pass can on CUDA");
+    call.erase();
+  }
+  return success();
+}

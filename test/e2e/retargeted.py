@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program of an imported step operator by operator: on fake CUDA tensors, or on the CPU with the attention of
+CUDA written out."""
+
+import math
+import re
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from harness import ROOT
+
+sys.path.insert(0, str(ROOT / "test/lit/Transforms/Inputs/simulate"))
+
+import ir  # noqa: E402
+
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i1": torch.bool,
+    "ui64": torch.uint64,
+}
+FORMATS = {
+    "contiguous": torch.contiguous_format,
+    "preserve": torch.preserve_format,
+    "channels_last": torch.channels_last,
+}
+ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention")
+
+
+def type_of(tensor: torch.Tensor) -> str:
+    name = next(key for key, dtype in DTYPES.items() if dtype == tensor.dtype)
+    return f"tensor<{'x'.join([*map(str, tensor.shape), name])}>"
+
+
+class Program:
+    """The step of a module in MLIR's generic form. Results are compared with their types."""
+
+    def __init__(self, text: str):
+        self.module = ir.Module(text)
+        self.step = self.module.functions["step"]
+
+    def calls(self) -> list[str]:
+        return [op.attrs["callee"] for op in self.step if op.name == "aten.call"]
+
+    def empty(self, kind: str, symbol: str, device: str) -> torch.Tensor:
+        """A value of the type that a parameter, buffer or input has."""
+        shape, dtype = ir.shape_of(self.module.of(kind)[symbol]["type"])
+        return torch.empty(shape, dtype=DTYPES[dtype], device=device)
+
+    def run(self, read: Any, device: str) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The loss and the gradients by symbol; `read(kind, symbol)` gives a parameter, a buffer or an input."""
+        values: dict[str, Any] = {}
+        loss, gradients = None, {}
+        for op in self.step:
+            operands = [values[name] for name in op.operands]
+            if op.name == "aten.call":
+                results = self._call(op, operands, device)
+                assert [type_of(result) for result in results] == op.result_types, op.attrs["callee"]
+                values.update(zip(op.results, results, strict=True))
+            elif op.name.startswith("fcdp.read_"):
+                kind = op.name.removeprefix("fcdp.read_")
+                values[op.result()] = read(kind, op.attrs["source"])
+            elif op.name == "fcdp.loss":
+                loss = operands[0]
+            elif op.name == "fcdp.gradient":
+                gradients[op.attrs["parameter"]] = operands[0]
+        assert loss is not None
+        return loss, gradients
+
+    def _call(self, op: Any, operands: list[torch.Tensor], device: str) -> list[torch.Tensor]:
+        namespace, name, overload = op.attrs["callee"].split(".")
+        function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        schema = {argument.name: argument for argument in function._schema.arguments}
+        positional, keywords = [], {}
+        given = dict(zip(op.attrs["argNames"], op.attrs["args"], strict=True))
+        assert given.keys() <= schema.keys(), (op.attrs["callee"], given.keys() - schema.keys())
+        for argument in schema.values():
+            if argument.name not in given:
+                keywords[argument.name] = argument.default_value
+                assert argument.has_default_value(), (op.attrs["callee"], argument.name)
+            else:
+                keywords[argument.name] = self._argument(given[argument.name], str(argument.type), operands, device)
+        for argument in schema.values():
+            if not argument.kwarg_only:
+                positional.append(keywords.pop(argument.name))
+        if device == "cpu" and name.removesuffix("_backward") in ATTENTION:
+            results = emulate(name, {**dict(zip(schema, positional, strict=False)), **keywords})
+        else:
+            results = function(*positional, **keywords)
+        flat = [
+            tensor
+            for result in (results if isinstance(results, tuple | list) else [results])
+            for tensor in (result if isinstance(result, list) else [result])
+        ]
+        # array<i64: 2, 3>
+        undefined = [int(number) for number in re.findall(r"\d+", op.attrs.get("undefined", "")[len("array<i64") :])]
+        assert all(flat[position] is None or isinstance(flat[position], int) for position in undefined)
+        return [tensor for position, tensor in enumerate(flat) if position not in undefined]
+
+    def _argument(self, value: Any, kind: str, operands: list[torch.Tensor], device: str) -> Any:
+        if isinstance(value, tuple) and value[0] == "#aten.operand":
+            return operands[value[1]]
+        if isinstance(value, tuple) and value[0] == "#aten.operands":
+            return [None if index == -1 else operands[index] for index in value[1]]
+        if value == "unit":
+            return None
+        if isinstance(value, str):
+            if value in ("cpu", "cuda"):
+                return torch.device(device)
+            if value in DTYPES:
+                return DTYPES[value]
+            if value in FORMATS:
+                return FORMATS[value]
+            return torch.strided if value == "strided" else value
+        # A float that is no decimal is written by its bits.
+        if isinstance(value, int) and value >= 1 << 60 and "int" not in kind:
+            return struct.unpack("<d", struct.pack("<Q", value))[0]
+        return value
+
+
+def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
+    """What CUDA's kernels compute, and what they ask of their operands."""
+    query, key, value = arguments["query"], arguments["key"], arguments["value"]
+    bias, flash = arguments.get("attn_bias"), "flash" in name
+    assert query.shape[-1] % 8 == 0 and all(tensor.stride(-1) == 1 for tensor in (query, key, value))
+    assert arguments["dropout_p"] == 0
+    if flash:
+        assert query.dtype in (torch.bfloat16, torch.float16)
+        assert not arguments["is_causal"] or query.shape[2] == key.shape[2]
+        times = query.shape[1] // key.shape[1]
+    else:
+        assert query.shape[1] == key.shape[1]
+        times = 1
+        if bias is not None:
+            assert bias.dtype == query.dtype and bias.shape == (*query.shape[:3], key.shape[2])
+            assert bias.stride(-1) == 1 and all(stride % 8 == 0 for stride in bias.stride()[:-1])
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
+        scale = arguments["scale"] if arguments["scale"] is not None else 1 / math.sqrt(q.shape[-1])
+        scores = scale * q.float() @ k.float().transpose(-1, -2)
+        if bias is not None:
+            scores = scores + bias.float()
+        if arguments["is_causal"]:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+        return (scores.softmax(-1) @ v.float()).to(q.dtype), scores.logsumexp(-1)
+
+    if name.endswith("_backward"):
+        grad = arguments["grad_out" if flash else "grad_out_"]
+        leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
+        with torch.enable_grad():
+            grads = torch.autograd.grad(forward(*leaves)[0], leaves, grad)
+        # Memory as the kernels have it: as the operand's, or token by token.
+        if flash:
+            return tuple(torch.empty_like(t).copy_(g) for t, g in zip((query, key, value), grads, strict=True))
+        return (*(g.transpose(1, 2).contiguous().transpose(1, 2) for g in grads), None)
+    out, logsumexp = forward(query, key, value)
+    if flash:
+        seed = torch.zeros(2, dtype=torch.uint64), torch.zeros((), dtype=torch.uint64)
+        out = torch.empty_like(query).copy_(out)
+        return out, logsumexp, None, None, query.shape[2], key.shape[2], *seed, query.new_empty(0)
+    out = out.transpose(1, 2).contiguous().transpose(1, 2)
+    rows = math.ceil(query.shape[2] / 32) * 32 if arguments["compute_log_sumexp"] else 0
+    padded = torch.full((*query.shape[:2], rows), math.inf)
+    padded[:, :, : query.shape[2]] = logsumexp[:, :, :rows]
+    return out, padded, torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that were exported on the CPU, for CUDA: every operator takes what it is given and gives the shapes that the
+program says, by PyTorch's own fake kernels, and loss and gradients are those of the CPU's program, by PyTorch's own
+arithmetic. What a GPU's kernels compute is not tested here."""
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.functional import scaled_dot_product_attention
+
+import fcdp
+from harness import BIN, ROOT, Config, ToolError, Workshop, manifest, run_command, tool
+from retargeted import Program
+
+
+@dataclass(frozen=True)
+class Case:
+    """Attention over 2 sequences."""
+
+    heads: int = 4
+    key_heads: int = 4
+    depth: int = 8
+    queries: int = 20
+    keys: int = 20
+    causal: bool = False
+    mask: str = ""
+    token_major: bool = True
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def kernel(self) -> str:
+        flash = self.dtype != torch.float32 and not self.mask and not (self.causal and self.queries != self.keys)
+        return "flash" if flash else "efficient"
+
+
+CASES = {
+    "plain": Case(),
+    "causal": Case(causal=True),
+    "causal_bf16": Case(causal=True, dtype=torch.bfloat16),
+    "causal_f16_long": Case(causal=True, dtype=torch.float16, queries=64, keys=64),
+    "causal_bf16_more_keys": Case(causal=True, dtype=torch.bfloat16, keys=33),
+    "grouped": Case(key_heads=2),
+    "grouped_bf16": Case(key_heads=1, dtype=torch.bfloat16, causal=True),
+    "odd_depth": Case(depth=5, causal=True),
+    "odd_depth_bf16": Case(depth=12, dtype=torch.bfloat16),
+    "odd_depth_grouped": Case(depth=5, key_heads=2),
+    "mask": Case(mask="matrix"),
+    "mask_aligned": Case(mask="matrix", queries=16, keys=24),
+    "mask_bool": Case(mask="bool"),
+    "mask_bf16": Case(mask="heads", dtype=torch.bfloat16, key_heads=2),
+    "mask_row": Case(mask="row", keys=19),
+    "head_major": Case(token_major=False, mask="matrix"),
+    "head_major_bf16": Case(token_major=False, dtype=torch.bfloat16),
+}
+
+
+class Attention(nn.Module):
+    """With views behind it that only fit the order in memory which the CPU's kernels give."""
+
+    def __init__(self, case: Case):
+        super().__init__()
+        self.case = case
+        width, narrow = case.heads * case.depth, case.key_heads * case.depth
+        self.query = nn.Linear(16, width, dtype=case.dtype)
+        self.key = nn.Linear(16, narrow, dtype=case.dtype)
+        self.value = nn.Linear(16, narrow, dtype=case.dtype)
+        self.out = nn.Linear(width, 16, dtype=case.dtype)
+
+    def split(self, x: torch.Tensor, heads: int) -> torch.Tensor:
+        if self.case.token_major:
+            return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
+        return x.view(*x.shape[:2], heads, -1).transpose(1, 2).contiguous()
+
+    def mask(self, keep: torch.Tensor) -> torch.Tensor | None:
+        shapes = {"matrix": (), "bool": (), "heads": (2, 1, -1, -1), "row": (2, 1, 1, -1)}
+        if not self.case.mask:
+            return None
+        if self.case.mask == "bool":
+            return keep > 0.3
+        if self.case.mask == "row":
+            keep = keep[:1]
+        rows = keep.to(self.case.dtype)
+        return rows.expand(shapes[self.case.mask]) if shapes[self.case.mask] else rows
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        case = self.case
+        q, k, v = self.split(self.query(x), case.heads), self.split(self.key(y), case.key_heads), self.value(y)
+        v = self.split(v, case.key_heads)
+        grouped = case.heads != case.key_heads
+        z = scaled_dot_product_attention(q, k, v, self.mask(keep), is_causal=case.causal, enable_gqa=grouped)
+        if not case.token_major:  # a view that needs head by head
+            z = z * z.view(2 * case.heads, -1, case.depth).view(z.shape)
+        return self.out(z.transpose(1, 2).reshape(*x.shape[:2], -1)).float().pow(2).mean() + 0 * keep.sum()
+
+
+def imported(archive: Path, *passes: str) -> Program:
+    text = archive.with_suffix(".mlir")
+    tool(BIN / "fcdp-translate", "--import-pt2", archive, "-o", text)
+    return Program(tool(BIN / "fcdp-opt", text, "--mlir-print-op-generic", *passes))
+
+
+def inputs_of(case: Case) -> dict[str, torch.Tensor]:
+    return {
+        "x": torch.randn(2, case.queries, 16, dtype=case.dtype),
+        "y": torch.randn(2, case.keys, 16, dtype=case.dtype),
+        "keep": torch.rand(case.queries, case.keys),
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(0)
+    case = CASES[name]
+    model, inputs = Attention(case), inputs_of(case)
+    fcdp.export(model, inputs, tmp_path / "step.pt2")
+    before = imported(tmp_path / "step.pt2")
+    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    cpu = "aten._scaled_dot_product_flash_attention_for_cpu"
+    assert [call for call in before.calls() if call.startswith(cpu)] == [f"{cpu}.default", f"{cpu}_backward.default"]
+    cuda = f"aten._scaled_dot_product_{case.kernel}_attention"
+    attention = [call for call in after.calls() if "_scaled_dot_product" in call]
+    assert attention == [f"{cuda}.default", f"{cuda}_backward.default"]
+
+    values = {**{n: p.detach() for n, p in model.named_parameters()}, **inputs}
+    loss, gradients = before.run(lambda kind, symbol: values[symbol], "cpu")
+    new_loss, new_gradients = after.run(lambda kind, symbol: values[symbol], "cpu")
+    tolerance = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}[case.dtype]
+    torch.testing.assert_close(new_loss, loss, rtol=tolerance, atol=tolerance)
+    assert new_gradients.keys() == gradients.keys() == dict(model.named_parameters()).keys()
+    for key, gradient in gradients.items():
+        scale = gradient.abs().max().item()
+        torch.testing.assert_close(new_gradients[key], gradient, rtol=tolerance, atol=tolerance * max(scale, 1e-2))
+
+    with FakeTensorMode():
+        fakes = {key: torch.empty(v.shape, dtype=v.dtype, device="cuda") for key, v in values.items()}
+        fake_loss, _ = after.run(lambda kind, symbol: fakes[symbol], "cuda")
+        assert fake_loss.device.type == "cuda"
+
+
+@pytest.mark.parametrize("name", ["gpt", "hf_llama"])
+def test_model(workshop: Workshop, tmp_path: Path, name: str) -> None:
+    """Whole models on fake tensors, and as objects."""
+    archive = workshop.model(name).archive
+    program = imported(archive, "--fcdp-retarget=target=cuda")
+    assert not any("cpu" in call for call in program.calls())
+    with FakeTensorMode():
+
+        program.run(lambda kind, symbol: program.empty(kind, symbol, "cuda"), "cuda")
+
+    step = tmp_path / "step.so"
+    tool(BIN / "fcdp-compile", archive, "--target=cuda", "-o", step)
+    made = manifest(step)
+    assert made["target"] == "cuda"
+    calls = [op for op in made["ops"] if op["kind"] == "aten_call"]
+    assert not any("_for_cpu" in op["callee"] for op in calls)
+    devices = {value["device"] for op in calls for _, value in op["args"] if "device" in value}
+    assert devices <= {"cuda"}
+    with pytest.raises(ToolError, match="compiled for 'cuda', but this fcdp-run runs steps on 'cpu'"):
+        tool(*run_command(step, archive, workshop.model(name).inputs, 1))
+
+
+def test_archive_of_cuda(workshop: Workshop, tmp_path: Path) -> None:
+    """An archive whose device fields say CUDA, as those that are exported there do, is for CUDA without being asked."""
+    archive = tmp_path / "cuda.pt2"
+    with zipfile.ZipFile(workshop.model("gpt").archive) as source, zipfile.ZipFile(archive, "w") as target:
+        for entry in source.infolist():
+            data = source.read(entry)
+            if entry.filename.endswith("models/model.json"):
+                data = json.dumps(on_cuda(json.loads(data))).encode()
+            target.writestr(entry, data, zipfile.ZIP_STORED)
+    text = tool(BIN / "fcdp-translate", "--import-pt2", archive)
+    assert 'fcdp.target = "cuda"' in text and '#aten.device<"cuda:0">' in text
+    printed = tool(BIN / "fcdp-compile", archive, "--print-manifest")
+    assert '"target":"cuda"' in printed and '{"device":"cuda"}' in printed and "cuda:0" not in printed
+    with pytest.raises(ToolError, match="expected the target 'cuda'"):
+        tool(BIN / "fcdp-compile", archive, "--target=cpu", "--print-manifest")
+
+
+def on_cuda(value: object) -> object:
+    """Every device of a program in JSON, moved."""
+    if isinstance(value, dict):
+        if value.keys() == {"type", "index"} and value["type"] == "cpu":
+            return {"type": "cuda", "index": 0}
+        return {key: on_cuda(part) for key, part in value.items()}
+    return [on_cuda(part) for part in value] if isinstance(value, list) else value
+
+
+def test_cpu_only_operators() -> None:
+    """The compiler's list of what CUDA lacks is PyTorch's own."""
+    import torchgen
+    import yaml
+
+    source = Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    functions = {f["func"].split("(")[0]: f for f in yaml.safe_load(source.read_text())}
+    expected = set()
+    for name, function in functions.items():
+        both = (function, functions.get(function.get("structured_delegate"), {}))
+        keys = {key.strip() for f in both for group in f.get("dispatch", {}) for key in group.split(",")}
+        elsewhere = any(key.endswith("CUDA") or key.startswith("Composite") for key in keys)
+        # Not those that change an argument, which no export has, nor PyTorch's own tests.
+        if keys & {"CPU", "MkldnnCPU"} and not elsewhere and "!" not in function["func"]:
+            if not name.startswith(("_test_", "_foobar", "_scaled_dot_product_flash_attention_for_cpu")):
+                expected.add(f"aten.{name}" if "." in name else f"aten.{name}.default")
+    lines = (ROOT / "lib/Transforms/CpuOnlyOps.inc").read_text().splitlines()
+    assert {line.strip('",') for line in lines if line.startswith('"')} == expected

@@ -33,6 +33,20 @@ InputOption splitInput(const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+void checkWhatIsRun(const Options &options) {
+  if (options.probe.empty()) {
+    for (const auto &[name, value] : {std::pair("STEP", options.step),
+                                      std::pair("--weights", options.weights)})
+      if (value.empty())
+        throw std::runtime_error(std::string(name) +
+                                 " is required; see fcdp-run --help");
+    return;
+  }
+  if (!options.step.empty() || outputFiles(options).size() > 1)
+    throw std::runtime_error("--probe-cluster: expected no step, and nothing "
+                             "that is written of one");
+}
+
 } // namespace
 
 std::vector<std::pair<const char *, std::string>>
@@ -42,7 +56,8 @@ outputFiles(const Options &options) {
        {std::pair("--json", options.json),
         std::pair("--params-out", options.paramsOut),
         std::pair("--profile", options.profile),
-        std::pair("--trace", options.trace)})
+        std::pair("--trace", options.trace),
+        std::pair("--probe-cluster", options.probe)})
     if (!path.empty())
       files.emplace_back(option, path);
   return files;
@@ -53,12 +68,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   std::vector<std::string> inputs;
   CLI::App app("Runs a compiled training step.", "fcdp-run");
   app.footer(kExample);
-  app.add_option("STEP", options.step, "The object that fcdp-compile made")
-      ->required();
+  app.add_option("STEP", options.step, "The object that fcdp-compile made");
   app.add_option("--weights", options.weights,
                  "Values of parameters and buffers: the exported .pt2, or a "
-                 "safetensors file")
-      ->required();
+                 "safetensors file");
   app.add_option("--steps", options.steps, "Optimizer steps; default: 1")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_option("--input", inputs, "NAME=FILE, once per input; see below")
@@ -81,6 +94,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_option("--trace", options.trace,
                  "Write the last step of rank 0 as trace events, for Perfetto "
                  "or chrome://tracing; fcdp-sim takes it as --measured");
+  app.add_option("--probe-cluster", options.probe,
+                 "Run no step, but measure what the ranks run on, and describe "
+                 "it in this file, which other tools take as --cluster");
   app.add_option("--threads", options.threads,
                  "Threads per rank; default: cores / ranks of this machine")
       // The launcher of all ranks adds its own to what the user gave.
@@ -110,6 +126,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   options.onGpu = device == "cuda";
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
+  checkWhatIsRun(options);
   if (!options.profile.empty() && options.steps < 2)
     throw std::runtime_error(
         "--profile: expected --steps of at least 2, as the "

@@ -20,7 +20,7 @@ struct Options {
   int64_t steps = 1;
   std::vector<InputOption> inputs;
   std::optional<uint32_t> nodes, ranksPerNode;
-  std::string json, paramsOut, profile, trace;
+  std::string json, paramsOut, profile, trace, probe;
   std::optional<int> threads;
   uint64_t seed = 0;
   std::optional<double> timeout;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Profile.h"
 
+#include "OverRanks.h"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 namespace fcdp::run {
 
@@ -116,14 +116,6 @@ double overlapOf(const Span &span, const std::vector<Span> &others) {
   return seconds;
 }
 
-double medianOf(std::vector<double> values) {
-  auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1)
-    return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 } // namespace
 
 size_t Profile::getEntry(const Op &op, const std::string &operatorKey) {
@@ -185,30 +177,6 @@ std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
   return samples;
 }
 
-/// A rank that comes early to a collective waits for the others, so that what
-/// the last of a group takes is the transfer; groups that share a node's links
-/// are done when the last of them is. What a rank does alone takes as long as
-/// it does in the mean: ranks wait for each other often, but the slowest is
-/// another one each time.
-double Profile::combine(const Sample &sample,
-                        const std::vector<double> &ofRanks) const {
-  const Mesh &mesh = manifest.mesh;
-  if (!sample.axis)
-    return std::accumulate(ofRanks.begin(), ofRanks.end(), 0.0) /
-           double(ofRanks.size());
-  if (*sample.axis == Axis::World)
-    return *std::min_element(ofRanks.begin(), ofRanks.end());
-  bool isNode = *sample.axis == Axis::Node;
-  std::vector<double> least(isNode ? mesh.locals : mesh.nodes,
-                            std::numeric_limits<double>::infinity());
-  for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
-    Place place = placeOf(mesh, rank);
-    double &group = least[isNode ? place.local : place.node];
-    group = std::min(group, ofRanks[rank]);
-  }
-  return *std::max_element(least.begin(), least.end());
-}
-
 void Profile::add(const StepRecorder &recorder) {
   std::vector<Sample> samples = measure(recorder);
   std::vector<double> own;
@@ -221,7 +189,8 @@ void Profile::add(const StepRecorder &recorder) {
     std::vector<double> ofRanks;
     for (size_t rank = 0; rank < manifest.mesh.size(); ++rank)
       ofRanks.push_back(all[rank * samples.size() + i]);
-    sums[samples[i].entry] += combine(samples[i], ofRanks);
+    sums[samples[i].entry] +=
+        secondsOverRanks(manifest.mesh, samples[i].axis, ofRanks);
     ++calls[samples[i].entry];
   }
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -51,8 +51,6 @@ private:
   void measureStream(const StepRecorder &recorder, StreamId stream,
                      std::vector<Sample> &samples);
   size_t getEntry(const Op &op, const std::string &operatorKey);
-  double combine(const Sample &sample,
-                 const std::vector<double> &ofRanks) const;
 
   const Manifest &manifest;
   Job &job;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
-#include "Failure.h"
 #include "Gpu.h"
 #include "Inputs.h"
+#include "JobSetup.h"
 #include "JsonLog.h"
 #include "Profile.h"
 #include "Progress.h"
@@ -21,59 +21,26 @@
 #include <chrono>
 #include <iostream>
 #include <stdexcept>
-#include <thread>
 
 namespace fcdp::run {
 
 namespace {
 
-constexpr double kJoinSeconds = 60;
-
-int threadsPerRank(const Options &options, const Mesh &mesh) {
-  int cores = std::max(1u, std::thread::hardware_concurrency());
-  return options.threads.value_or(std::max(1, cores / int(mesh.locals)));
-}
-
-std::vector<std::string> temporaryFiles(const Options &options, uint32_t rank) {
-  std::vector<std::string> files;
-  if (rank != 0)
-    return files;
-  for (const auto &[option, path] : outputFiles(options))
-    files.push_back(temporaryName(path));
-  return files;
-}
-
 JobOptions jobOptions(const Options &options, const Manifest &manifest,
                       const Launch &launch, FailureExit &failureExit) {
-  JobOptions job;
-  job.mesh = manifest.mesh;
-  job.place = launch.place;
+  JobOptions job = makeJobOptions(options, launch, failureExit);
   auto groupsOf = [&](Axis axis) {
     return AxisGroups{manifest.uses(OpKind::AllGather, axis),
                       manifest.uses(OpKind::ReduceScatter, axis)};
   };
-  job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
   // Between GPUs, only small things go over Gloo.
-  if (!options.onGpu) {
+  job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
+  if (manifest.target == Target::Cpu) {
     job.nodeGroups = groupsOf(Axis::Node);
     job.localGroups = groupsOf(Axis::Local);
     job.worldGroups = groupsOf(Axis::World);
   }
-  job.launcherRank = launch.rank;
-  job.launcherSize = launch.mesh.size();
-  job.host = launch.masterHost;
-  job.port = launch.masterPort;
-  job.servesStore = launch.servesStore;
-  job.restartCount = launch.restartCount;
-  job.interface = options.interface;
   job.planHash = manifest.hash;
-  job.abi = FCDP_ABI_VERSION;
-  job.joinSeconds = options.timeout.value_or(kJoinSeconds);
-  if (options.timeout)
-    job.collectiveSeconds = *options.timeout;
-  job.onFailure = [&failureExit](const std::string &message) {
-    failureExit.shared(message);
-  };
   return job;
 }
 
@@ -125,8 +92,6 @@ private:
   void saveRecords();
   std::vector<std::byte> gatherShards(size_t bucket);
   [[noreturn]] void fail(const std::string &message);
-  /// For an error that another rank may have caused.
-  [[noreturn]] void failTransfer(const std::string &message);
 
   const Options &options;
   const StepObject &object;
@@ -148,16 +113,9 @@ private:
   uint64_t allocationsCounted = 0;
 };
 
-void Rank::failTransfer(const std::string &message) {
-  std::string explained = job.explainFailure(message);
-  if (explained == message)
-    failureExit.own(message);
-  failureExit.shared(explained);
-}
-
 void Rank::fail(const std::string &message) {
   if (backend && backend->failed())
-    failTransfer(message);
+    failTransfer(job, failureExit, message);
   job.publishFailure(message);
   failureExit.own(message);
 }
@@ -344,7 +302,7 @@ void Rank::run(const std::string &problem) {
     backend.reset();
     job.finish();
   } catch (const TransportError &error) {
-    failTransfer(error.what());
+    failTransfer(job, failureExit, error.what());
   } catch (const std::exception &error) {
     fail(error.what());
   }
@@ -369,7 +327,7 @@ std::string meshMismatch(const Mesh &compiled, const Mesh &started,
 void runRank(const Options &options, const StepObject &object,
              const Launch &launch) {
   const Manifest &manifest = object.manifest();
-  at::set_num_threads(threadsPerRank(options, manifest.mesh));
+  at::set_num_threads(threadsPerRank(options, manifest.mesh.locals));
   Prepared prepared;
   std::string problem =
       problemOf([&] { prepare(options, manifest, launch, prepared); });

@@ -6,6 +6,7 @@
 #include "JsonLog.h"
 #include "Launch.h"
 #include "Options.h"
+#include "Probe.h"
 #include "Rank.h"
 #include "Spawn.h"
 #include "step/StepObject.h"
@@ -64,8 +65,24 @@ int spawn(const Options &options, const Mesh &mesh, char **argv) {
   return spawnRanks(mesh, threads, argv, temporaryFiles);
 }
 
+int probe(const Options &options, const std::optional<Launch> &launch,
+          char **argv) {
+  if (launch) {
+    checkMesh(ownMesh(options, launch->mesh), launch->mesh, launch->launcher);
+    runProbe(options, *launch);
+    return EXIT_SUCCESS;
+  }
+  Mesh asked = ownMesh(options, Mesh());
+  if (asked.size() > 1)
+    return spawn(options, asked, argv);
+  runProbe(options, onlyRank());
+  return EXIT_SUCCESS;
+}
+
 int start(const Options &options, const std::optional<Launch> &launch,
           char **argv) {
+  if (!options.probe.empty())
+    return probe(options, launch, argv);
   StepObject object(options.step);
   checkTarget(object.manifest().target);
   const Mesh &compiled = object.manifest().mesh;

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A probed cluster is one that the compiler reads. What it measured is in benchmarks, no test is decided by times."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import BIN, ROOT, ToolError, Workshop, environment, tool
+
+sys.path.insert(0, str(ROOT / "benchmarks" / "netns"))
+
+from hosts import why_impossible  # noqa: E402
+from run import run  # noqa: E402
+
+TORCHRUN = ROOT / ".venv" / "bin" / "torchrun"
+
+
+def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
+    """The description, once the compiler has planned by it."""
+    described = yaml.safe_load(path.read_text())
+    assert (described["nodes"], described["ranks_per_node"]) == (nodes, local)
+    assert described["inter"]["sharing"] == ("node" if local > 1 else "rank")
+    text = tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
+    assert " s a step on probed" in text
+    assert not path.with_name(path.name + ".tmp").exists()
+    return described
+
+
+@pytest.mark.parametrize("nodes, local", [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_describes_any_mesh(workshop: Workshop, tmp_path: Path, nodes: int, local: int) -> None:
+    path = tmp_path / "cluster.yaml"
+    printed = tool(BIN / "fcdp-run", f"--probe-cluster={path}", f"--nodes={nodes}", f"--ranks-per-node={local}")
+    check(workshop, path, nodes, local)
+    assert path.read_text() in printed
+    assert ("not measured: there is one node" in printed) == (nodes == 1)
+    assert ("not measured: a node has one rank" in printed) == (local == 1)
+
+
+def test_under_another_launcher(workshop: Workshop, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    command = [TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2", BIN / "fcdp-run", f"--probe-cluster={path}"]
+    tool(*command, env=environment({"OMP_NUM_THREADS": "1"}))
+    check(workshop, path, 1, 2)
+
+
+@pytest.mark.skipif(bool(why_impossible()), reason=str(why_impossible()))
+def test_between_hosts(workshop: Workshop, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    sent, _ = run([str(BIN / "fcdp-run"), f"--probe-cluster={path}"], 2, 2, megabits=200, timeout=120)
+    check(workshop, path, 2, 2)
+    assert min(sent) > 1 << 20
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--probe-cluster=c.yaml", "step.so", "--weights=w.pt2"], "--probe-cluster: expected no step"),
+        (["--probe-cluster=c.yaml", "--json=log.jsonl"], "--probe-cluster: expected no step"),
+        (["--probe-cluster=absent/c.yaml"], "--probe-cluster absent/c.yaml: cannot write to "),
+        (["--probe-cluster=absent/c.yaml", "--nodes=2"], "--probe-cluster absent/c.yaml: cannot write to "),
+    ],
+)
+def test_refuses(options: list[str], message: str) -> None:
+    with pytest.raises(ToolError, match=f"error: {message}"):
+        tool(BIN / "fcdp-run", *options)
+
+
+def test_leaves_what_was_there_if_a_rank_does_not_come(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("old")
+    lonely = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    with pytest.raises(ToolError, match="error: "):
+        tool(BIN / "fcdp-run", f"--probe-cluster={path}", "--timeout=2", env=environment({**lonely, "MASTER_PORT": "29741"}))
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["cluster.yaml"]

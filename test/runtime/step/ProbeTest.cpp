@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What fcdp-run makes of measured times.
+#include "LinkFit.h"
+#include "OverRanks.h"
+#include "ProbedCluster.h"
+
+#include <gtest/gtest.h>
+
+using namespace fcdp;
+using namespace fcdp::run;
+
+TEST(LinkFit, FindsLatencyAndBandwidth) {
+  std::vector<TimedSize> times;
+  for (double bytes : {1e3, 4e3, 1e5, 1e7})
+    times.push_back({bytes, 2e-4 + bytes / 5e8});
+  LinkFigures link = fitLink(times);
+  EXPECT_NEAR(link.latency, 2e-4, 1e-9);
+  EXPECT_NEAR(link.bandwidth, 5e8, 1e2);
+  // One size that took long counts by how much longer it took, not by how long.
+  times.push_back({1e7, 2e-4 + 1.1 * 1e7 / 5e8});
+  link = fitLink(times);
+  EXPECT_NEAR(link.latency, 2e-4, 1e-5);
+  EXPECT_NEAR(link.bandwidth, 5e8, 5e7);
+}
+
+TEST(LinkFit, StaysALinkInNoise) {
+  // Without latency, and faster than in proportion.
+  LinkFigures link = fitLink({{1e3, 1e-6}, {1e6, 2e-3}});
+  EXPECT_EQ(link.latency, 0);
+  EXPECT_GT(link.bandwidth, 1e6 / 2e-3 / 2);
+  EXPECT_LT(link.bandwidth, 2 * 1e3 / 1e-6);
+  // A larger size that is no slower, and a single one.
+  link = fitLink({{1e3, 2e-3}, {1e6, 1e-3}});
+  EXPECT_EQ(link.latency, 0);
+  EXPECT_DOUBLE_EQ(link.bandwidth, 1e9);
+  link = fitLink({{1e6, 1e-3}});
+  EXPECT_EQ(link.latency, 0);
+  EXPECT_DOUBLE_EQ(link.bandwidth, 1e9);
+}
+
+TEST(OverRanks, TakesTheLastOfAGroupAndTheSlowestGroup) {
+  Mesh mesh{2, 3};
+  std::vector<double> seconds = {1, 2, 3, 40, 50, 6};
+  // Groups {1, 40}, {2, 50}, {3, 6}, and {1, 2, 3}, {40, 50, 6}.
+  EXPECT_EQ(secondsOverRanks(mesh, Axis::Node, seconds), 3);
+  EXPECT_EQ(secondsOverRanks(mesh, Axis::Local, seconds), 6);
+  EXPECT_EQ(secondsOverRanks(mesh, Axis::World, seconds), 1);
+  EXPECT_DOUBLE_EQ(secondsOverRanks(mesh, std::nullopt, seconds), 17);
+}
+
+TEST(OverRanks, Medians) {
+  EXPECT_EQ(medianOf({3, 1, 2}), 2);
+  EXPECT_EQ(medianOf({4, 1, 3, 2}), 2.5);
+  EXPECT_EQ(medianOf({7}), 7);
+}
+
+TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
+  ProbedCluster cluster;
+  cluster.mesh = {2, 4};
+  cluster.deviceMemory = 1'000'000'001;
+  cluster.hostMemory = 4'000'000'004;
+  cluster.memoryBandwidth = 1e10;
+  cluster.f64 = 1e9;
+  cluster.f32 = 2e9;
+  cluster.bf16 = 3e9;
+  cluster.f16 = 4e9;
+  cluster.launchLatency = 1e-6;
+  cluster.inter = LinkFigures{5e-5, 1e8};
+  cluster.intra = LinkFigures{2e-5, 3e8};
+  cluster.h2d = {1e-6, 5e9};
+  cluster.d2h = {1e-6, 4e9};
+  EXPECT_EQ(
+      toYaml(cluster),
+      R"(# Measured by fcdp-run --probe-cluster, with all ranks at work at once.
+name: probed
+nodes: 2
+ranks_per_node: 4
+device:
+  memory: 1000000001
+  memory_bandwidth: 1e+10
+  flops:
+    f64: 1e+09
+    f32: 2e+09
+    bf16: 3e+09
+    f16: 4e+09
+  compute_efficiency: 1
+  memory_efficiency: 1
+  launch_latency: 1e-06
+host:
+  memory: 4000000004
+inter:
+  bandwidth: 4e+08
+  latency: 5e-05
+  sharing: node
+intra:
+  bandwidth: 3e+08
+  latency: 2e-05
+  sharing: rank
+h2d:
+  bandwidth: 5e+09
+  latency: 1e-06
+  sharing: rank
+d2h:
+  bandwidth: 4e+09
+  latency: 1e-06
+  sharing: rank
+)");
+  cluster.mesh = {1, 1};
+  cluster.inter.reset();
+  cluster.intra.reset();
+  std::string text = toYaml(cluster);
+  EXPECT_NE(text.find("inter: # not measured: there is one node\n"
+                      "  bandwidth: 5e+09\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("intra: # not measured: a node has one rank\n"),
+            std::string::npos)
+      << text;
+}

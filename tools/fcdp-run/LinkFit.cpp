@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "LinkFit.h"
+
+#include <algorithm>
+
+namespace fcdp::run {
+
+LinkFigures fitLink(const std::vector<TimedSize> &times) {
+  // Of (a + b x) / t, which is to be 1: the normal equations.
+  double one = 0, x = 0, xx = 0, a = 0, b = 0;
+  for (const TimedSize &time : times) {
+    double u = 1 / time.seconds, v = time.bytes / time.seconds;
+    one += u * u;
+    x += u * v;
+    xx += v * v;
+    a += u;
+    b += v;
+  }
+  double determinant = one * xx - x * x;
+  double latency = determinant > 0 ? (a * xx - b * x) / determinant : 0;
+  double slope = determinant > 0 ? (one * b - x * a) / determinant : 0;
+  if (latency >= 0 && slope > 0)
+    return {latency, 1 / slope};
+  // Noise: no size took longer than another, or less than none at no size. The
+  // largest says most of the bandwidth.
+  auto largest = std::max_element(
+      times.begin(), times.end(),
+      [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
+  return {0, latency < 0 && b > 0 ? xx / b : largest->bytes / largest->seconds};
+}
+
+} // namespace fcdp::run

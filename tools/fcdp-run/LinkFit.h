@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Latency and bandwidth of a link, by the times that some sizes take.
+#pragma once
+
+#include <vector>
+
+namespace fcdp::run {
+
+/// How long it takes to send so many bytes.
+struct TimedSize {
+  double bytes, seconds;
+};
+
+struct LinkFigures {
+  double latency = 0;   ///< seconds
+  double bandwidth = 0; ///< bytes per second, above 0
+};
+
+/// Hockney's latency + bytes / bandwidth, with the least sum of squares of
+/// relative errors, so that small sizes count as much as large ones. Latency is
+/// at least 0. Pre: there is a size above 0, and all times are above 0.
+LinkFigures fitLink(const std::vector<TimedSize> &times);
+
+} // namespace fcdp::run

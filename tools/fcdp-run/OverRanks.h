@@ -16,8 +16,7 @@ namespace fcdp::run {
 /// one. A rank that comes early to a collective waits for the others, so that
 /// what the last of a group takes is the transfer; groups that share a node's
 /// links are done when the last of them is. What a rank does alone takes as
-/// long as it does in the mean: ranks wait for each other often, but the
-/// slowest is another one each time.
+/// long as it does in the mean.
 double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
                         const std::vector<double> &ofRanks);
 

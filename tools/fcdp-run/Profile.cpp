@@ -138,13 +138,15 @@ void Profile::measureCompute(const StepRecorder &recorder,
                              std::vector<Sample> &samples) {
   const auto &issues = recorder.getIssues(StreamId::Compute);
   const auto &spans = recorder.getSpans(StreamId::Compute);
+  size_t waits = 0;
   for (size_t i = 0; i < issues.size(); ++i) {
     const Op &op = manifest.ops[issues[i].op];
+    waits += op.kind == OpKind::Wait;
     const std::string &key = recorder.getKey(issues[i].op);
     if (key.empty() && !std::visit(SizeOf{manifest}, op.body))
       continue;
-    samples.push_back(
-        {getEntry(op, key), spans[i].end - spans[i].begin, axisOf(op)});
+    samples.push_back({getEntry(op, key), spans[i].end - spans[i].begin,
+                       axisOf(op), true, waits});
   }
 }
 
@@ -177,21 +179,45 @@ std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
   return samples;
 }
 
+std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
+                                        const std::vector<double> &all) const {
+  size_t ranks = manifest.mesh.size();
+  size_t segments = 1;
+  for (const Sample &sample : samples)
+    segments = std::max(segments, sample.segment + 1);
+  std::vector<std::vector<double>> sums(segments, std::vector<double>(ranks));
+  for (size_t i = 0; i < samples.size(); ++i)
+    if (samples[i].isAlone())
+      for (size_t rank = 0; rank < ranks; ++rank)
+        sums[samples[i].segment][rank] += all[rank * samples.size() + i];
+  std::vector<double> delays;
+  for (const std::vector<double> &sum : sums) {
+    double mean = secondsOverRanks(manifest.mesh, std::nullopt, sum);
+    double most = *std::max_element(sum.begin(), sum.end());
+    delays.push_back(mean > 0 ? most / mean : 1);
+  }
+  return delays;
+}
+
 void Profile::add(const StepRecorder &recorder) {
   std::vector<Sample> samples = measure(recorder);
   std::vector<double> own;
   for (const Sample &sample : samples)
     own.push_back(sample.seconds);
   std::vector<double> all = job.gather(own, "exchange of the profile");
+  std::vector<double> delays = findDelays(samples, all);
   std::vector<double> sums(entries.size());
   std::vector<size_t> calls(entries.size());
   for (size_t i = 0; i < samples.size(); ++i) {
+    const Sample &sample = samples[i];
     std::vector<double> ofRanks;
     for (size_t rank = 0; rank < manifest.mesh.size(); ++rank)
       ofRanks.push_back(all[rank * samples.size() + i]);
-    sums[samples[i].entry] +=
-        secondsOverRanks(manifest.mesh, samples[i].axis, ofRanks);
-    ++calls[samples[i].entry];
+    double seconds = secondsOverRanks(manifest.mesh, sample.axis, ofRanks);
+    if (sample.isAlone())
+      seconds *= delays[sample.segment];
+    sums[sample.entry] += seconds;
+    ++calls[sample.entry];
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     entries[i].calls = calls[i];

@@ -43,6 +43,12 @@ private:
     double seconds;
     /// The ranks that an operation waits for; none if it is the rank's own.
     std::optional<Axis> axis;
+    bool isOnCompute = false;
+    /// How often compute has waited before it, if it is on compute.
+    size_t segment = 0;
+
+    /// Whether the rank's compute does it by itself.
+    bool isAlone() const { return isOnCompute && !axis; }
   };
 
   std::vector<Sample> measure(const StepRecorder &recorder);
@@ -50,6 +56,11 @@ private:
                       std::vector<Sample> &samples);
   void measureStream(const StepRecorder &recorder, StreamId stream,
                      std::vector<Sample> &samples);
+  /// For each segment, by how much the slowest rank takes longer for what it
+  /// does alone than ranks do in the mean. What follows a wait follows what
+  /// other ranks send, who have waited for the slowest before.
+  std::vector<double> findDelays(const std::vector<Sample> &samples,
+                                 const std::vector<double> &all) const;
   size_t getEntry(const Op &op, const std::string &operatorKey);
 
   const Manifest &manifest;

@@ -4,9 +4,10 @@
 
     .venv/bin/python benchmarks/simulator/measured.py
 
-At each bandwidth one strategy is profiled (fcdp-run --profile), and from that profile fcdp-sim predicts all of them: their
-step times, bytes and memory. Then each runs, in rounds, so that a machine that others use disturbs all alike. Bytes between
-nodes and within, copies, and memory in the arenas have to be as planned. Needs root; all ranks share this machine's cores.
+In each round one strategy is profiled (fcdp-run --profile), from that profile fcdp-sim predicts all of them, and each runs;
+so a machine that others use disturbs all alike. Times are medians, errors the median over rounds. Bytes between nodes and
+within, copies and host memory have to be as planned, memory of the device within 2 %, as kernels take some by themselves.
+Needs root; all ranks share this machine's cores.
 """
 
 import argparse
@@ -34,27 +35,28 @@ LOGGED = {"inter": "inter_bytes_sent", "intra": "intra_bytes_sent", "h2d": "h2d_
 class Case:
     strategy: str
     object: Path
-    prediction: dict
     estimate: float
     """Seconds that are predicted without a profile."""
-    log: list[dict] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float:
-        return statistics.median(line["seconds"] for line in self.log)
+    plan: dict = field(default_factory=dict)
+    """As fcdp-sim has it, of the last round."""
+    last: dict = field(default_factory=dict)
+    """Of the last step."""
+    measured: list[float] = field(default_factory=list)
+    """Seconds by round, as are those below."""
+    predicted: list[float] = field(default_factory=list)
 
     @property
     def error(self) -> float:
-        return self.prediction["seconds"] / self.seconds - 1
+        return statistics.median(p / m - 1 for p, m in zip(self.predicted, self.measured))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabits", type=int, nargs="+", default=[100, 200, 400], help="of a host's uplink (default 100 200 400)")
+    parser.add_argument("--megabits", type=int, nargs="+", default=[50, 100, 200], help="of a host's uplink (default 50 100 200)")
     parser.add_argument("--strategies", nargs="+", default=["zero3", "hpz", "fcdp"])
     parser.add_argument("--profiled", default="fcdp", help="the strategy that is profiled (default fcdp)")
     parser.add_argument("--steps", type=int, default=6, help="of a run, the first not counted (default 6)")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="a folder for profiles and steps; default: a temporary one")
     args = parser.parse_args()
     if reason := why_impossible():
@@ -80,28 +82,32 @@ def validate(step: Step, megabits: int, folder: Path, args: argparse.Namespace, 
     inter = f"inter:\n  bandwidth: {megabits * 1e6 / 8 * 0.955:g}\n"  # what headers leave
     cluster.write_text(text.replace(text[text.index("inter:") : text.index("  latency", text.index("inter:"))], inter))
     profile = folder / f"profile-{megabits}.json"
-    execute(step, compile_step(step, args.profiled, cluster, folder), megabits, folder, args, f"--profile={profile}")
-    cases = [predict(step, strategy, cluster, profile, folder) for strategy in args.strategies]
-    for _ in range(args.rounds):
-        for case in cases:
-            case.log += execute(step, case.object, megabits, folder, args)[1:]
-    for case in cases:
-        wrong += [f"{megabits} Mbit/s, {case.strategy}: {what}" for what in compare(case)]
-        print(
-            f"{megabits:>6} {case.strategy:8} {case.seconds:>9.3f} {case.prediction['seconds']:>9.3f} {case.error:>+7.1%} "
-            f"{case.estimate:>9.3f} {case.log[-1]['inter_bytes_sent']:>12,} {case.log[-1]['device_peak_bytes']:>11,}",
-            flush=True,
-        )
-    return cases
 
-
-def predict(step: Step, strategy: str, cluster: Path, profile: Path, folder: Path) -> Case:
-    def simulate(*options: str) -> dict:
+    def simulate(strategy: str, *options: str) -> dict:
         text = tool("fcdp-sim", step.archive, f"--cluster={cluster}", f"--strategy={strategy}", "--json", *options)
         return json.loads(text)["steps"][0]
 
-    object = compile_step(step, strategy, cluster, folder)
-    return Case(strategy, object, simulate(f"--profile={profile}"), simulate()["seconds"])
+    profiled = compile_step(step, args.profiled, cluster, folder)
+    cases = [
+        Case(strategy, compile_step(step, strategy, cluster, folder), simulate(strategy)["seconds"])
+        for strategy in args.strategies
+    ]
+    for _ in range(args.rounds):
+        execute(step, profiled, megabits, folder, args, f"--profile={profile}")
+        for case in cases:
+            case.plan = simulate(case.strategy, f"--profile={profile}")
+            case.predicted.append(case.plan["seconds"])
+            log = execute(step, case.object, megabits, folder, args)
+            case.measured.append(statistics.median(line["seconds"] for line in log[1:]))
+            case.last = log[-1]
+    for case in cases:
+        wrong += [f"{megabits} Mbit/s, {case.strategy}: {what}" for what in compare(case)]
+        print(
+            f"{megabits:>6} {case.strategy:8} {statistics.median(case.measured):>9.3f} {statistics.median(case.predicted):>9.3f} "
+            f"{case.error:>+7.1%} {case.estimate:>9.3f} {case.last['inter_bytes_sent']:>12,} {case.last['device_peak_bytes']:>11,}",
+            flush=True,
+        )
+    return cases
 
 
 def compile_step(step: Step, strategy: str, cluster: Path, folder: Path) -> Path:
@@ -119,8 +125,8 @@ def execute(step: Step, object: Path, megabits: int, folder: Path, args: argpars
 
 
 def compare(case: Case) -> list[str]:
-    """What is not as planned. What kernels take by themselves is in no plan, so the device's memory may be 2 % off."""
-    last, plan = case.log[-1], case.prediction
+    """What is not as planned."""
+    last, plan = case.last, case.plan
     pairs = [(f"bytes of {link}", last[key], plan["bytes"]["step"][link]) for link, key in LOGGED.items()]
     pairs.append(("host memory", last["host_cache_bytes"], plan["host_memory"]["bytes"]))
     wrong = [f"{what} {measured:,}, planned {planned:,}" for what, measured, planned in pairs if measured != planned]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of decoder-only transformers with the shapes of published runs, as text that fcdp-sim reads.
 
-A model is exported once, under FakeTensorMode, with a batch and a sequence that are primes found nowhere else in it. In
-the step's text each number that they divide is their own or their product's, so a step of another batch and sequence is
-that text with these numbers replaced.
+A model is exported once, under FakeTensorMode, with a batch and a sequence that are primes which divide none of its own
+sizes. In the step's text a number that they divide has them as factors, so a step of another batch and sequence is that
+text with these factors replaced.
 """
 
 import re
@@ -124,6 +124,9 @@ class Steps:
         path.write_text(reshape(self._load(shape), batch, sequence))
 
     def _load(self, shape: Shape) -> str:
+        for size in (shape.width, shape.heads, shape.layers, shape.vocabulary, shape.lora):
+            if size and (size % BATCH == 0 or size % SEQUENCE == 0):
+                raise ValueError(f"{shape.name}: expected sizes that neither {BATCH} nor {SEQUENCE} divides, got {size}")
         path = self.cache / f"{shape.name}.mlir"
         if not path.exists():
             print(f"exporting {shape.name}", flush=True)
@@ -141,15 +144,13 @@ ARGUMENTS = re.compile(r"(?<=[\[ ])\d+(?=[,\])])")
 
 def reshape(text: str, batch: int, sequence: int) -> str:
     """The text of a step of BATCH and SEQUENCE, as if it were exported with these."""
-    sizes = {BATCH: batch, SEQUENCE: sequence, BATCH * SEQUENCE: batch * sequence}
 
     def replace(number: str) -> str:
         value = int(number)
-        if value in sizes:
-            return str(sizes[value])
-        if value and (value % BATCH == 0 or value % SEQUENCE == 0):
-            raise ValueError(f"expected {BATCH} and {SEQUENCE} to divide no other size of the step, got {value}")
-        return number
+        for prime, size in ((BATCH, batch), (SEQUENCE, sequence)):
+            if value and value % prime == 0:
+                value = value // prime * size
+        return str(value)
 
     text = SIZES.sub(lambda match: re.sub(r"\d+", lambda digits: replace(digits[0]), match[0]), text)
     return ARGUMENTS.sub(lambda match: replace(match[0]), text)

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 
 import foundry  # noqa: E402
 import run  # noqa: E402
-from steps import BATCH, SEQUENCE, Shape, export, reshape  # noqa: E402
+from steps import BATCH, SEQUENCE, Shape, Steps, export, reshape  # noqa: E402
 
 TOOLS = ROOT / "build" / "bin"
 COLUMNS = "model,seqlen,gpus,gpu,microbatch,gradaccum,tok_per_s_gpu,precision,sharding,act_ckpt"
@@ -27,16 +27,16 @@ def without_places(text: str) -> str:
     return re.sub(r'fcdp\.archive = "[^"]*"|loc\(.*', "", text)
 
 
-@pytest.mark.parametrize("options", [{}, {"lora": 4}, {"dtype": torch.bfloat16}])
+@pytest.mark.parametrize("options", [{}, {"lora": 4, "dtype": torch.bfloat16}])
 def test_reshaped_is_as_exported(options):
     exported = export(tiny(**options), 3, 128, TOOLS)
     reshaped = reshape(export(tiny(**options), BATCH, SEQUENCE, TOOLS), 3, 128)
     assert without_places(reshaped) == without_places(exported)
 
 
-def test_reshape_refuses_other_multiples():
-    with pytest.raises(ValueError, match="got 262"):
-        reshape(f"tensor<{2 * BATCH}x8xf32>", 1, 1)
+def test_sizes_that_the_primes_divide_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="tiny: expected sizes that neither 131 nor 1031 divides, got 262"):
+        Steps(tmp_path, TOOLS).write(Shape("tiny", 2 * BATCH, 2, 2, vocabulary=512), 1, 1, tmp_path / "step.mlir")
 
 
 def test_status_is_that_of_the_goals(tmp_path, monkeypatch, capsys):

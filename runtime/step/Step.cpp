@@ -323,7 +323,7 @@ Step::Memory Step::memory() const {
   for (const auto *tensors : {&state.inputs, &state.buffers})
     for (const at::Tensor &tensor : *tensors)
       bytes += tensor.nbytes();
-  return {bytes, impl->pool.systemAllocations()};
+  return {bytes, pool.systemAllocations()};
 }
 
 void Step::execute(int64_t index, OpKind kind) noexcept {

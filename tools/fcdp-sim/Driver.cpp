@@ -136,8 +136,8 @@ LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
   facts.step = trace->bytes;
   facts.host = trace->hostBytes;
   DeviceMemory &device = facts.device;
-  device.pool.bytes = std::max<int64_t>(
-      0, trace->deviceBytes - device.arena.bytes - device.inputs);
+  device.arena.bytes =
+      std::max<int64_t>(0, trace->deviceBytes - device.inputs);
   return success();
 }
 

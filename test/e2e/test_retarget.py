@@ -161,7 +161,7 @@ def test_model(workshop: Workshop, tmp_path: Path, name: str) -> None:
     assert not any("_for_cpu" in op["callee"] for op in calls)
     devices = {value["device"] for op in calls for _, value in op["args"] if "device" in value}
     assert devices <= {"cuda"}
-    with pytest.raises(ToolError, match="compiled for 'cuda', but this fcdp-run runs steps on 'cpu'"):
+    with pytest.raises(ToolError, match="the step was compiled for 'cuda'"):
         tool(*run_command(step, archive, workshop.model(name).inputs, 1))
 
 

@@ -18,22 +18,25 @@ namespace {
 void loadTorchForCuda() {
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL))
     throw std::runtime_error(
-        std::string("--device=cuda: this libtorch has no part for CUDA; build "
+        std::string("the step was compiled for 'cuda': this libtorch has no "
+                    "part for CUDA; build "
                     "fcdp-run with that of a PyTorch for CUDA, by "
                     "-DFCDP_TORCH_DIR (") +
         dlerror() + ")");
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
-    throw std::runtime_error("--device=cuda: libtorch_cuda.so is loaded, but "
-                             "libtorch does not know it: they are of different "
-                             "versions");
+    throw std::runtime_error(
+        "the step was compiled for 'cuda': libtorch_cuda.so is loaded, but "
+        "libtorch does not know it: they are of different "
+        "versions");
 }
 
 int countDevices(const CudaLibrary &cuda) {
   int devices = 0;
   cuda.check(cuda.cudaGetDeviceCount(&devices),
-             "--device=cuda: cudaGetDeviceCount");
+             "the step was compiled for 'cuda': cudaGetDeviceCount");
   if (devices == 0)
-    throw std::runtime_error("--device=cuda: this process sees no GPU");
+    throw std::runtime_error(
+        "the step was compiled for 'cuda': this process sees no GPU");
   return devices;
 }
 

@@ -9,8 +9,9 @@ namespace fcdp::run {
 
 void requireGpus() {
   throw std::runtime_error(
-      "--device=cuda: this fcdp-run was built without the CUDA backend; build "
-      "it with -DFCDP_CUDA=on, which says what it needs");
+      "the step was compiled for 'cuda', and this fcdp-run was built without "
+      "the CUDA backend: build it with -DFCDP_CUDA=on, which says what it "
+      "needs, or compile the step with --target=cpu");
 }
 
 GpuBackend makeGpuBackend(const Options &, const Manifest &, Job &) {

@@ -108,10 +108,6 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Seconds to wait for other ranks; default: 60 to join, 300 "
                  "in a collective")
       ->check(CLI::Range(1.0, 1e6));
-  std::string device = "cpu";
-  app.add_option("--device", device,
-                 "Run on: cpu (default), or cuda, one GPU a rank")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--interface", options.interface,
                  "Network interface for traffic between ranks");
   try {
@@ -123,7 +119,6 @@ std::optional<Options> parseOptions(int argc, char **argv) {
     throw std::runtime_error(std::string(error.what()) +
                              "; see fcdp-run --help");
   }
-  options.onGpu = device == "cuda";
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
   checkWhatIsRun(options);

@@ -25,8 +25,6 @@ struct Options {
   uint64_t seed = 0;
   std::optional<double> timeout;
   std::string interface;
-  /// Compute on GPUs; else on the CPU.
-  bool onGpu = false;
 };
 
 /// The files that rank 0 makes, by option.

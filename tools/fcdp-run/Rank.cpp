@@ -52,8 +52,12 @@ struct Prepared {
 
 void prepare(const Options &options, const Manifest &manifest,
              const Launch &launch, Prepared &prepared) {
-  if (options.onGpu)
+  if (manifest.target == Target::Cuda) {
+    if (!options.profile.empty() || !options.trace.empty())
+      throw std::runtime_error("--profile and --trace measure steps on CPUs; "
+                               "this one was compiled for 'cuda'");
     requireGpus();
+  }
   bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
   prepared.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   if (isFirst)
@@ -134,7 +138,7 @@ void Rank::agree(const std::string &problem, const char *what) {
 }
 
 void Rank::makeBackend() {
-  if (options.onGpu) {
+  if (manifest.target == Target::Cuda) {
     GpuBackend made = makeGpuBackend(options, manifest, job);
     backend = std::move(made.backend);
     gpu = made.device;

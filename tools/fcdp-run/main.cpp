@@ -39,13 +39,6 @@ void checkMesh(const Mesh &compiled, const Mesh &started,
     throw std::runtime_error(problem);
 }
 
-void checkTarget(Target target) {
-  if (target != Target::Cpu)
-    throw std::runtime_error("the step was compiled for 'cuda', but this "
-                             "fcdp-run runs steps on 'cpu'; compile it with "
-                             "--target=cpu");
-}
-
 /// The only rank of a job, in this process.
 Launch onlyRank() {
   Launch launch;
@@ -84,7 +77,6 @@ int start(const Options &options, const std::optional<Launch> &launch,
   if (!options.probe.empty())
     return probe(options, launch, argv);
   StepObject object(options.step);
-  checkTarget(object.manifest().target);
   const Mesh &compiled = object.manifest().mesh;
   Mesh asked = ownMesh(options, compiled);
   if (launch) {

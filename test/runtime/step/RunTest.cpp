@@ -257,8 +257,6 @@ const BadCommand kBadCommands[] = {
      "i64[2, 3]"},
     {"InputUnknown", "@step.so --weights=@w.pt2 --input z=@x.npy",
      "--input z: unknown"},
-    {"DeviceUnknown", "@step.so --weights=@w.pt2 --input x=@x.npy --device=tpu",
-     "--device: tpu not in {cpu,cuda}"},
     {"InputType",
      "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@x.npy --json=@log",
      "input 'y': expected type i64, got <f4"},
@@ -287,14 +285,16 @@ INSTANTIATE_TEST_SUITE_P(Run, BadCommandTest, ::testing::ValuesIn(kBadCommands),
 // Most machines have no GPU, and most libtorch here no part for one. All ranks
 // end, and one of them says why.
 TEST_F(RunTest, AGpuThatIsMissingIsAnError) {
-  std::string object = linearStep(2, 2, 1).build(folder);
+  FakeStep step = linearStep(2, 2, 1);
+  step.manifest["target"] = "cuda";
   Outcome outcome =
-      execute(command(object, "--nodes 2 --ranks-per-node 2 --device=cuda"));
+      execute(command(step.build(folder), "--nodes 2 --ranks-per-node 2"));
   if (outcome.exitCode == 0)
     GTEST_SKIP() << "there is a GPU";
   EXPECT_EQ(outcome.exitCode, 1);
   EXPECT_EQ(count(outcome.output, "error:"), 1u) << outcome.output;
-  EXPECT_NE(outcome.output.find("--device=cuda: "), std::string::npos)
+  EXPECT_NE(outcome.output.find("the step was compiled for 'cuda'"),
+            std::string::npos)
       << outcome.output;
 }
 

@@ -76,6 +76,18 @@ def largest_batch(simulator: Simulator, shape: Shape, strategy: str) -> int:
         batch *= 2
 
 
+# GB of a GPU; the paper gives no batch, and 8 is the largest of Table V.
+MEMORY_MODEL, MEMORY_BATCH, MEMORY = "15B", 8, {"zero3": 34.06, "hpz": 40.92}
+
+
+def memory(simulator: Simulator) -> Part:
+    part = Part(f"FCDP paper, memory of GPT-{MEMORY_MODEL}", "GB of a GPU: published, predicted")
+    for strategy, published in MEMORY.items():
+        found = simulate(simulator, gpt(MEMORY_MODEL), MEMORY_BATCH, "RDMA", 2, strategy)["device_memory"]["bytes"]
+        part.rows.append(Row(f"{LARGEST[strategy][0]}, 2 x 8, batch {MEMORY_BATCH} a GPU", published, found / 1e9))
+    return part
+
+
 def table5(simulator: Simulator) -> Part:
     part = Part("FCDP paper, Table V", "largest batch of 16 GPUs: published, predicted")
     same = 0

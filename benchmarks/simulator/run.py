@@ -21,6 +21,7 @@ PARTS = {
     "llm-foundry": lambda simulator, args: foundry.validate(simulator, args.runs, args.fit),
     "throughput": lambda simulator, args: paper.throughput(simulator),
     "batch": lambda simulator, args: paper.table5(simulator),
+    "memory": lambda simulator, args: paper.memory(simulator),
     "peft": lambda simulator, args: paper.table7(simulator),
     "zero++": lambda simulator, args: paper.zeropp(simulator),
 }

@@ -125,10 +125,20 @@ static bool isSame(const StepPlan &a, const StepPlan &b) {
          a.residency.buckets == b.residency.buckets;
 }
 
-/// As far as that fits and the sharding has it.
+/// Estimates of memory may be too high: results of operators share it with
+/// buffers, which only the plan knows.
+static int64_t allowMore(int64_t bytes) {
+  constexpr int64_t kShare = 4;
+  int64_t more = bytes / kShare;
+  return bytes > std::numeric_limits<int64_t>::max() - more ? bytes
+                                                            : bytes + more;
+}
+
+/// As far as that may fit and the sharding has it.
 void Finalists::addUniform(const Candidate &candidate,
                            std::vector<BucketResidency> buckets) {
-  const ResidencyProblem &problem = candidate.problem;
+  ResidencyProblem problem = candidate.problem;
+  problem.deviceBudget = allowMore(problem.deviceBudget);
   StepPlan plan{candidate.bucketBytes,    candidate.sharding,
                 {std::move(buckets), {}}, candidate.accumulation,
                 problem.prefetch,         problem.reductions};

@@ -8,7 +8,8 @@
 namespace fcdp {
 
 /// Plans that are worth to be simulated in full: the best of the searches, and
-/// what presets would do, as far as they are estimated to fit. Searches that
+/// what presets would do, as far as they are estimated to fit or to take little
+/// more. Searches that
 /// cannot find a better plan than others, or than `known`, are left out.
 std::vector<StepPlan>
 findFinalists(mlir::ModuleOp module, const CostModel &model,

@@ -79,13 +79,16 @@ struct Simulated {
 /// Compares plans by what they lead to.
 class Finals {
 public:
-  Finals(ModuleOp module, const CostModel &model, const StepChoices &choices)
-      : module(module), model(model), choices(choices) {}
+  /// `deviceBudget` is what estimates of memory are compared with.
+  Finals(ModuleOp module, const CostModel &model, const StepChoices &choices,
+         int64_t deviceBudget)
+      : module(module), model(model), choices(choices),
+        deviceBudget(deviceBudget) {}
 
   /// In the order of what they are estimated to take. Leaves out what needs
   /// more of a link, or of compute, than the fastest takes, and what is
-  /// estimated to take clearly more: estimates have been within 10 % of what was
-  /// simulated.
+  /// estimated to take clearly more: estimates have been within 10 % of what
+  /// was simulated.
   LogicalResult simulateAll(std::vector<StepPlan> plans);
   /// Adds the few best with each fetch and each sum at a distance of its own.
   LogicalResult refine();
@@ -101,6 +104,7 @@ private:
   ModuleOp module;
   const CostModel &model;
   const StepChoices &choices;
+  const int64_t deviceBudget;
   std::vector<Simulated> simulated;
 };
 } // namespace
@@ -124,7 +128,9 @@ LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
         **scheduled, [&](Operation *op) { return model.costOf(op); });
     ResidencyEstimate taken = plan.residency.estimate;
     taken.seconds = simulateStep(program).seconds;
-    least = std::min(least, taken.seconds);
+    // One that may not fit is no reason to leave out others.
+    if (estimated.deviceBytes <= deviceBudget)
+      least = std::min(least, taken.seconds);
     simulated.push_back({plan, taken});
   }
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
@@ -216,7 +222,7 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
       why = explainMissing(module, model, choices);
     if (finalists.empty())
       break;
-    Finals finals(module, model, choices);
+    Finals finals(module, model, choices, budget);
     if (failed(finals.simulateAll(std::move(finalists))) ||
         failed(finals.refine()))
       return failure();

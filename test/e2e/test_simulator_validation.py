@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 
 import foundry  # noqa: E402
-import run  # noqa: E402
+import validate  # noqa: E402
 from steps import BATCH, SEQUENCE, Shape, Steps, export, reshape  # noqa: E402
 
 TOOLS = ROOT / "build" / "bin"
@@ -43,12 +43,12 @@ def test_status_is_that_of_the_goals(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(foundry, "MODELS", {"tiny": tiny()})
     monkeypatch.setattr(foundry, "PRESETS", {"a100_40gb": "a100-40gb"})
     table = tmp_path / "runs.csv"
-    monkeypatch.setattr(sys, "argv", ["run.py", "--parts", "llm-foundry", "--runs", str(table), "--cache", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["validate.py", "--parts", "llm-foundry", "--runs", str(table), "--cache", str(tmp_path)])
 
     def call(measured: str) -> int:
         row = f"tiny,32,16,a100_40gb,2,2,{measured},amp_bf16,FULL_SHARD,True"
         table.write_text("\n".join([COLUMNS, row, row]))
-        return run.main()
+        return validate.main()
 
     assert call("1") == 1
     output = capsys.readouterr()

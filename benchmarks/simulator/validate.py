@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: .venv/bin/python benchmarks/simulator/run.py --runs llm_foundry_fsdp_benchmarks.csv --cache steps",
+        epilog="example: .venv/bin/python benchmarks/simulator/validate.py --runs llm_foundry_fsdp_benchmarks.csv --cache steps",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
     parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs, as CSV; for the part llm-foundry")

@@ -39,7 +39,10 @@ PackingSolution fcdp::packBesidePool(func::FuncOp function,
   PackingSolution alone = packArena(values);
   PackingProblem both = join(values, activations);
   int64_t end = findEnd(function, values, alone, activations, stateBytes);
-  if (end <= stateBytes + lowerBound(both))
+  // Packing all takes long; what it could save is hardly worth that.
+  constexpr int64_t kNear = 256;
+  int64_t bound = stateBytes + lowerBound(both);
+  if (end <= bound + bound / kNear)
     return alone;
   PackingSolution together = packArena(both);
   together.offsets.resize(values.buffers.size());

@@ -186,6 +186,11 @@ void Group::place(int64_t target) {
   Order byLife = sorted([&](size_t i) { return -life(i); });
   Order byBegin = sorted(
       [&](size_t i) { return std::pair(buffers[i].begin, -buffers[i].bytes); });
+  // Of many buffers, the last bytes are not worth the time.
+  constexpr size_t kMany = 1000;
+  constexpr int64_t kNear = 256;
+  if (members.size() > kMany)
+    target += target / kNear;
   attempt(bySize, Fit::Lowest);
   const std::pair<const Order &, Fit> others[] = {
       {byArea, Fit::Lowest}, {byLife, Fit::Lowest}, {byBegin, Fit::Smallest}};

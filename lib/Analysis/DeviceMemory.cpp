@@ -91,6 +91,7 @@ private:
   void add(Operation *owner, HeldFor what, BufferAttr buffer);
   void measureBuffers();
   void findFullest();
+  void placeResults();
 
   func::FuncOp function;
   const MemoryLayouts &layouts;
@@ -271,6 +272,38 @@ void Walker::findFullest() {
   }
 }
 
+/// Whether `activations[index]` could be taken for another result of its
+/// operator, one that is in use for another time: operators allocate theirs in
+/// any order.
+static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
+  const Activation &one = activations[index];
+  auto isOther = [&](const Activation &other) {
+    return other.bytes == one.bytes && other.end != one.end;
+  };
+  for (size_t i = index; i-- > 0 && activations[i].op == one.op;)
+    if (isOther(activations[i]))
+      return true;
+  for (size_t i = index;
+       ++i < activations.size() && activations[i].op == one.op;)
+    if (isOther(activations[i]))
+      return true;
+  return false;
+}
+
+/// As the runtime's pool would, around what is held.
+void Walker::placeResults() {
+  PackingProblem problem =
+      makePoolProblem(activations, findHeldMemory(function, layouts));
+  PackingSolution solution = packArena(problem);
+  memory.arena.bytes = std::max(memory.buffers, solution.peak);
+  memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
+  size_t held = problem.buffers.size() - activations.size();
+  for (auto [i, activation] : llvm::enumerate(activations))
+    if (!isAmbiguous(activations, i))
+      memory.results.push_back({activation.op, solution.offsets[held + i],
+                                problem.buffers[held + i].bytes});
+}
+
 FunctionMemory Walker::run() {
   memory.buffers = std::max(memory.buffers, stateEnd);
   for (auto read : function.getOps<ReadStateOp>())
@@ -280,11 +313,8 @@ FunctionMemory Walker::run() {
   measureActivations();
   measureBuffers();
   findFullest();
-  PackingProblem pool =
-      makePoolProblem(activations, findHeldMemory(function, layouts));
-  memory.arena.bytes = std::max(memory.buffers, packArena(pool).peak);
-  memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
-  return memory;
+  placeResults();
+  return std::move(memory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -315,7 +345,8 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    FunctionMemory part = Walker(function, *layouts, nullptr).run();
+    const FunctionMemory &part = memory.functions.emplace_back(
+        Walker(function, *layouts, nullptr).run());
     memory.arena.bytes = std::max(memory.arena.bytes, part.arena.bytes);
     memory.arena.bound = std::max(memory.arena.bound, part.arena.bound);
     memory.buffers = std::max(memory.buffers, part.buffers);

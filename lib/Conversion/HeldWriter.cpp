@@ -14,23 +14,34 @@ struct CallRange {
   int64_t first = 0, end = 0;
   /// By position of an operation, the first call from it on.
   std::vector<int64_t> byPosition;
+  llvm::DenseMap<Operation *, int64_t> byOp;
 };
 } // namespace
 
 static CallRange findCalls(func::FuncOp function, ArrayRef<RuntimeCall> calls,
                            int64_t first) {
-  CallRange range{first, first, {}};
+  CallRange range;
+  range.first = range.end = first;
   auto size = static_cast<int64_t>(calls.size());
   for (Operation &op : function.front()) {
     range.byPosition.push_back(range.end);
     if (range.end < size && calls[range.end].op == &op)
-      ++range.end;
+      range.byOp[&op] = range.end++;
   }
   range.byPosition.push_back(range.end);
   return range;
 }
 
+static void writeNumbers(std::initializer_list<int64_t> numbers,
+                         llvm::json::OStream &json) {
+  json.array([&] {
+    for (int64_t number : numbers)
+      json.value(number);
+  });
+}
+
 static void writeFunction(const CallRange &range, const HeldMemory &held,
+                          const FunctionMemory &memory,
                           llvm::json::OStream &json) {
   json.attribute("first", range.first);
   json.attribute("end", range.end);
@@ -39,33 +50,37 @@ static void writeFunction(const CallRange &range, const HeldMemory &held,
       int64_t from = range.byPosition[one.begin];
       int64_t to = range.byPosition[one.end];
       if (from < to)
-        json.array([&] {
-          for (int64_t number : {from, to, one.offset, one.bytes})
-            json.value(number);
-        });
+        writeNumbers({from, to, one.offset, one.bytes}, json);
     }
+  });
+  json.attributeArray("results", [&] {
+    for (const ResultPlace &result : memory.results)
+      writeNumbers({range.byOp.lookup(result.op), result.offset, result.bytes},
+                   json);
   });
 }
 
-LogicalResult fcdp::writeHeld(ModuleOp module, ArrayRef<RuntimeCall> calls,
+LogicalResult fcdp::writeHeld(ModuleOp module, const DeviceMemory &memory,
+                              ArrayRef<RuntimeCall> calls,
                               llvm::json::OStream &json) {
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
   if (failed(layouts))
     return failure();
-  llvm::MapVector<Operation *, HeldMemory> held;
-  int64_t states = 0, next = 0;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    held[function] = findHeldMemory(function, *layouts);
-    states = held[function].stateBytes; // the same in all
-  }
+  std::vector<HeldMemory> held;
+  for (auto function : module.getOps<func::FuncOp>())
+    held.push_back(findHeldMemory(function, *layouts));
   json.attributeObject("held", [&] {
-    json.attribute("states", states);
+    // The same in all.
+    json.attribute("states", held.empty() ? 0 : held.front().stateBytes);
     json.attributeObject("functions", [&] {
-      for (auto function : module.getOps<func::FuncOp>()) {
+      int64_t next = 0;
+      for (auto indexed : llvm::enumerate(module.getOps<func::FuncOp>())) {
+        func::FuncOp function = indexed.value();
         CallRange range = findCalls(function, calls, next);
         next = range.end;
         json.attributeObject(stringifyRole(getRole(function)), [&] {
-          writeFunction(range, held[function], json);
+          writeFunction(range, held[indexed.index()],
+                        memory.functions[indexed.index()], json);
         });
       }
     });

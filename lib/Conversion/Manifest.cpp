@@ -97,7 +97,7 @@ LogicalResult ManifestWriter::writeFunctions() {
     json.attribute("pool_bytes", memory->pool);
     json.attribute("input_bytes", memory->inputs);
   });
-  return success();
+  return writeHeld(module, *memory, calls, json);
 }
 
 void ManifestWriter::writeEvents() {
@@ -136,8 +136,8 @@ LogicalResult ManifestWriter::writeKeys() {
   json.attribute("hash", std::string(kHashDigits, '0'));
   if (failed(writeHead()) || failed(symbols.writeOptimizer()))
     return failure();
-  if (failed(writeFunctions()) || failed(writeHeld(module, calls, json)) ||
-      failed(symbols.writeParameters()) || failed(symbols.writeBuckets()) ||
+  if (failed(writeFunctions()) || failed(symbols.writeParameters()) ||
+      failed(symbols.writeBuckets()) ||
       failed(symbols.writeBuffers(constants)) ||
       failed(symbols.writeInputs()) || failed(slots.write(json)))
     return failure();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of the device arena is not the pool's, and when.
+// What of the device arena is not the pool's, and when, and where in it the
+// compiler expects results of operators.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,13 @@ struct HeldMemory {
   std::vector<HeldRange> ranges;
   /// By operation.
   std::vector<HeldMoment> moments;
+};
+
+/// Bytes [offset, offset + bytes) of the device arena for a result of operation
+/// `op`, with the pool's tag in front.
+struct ResultPlace {
+  size_t op = 0;
+  uint64_t offset = 0, bytes = 0;
 };
 
 } // namespace fcdp

@@ -182,6 +182,14 @@ HeldRange readHeldRange(const JsonNode &node) {
   return {number(0), number(1), number(2), number(3)};
 }
 
+ResultPlace readResultPlace(const JsonNode &node) {
+  constexpr size_t numbers = 3;
+  if (node.size() != numbers)
+    node.expected("[op, offset, bytes]");
+  auto number = [&](size_t i) { return readSize(node.at(i)); };
+  return {number(0), number(1), number(2)};
+}
+
 FunctionSpec readFunctionSpec(const JsonNode &node) {
   FunctionSpec spec;
   spec.first = readSize(node.at("first"));
@@ -189,6 +197,7 @@ FunctionSpec readFunctionSpec(const JsonNode &node) {
   std::vector<HeldRange> ranges;
   readAll(node.at("ranges"), ranges, readHeldRange);
   spec.held = HeldMemory(std::move(ranges));
+  readAll(node.at("results"), spec.results, readResultPlace);
   return spec;
 }
 

@@ -256,10 +256,12 @@ struct LinkBytes {
   uint64_t inter, intra, h2d, d2h;
 };
 
-/// The operations of a function, [first, end), and what is held meanwhile.
+/// The operations of a function, [first, end), what is held meanwhile, and
+/// where their results are planned to be, by operation.
 struct FunctionSpec {
   size_t first = 0, end = 0;
   HeldMemory held;
+  std::vector<ResultPlace> results;
 };
 
 /// What a step runs on.

@@ -78,9 +78,14 @@ public:
       : m(m), name(std::move(name)), spec(spec) {}
 
   void checkRanges() const;
+  void checkResults() const;
   void checkOps();
 
 private:
+  void checkPlace(const std::string &where, uint64_t offset,
+                  uint64_t bytes) const;
+  void reach(size_t op);
+  void checkLent(size_t op);
   bool isHeld(uint64_t begin, uint64_t end) const;
   void checkHeld(const Buf &buf, size_t op) const;
 
@@ -89,6 +94,7 @@ private:
   const FunctionSpec &spec;
   /// By offset, the ends of what is held now.
   std::multimap<uint64_t, uint64_t> now;
+  size_t nextMoment = 0, nextResult = 0;
 };
 
 void Checker::checkRanges() const {
@@ -104,20 +110,42 @@ void Checker::checkRanges() const {
                       std::to_string(spec.end) + ", got " +
                       std::to_string(range.from) + " to " +
                       std::to_string(range.to));
-    if (range.offset < m.stateBytes ||
-        range.offset + range.bytes > m.deviceBytes)
-      fail(where, "expected bytes between " + std::to_string(m.stateBytes) +
-                      ", where states end, and " +
-                      std::to_string(m.deviceBytes) +
-                      ", where the device arena does, got " +
-                      std::to_string(range.offset) + " to " +
-                      std::to_string(range.offset + range.bytes));
-    if (range.offset % packing::kPoolAlignment != 0 || range.bytes == 0 ||
-        range.bytes % packing::kPoolAlignment != 0)
-      fail(where, "expected an offset and bytes that are multiples of " +
+    checkPlace(where, range.offset, range.bytes);
+    if (range.bytes % packing::kPoolAlignment != 0)
+      fail(where, "expected bytes that are a multiple of " +
                       std::to_string(packing::kPoolAlignment) + ", got " +
-                      std::to_string(range.offset) + " and " +
                       std::to_string(range.bytes));
+  }
+}
+
+void Checker::checkPlace(const std::string &where, uint64_t offset,
+                         uint64_t bytes) const {
+  if (bytes == 0)
+    fail(where, "expected bytes, got 0");
+  if (offset % packing::kPoolAlignment != 0)
+    fail(where, "expected an offset that is a multiple of " +
+                    std::to_string(packing::kPoolAlignment) + ", got " +
+                    std::to_string(offset));
+  if (offset < m.stateBytes || offset + bytes > m.deviceBytes)
+    fail(where, "expected bytes between " + std::to_string(m.stateBytes) +
+                    ", where states end, and " + std::to_string(m.deviceBytes) +
+                    ", where the device arena does, got " +
+                    std::to_string(offset) + " to " +
+                    std::to_string(offset + bytes));
+}
+
+void Checker::checkResults() const {
+  size_t least = spec.first;
+  for (size_t i = 0; i < spec.results.size(); ++i) {
+    const ResultPlace &result = spec.results[i];
+    std::string where =
+        "held.functions." + name + ".results[" + std::to_string(i) + "]";
+    if (result.op < least || result.op >= spec.end)
+      fail(where, "expected an operation from " + std::to_string(least) +
+                      " on and below " + std::to_string(spec.end) + ", got " +
+                      std::to_string(result.op));
+    least = result.op;
+    checkPlace(where, result.offset, result.bytes);
   }
 }
 
@@ -140,23 +168,45 @@ void Checker::checkHeld(const Buf &buf, size_t op) const {
              name + "': results of operators may be in them");
 }
 
-void Checker::checkOps() {
-  size_t next = 0;
+/// Brings `now` to where `op` runs.
+void Checker::reach(size_t op) {
   const std::vector<HeldMoment> &moments = spec.held.moments;
-  for (size_t op = spec.first; op < spec.end; ++op) {
-    for (; next < moments.size() && moments[next].op <= op; ++next) {
-      for (uint32_t i : moments[next].ends) {
-        const HeldRange &range = spec.held.ranges[i];
-        auto [it, last] = now.equal_range(range.offset);
-        while (it->second != range.offset + range.bytes)
-          ++it;
-        now.erase(it);
-      }
-      for (uint32_t i : moments[next].begins) {
-        const HeldRange &range = spec.held.ranges[i];
-        now.emplace(range.offset, range.offset + range.bytes);
-      }
+  for (; nextMoment < moments.size() && moments[nextMoment].op <= op;
+       ++nextMoment) {
+    for (uint32_t i : moments[nextMoment].ends) {
+      const HeldRange &range = spec.held.ranges[i];
+      auto [it, last] = now.equal_range(range.offset);
+      while (it->second != range.offset + range.bytes)
+        ++it;
+      now.erase(it);
     }
+    for (uint32_t i : moments[nextMoment].begins) {
+      const HeldRange &range = spec.held.ranges[i];
+      now.emplace(range.offset, range.offset + range.bytes);
+    }
+  }
+}
+
+/// Results of `op` are where nothing is held.
+void Checker::checkLent(size_t op) {
+  for (; nextResult < spec.results.size() && spec.results[nextResult].op == op;
+       ++nextResult) {
+    uint64_t begin = spec.results[nextResult].offset;
+    uint64_t end = begin + spec.results[nextResult].bytes;
+    for (auto [offset, to] : now)
+      if (offset < end && begin < to)
+        fail("held.functions." + name + ".results[" +
+                 std::to_string(nextResult) + "]",
+             "bytes " + std::to_string(offset) + " to " + std::to_string(to) +
+                 " of the device arena are held where operation " +
+                 std::to_string(op) + " runs: they are not for its results");
+  }
+}
+
+void Checker::checkOps() {
+  for (size_t op = spec.first; op < spec.end; ++op) {
+    reach(op);
+    checkLent(op);
     std::visit(Places(m, [&](const Buf &buf) { checkHeld(buf, op); }),
                m.ops[op].body);
   }
@@ -220,6 +270,7 @@ void checkHeldMemory(const Manifest &m) {
   for (const auto &[name, spec] : m.specs) {
     Checker checker(m, name, spec);
     checker.checkRanges();
+    checker.checkResults();
     checker.checkOps();
   }
 }

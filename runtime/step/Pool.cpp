@@ -97,7 +97,7 @@ void Pool::beginStep() {
     return;
   }
   mode = Mode::Recording;
-  recording = std::make_shared<PoolRecording>();
+  recording = std::make_shared<PoolRecording>(arena.base);
 }
 
 /// Places what was recorded.
@@ -118,9 +118,12 @@ void Pool::endStep() {
   mode = Mode::Idle;
 }
 
-void Pool::beginFunction(const HeldMemory &function) {
+void Pool::beginFunction(const HeldMemory &function,
+                         std::span<const ResultPlace> results) {
   held = &function;
   nextMoment = 0;
+  if (mode == Mode::Recording)
+    recording->beginFunction(results);
 }
 
 void Pool::reachMoment(const HeldMoment &moment) {
@@ -136,6 +139,8 @@ void Pool::reach(size_t op) {
            held->moments[nextMoment].op <= op;
          ++nextMoment)
       reachMoment(held->moments[nextMoment]);
+  if (mode == Mode::Recording)
+    recording->reach(op);
 }
 
 void Pool::endFunction() {
@@ -152,9 +157,12 @@ c10::DataPtr Pool::allocate(size_t bytes) {
   switch (mode) {
   case Mode::Idle:
     return fromSystem(bytes);
-  case Mode::Recording:
-    ++systemCount;
-    return recording->allocate(RoutingAllocator::system(), bytes);
+  case Mode::Recording: {
+    PoolRecording::Allocation made =
+        recording->allocate(RoutingAllocator::system(), bytes);
+    systemCount += made.isFromSystem;
+    return std::move(made.memory);
+  }
   case Mode::Replaying:
     break;
   }

@@ -7,6 +7,9 @@
 // from that, and later steps replay: allocation i of a step gets its planned
 // place at once, and the system is asked for nothing. The places are in the
 // device arena, where and when no buffer of the plan holds it, and behind that.
+// In the recorded step, results are where the compiler has planned them; what
+// operators take for themselves, which it does not know of, comes from the
+// system.
 #pragma once
 
 #include "step/HeldMemory.h"
@@ -16,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace fcdp {
 
@@ -59,9 +63,10 @@ public:
   /// step needs it.
   void endStep();
 
-  /// Between them, around each function: what is held while it runs, which must
-  /// live as long.
-  void beginFunction(const HeldMemory &held);
+  /// Between them, around each function: what is held while it runs, and where
+  /// its results are planned, by operation. Both must live as long.
+  void beginFunction(const HeldMemory &held,
+                     std::span<const ResultPlace> results = {});
   /// In front of operation `op` of it; operations come in order. Throws
   /// std::runtime_error, as does the end.
   void reach(size_t op);

@@ -2,22 +2,40 @@
 #include "step/PoolRecording.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace fcdp {
 
-c10::DataPtr PoolRecording::allocate(c10::Allocator &system, size_t bytes) {
+void PoolRecording::beginFunction(std::span<const ResultPlace> results) {
+  std::lock_guard lock(mutex);
+  planned.beginFunction(results);
+}
+
+void PoolRecording::reach(size_t op) {
+  std::lock_guard lock(mutex);
+  planned.reach(op);
+}
+
+PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
+                                                  size_t bytes) {
   auto block = std::make_unique<Block>();
-  block->memory = system.allocate(bytes);
   block->owner = shared_from_this();
   {
     std::lock_guard lock(mutex);
+    block->place = planned.take(bytes);
     block->index = noted.lifetimes.size();
     noted.lifetimes.push_back({bytes, now++, Lifetime::kNever});
-    live += bytes;
-    peak = std::max(peak, live);
+    if (!block->place) {
+      live += bytes;
+      peak = std::max(peak, live);
+    }
   }
-  void *data = block->memory.get();
-  return {data, block.release(), &release, c10::Device(c10::kCPU)};
+  if (!block->place)
+    block->memory = system.allocate(bytes);
+  bool isFromSystem = !block->place;
+  void *data = isFromSystem ? block->memory.get() : base + *block->place;
+  return {{data, block.release(), &release, c10::Device(c10::kCPU)},
+          isFromSystem};
 }
 
 void PoolRecording::reach(const HeldMemory &held, const HeldMoment &moment) {
@@ -27,6 +45,10 @@ void PoolRecording::reach(const HeldMemory &held, const HeldMoment &moment) {
     open.erase(range);
   }
   for (uint32_t range : moment.begins) {
+    if (!planned.isFree(held.ranges[range].offset, held.ranges[range].bytes))
+      throw std::runtime_error(
+          "a result of an operator is still in use, and its place is due for a "
+          "buffer of the plan: it is kept for longer than was planned");
     open[range] = noted.obstacles.size();
     noted.obstacles.push_back(
         {held.ranges[range].offset, held.ranges[range].bytes, now});
@@ -40,7 +62,10 @@ void PoolRecording::release(void *context) {
   std::lock_guard lock(owner.mutex);
   Lifetime &lifetime = owner.noted.lifetimes[block->index];
   lifetime.freedAt = owner.now;
-  owner.live -= lifetime.bytes;
+  if (block->place)
+    owner.planned.release(*block->place);
+  else
+    owner.live -= lifetime.bytes;
 }
 
 StepEvents PoolRecording::events() const {

@@ -6,6 +6,7 @@
 
 #include "step/HeldMemory.h"
 #include "step/LifetimePlan.h"
+#include "step/PlannedResults.h"
 
 #include <c10/core/Allocator.h>
 #include <map>
@@ -17,25 +18,41 @@ namespace fcdp {
 /// Called by one thread, but memory may be freed by any.
 class PoolRecording : public std::enable_shared_from_this<PoolRecording> {
 public:
-  /// Memory from `system` whose end of life will be written down.
-  c10::DataPtr allocate(c10::Allocator &system, size_t bytes);
+  /// `base` is where the device arena begins.
+  explicit PoolRecording(std::byte *base) : base(base) {}
 
-  /// Notes that ranges of `held` end and begin.
+  void beginFunction(std::span<const ResultPlace> results);
+  /// Operation `op` of it is about to run.
+  void reach(size_t op);
+  /// Notes that ranges of `held` end and begin. Throws std::runtime_error if an
+  /// allocation is still where one begins to be.
   void reach(const HeldMemory &held, const HeldMoment &moment);
 
+  struct Allocation {
+    c10::DataPtr memory;
+    bool isFromSystem;
+  };
+  /// Memory whose end of life will be written down: where it is planned, or
+  /// from `system`.
+  Allocation allocate(c10::Allocator &system, size_t bytes);
+
   StepEvents events() const;
-  /// The greatest number of bytes in use at once.
+  /// The greatest number of bytes of the system in use at once.
   size_t peakBytes() const;
 
 private:
   struct Block {
     std::shared_ptr<PoolRecording> owner;
     uint32_t index;
+    /// One of the two.
     c10::DataPtr memory;
+    std::optional<uint64_t> place;
   };
   static void release(void *block);
 
+  std::byte *const base;
   mutable std::mutex mutex;
+  PlannedResults planned;
   StepEvents noted;
   /// Events so far.
   uint32_t now = 0;

@@ -225,10 +225,11 @@ void Step::Impl::call(const std::string &function, fcdp_step *step) {
     object.function(function)(step);
     return;
   }
-  static const HeldMemory nothing;
-  auto spec = object.manifest().specs.find(function);
-  pool->beginFunction(
-      spec == object.manifest().specs.end() ? nothing : spec->second.held);
+  static const FunctionSpec nothing;
+  auto found = object.manifest().specs.find(function);
+  const FunctionSpec &spec =
+      found == object.manifest().specs.end() ? nothing : found->second;
+  pool->beginFunction(spec.held, spec.results);
   object.function(function)(step);
   if (error.empty())
     pool->endFunction();
@@ -315,11 +316,9 @@ Step::Memory Step::memory() const {
   if (!impl->isOnCpu())
     return deviceMemory(state);
   const Pool &pool = *impl->pool;
-  // A recorded step, and one that has not begun, takes nothing of what is lent.
-  bool isShared = pool.regionBytes() != 0 && pool.recordedBytes() == 0;
-  uint64_t bytes = isShared ? std::max<uint64_t>(state.manifest.deviceBytes,
-                                                 pool.regionBytes())
-                            : state.manifest.heldBytes() + pool.recordedBytes();
+  uint64_t bytes =
+      std::max<uint64_t>(state.manifest.deviceBytes, pool.regionBytes()) +
+      pool.recordedBytes();
   for (const auto *tensors : {&state.inputs, &state.buffers})
     for (const at::Tensor &tensor : *tensors)
       bytes += tensor.nbytes();

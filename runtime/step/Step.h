@@ -69,9 +69,9 @@ public:
   run(const std::function<void(int64_t microBatch)> &fillInputs);
 
   struct Memory {
-    /// In the last step: the arena of this rank, inputs and buffers. A step
-    /// that is recorded, as the first one is, has results of operators in
-    /// memory of the system, beside what the arena holds.
+    /// In the last step: the arena of this rank, inputs and buffers. In a step
+    /// that is recorded, as the first one is, operators have memory of the
+    /// system beside that for what is not planned.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

@@ -165,3 +165,17 @@ TEST_F(DeviceMemoryTest, RefusesOtherPhases) {
   EXPECT_TRUE(failed(peakDeviceBytes(*module)));
   EXPECT_EQ(message, "expected a module in phase 'scheduled' or 'planned'");
 }
+
+/// The products are behind the bucket, the sum where that was.
+TEST_F(DeviceMemoryTest, PlacesResults) {
+  ASSERT_TRUE(module);
+  DeviceMemory memory = measure();
+  ASSERT_EQ(memory.functions.size(), 3u);
+  ArrayRef<ResultPlace> results = memory.functions[1].results;
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].offset, 512);
+  EXPECT_EQ(results[0].bytes, 256 + 64);
+  EXPECT_EQ(results[1].offset, 832);
+  EXPECT_EQ(results[2].offset, 256);
+  EXPECT_EQ(cast<aten::CallOp>(results[2].op).getCallee(), "aten.sum.default");
+}

@@ -44,6 +44,12 @@ struct RegionBytes {
   int64_t bound = 0;
 };
 
+/// Where the plan has a result of an operator, with the pool's tag in front.
+struct ResultPlace {
+  mlir::Operation *op;
+  int64_t offset, bytes;
+};
+
 /// Device memory of one rank while a function runs.
 struct FunctionMemory {
   /// States, the function's buffers, and results of ATen operators where these
@@ -53,6 +59,9 @@ struct FunctionMemory {
   int64_t buffers = 0;
   /// The most that results of ATen operators take at once, with their tags.
   int64_t pool = 0;
+  /// Of those results, in the order of their operators, but for those of one
+  /// operator that have one size and are not in use for the same time.
+  std::vector<ResultPlace> results;
   /// The operation at which most is in use, and what is in use there; null in
   /// an empty function.
   mlir::Operation *fullest = nullptr;
@@ -70,6 +79,8 @@ struct DeviceMemory {
   /// Of all functions, where most is in use; null if all are empty.
   mlir::Operation *fullest = nullptr;
   HeldBytes held;
+  /// In the module's order.
+  std::vector<FunctionMemory> functions;
 
   int64_t total() const { return arena.bytes + inputs; }
 };

@@ -115,8 +115,10 @@ void hold(Json &m, uint64_t states, const Json &range) {
   size_t calls = m["ops"].size();
   Json functions;
   for (const Json &name : m["functions"])
-    functions[name.get<std::string>()] = {
-        {"first", calls}, {"end", calls}, {"ranges", Json::array()}};
+    functions[name.get<std::string>()] = {{"first", calls},
+                                          {"end", calls},
+                                          {"ranges", Json::array()},
+                                          {"results", Json::array()}};
   functions["init"]["first"] = 0;
   functions["init"]["ranges"].push_back(range);
   m["held"] = {{"states", states}, {"functions", functions}};
@@ -140,6 +142,25 @@ TEST(ManifestTest, ReadsWhatIsHeld) {
   EXPECT_EQ(held.moments[0].op, 0u);
   EXPECT_EQ(held.moments[1].op, m.ops.size());
   EXPECT_EQ(held.moments[1].ends, std::vector<uint32_t>{0});
+}
+
+TEST(ManifestTest, ReadsWhereResultsAre) {
+  FakeStep step = linearStep(2, 2, 3);
+  Json &m = step.manifest;
+  uint64_t end = m["arenas"]["device"];
+  m["arenas"]["device"] = end + 256;
+  constexpr uint64_t states = 128;
+  hold(m, states, {0, m["ops"].size(), states, end - states});
+  m["held"]["functions"]["init"]["results"] = {{0, end, 100},
+                                               {0, end + 128, 64}};
+  std::vector<ResultPlace> results =
+      parseManifest(step.text(), step.constants.size())
+          .specs.at("init")
+          .results;
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].op, 0u);
+  EXPECT_EQ(results[1].offset, end + 128);
+  EXPECT_EQ(results[1].bytes, 64u);
 }
 
 struct Refusal {
@@ -389,7 +410,36 @@ const Refusal kRefusals[] = {
     {"HeldInStates", [](Json &m) { hold(m, 4096, {0, 1, 0, 64}); },
      "ranges[0]: expected bytes between 4096, where states end"},
     {"HeldUneven", [](Json &m) { hold(m, 4096, {0, 1, 4100, 64}); },
-     "ranges[0]: expected an offset and bytes that are multiples of 64"},
+     "ranges[0]: expected an offset that is a multiple of 64, got 4100"},
+    {"HeldUnevenBytes", [](Json &m) { hold(m, 4096, {0, 1, 4096, 100}); },
+     "ranges[0]: expected bytes that are a multiple of 64, got 100"},
+    {"HeldNothing", [](Json &m) { hold(m, 4096, {0, 1, 4096, 0}); },
+     "ranges[0]: expected bytes, got 0"},
+    {"Result",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"]["init"]["results"] = {{0, 4096}};
+     },
+     "results[0]: expected [op, offset, bytes]"},
+    {"ResultOfAnotherFunction",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"]["update"]["results"] = {{0, 4096, 64}};
+     },
+     "results[0]: expected an operation from"},
+    {"ResultInStates",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"]["init"]["results"] = {{0, 0, 64}};
+     },
+     "results[0]: expected bytes between 4096, where states end"},
+    {"ResultWhereHeld",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["held"]["functions"]["init"]["results"] = {{0, 4096, 64}};
+     },
+     "results[0]: bytes 4096 to 65536 of the device arena are held where "
+     "operation 0 runs"},
     {"HeldTooLittle", [](Json &m) { hold(m, 128, {0, 1, 128, 64}); },
      "of the device arena are not held there"},
     {"UpdateOfFrozen", [](Json &m) { m["buckets"][0]["trainable"] = false; },

@@ -259,9 +259,10 @@ HeldMemory makeHeld() {
 
 /// Runs `ops` in `pool` as a function.
 uint64_t runFunction(Pool &pool, const HeldMemory &held,
-                     const std::vector<std::function<void()>> &ops) {
+                     const std::vector<std::function<void()>> &ops,
+                     const std::vector<ResultPlace> &results = {}) {
   return step(pool, [&] {
-    pool.beginFunction(held);
+    pool.beginFunction(held, results);
     for (size_t i = 0; i < ops.size(); ++i) {
       pool.reach(i);
       ops[i]();
@@ -316,6 +317,63 @@ TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
   EXPECT_EQ(pool.regionBytes(), 896u); // the arena grows
   EXPECT_EQ(runFunction(pool, held, ops), 0u);
   EXPECT_EQ(place, arena.base() + 768);
+}
+
+/// Its operation may ask for more, which nobody planned, before or after.
+TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
+  std::byte *first = nullptr, *second = nullptr, *other = nullptr;
+  auto place = [](const c10::DataPtr &data) {
+    return static_cast<std::byte *>(data.get()) - kPoolTagBytes;
+  };
+  uint64_t asked = runFunction(pool, held,
+                               {[&] {
+                                  take(64);
+                                  first = place(take(448));
+                                },
+                                [&] {
+                                  c10::DataPtr result = take(192);
+                                  c10::DataPtr same = take(192);
+                                  second = place(result);
+                                  other = place(same);
+                                }},
+                               results);
+  EXPECT_EQ(asked, 2u);
+  EXPECT_EQ(first, arena.base() + 256);
+  EXPECT_EQ(second, arena.base() + 768);
+  EXPECT_NE(other, second);
+  EXPECT_EQ(pool.recordedBytes(), 256u); // of what was not planned
+}
+
+TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
+  c10::DataPtr kept;
+  auto keep = [&] { kept = take(192); };
+  auto allocate = [&] {
+    take(64);
+    kept.clear();
+  };
+  EXPECT_EQ(runFunction(pool, held, {keep, allocate}, results), 1u);
+}
+
+TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena);
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 256, 128}};
+  pool.beginStep();
+  Pool::Scope scope(pool);
+  pool.beginFunction(held, results);
+  pool.reach(0);
+  c10::DataPtr kept = take(64);
+  expectError([&] { pool.reach(1); },
+              "a result of an operator is still in use, and its place is due");
 }
 
 TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {

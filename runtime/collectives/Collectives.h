@@ -27,8 +27,7 @@ void allGather(Transport &transport, const Collective &collective,
 void reduceScatter(Transport &transport, const Collective &collective,
                    CollectiveScratch &scratch, size_t locals = 1);
 
-/// Gives all[r] the number of rank r, as Backend::gatherNumbers says; without
-/// a transport there is one rank.
+/// Gives all[r] the number of rank r; without a transport there is one rank.
 void exchangeNumbers(Transport *transport, double own, std::span<double> all,
                      CollectiveScratch &scratch, const char *what);
 

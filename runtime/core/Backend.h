@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace fcdp {
@@ -90,11 +89,13 @@ public:
   virtual void allGather(const Collective &collective) = 0;
   virtual void reduceScatter(const Collective &collective) = 0;
 
-  /// Gives all[r] the number of world rank r; `all` has one for each. Blocks,
-  /// and counts as control traffic. Throws std::runtime_error if a rank is
-  /// gone.
-  virtual void gatherNumbers(double own, std::span<double> all,
-                             const char *what) = 0;
+  /// Makes `*number`, on each rank, the sum over all ranks, added in the order
+  /// of the shards that they own. `scratch` has room for a number of each rank;
+  /// both are in memory that the compute stream works on, which is where this
+  /// runs. Counts as control traffic. On the CPU backend it blocks, and throws
+  /// std::runtime_error if a rank is gone.
+  virtual void sumOverRanks(double *number, double *scratch,
+                            const char *what) = 0;
 
   /// Events are numbered 0..numEvents-1 and may be recorded again.
   virtual void record(uint32_t event, StreamId stream) = 0;
@@ -102,6 +103,9 @@ public:
   /// compute stream of the CPU backend this blocks the caller.
   virtual void wait(uint32_t event, StreamId stream) = 0;
 
+  /// Blocks the caller until the work that `event` marked is done, or any has
+  /// failed. What is queued behind the mark is not waited for.
+  virtual void waitOnHost(uint32_t event) = 0;
   /// Blocks until all queued work is done or has failed.
   virtual void synchronize() = 0;
 

@@ -60,15 +60,15 @@ public:
     issue(Command::Kind::ReduceScatter, collective);
   }
 
-  void gatherNumbers(double own, std::span<double> all,
-                     const char *what) override {
-    exchangeNumbers(control, own, all, numbers, what);
-  }
+  void sumOverRanks(double *number, double *scratch, const char *what) override;
   void record(uint32_t event, StreamId stream) override {
     streams.record(event, stream);
   }
   void wait(uint32_t event, StreamId stream) override {
     streams.wait(event, stream);
+  }
+  void waitOnHost(uint32_t event) override {
+    streams.wait(event, StreamId::Compute);
   }
   void synchronize() override { streams.synchronize(); }
 
@@ -147,6 +147,18 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
 void CpuBackend::interrupt() noexcept {
   // Another stream may wait for a peer that will not come any more.
   forEachTransport([](Axis, Transport &transport) { transport.abort(); });
+}
+
+void CpuBackend::sumOverRanks(double *number, double *scratch,
+                              const char *what) {
+  const uint32_t ranks = control ? control->size() : 1;
+  exchangeNumbers(control, *number, {scratch, ranks}, numbers, what);
+  // Local rank l of N nodes owns shard l N + n.
+  double sum = 0;
+  for (uint32_t local = 0; local < ranksPerNode; ++local)
+    for (uint32_t rank = local; rank < ranks; rank += ranksPerNode)
+      sum += scratch[rank];
+  *number = sum;
 }
 
 void CpuBackend::runCopy(const CopyCommand &copy) {

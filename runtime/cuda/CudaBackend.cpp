@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cuda/CudaBackend.h"
-#include "collectives/Collectives.h"
 #include "core/FirstFailure.h"
 #include "cuda/CollectiveWatch.h"
 #include "cuda/DeviceArena.h"
@@ -9,6 +8,7 @@
 #include "cuda/StreamTable.h"
 
 #include <array>
+#include <chrono>
 #include <thread>
 
 namespace fcdp {
@@ -39,13 +39,15 @@ public:
         control(options.control), host(std::move(options.host)),
         device(cuda, options.deviceBytes), kernels(cuda),
         streams(cuda, options.numEvents), axes(std::move(options.axes)),
+        all(std::move(options.all)),
         watch(watchOptions(options), firstFailure) {
-    numbers.reserve(control ? control->size() : 1);
     forEachGroup([&](Axis, DeviceGroup &group) {
       if (device.size())
         group.registerMemory(device.base(), device.size());
       watch.add(group);
     });
+    if (all)
+      watch.add(*all);
   }
   ~CudaBackendImpl() override;
 
@@ -59,13 +61,11 @@ public:
            size_t elements) override;
   void allGather(const Collective &collective) override;
   void reduceScatter(const Collective &collective) override;
-  void gatherNumbers(double own, std::span<double> all,
-                     const char *what) override {
-    exchangeNumbers(control, own, all, numbers, what);
-  }
+  void sumOverRanks(double *number, double *scratch, const char *what) override;
 
   void record(uint32_t event, StreamId stream) override;
   void wait(uint32_t event, StreamId stream) override;
+  void waitOnHost(uint32_t event) override;
   void synchronize() override;
 
   bool failed() const override { return firstFailure.failed(); }
@@ -89,7 +89,7 @@ private:
   template <typename Enqueue>
   void issue(StreamId stream, const char *what, Enqueue enqueue);
   template <typename Enqueue>
-  void issueCollective(const Collective &collective, DeviceGroup &group,
+  void issueCollective(StreamId stream, const char *what, DeviceGroup &group,
                        Enqueue enqueue);
   void enqueueGather(const Collective &collective, DeviceGroup &group,
                      cudaStream_t on);
@@ -97,13 +97,14 @@ private:
                         cudaStream_t on);
   void enqueueCopy(void *dst, const void *src, size_t bytes, cudaStream_t on);
   bool isIdle();
+  /// Until `isDone()`, or anything has failed.
+  template <typename IsDone>
+  void poll(IsDone isDone);
 
   const std::shared_ptr<const CudaLibrary> cuda;
   const int deviceNumber;
   const uint32_t worldRank, ranksPerNode;
   Transport *const control;
-  /// Kept, so that a step allocates nothing.
-  CollectiveScratch numbers;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   FirstFailure firstFailure;
   // In the order of making; unmade the other way round: what is enqueued ends
@@ -113,6 +114,7 @@ private:
   KernelImage kernels;
   StreamTable streams;
   const std::array<AxisDeviceGroups, kNumAxes> axes;
+  const std::unique_ptr<DeviceGroup> all;
   CollectiveWatch watch;
 };
 
@@ -120,8 +122,11 @@ CudaBackendImpl::~CudaBackendImpl() {
   if (!isIdle())
     firstFailure.set("the backend was destroyed while work was queued");
   watch.stop();
-  if (failed())
+  if (failed()) {
     forEachGroup([](Axis, DeviceGroup &group) { group.abort(); });
+    if (all)
+      all->abort();
+  }
   for (size_t i = 0; i < kNumStreams; ++i)
     (void)cuda->cudaStreamSynchronize(streams.at(StreamId(i)));
 }
@@ -204,25 +209,25 @@ DeviceGroup &CudaBackendImpl::require(const std::unique_ptr<DeviceGroup> &group,
 }
 
 template <typename Enqueue>
-void CudaBackendImpl::issueCollective(const Collective &collective,
+void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
                                       DeviceGroup &group, Enqueue enqueue) {
-  issue(collective.stream, collective.what, [&](cudaStream_t on) {
+  issue(stream, what, [&](cudaStream_t on) {
     // Nobody can keep a rank waiting that is alone.
     bool isWatched = group.size() > 1;
     if (isWatched)
-      watch.begin(collective.stream, on, collective.what, group);
+      watch.begin(stream, on, what, group);
     enqueue(on);
     if (isWatched)
-      watch.end(collective.stream, on);
+      watch.end(stream, on);
   });
 }
 
 void CudaBackendImpl::allGather(const Collective &collective) {
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].gather, collective);
-  issueCollective(collective, group, [&](cudaStream_t on) {
-    enqueueGather(collective, group, on);
-  });
+  issueCollective(
+      collective.stream, collective.what, group,
+      [&](cudaStream_t on) { enqueueGather(collective, group, on); });
 }
 
 void CudaBackendImpl::enqueueGather(const Collective &collective,
@@ -235,9 +240,9 @@ void CudaBackendImpl::enqueueGather(const Collective &collective,
 void CudaBackendImpl::reduceScatter(const Collective &collective) {
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].reduce, collective);
-  issueCollective(collective, group, [&](cudaStream_t on) {
-    enqueueReduction(collective, group, on);
-  });
+  issueCollective(
+      collective.stream, collective.what, group,
+      [&](cudaStream_t on) { enqueueReduction(collective, group, on); });
 }
 
 void CudaBackendImpl::enqueueReduction(const Collective &collective,
@@ -271,6 +276,27 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   kernels.sumChunks(chunks, collective.inType, collective.outType, on);
 }
 
+void CudaBackendImpl::sumOverRanks(double *number, double *scratch,
+                                   const char *what) {
+  if (!all)
+    throw std::runtime_error(std::string(what) +
+                             ": the backend was given no group of all ranks");
+  if (all->size() == 1)
+    return;
+  issueCollective(StreamId::Compute, what, *all, [&](cudaStream_t on) {
+    all->allGather(reinterpret_cast<const std::byte *>(number),
+                   reinterpret_cast<std::byte *>(scratch), sizeof(double), on);
+    cuda::SumChunksArguments chunks{};
+    chunks.own = chunks.out = number;
+    chunks.scratch = scratch;
+    chunks.elements = 1;
+    chunks.rank = all->rank();
+    chunks.nodes = all->size();
+    chunks.locals = 1;
+    kernels.sumChunks(chunks, DType::F64, DType::F64, on);
+  });
+}
+
 void CudaBackendImpl::record(uint32_t event, StreamId stream) {
   streams.requireEvent(event);
   issue(stream, nullptr, [&](cudaStream_t) { streams.record(event, stream); });
@@ -281,16 +307,27 @@ void CudaBackendImpl::wait(uint32_t event, StreamId stream) {
   issue(stream, nullptr, [&](cudaStream_t) { streams.wait(event, stream); });
 }
 
-void CudaBackendImpl::synchronize() {
+template <typename IsDone>
+void CudaBackendImpl::poll(IsDone isDone) {
   // Not cudaStreamSynchronize, which would not return for a collective whose
   // peer is gone.
+  std::chrono::microseconds sleep(0);
+  while (!failed() && !isDone()) {
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(sleep + std::chrono::microseconds(2), longestSleep);
+  }
+}
+
+void CudaBackendImpl::waitOnHost(uint32_t event) {
+  streams.requireEvent(event);
+  issue(StreamId::Compute, nullptr,
+        [&](cudaStream_t) { poll([&] { return streams.isReached(event); }); });
+}
+
+void CudaBackendImpl::synchronize() {
   for (size_t i = 0; i < kNumStreams; ++i)
     issue(StreamId(i), nullptr, [&](cudaStream_t) {
-      std::chrono::microseconds sleep(0);
-      while (!failed() && !streams.isIdle(StreamId(i))) {
-        std::this_thread::sleep_for(sleep);
-        sleep = std::min(sleep + std::chrono::microseconds(2), longestSleep);
-      }
+      poll([&] { return streams.isIdle(StreamId(i)); });
     });
 }
 
@@ -307,6 +344,8 @@ ByteCounters CudaBackendImpl::counters() const {
     }
   });
   counters.controlSent = control ? control->bytesSent() : 0;
+  for (uint32_t peer = 0; all && peer < all->size(); ++peer)
+    counters.controlSent += all->bytesSentTo(peer);
   counters.h2d = h2d.load(std::memory_order_relaxed);
   counters.d2h = d2h.load(std::memory_order_relaxed);
   return counters;

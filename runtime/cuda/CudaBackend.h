@@ -22,6 +22,9 @@ struct CudaBackendOptions {
   HostCache host;
   /// The groups by `Axis`. A collective over one that is null is refused.
   std::array<AxisDeviceGroups, kNumAxes> axes;
+  /// All ranks, in the order of their shards, for `sumOverRanks`, which is
+  /// refused if it is null. Its bytes are control traffic.
+  std::unique_ptr<DeviceGroup> all;
   /// This rank, for messages.
   uint32_t worldRank = 0;
   /// For collectives over the world: which of its ranks share this one's node.

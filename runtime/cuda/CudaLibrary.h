@@ -18,6 +18,7 @@ namespace fcdp {
   X(cudaDeviceGetStreamPriorityRange)                                          \
   X(cudaEventCreateWithFlags)                                                  \
   X(cudaEventDestroy)                                                          \
+  X(cudaEventQuery)                                                            \
   X(cudaEventRecord)                                                           \
   X(cudaFree)                                                                  \
   X(cudaFreeHost)                                                              \

@@ -68,6 +68,17 @@ void StreamTable::wait(uint32_t event, StreamId stream) {
                 "cudaStreamWaitEvent");
 }
 
+bool StreamTable::isReached(uint32_t event) const {
+  const Event &target = events[event];
+  if (!target.isRecorded)
+    return true;
+  cudaError_t result = cuda->cudaEventQuery(target.handle);
+  if (result == cudaErrorNotReady)
+    return false;
+  cuda->check(result, "cudaEventQuery");
+  return true;
+}
+
 bool StreamTable::isIdle(StreamId stream) const {
   cudaError_t result = cuda->cudaStreamQuery(at(stream));
   if (result == cudaErrorNotReady)

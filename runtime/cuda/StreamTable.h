@@ -28,6 +28,8 @@ public:
   void wait(uint32_t event, StreamId stream);
   /// Throws if there is no such event.
   void requireEvent(uint32_t event) const;
+  /// True if the work that the event marked has run, or it was never recorded.
+  bool isReached(uint32_t event) const;
   /// True if nothing enqueued on the stream is left to run.
   bool isIdle(StreamId stream) const;
 

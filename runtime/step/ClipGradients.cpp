@@ -3,39 +3,44 @@
 // The bound on the gradients' norm, over all ranks.
 #include "step/PreparedOp.h"
 
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <cmath>
 
 namespace fcdp {
 
 namespace {
 
-/// Used by the issuing thread only.
+/// What it computes stays where the gradients are: on a GPU the host reads none
+/// of it. Used by the issuing thread only.
 class ClipGradients final : public PreparedOp {
 public:
   ClipGradients(const Op &op, StepState &state)
-      : op(std::get<ops::ClipGradients>(op.body)), what(op.what),
-        squares(state.manifest.mesh.size()) {
+      : op(std::get<ops::ClipGradients>(op.body)), what(op.what) {
+    auto options = at::TensorOptions(at::kDouble).device(state.device);
+    sum = at::empty({}, options);
+    factor = at::empty({}, options);
+    maxNorm = at::full({}, this->op.maxNorm, options);
+    scratch = at::empty({int64_t(state.manifest.mesh.size())}, options);
     for (const Bucket &bucket : state.manifest.buckets)
       if (bucket.grad && bucket.shardElements != 0)
         grads.push_back(makeGrad(bucket, state));
   }
 
   void run(StepState &state) override {
-    double own = 0;
+    sum.zero_();
     for (const Grad &grad : grads) {
-      double norm = at::linalg_vector_norm(grad.part, 2, std::nullopt,
-                                           /*keepdim=*/false, at::kDouble)
-                        .item<double>();
-      own += norm * norm;
+      at::Tensor norm = at::linalg_vector_norm(grad.part, 2, std::nullopt,
+                                               /*keepdim=*/false, at::kDouble);
+      sum.add_(norm.mul_(norm));
     }
-    state.backend.gatherNumbers(own, squares, what.c_str());
-    double norm =
-        std::sqrt(sumInShardOrder(state.manifest.mesh)) * op.gradScale;
+    state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
+                               scratch.mutable_data_ptr<double>(),
+                               what.c_str());
     // As torch.nn.utils.clip_grad_norm_; what is no number stays none.
-    double factor = op.maxNorm / (norm + 1e-6);
-    if (factor >= 1)
-      return;
+    sum.sqrt_().mul_(op.gradScale).add_(1e-6);
+    at::div_out(factor, maxNorm, sum).clamp_max_(1);
     for (Grad &grad : grads)
       grad.all.mul_(factor);
   }
@@ -59,20 +64,13 @@ private:
     return {all, all.narrow(0, begin, size)};
   }
 
-  /// Rank (n, l) owns shard l N + n.
-  double sumInShardOrder(const Mesh &mesh) const {
-    double sum = 0;
-    for (uint32_t local = 0; local < mesh.locals; ++local)
-      for (uint32_t node = 0; node < mesh.nodes; ++node)
-        sum += squares[node * mesh.locals + local];
-    return sum;
-  }
-
   const ops::ClipGradients &op;
   const std::string &what;
   std::vector<Grad> grads;
-  /// By world rank.
-  std::vector<double> squares;
+  /// Of squares, then the norm; f64 of no dimension, as the others.
+  at::Tensor sum;
+  at::Tensor factor, maxNorm;
+  at::Tensor scratch; ///< a number of each rank
 };
 
 } // namespace

@@ -9,9 +9,10 @@ std::span<std::byte> bytesOf(const at::Tensor &tensor) {
   return {static_cast<std::byte *>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-std::span<std::byte> HostCopies::input(int64_t microBatch, size_t index) {
-  inputs.resize(state.manifest.microBatches);
-  auto &own = inputs[microBatch];
+std::span<std::byte> HostCopies::input(size_t set, size_t index) {
+  if (set >= inputs.size())
+    inputs.resize(set + 1);
+  auto &own = inputs[set];
   for (size_t i = own.size(); i < state.inputs.size(); ++i)
     own.push_back(at::empty_like(
         state.inputs[i],
@@ -19,11 +20,11 @@ std::span<std::byte> HostCopies::input(int64_t microBatch, size_t index) {
   return bytesOf(own[index]);
 }
 
-void HostCopies::uploadInputs(int64_t microBatch) {
-  if (size_t(microBatch) >= inputs.size())
+void HostCopies::uploadInputs(size_t set) {
+  if (set >= inputs.size())
     return;
-  for (size_t i = 0; i < inputs[microBatch].size(); ++i)
-    state.inputs[i].copy_(inputs[microBatch][i], /*non_blocking=*/true);
+  for (size_t i = 0; i < inputs[set].size(); ++i)
+    state.inputs[i].copy_(inputs[set][i], /*non_blocking=*/true);
 }
 
 std::span<std::byte> HostCopies::of(const at::Tensor &tensor) {

@@ -20,10 +20,10 @@ class HostCopies {
 public:
   explicit HostCopies(StepState &state) : state(state) {}
 
-  /// Each micro-batch has an input of its own, in pinned memory, so that none
-  /// is overwritten while it is still being copied.
-  std::span<std::byte> input(int64_t microBatch, size_t index);
-  void uploadInputs(int64_t microBatch);
+  /// Input `index` of set `set`, in pinned memory. A micro-batch has a set of
+  /// its own, so that none is overwritten while it is still being copied.
+  std::span<std::byte> input(size_t set, size_t index);
+  void uploadInputs(size_t set);
 
   /// Until `uploadAll` what the caller writes; after it what the device has,
   /// for which this waits.
@@ -39,7 +39,7 @@ private:
 
   StepState &state;
   bool isUploaded = false;
-  std::vector<std::vector<at::Tensor>> inputs; ///< by micro-batch
+  std::vector<std::vector<at::Tensor>> inputs; ///< by set
   std::map<const void *, Copy> copies;         ///< by address on the device
 };
 

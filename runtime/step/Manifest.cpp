@@ -345,6 +345,11 @@ uint32_t Manifest::ranks(Axis axis) const {
   return 1;
 }
 
+bool Manifest::uses(OpKind kind) const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const Op &op) { return op.kind == kind; });
+}
+
 bool Manifest::uses(OpKind kind, Axis axis) const {
   return std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
     if (auto *gather = std::get_if<ops::AllGather>(&op.body))

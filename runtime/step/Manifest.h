@@ -296,6 +296,8 @@ struct Manifest {
   uint64_t heldBytes() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
+  /// Whether there is an operation of `kind`.
+  bool uses(OpKind kind) const;
   /// Whether there is an operation of `kind`, a gather or reduction, over
   /// `axis`.
   bool uses(OpKind kind, Axis axis) const;

@@ -40,28 +40,27 @@ std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
 struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepOptions &options)
       : object(object), recorder(options.recorder),
-        computeStream(streamOf(options.cuda)), state{object.manifest(),
-                                                     backend,
-                                                     options.place,
-                                                     {},
-                                                     {},
-                                                     {},
-                                                     {},
-                                                     {},
-                                                     {},
-                                                     deviceOf(options.cuda)},
+        computeStream(streamOf(options.cuda)),
+        state{object.manifest(),     backend, options.place, {}, {}, {}, {}, {},
+              deviceOf(options.cuda)},
         hostCopies(state) {
     if (isOnCpu())
       pool.emplace(poolArena(object.manifest(), backend));
   }
 
   bool isOnCpu() const { return state.device.is_cpu(); }
+  /// Of the backend's, one that no plan has.
+  uint32_t eventOfStep(size_t place) const {
+    return object.manifest().numEvents + uint32_t(place);
+  }
 
   static PoolArena poolArena(const Manifest &manifest, Backend &backend) {
     return {backend.deviceBase(), manifest.deviceBytes, manifest.stateBytes,
             [&backend](uint64_t bytes) { backend.growDevice(bytes); }};
   }
   void call(const std::string &function, fcdp_step *step);
+  /// Until the oldest step that is not read has ended, on a GPU.
+  void waitForOldest();
 
   const StepObject &object;
   StepRecorder *const recorder;
@@ -70,8 +69,8 @@ struct Step::Impl {
   std::optional<Pool> pool;
   StepState state;
   HostCopies hostCopies;
-  /// Which micro-batch's inputs the caller fills.
-  int64_t filling = 0;
+  /// Which set of inputs the caller fills.
+  size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   /// The first error, or empty.
   std::string error;
@@ -174,7 +173,7 @@ Step::Step(const StepObject &object, Backend &backend,
   for (const Slot &slot : manifest.slots)
     state.slots.push_back(bindSlot(slot, state));
   state.stack.reserve(kStackReserve);
-  state.losses.reserve(manifest.microBatches);
+  state.losses.reserve(kMostUnread, manifest.microBatches, state.device);
   for (const Op &op : manifest.ops) {
     try {
       std::unique_ptr<PreparedOp> prepared = prepare(op, state);
@@ -264,41 +263,60 @@ const char *functionOf(int64_t k, int64_t microBatches) {
 
 } // namespace
 
-std::vector<double> Step::run(const std::function<void(int64_t)> &fillInputs) {
+void Step::run(const std::function<void(int64_t)> &fillInputs) {
   StepState &state = impl->state;
   const Manifest &manifest = state.manifest;
-  state.losses.clear();
+  state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
   if (impl->pool)
     impl->pool->beginStep();
   for (int64_t k = 0; k < manifest.microBatches; ++k) {
-    impl->filling = k;
+    // As many sets as there may be unread steps: with the losses of a step its
+    // inputs are free, too.
+    impl->filling = state.losses.newest() * manifest.microBatches + k;
     fillInputs(k);
     ComputeScope scope(impl->pool, impl->computeStream);
-    impl->hostCopies.uploadInputs(k);
+    impl->hostCopies.uploadInputs(impl->filling);
     call(functionOf(k, manifest.microBatches));
   }
   {
     ComputeScope scope(impl->pool, impl->computeStream);
     call("update");
   }
-  state.backend.synchronize();
+  if (impl->isOnCpu())
+    state.backend.synchronize();
+  else
+    state.backend.record(impl->eventOfStep(state.losses.newest()),
+                         StreamId::Compute);
   throwIfFailed();
-  for (const at::Tensor &loss : state.pendingLosses)
-    state.losses.push_back(loss.item().toDouble());
-  state.pendingLosses.clear();
   for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
     if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
       state.slots[slot].reset();
   if (impl->pool)
     impl->pool->endStep();
-  if (state.losses.size() != size_t(manifest.microBatches))
-    throw std::runtime_error(impl->object.path() +
-                             ": expected one loss per micro-batch, " +
-                             std::to_string(manifest.microBatches) + ", got " +
-                             std::to_string(state.losses.size()));
-  return state.losses;
+  try {
+    state.losses.endStep();
+  } catch (const std::exception &error) {
+    throw std::runtime_error(impl->object.path() + ": " + error.what());
+  }
+}
+
+void Step::Impl::waitForOldest() {
+  if (state.losses.numUnread() == 1)
+    state.backend.synchronize();
+  else
+    state.backend.waitOnHost(eventOfStep(state.losses.oldest()));
+}
+
+std::vector<double> Step::losses() {
+  StepState &state = impl->state;
+  if (state.losses.numUnread() == 0)
+    throw std::runtime_error("the losses of all steps have been read");
+  if (!impl->isOnCpu())
+    impl->waitForOldest();
+  throwIfFailed();
+  return state.losses.take();
 }
 
 /// On a GPU libtorch's allocator has everything but the arena.

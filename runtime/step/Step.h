@@ -64,9 +64,20 @@ public:
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// One optimizer step: `fillInputs(k)` is called before micro-batch k runs.
-  /// Returns the micro-batches' losses. All work is done when it returns.
-  std::vector<double>
-  run(const std::function<void(int64_t microBatch)> &fillInputs);
+  /// On the CPU all work is done when it returns; on a GPU it is issued, and
+  /// nothing has waited for it. At most kMostUnread steps may have losses that
+  /// nobody has read.
+  void run(const std::function<void(int64_t microBatch)> &fillInputs);
+  /// The micro-batches' losses of the oldest step that they were not read of.
+  /// Waits for that step, and, if it is the last one, for all work.
+  std::vector<double> losses();
+
+  static constexpr uint32_t kMostUnread = 2;
+  /// The backend must have as many events: those of the plan, and one for each
+  /// step whose end somebody may wait for.
+  static uint32_t numEvents(const Manifest &manifest) {
+    return manifest.numEvents + kMostUnread;
+  }
 
   struct Memory {
     /// In the last step: the arena of this rank, inputs and buffers. In a step

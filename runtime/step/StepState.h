@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/Backend.h"
+#include "step/LossLog.h"
 #include "step/Manifest.h"
 #include "step/TorchTypes.h"
 
@@ -29,13 +30,10 @@ struct StepState {
   std::vector<at::Tensor> buffers;
   std::vector<at::Tensor> slots;
   std::vector<UpdateState> updates;
-  /// Of the micro-batches since the last update.
-  std::vector<double> losses;
   torch::jit::Stack stack;
   /// Of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
-  /// Losses that are not read back from the device yet; they follow `losses`.
-  std::vector<at::Tensor> pendingLosses = {};
+  LossLog losses = {};
 
   std::byte *address(const Buf &buf) {
     std::byte *base =

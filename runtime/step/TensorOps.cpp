@@ -49,11 +49,7 @@ public:
       throw std::runtime_error("expected a loss of one element, got " +
                                (loss.defined() ? "shape " + shapeOf(loss)
                                                : std::string("no tensor")));
-    // Reading it back from a device would wait for that.
-    if (loss.is_cpu())
-      state.losses.push_back(loss.item().toDouble());
-    else
-      state.pendingLosses.push_back(loss);
+    state.losses.keep(loss);
     state.drop(op.free);
   }
 

@@ -65,13 +65,15 @@ HostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
   return HostCache(cuda, options);
 }
 
-NcclAxes makeAxes(const std::shared_ptr<const CudaLibrary> &cuda, int device,
-                  const Options &options, const Manifest &manifest, Job &job) {
+/// The groups that the plan has a use for.
+void joinGroups(const Options &options, const Manifest &manifest, Job &job,
+                CudaBackendOptions &made) {
+  const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
   if (manifest.mesh.size() > 1)
     axes.nccl = NcclLibrary::load();
-  axes.cuda = cuda;
-  axes.device = device;
+  axes.cuda = made.cuda;
+  axes.device = made.device;
   axes.mesh = manifest.mesh;
   axes.place = job.place();
   auto groupsOf = [&](Axis axis) {
@@ -89,12 +91,14 @@ NcclAxes makeAxes(const std::shared_ptr<const CudaLibrary> &cuda, int device,
               }};
   if (options.timeout)
     axes.joinSeconds = axes.callSeconds = *options.timeout;
-  if (isShared(*cuda, device, job, axes.joinSeconds))
+  if (isShared(cuda, made.device, job, axes.joinSeconds))
     shareDevice(job.segmentName(), job.rank());
   // The user's own choice for NCCL goes first.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
-  return joinAxes(axes);
+  made.axes = joinAxes(axes);
+  if (manifest.uses(OpKind::ClipGradients))
+    made.all = joinAll(axes);
 }
 
 } // namespace
@@ -112,14 +116,14 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   cuda.device = int(job.place().local) % countDevices(*cuda.cuda);
   // Results of operators are for libtorch's allocator.
   cuda.deviceBytes = manifest.heldBytes();
-  cuda.numEvents = manifest.numEvents;
+  cuda.numEvents = Step::numEvents(manifest);
   cuda.worldRank = job.rank();
   cuda.ranksPerNode = manifest.mesh.locals;
   cuda.control = &job.control();
   if (options.timeout)
     cuda.collectiveSeconds = *options.timeout;
   cuda.host = makeHostCache(cuda.cuda, cuda.device, manifest, job);
-  cuda.axes = makeAxes(cuda.cuda, cuda.device, options, manifest, job);
+  joinGroups(options, manifest, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
   CudaDevice forStep{device, backend->stream(StreamId::Compute)};

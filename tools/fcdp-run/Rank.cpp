@@ -19,12 +19,19 @@
 #include <ATen/Parallel.h>
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <iostream>
 #include <stdexcept>
 
 namespace fcdp::run {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 JobOptions jobOptions(const Options &options, const Manifest &manifest,
                       const Launch &launch, FailureExit &failureExit) {
@@ -91,6 +98,8 @@ private:
   void loadWeights();
   void train();
   RankStats runStep(int64_t index);
+  /// Reads and prints what the oldest step that is not yet printed has done.
+  void finishStep();
   void report(int64_t index, const RankStats &own);
   void save();
   void saveRecords();
@@ -113,6 +122,11 @@ private:
   /// None on the CPU.
   std::optional<CudaDevice> gpu;
   std::unique_ptr<Step> step;
+  /// Steps that have run, or are running, and are not printed yet.
+  std::deque<RankStats> unprinted;
+  int64_t numPrinted = 0;
+  /// When the last of the printed ones had ended, on a GPU.
+  Clock::time_point lastEnd;
   ByteCounters counted;
   uint64_t allocationsCounted = 0;
 };
@@ -182,15 +196,13 @@ void Rank::loadWeights() {
 }
 
 RankStats Rank::runStep(int64_t index) {
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = Clock::now();
   RankStats stats;
-  stats.losses = step->run([&](int64_t microBatch) {
+  step->run([&](int64_t microBatch) {
     for (size_t i = 0; i < inputs->size(); ++i)
       inputs->read(i, index, microBatch, job.rank(), step->input(i));
   });
-  stats.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-          .count();
+  stats.seconds = secondsSince(begin);
   ByteCounters now = backend->counters();
   stats.interBytes = now.interSent - counted.interSent;
   stats.intraBytes = now.intraSent - counted.intraSent;
@@ -225,14 +237,33 @@ void Rank::report(int64_t index, const RankStats &own) {
   log->write(toJson(stats));
 }
 
+void Rank::finishStep() {
+  RankStats stats = std::move(unprinted.front());
+  unprinted.pop_front();
+  stats.losses = step->losses();
+  // The host has only issued it: what it takes shows from end to end.
+  if (gpu) {
+    stats.seconds = secondsSince(lastEnd);
+    lastEnd = Clock::now();
+  }
+  report(numPrinted++, stats);
+}
+
 void Rank::train() {
   progress.show("filling caches");
   step->init();
+  lastEnd = Clock::now();
+  // A GPU has the next step to work on while the losses of one are read.
+  const size_t ahead = gpu ? Step::kMostUnread - 1 : 0;
   for (int64_t index = 0; index < options.steps; ++index) {
-    report(index, runStep(index));
+    unprinted.push_back(runStep(index));
+    while (unprinted.size() > ahead)
+      finishStep();
     if (profile && index > 0)
       profile->add(*recorder);
   }
+  while (!unprinted.empty())
+    finishStep();
 }
 
 std::vector<std::byte> Rank::gatherShards(size_t bucket) {

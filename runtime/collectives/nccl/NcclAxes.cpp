@@ -24,16 +24,21 @@ join(const NcclAxesOptions &options, const std::string &name,
   return makeNcclGroup(group);
 }
 
+static std::vector<uint32_t> inShardOrder(const Mesh &mesh) {
+  std::vector<uint32_t> worldRanks;
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    for (uint32_t node = 0; node < mesh.nodes; ++node)
+      worldRanks.push_back(worldRank(mesh, {node, local}));
+  return worldRanks;
+}
+
 NcclAxes joinAxes(const NcclAxesOptions &options) {
   const Mesh &mesh = options.mesh;
-  std::vector<uint32_t> sameLocal, sameNode, inShardOrder;
+  std::vector<uint32_t> sameLocal, sameNode;
   for (uint32_t node = 0; node < mesh.nodes; ++node)
     sameLocal.push_back(worldRank(mesh, {node, options.place.local}));
   for (uint32_t local = 0; local < mesh.locals; ++local)
     sameNode.push_back(worldRank(mesh, {options.place.node, local}));
-  for (uint32_t local = 0; local < mesh.locals; ++local)
-    for (uint32_t node = 0; node < mesh.nodes; ++node)
-      inShardOrder.push_back(worldRank(mesh, {node, local}));
 
   NcclAxes axes;
   auto joinAxis = [&](Axis axis, const char *name, const AxisGroups &wanted,
@@ -46,8 +51,12 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
   };
   joinAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
   joinAxis(Axis::Local, "local", options.localGroups, sameNode);
-  joinAxis(Axis::World, "world", options.worldGroups, inShardOrder);
+  joinAxis(Axis::World, "world", options.worldGroups, inShardOrder(mesh));
   return axes;
+}
+
+std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {
+  return join(options, "all", inShardOrder(options.mesh));
 }
 
 } // namespace fcdp

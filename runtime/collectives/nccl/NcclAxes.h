@@ -33,4 +33,9 @@ using NcclAxes = std::array<AxisDeviceGroups, kNumAxes>;
 /// `makeNcclGroup` does.
 NcclAxes joinAxes(const NcclAxesOptions &options);
 
+/// All ranks in the order of their shards, in a group that no axis has. All of
+/// them call it, at the same place among the calls of `joinAxes`. Throws what
+/// that does.
+std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options);
+
 } // namespace fcdp

@@ -278,6 +278,27 @@ TEST_P(Conformance, AReductionConverts) {
   }
 }
 
+// In any other order the ones would be lost beside the great numbers.
+TEST_P(Conformance, NumbersOfRanksAreSummedInTheOrderOfShards) {
+  for (const Mesh &shape : meshes) {
+    auto world = make(shape);
+    const uint32_t ranks = shape.size();
+    onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
+      uint32_t shard = shardOf(shape, placeOf(shape, rank));
+      double own = shard == 0 ? 1e16 : shard == 1 ? -1e16 : 1;
+      upload(rank, backend, 0, std::vector<double>{own});
+      auto *number = reinterpret_cast<double *>(backend.deviceBase());
+      backend.sumOverRanks(number, number + 1, "sum of numbers");
+      double want = ranks == 1 ? 1e16 : ranks - 2;
+      EXPECT_EQ(download<double>(rank, backend, 0, 1), std::vector{want});
+      EXPECT_FALSE(backend.failed()) << backend.failure();
+      ByteCounters counters = backend.counters();
+      EXPECT_EQ(counters.controlSent, sizeof(double) * (ranks - 1));
+      EXPECT_EQ(counters.interSent + counters.intraSent, 0u);
+    });
+  }
+}
+
 TEST_P(Conformance, NoBytesMeansNoTransfer) {
   auto world = make(Mesh{2, 1});
   onAllRanks(*world, [&](uint32_t, Backend &backend) {
@@ -401,6 +422,17 @@ TEST_P(Conformance, ADeadPeerFailsTheSurvivorsAndNobodyHangs) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   // What waited for the failed gather did not run.
   EXPECT_EQ(backend.hostBase()[4096], std::byte(0));
+}
+
+TEST_P(Conformance, TheHostDoesNotWaitForADeadPeer) {
+  auto world = make(Mesh{2, 1});
+  world->kill(1);
+  Backend &backend = world->backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.record(0, StreamId::Inter);
+  backend.waitOnHost(0);
+  EXPECT_TRUE(backend.failed());
 }
 
 TEST_P(Conformance, ASilentPeerEndsAtTheTimeOut) {

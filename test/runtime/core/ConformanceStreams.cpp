@@ -101,10 +101,30 @@ TEST_P(Conformance, AnEventNeverRecordedIsDone) {
   EXPECT_FALSE(backend.failed());
 }
 
+TEST_P(Conformance, TheHostWaitsForAnEvent) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  for (uint32_t round = 0; round < 20; ++round) {
+    upload(0, backend, 0, counting(2048, round));
+    backend.copy(StreamId::D2H, backend.hostBase() + 8192, backend.deviceBase(),
+                 8192);
+    backend.record(1, StreamId::D2H);
+    // Behind the mark: no matter when it runs.
+    backend.copy(StreamId::D2H, backend.hostBase() + 16384,
+                 backend.deviceBase(), 8192);
+    backend.waitOnHost(1);
+    auto *values = reinterpret_cast<uint32_t *>(backend.hostBase() + 8192);
+    EXPECT_EQ(std::vector(values, values + 2048), counting(2048, round));
+  }
+  backend.waitOnHost(3); // never recorded
+  EXPECT_FALSE(backend.failed()) << backend.failure();
+}
+
 TEST_P(Conformance, RefusesAnEventThatDoesNotExist) {
   auto world = make(Mesh{1, 1});
   EXPECT_THROW(world->backend(0).record(8, StreamId::Inter),
                std::runtime_error);
+  EXPECT_THROW(world->backend(0).waitOnHost(8), std::runtime_error);
   EXPECT_THROW(world->backend(0).wait(8, StreamId::Inter), std::runtime_error);
 }
 

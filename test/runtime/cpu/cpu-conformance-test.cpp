@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <unistd.h>
 
 using namespace fcdp;
@@ -37,6 +38,11 @@ public:
       for (uint32_t node = 0; node < mesh.nodes; ++node)
         inShardOrder.push_back(worldRank(mesh, {node, local}));
     worldGroups = makeGroups(inShardOrder, options.timeoutSeconds);
+    std::vector<uint32_t> everybody(mesh.size());
+    std::iota(everybody.begin(), everybody.end(), 0);
+    controlGroup =
+        std::make_unique<InProcessGroup>(everybody, options.timeoutSeconds);
+    controls.resize(mesh.size());
     std::string name = "conformance-" + std::to_string(getpid()) + "-" +
                        std::to_string(++worlds);
     backends.resize(mesh.size());
@@ -101,6 +107,8 @@ private:
     options.local = join(localGroups[place.node], place.local, first + 2);
     options.world = join(worldGroups, shardOf(mesh, place), first + 4);
     options.ranksPerNode = mesh.locals;
+    controls[rank] = controlGroup->join(rank);
+    options.control = controls[rank].get();
     options.queueCapacity = world.queueCapacity;
     backends[rank] = makeCpuBackend(std::move(options));
   }
@@ -108,7 +116,8 @@ private:
   Mesh mesh;
   std::vector<Groups> nodeGroups, localGroups;
   Groups worldGroups;
-  std::vector<std::unique_ptr<Transport>> transports;
+  std::unique_ptr<InProcessGroup> controlGroup;
+  std::vector<std::unique_ptr<Transport>> transports, controls;
   std::vector<std::unique_ptr<Backend>> backends;
 };
 

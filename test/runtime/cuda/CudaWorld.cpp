@@ -98,6 +98,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   groups.worldGroups = {true, true};
   groups.ids = exchangeOver(*store);
   options.axes = joinAxes(groups);
+  options.all = joinAll(groups);
   controls[rank] = controlGroup->join(rank);
   options.control = controls[rank].get();
   backends[rank] = makeCudaBackend(std::move(options));

@@ -118,6 +118,18 @@ TEST_F(CudaBackendTest, RefusesACollectiveThatNoGroupIsGivenFor) {
   }
 }
 
+TEST_F(CudaBackendTest, RefusesASumOverRanksWithoutAGroupOfAll) {
+  auto backend = makeCudaBackend(options());
+  auto *number = reinterpret_cast<double *>(backend->deviceBase());
+  try {
+    backend->sumOverRanks(number, number + 1, "clip_gradients");
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "clip_gradients: the backend was given no group "
+                               "of all ranks");
+  }
+}
+
 TEST_F(CudaBackendTest, AReductionThatCannotBeCutIsAFailure) {
   CudaBackendOptions given = options();
   given.axes[size_t(Axis::Node)].reduce =

@@ -12,7 +12,13 @@ constexpr Mesh shape{2, 2};
 constexpr size_t shard = 256, slice = 2 * shard, bucket = 4 * shard;
 
 /// Where things are in device memory.
-enum : size_t { weights = 0, sums = 8192, scratch = 16384, reduced = 24576 };
+enum : size_t {
+  weights = 0,
+  sums = 8192,
+  scratch = 16384,
+  reduced = 24576,
+  norms = 32768
+};
 
 Collective collective(Axis axis, StreamId stream, std::byte *in, std::byte *out,
                       size_t bytes, std::byte *scratch = nullptr) {
@@ -29,7 +35,8 @@ Collective collective(Axis axis, StreamId stream, std::byte *in, std::byte *out,
 }
 
 /// A step as plans have them: both gathers in place, a store of the slice, a
-/// load of it, a sum, both reductions. Five edges between streams.
+/// load of it, a sum, both reductions, a sum over ranks. Five edges between
+/// streams.
 void step(Backend &backend, const Place &place) {
   std::byte *base = backend.deviceBase() + weights;
   std::byte *ownSlice = base + place.local * slice;
@@ -57,6 +64,8 @@ void step(Backend &backend, const Place &place) {
   backend.reduceScatter(collective(
       Axis::Local, StreamId::IntraReduce, backend.deviceBase() + sums,
       backend.deviceBase() + reduced, bucket, backend.deviceBase() + scratch));
+  auto *norm = reinterpret_cast<double *>(backend.deviceBase() + norms);
+  backend.sumOverRanks(norm, norm + 1, "sum of norms");
 }
 
 constexpr uint64_t recordsOfAStep = 4, waitsOfAStep = 5;
@@ -116,13 +125,38 @@ TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {
   for (const char *entryPoint :
        {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister",
         "cudaMemset", "cudaEventCreateWithFlags", "cudaStreamSynchronize",
-        "cudaStreamQuery", "cudaStreamCreateWithPriority",
+        "cudaStreamQuery", "cudaEventQuery", "cudaStreamCreateWithPriority",
         "copies of pageable memory", "ncclCommInitRankConfig"})
     EXPECT_EQ(calls[entryPoint], 0u) << entryPoint;
-  EXPECT_EQ(calls["ncclAllGather"], 2 * steps * shape.size());
+  EXPECT_EQ(calls["ncclAllGather"], 3 * steps * shape.size());
   synchronize();
   // Even to wait for the end, the backend only asks.
   EXPECT_EQ(takeCalls()["cudaStreamSynchronize"], 0u);
+}
+
+// By asking for that step's end, while the next one's work stays queued.
+TEST_F(SteadyState, TheHostWaitsForAStepBehindTheNext) {
+  constexpr uint32_t stepEnd = 7;
+  std::vector<std::thread> threads;
+  takeCalls();
+  for (uint32_t rank = 0; rank < shape.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      Backend &backend = world.backend(rank);
+      step(backend, placeOf(shape, rank));
+      backend.record(stepEnd, StreamId::Compute);
+      step(backend, placeOf(shape, rank));
+      backend.waitOnHost(stepEnd);
+      EXPECT_EQ(backend.failure(), "");
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  auto calls = takeCalls();
+  EXPECT_GE(calls["cudaEventQuery"], shape.size());
+  EXPECT_EQ(calls["cudaStreamQuery"] + calls["cudaStreamSynchronize"], 0u);
+  const auto &compute =
+      fake::streamOf(world.cudaBackend(0).stream(StreamId::Compute));
+  EXPECT_LT(compute->done, compute->issued);
+  synchronize();
 }
 
 TEST_F(SteadyState, RecordsEventsOnlyWhereThePlanHasAnEdge) {

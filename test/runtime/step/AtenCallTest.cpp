@@ -47,7 +47,7 @@ protected:
 
   Manifest manifest;
   test::LocalBackend backend{0, 0};
-  StepState state{manifest, backend, {}, {}, {}, {}, {}, {}, {}};
+  StepState state{manifest, backend, {}, {}, {}, {}, {}, {}};
   ops::AtenCall op;
 };
 

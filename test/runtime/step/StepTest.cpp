@@ -43,7 +43,8 @@ protected:
 
   /// Runs a step whose loss is that of a constant buffer.
   std::vector<double> run() {
-    return step->run([](int64_t) {});
+    step->run([](int64_t) {});
+    return step->losses();
   }
 
   void addLoss() {
@@ -91,8 +92,49 @@ TEST_F(StepTest, ConstantsAndLoss) {
   EXPECT_EQ(run(), std::vector<double>{1.0});
 }
 
+TEST_F(StepTest, LossesAreReadLater) {
+  addLoss();
+  load();
+  auto runWith = [&](float value) {
+    std::memcpy(step->buffer(0).data(), &value, sizeof(value));
+    step->run([](int64_t) {});
+  };
+  runWith(2);
+  runWith(3);
+  EXPECT_EQ(step->losses(), std::vector<double>{2.0});
+  runWith(4);
+  EXPECT_EQ(step->losses(), std::vector<double>{3.0});
+  EXPECT_EQ(step->losses(), std::vector<double>{4.0});
+}
+
+TEST_F(StepTest, NoMoreStepsAreUnreadThanThereIsRoomFor) {
+  addLoss();
+  load();
+  auto expectError = [](const std::string &message, auto act) {
+    try {
+      act();
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(error.what(), message);
+    }
+  };
+  expectError("the losses of all steps have been read",
+              [&] { step->losses(); });
+  step->run([](int64_t) {});
+  step->run([](int64_t) {});
+  expectError("the losses of 2 steps are not read: read those of the oldest "
+              "before another step",
+              [&] { step->run([](int64_t) {}); });
+}
+
 TEST_F(StepTest, WithoutALossIsAnError) {
   expectRunError("expected one loss per micro-batch, 1, got 0");
+}
+
+TEST_F(StepTest, MoreLossesThanMicroBatchesAreAnError) {
+  addLoss();
+  addLoss();
+  expectRunError("expected one loss per micro-batch, 1, got more");
 }
 
 TEST_F(StepTest, Cast) {

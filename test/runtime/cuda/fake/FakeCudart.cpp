@@ -291,6 +291,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return result();
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Lock lock = enter("cudaEventQuery");
+  bool isDone = machine().isDone(event->point);
+  if (stickyError != cudaSuccess)
+    return stickyError;
+  return isDone ? cudaSuccess : cudaErrorNotReady;
+}
+
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock = enter("cudaEventRecord");
   event->point = {at(stream), at(stream)->issued};

@@ -53,10 +53,11 @@ void Machine::runOthers() {
   }
 }
 
-bool Machine::isDone(const std::shared_ptr<Stream> &stream) {
-  if (policy == Policy::Shuffled && stream->done < stream->issued)
+bool Machine::isDone(const Point &point) {
+  if (policy == Policy::Shuffled && point.stream &&
+      point.stream->done < point.position)
     runOthers();
-  return advance(stream, stream->issued);
+  return advance(point);
 }
 
 void *Machine::allocate(size_t bytes) {

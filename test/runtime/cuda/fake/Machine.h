@@ -74,7 +74,10 @@ public:
     return !point.stream || advance(point.stream, point.position);
   }
   /// What a question from outside does: `advance`, by the policy.
-  bool isDone(const std::shared_ptr<Stream> &stream);
+  bool isDone(const Point &point);
+  bool isDone(const std::shared_ptr<Stream> &stream) {
+    return isDone(Point{stream, stream->issued});
+  }
 
   /// Locked: memory of devices. Its addresses cannot be read or written, as
   /// those of a GPU cannot: `translate` gives the address where its bytes are.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The losses of steps that nobody has read yet.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <vector>
+
+namespace fcdp {
+
+/// Losses are copied into memory of the host, behind what computes them, and
+/// read when that has happened. So on a GPU nobody waits for a loss but who
+/// reads it. Used by the issuing thread only.
+class LossLog {
+public:
+  /// Of up to `steps` steps of `microBatches` losses each, on a device.
+  void reserve(size_t steps, int64_t microBatches, at::Device device);
+
+  /// Throws std::runtime_error if as many steps as there is room for are
+  /// unread.
+  void beginStep();
+  /// The next micro-batch's, a tensor of one element. Throws
+  /// std::runtime_error if the step has had all of them.
+  void keep(const at::Tensor &loss);
+  /// Throws std::runtime_error unless the step has had all of them.
+  void endStep();
+
+  /// Steps that have begun and are not read.
+  size_t numUnread() const { return begun - read; }
+  /// The place, from 0 to `steps`, of the oldest unread step, and of the last
+  /// one that has begun.
+  size_t oldest() const { return read % numSteps; }
+  size_t newest() const { return (begun - 1) % numSteps; }
+  /// Of the oldest unread step, whose copies must have been made.
+  std::vector<double> take();
+
+private:
+  size_t numSteps = 1;
+  int64_t microBatches = 0;
+  size_t begun = 0, read = 0;
+  int64_t kept = 0; ///< of the last step
+  /// All in one, [steps, microBatches] f64, and one by one.
+  at::Tensor memory;
+  std::vector<at::Tensor> places;
+};
+
+} // namespace fcdp

@@ -13,7 +13,7 @@
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/SHA256.h"
+#include "llvm/Support/SHA1.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -21,8 +21,8 @@ using namespace fcdp;
 
 namespace {
 /// The version of docs/manifest.md.
-constexpr int64_t kManifestVersion = 2;
-constexpr size_t kHashDigits = 64;
+constexpr int64_t kManifestVersion = 3;
+constexpr size_t kHashDigits = 40;
 /// The text starts so; the hash follows.
 constexpr llvm::StringLiteral kBeforeHash = "{\"hash\":\"";
 
@@ -155,7 +155,7 @@ LogicalResult ManifestWriter::write() {
 /// Puts the hash of `text`, which has zeros in its place, in.
 static void insertHash(std::string &text) {
   std::string hash =
-      llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)),
+      llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(text)),
                   /*LowerCase=*/true);
   text.replace(kBeforeHash.size(), kHashDigits, hash);
 }

@@ -11,7 +11,7 @@ namespace fcdp {
 
 namespace {
 
-constexpr int64_t kManifestVersion = 2;
+constexpr int64_t kManifestVersion = 3;
 /// Sizes above this are nonsense, and sums of a few of them cannot overflow.
 constexpr int64_t kGreatestSize = int64_t(1) << 56;
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/PlanHash.h"
-#include "step/Sha256.h"
 
+#include <c10/util/hash.h>
 #include <stdexcept>
 
 namespace fcdp {
 
 namespace {
 
-constexpr size_t kDigits = 64;
+constexpr size_t kDigits = 40;
 constexpr std::string_view kSpace = " \t\r\n";
 
 /// Advances `at` over white space and then `token`.
 void skip(std::string_view text, size_t &at, std::string_view token) {
   at = text.find_first_not_of(kSpace, at);
   if (at == text.npos || text.substr(at, token.size()) != token)
-    throw std::runtime_error("manifest: expected \"hash\" with 64 hex digits "
+    throw std::runtime_error("manifest: expected \"hash\" with 40 hex digits "
                              "as the first key");
   at += token.size();
 }
@@ -27,7 +27,7 @@ size_t findDigits(std::string_view text) {
     skip(text, at, token);
   size_t end = text.find_first_not_of("0123456789abcdef", at);
   if (end != at + kDigits || text[end] != '"')
-    throw std::runtime_error("manifest.hash: expected 64 lower-case hex "
+    throw std::runtime_error("manifest.hash: expected 40 lower-case hex "
                              "digits");
   return at;
 }
@@ -37,7 +37,7 @@ size_t findDigits(std::string_view text) {
 std::string planHash(std::string_view text) {
   std::string blank(text);
   blank.replace(findDigits(text), kDigits, kDigits, '0');
-  return sha256(blank);
+  return c10::sha1(blank).str();
 }
 
 void checkPlanHash(std::string_view text) {

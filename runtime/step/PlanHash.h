@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hash that a manifest carries of itself.
+// The hash that a manifest carries of itself: against damage and mix-ups, not
+// against malice.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace fcdp {
 
-/// SHA-256, in hex, of the manifest's text with the 64 digits of its first
+/// SHA-1, in hex, of the manifest's text with the 40 digits of its first
 /// key, "hash", replaced by zeros. Throws std::runtime_error if the text does
 /// not begin with that key.
 std::string planHash(std::string_view text);

@@ -21,8 +21,8 @@ TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path); }
 
 FakeStep::FakeStep() {
   manifest = Json::parse(R"({
-    "hash": "0000000000000000000000000000000000000000000000000000000000000000",
-    "version": 2, "target": "cpu", "strategy": "zero3", "mesh": {"nodes": 1, "local": 1},
+    "hash": "0000000000000000000000000000000000000000",
+    "version": 3, "target": "cpu", "strategy": "zero3", "mesh": {"nodes": 1, "local": 1},
     "micro_batches": 1,
     "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0, "dampening": 0,
                   "weight_decay": 0, "nesterov": false},
@@ -44,7 +44,7 @@ size_t FakeStep::slot(Json slot) {
 
 std::string withHash(const std::string &text) {
   std::string result = text;
-  constexpr size_t digits = 64;
+  constexpr size_t digits = 40;
   std::string hash = planHash(text);
   result.replace(text.find("\"hash\":\"") + 8, digits, hash);
   return result;

@@ -13,9 +13,9 @@ if constant := re.search(r'@fcdp_manifest\("([^"]*)"\)', text):
     text = text.replace("\\\\", "\\").rstrip("\n\0")
 manifest = json.loads(text)
 stated = manifest.pop("hash")
-blank = text.replace(stated, "0" * 64, 1)
-assert blank.startswith('{"hash":"' + "0" * 64 + '"'), "the hash is not the first key"
-assert hashlib.sha256(blank.encode()).hexdigest() == stated, "the hash is wrong"
+blank = text.replace(stated, "0" * 40, 1)
+assert blank.startswith('{"hash":"' + "0" * 40 + '"'), "the hash is not the first key"
+assert hashlib.sha1(blank.encode()).hexdigest() == stated, "the hash is wrong"
 for key, value in manifest.items():
     if isinstance(value, list) and value and isinstance(value[0], dict):
         for index, entry in enumerate(value):

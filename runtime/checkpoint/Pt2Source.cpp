@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The weights and constants of a .pt2 archive (torch.export.save).
+#include "checkpoint/TorchArchive.h"
 #include "checkpoint/WeightSource.h"
-#include "checkpoint/ZipFile.h"
 #include "step/Json.h"
 
 #include <map>
@@ -100,12 +100,12 @@ private:
   [[noreturn]] void fail(const std::string &message) const {
     throw std::runtime_error(path() + ": " + message);
   }
-  /// The folder that all entries lie in, with a slash at its end.
-  std::string findRoot() const;
+  /// The folder that all entries lie in: empty, or with a slash at its end.
+  std::string findRoot();
   bool readConfig(const std::string &part);
   void loadStorage(const std::string &name, const Payload &payload);
 
-  ZipFile archive;
+  TorchArchive archive;
   std::string root;
   std::map<std::string, Payload> payloads;
   /// The storage read last: several names often share one.
@@ -113,11 +113,20 @@ private:
   std::span<const std::byte> storage;
 };
 
-std::string Pt2Source::findRoot() const {
-  constexpr std::string_view marker = "/archive_format";
-  if (auto name = archive.findEnding(marker))
-    return name->substr(0, name->size() - marker.size() + 1);
-  fail("expected a .pt2 archive, got a zip file without 'archive_format'");
+std::string Pt2Source::findRoot() {
+  constexpr std::string_view marker = "archive_format";
+  std::optional<std::string> root;
+  for (const std::string &name : archive.records()) {
+    if (name != marker && !name.ends_with("/archive_format"))
+      continue;
+    std::string folder = name.substr(0, name.size() - marker.size());
+    // The shallowest: a model may carry a file of that name.
+    if (!root || folder.size() < root->size())
+      root = folder;
+  }
+  if (!root)
+    fail("expected a .pt2 archive, got a zip file without 'archive_format'");
+  return *root;
 }
 
 bool Pt2Source::readConfig(const std::string &part) {

@@ -47,6 +47,8 @@ protected:
     return {std::istreambuf_iterator<char>(file), {}};
   }
   void write(const std::string &content) const {
+    // Disks write at once what takes another file's place.
+    std::filesystem::remove(path());
     std::ofstream(path(), std::ios::binary) << content;
   }
   /// A safetensors file.
@@ -144,8 +146,7 @@ TEST_F(WeightSourceTest, Refusals) {
   expectError("'strided': expected a storage of at least 5", "strided");
   expectError("'huge': expected a storage", "huge");
   expectError("'complex' has a type that fcdp does not know", "complex");
-  expectError("'lost': expected the entry 'archive/data/weights/weight_9'",
-              "lost");
+  expectError("'lost': expected the entry 'data/weights/weight_9'", "lost");
   expectError("'bf16': expected type f32, got bf16", "bf16");
   expectError("'none': expected a tensor of this name, got none", "none");
   expectError("'far': expected", "far", {3});

@@ -52,6 +52,8 @@ void Archive::write(const std::string &path, const std::string &root) const {
   zip_t *archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
   if (!archive)
     throw std::runtime_error("zip_open failed");
+  // libtorch wants to know the version of its own format.
+  addEntry(archive, root.substr(0, root.find('/')) + "/.data/version", "3\n");
   addEntry(archive, root + "/archive_format", "pt2");
   addEntry(archive, root + "/data/weights/model_weights_config.json",
            config(weights));

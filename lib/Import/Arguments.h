@@ -3,8 +3,8 @@
 // Arguments of a node as arguments of aten.call.
 #pragma once
 
-#include "Json.h"
 #include "Program.h"
+#include "fcdp/Support/Json.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"

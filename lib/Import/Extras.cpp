@@ -8,6 +8,7 @@
 #include "llvm/ADT/Twine.h"
 
 using namespace llvm;
+using namespace fcdp;
 using namespace fcdp::pt2;
 
 static constexpr int64_t kVersion = 1;

@@ -3,8 +3,7 @@
 // What fcdp.export adds to an archive (extra/fcdp.json): ties and units.
 #pragma once
 
-#include "Json.h"
-
+#include "fcdp/Support/Json.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -6,6 +6,7 @@
 
 using namespace llvm;
 using namespace mlir;
+using namespace fcdp;
 using namespace fcdp::pt2;
 
 Location Labels::get(const Node &node) {

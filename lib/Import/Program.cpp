@@ -8,6 +8,7 @@
 #include "llvm/ADT/Twine.h"
 
 using namespace llvm;
+using namespace fcdp;
 using namespace fcdp::pt2;
 
 /// The major version of torch/_export/serde/schema.py that is read here. Minor

@@ -4,8 +4,7 @@
 // signature say, still in the archive's terms.
 #pragma once
 
-#include "Json.h"
-
+#include "fcdp/Support/Json.h"
 #include "llvm/ADT/DenseMap.h"
 
 #include <vector>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "Archive.h"
-#include "Json.h"
+#include "fcdp/Support/Json.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -8,6 +8,7 @@
 
 using namespace llvm;
 using namespace mlir;
+using namespace fcdp;
 using namespace fcdp::pt2;
 
 // The numbers of torch/_export/serde/schema.py, ScalarType.

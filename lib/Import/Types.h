@@ -3,8 +3,7 @@
 // The archive's data types and tensor descriptions as MLIR types.
 #pragma once
 
-#include "Json.h"
-
+#include "fcdp/Support/Json.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/Twine.h"
 

@@ -12,7 +12,7 @@
 
 #include <optional>
 
-namespace fcdp::pt2 {
+namespace fcdp {
 
 struct JsonMember;
 
@@ -80,4 +80,4 @@ struct JsonMember {
 llvm::Expected<Json> parseJson(llvm::StringRef text,
                                llvm::BumpPtrAllocator &arena);
 
-} // namespace fcdp::pt2
+} // namespace fcdp

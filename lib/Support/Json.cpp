@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Json.h"
+#include "fcdp/Support/Json.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
@@ -11,7 +11,7 @@
 #include <cmath>
 
 using namespace llvm;
-using namespace fcdp::pt2;
+using namespace fcdp;
 
 Json Json::boolean(bool value) {
   Json json;
@@ -364,7 +364,7 @@ private:
 };
 } // namespace
 
-Expected<Json> fcdp::pt2::parseJson(StringRef text, BumpPtrAllocator &arena) {
+Expected<Json> fcdp::parseJson(StringRef text, BumpPtrAllocator &arena) {
   if (text.size() > UINT32_MAX)
     return createStringError(inconvertibleErrorCode(),
                              "the text is larger than 4 GiB");

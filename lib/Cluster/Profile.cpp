@@ -2,7 +2,7 @@
 
 #include "fcdp/Cluster/Profile.h"
 
-#include "fcdp/Support/JsonReader.h"
+#include "fcdp/Support/JsonFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -24,15 +24,15 @@ public:
   llvm::Expected<Profile> read();
 
 private:
-  bool readMember(llvm::StringRef name);
-  bool readVersion();
-  bool readOperator();
-  bool readOperation();
-  bool require(bool isThere, llvm::StringRef name);
+  bool readMember(const JsonMember &member);
+  bool readVersion(const Json &value);
+  bool readOperator(const Json &value);
+  bool readOperation(const Json &value);
+  bool require(const Json &object, llvm::ArrayRef<llvm::StringLiteral> names);
 
-  JsonReader json;
+  JsonFile json;
   Profile profile;
-  int64_t version = 0, steps = 0;
+  int64_t steps = 0;
 };
 } // namespace
 
@@ -40,104 +40,119 @@ static std::string list(llvm::ArrayRef<llvm::StringLiteral> names) {
   return "'" + llvm::join(names, "', '") + "'";
 }
 
-bool ProfileReader::require(bool isThere, llvm::StringRef name) {
-  return isThere || json.fail("expected a member '" + name + "'");
+bool ProfileReader::require(const Json &object,
+                            llvm::ArrayRef<llvm::StringLiteral> names) {
+  return llvm::all_of(names, [&](llvm::StringRef name) {
+    return !object[name].isNull() ||
+           json.fail(object, "expected a member '" + name + "'");
+  });
 }
 
-bool ProfileReader::readVersion() {
-  if (!json.readInteger(version, 0))
+bool ProfileReader::readVersion(const Json &value) {
+  int64_t version = 0;
+  if (!json.readInteger(value, version, 0))
     return false;
   return version == kVersion ||
-         json.fail("expected version " + llvm::Twine(kVersion) + ", got " +
-                   llvm::Twine(version) +
-                   "; make the profile with the fcdp-run of this fcdp");
+         json.fail(value,
+                   "expected version " + llvm::Twine(kVersion) + ", got " +
+                       llvm::Twine(version) +
+                       "; make the profile with the fcdp-run of this fcdp");
 }
 
-bool ProfileReader::readOperator() {
-  std::string key;
-  double seconds = -1;
+bool ProfileReader::readOperator(const Json &value) {
+  llvm::StringRef key;
+  double seconds = 0;
   int64_t calls = 0;
-  if (!json.readObject([&](llvm::StringRef name) {
-        if (name == "operator")
-          return json.readString(key);
-        if (name == "calls")
-          return json.readInteger(calls, 1);
-        if (name == "seconds")
-          return json.readPositive(seconds);
-        return json.failUnknown(name, "'operator', 'calls', 'seconds'");
-      }) ||
-      !require(!key.empty(), "operator") || !require(seconds >= 0, "seconds"))
+  if (!json.readObject(value,
+                       [&](const JsonMember &member) {
+                         if (member.name == "operator")
+                           return json.readString(member.value, key);
+                         if (member.name == "calls")
+                           return json.readInteger(member.value, calls, 1);
+                         if (member.name == "seconds")
+                           return json.readPositive(member.value, seconds);
+                         return json.failUnknown(
+                             member, "'operator', 'calls', 'seconds'");
+                       }) ||
+      !require(value, {"operator", "seconds"}))
     return false;
   return profile.operators.try_emplace(key, seconds).second ||
-         json.fail("expected '" + key + "' once");
+         json.fail(value, "expected '" + key + "' once");
 }
 
-bool ProfileReader::readOperation() {
-  std::string kind, axis;
-  double seconds = -1;
-  int64_t bytes = -1, calls = 0;
-  if (!json.readObject([&](llvm::StringRef name) {
-        if (name == "kind")
-          return json.readString(kind);
-        if (name == "axis")
-          return json.readString(axis);
-        if (name == "bytes")
-          return json.readInteger(bytes, 0);
-        if (name == "calls")
-          return json.readInteger(calls, 1);
-        if (name == "seconds")
-          return json.readPositive(seconds);
-        return json.failUnknown(name,
-                                "'kind', 'axis', 'bytes', 'calls', 'seconds'");
-      }) ||
-      !require(!kind.empty(), "kind") || !require(bytes >= 0, "bytes") ||
-      !require(seconds >= 0, "seconds"))
+bool ProfileReader::readOperation(const Json &value) {
+  llvm::StringRef kind, axis;
+  double seconds = 0;
+  int64_t bytes = 0, calls = 0;
+  if (!json.readObject(value,
+                       [&](const JsonMember &member) {
+                         if (member.name == "kind")
+                           return json.readString(member.value, kind);
+                         if (member.name == "axis")
+                           return json.readString(member.value, axis);
+                         if (member.name == "bytes")
+                           return json.readInteger(member.value, bytes, 0);
+                         if (member.name == "calls")
+                           return json.readInteger(member.value, calls, 1);
+                         if (member.name == "seconds")
+                           return json.readPositive(member.value, seconds);
+                         return json.failUnknown(
+                             member,
+                             "'kind', 'axis', 'bytes', 'calls', 'seconds'");
+                       }) ||
+      !require(value, {"kind", "bytes", "seconds"}))
     return false;
+  std::string key = kind.str();
   if (llvm::is_contained(kCollectives, kind)) {
     if (!llvm::is_contained(kAxes, axis))
-      return json.fail("expected the 'axis' of '" + kind + "' to be one of " +
-                       list(kAxes) + ", got '" + axis + "'");
-    kind += " " + axis;
+      return json.fail(value, "expected the 'axis' of '" + kind +
+                                  "' to be one of " + list(kAxes) + ", got '" +
+                                  axis + "'");
+    key += (" " + axis).str();
   } else if (!llvm::is_contained(kOthers, kind)) {
-    return json.fail("expected 'kind' to be one of " + list(kCollectives) +
-                     ", " + list(kOthers) + ", got '" + kind + "'");
+    return json.fail(value, "expected 'kind' to be one of " +
+                                list(kCollectives) + ", " + list(kOthers) +
+                                ", got '" + kind + "'");
   } else if (!axis.empty()) {
-    return json.fail("expected no 'axis' of '" + kind + "'");
+    return json.fail(value, "expected no 'axis' of '" + kind + "'");
   }
-  Profile::Curve &curve = profile.operations[kind];
+  Profile::Curve &curve = profile.operations[key];
   double size = bytes;
   if (llvm::any_of(curve, [&](const Profile::Point &point) {
         return point.bytes == size;
       }))
-    return json.fail("expected '" + kind + "' of " + llvm::Twine(bytes) +
-                     " bytes once");
+    return json.fail(value, "expected '" + key + "' of " + llvm::Twine(bytes) +
+                                " bytes once");
   curve.push_back({size, seconds});
   return true;
 }
 
-bool ProfileReader::readMember(llvm::StringRef name) {
+bool ProfileReader::readMember(const JsonMember &member) {
+  const auto &[name, value] = member;
   if (name == "version")
-    return readVersion();
+    return readVersion(value);
   if (name == "nodes")
-    return json.readInteger(profile.nodes, 1);
+    return json.readInteger(value, profile.nodes, 1);
   if (name == "ranks_per_node")
-    return json.readInteger(profile.ranksPerNode, 1);
+    return json.readInteger(value, profile.ranksPerNode, 1);
   if (name == "steps")
-    return json.readInteger(steps, 0);
+    return json.readInteger(value, steps, 0);
   if (name == "operators")
-    return json.readArray([&] { return readOperator(); });
+    return json.readArray(value,
+                          [&](const Json &op) { return readOperator(op); });
   if (name == "operations")
-    return json.readArray([&] { return readOperation(); });
-  return json.failUnknown(name, "'version', 'nodes', 'ranks_per_node', "
-                                "'steps', 'operators', 'operations'");
+    return json.readArray(value,
+                          [&](const Json &op) { return readOperation(op); });
+  return json.failUnknown(member, "'version', 'nodes', 'ranks_per_node', "
+                                  "'steps', 'operators', 'operations'");
 }
 
 llvm::Expected<Profile> ProfileReader::read() {
-  bool isRead =
-      json.readObject([&](llvm::StringRef name) { return readMember(name); }) &&
-      json.atEnd() && require(version != 0, "version") &&
-      require(profile.nodes != 0, "nodes") &&
-      require(profile.ranksPerNode != 0, "ranks_per_node");
+  bool isRead = json.read([&](const Json &root) {
+    return json.readObject(root, [&](const JsonMember &member) {
+      return readMember(member);
+    }) && require(root, {"version", "nodes", "ranks_per_node"});
+  });
   if (!isRead)
     return json.takeError();
   for (auto &[kind, curve] : profile.operations)

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace events that fcdp-run writes; no others are known.
+// The trace events that fcdp-run writes.
 
 #include "fcdp/Report/MeasuredStep.h"
-#include "fcdp/Support/JsonReader.h"
+#include "fcdp/Support/JsonFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace fcdp;
 
 namespace {
-/// An event as it stands in the file.
-struct Event {
-  std::string phase, name, category, function, waitsFor, ignored;
-  int64_t process = 0, thread = 0, order = 0;
-  double begin = -1, seconds = -1;
-};
-
+/// Leaves alone what is of no use here.
 class TraceReader {
 public:
   explicit TraceReader(llvm::MemoryBufferRef text) : json(text) {
@@ -24,135 +18,91 @@ public:
   llvm::Expected<MeasuredTrace> read();
 
 private:
-  bool readMember(llvm::StringRef name);
-  bool readEvent();
-  bool readArgument(Event &event, llvm::StringRef name);
-  bool addSpan(const Event &event);
-  bool readFigure(llvm::StringRef name);
+  bool readEvent(const Json &event);
+  bool readSpan(const Json &event);
+  bool readFigures(const Json &figures);
 
-  JsonReader json;
+  JsonFile json;
   MeasuredTrace trace;
-  bool hasEvents = false, hasFigures = false;
 };
 } // namespace
 
-bool TraceReader::readArgument(Event &event, llvm::StringRef name) {
-  if (name == "function")
-    return json.readString(event.function);
-  if (name == "for")
-    return json.readString(event.waitsFor);
-  if (name == "sort_index")
-    return json.readInteger(event.order, 0);
-  if (name == "module" || name == "at" || name == "name")
-    return json.readString(event.ignored);
-  return json.failUnknown(name, "the arguments that fcdp-run writes");
-}
-
-bool TraceReader::addSpan(const Event &event) {
-  if (event.thread > getMaxEnumValForStream())
-    return json.fail("expected a 'tid' of at most " +
-                     llvm::Twine(getMaxEnumValForStream()) + ", got " +
-                     llvm::Twine(event.thread));
-  if (event.begin < 0 || event.seconds < 0)
-    return json.fail("expected a span to have 'ts' and 'dur'");
+bool TraceReader::readSpan(const Json &event) {
+  for (llvm::StringRef name : {"name", "cat", "tid", "ts", "dur"})
+    if (event[name].isNull())
+      return json.fail(event, "expected a span to have '" + name + "'");
+  llvm::StringRef name, category;
+  int64_t stream = 0;
+  double begin = 0, seconds = 0;
+  if (!json.readString(event["name"], name) ||
+      !json.readString(event["cat"], category) ||
+      !json.readInteger(event["tid"], stream, 0) ||
+      !json.readPositive(event["ts"], begin) ||
+      !json.readPositive(event["dur"], seconds))
+    return false;
+  if (stream > getMaxEnumValForStream())
+    return json.fail(event, "expected a 'tid' of at most " +
+                                llvm::Twine(getMaxEnumValForStream()) +
+                                ", got " + llvm::Twine(stream));
   MeasuredTrace::Span span;
-  span.stream = static_cast<Stream>(event.thread);
-  span.name = event.name;
-  span.begin = event.begin / 1e6;
-  span.end = span.begin + event.seconds / 1e6;
-  span.line = json.getLine();
-  if (event.category == "wait") {
-    span.waitsFor = symbolizeStream(event.waitsFor);
+  span.stream = static_cast<Stream>(stream);
+  span.name = name.str();
+  span.begin = begin / 1e6;
+  span.end = span.begin + seconds / 1e6;
+  span.line = json.getLine(event);
+  if (category == "wait") {
+    llvm::StringRef waitsFor = event["args"]["for"].asString().value_or("");
+    span.waitsFor = symbolizeStream(waitsFor);
     if (!span.waitsFor)
-      return json.fail("expected a wait to be 'for' a stream, got '" +
-                       event.waitsFor + "'");
+      return json.fail(event, "expected a wait to be 'for' a stream, got '" +
+                                  waitsFor + "'");
   }
   trace.spans.push_back(std::move(span));
   return true;
 }
 
-bool TraceReader::readEvent() {
-  Event event;
-  if (!json.readObject([&](llvm::StringRef name) {
-        if (name == "ph")
-          return json.readString(event.phase);
-        if (name == "name")
-          return json.readString(event.name);
-        if (name == "cat")
-          return json.readString(event.category);
-        if (name == "s")
-          return json.readString(event.ignored);
-        if (name == "pid")
-          return json.readInteger(event.process, 0);
-        if (name == "tid")
-          return json.readInteger(event.thread, 0);
-        if (name == "ts")
-          return json.readPositive(event.begin);
-        if (name == "dur")
-          return json.readPositive(event.seconds);
-        if (name == "args")
-          return json.readObject([&](llvm::StringRef argument) {
-            return readArgument(event, argument);
-          });
-        return json.failUnknown(name, "the keys that fcdp-run writes");
-      }))
-    return false;
-  if (event.phase == "X")
-    return addSpan(event);
-  return event.phase == "M" || event.phase == "i" ||
-         json.fail("expected an event of the phases that fcdp-run writes, "
-                   "'X', 'M' or 'i', got '" +
-                   event.phase + "'");
+bool TraceReader::readEvent(const Json &event) {
+  llvm::StringRef phase = event["ph"].asString().value_or("");
+  if (phase == "X")
+    return readSpan(event);
+  return phase == "M" || phase == "i" ||
+         json.fail(event, "expected an event of the phases that fcdp-run "
+                          "writes, 'X', 'M' or 'i', got '" +
+                              phase + "'");
 }
 
-bool TraceReader::readFigure(llvm::StringRef name) {
-  hasFigures = true;
-  if (name == "seconds")
-    return json.readPositive(trace.seconds);
-  if (name == "loss") {
-    // Which may be no number, and is of no use here.
-    return json.skipScalar();
-  }
-  int64_t value = 0;
-  if (!json.readInteger(value, 0))
-    return false;
-  if (name == "inter_bytes_sent")
-    trace.bytes.inter = value;
-  else if (name == "intra_bytes_sent")
-    trace.bytes.intra = value;
-  else if (name == "h2d_bytes")
-    trace.bytes.hostToDevice = value;
-  else if (name == "d2h_bytes")
-    trace.bytes.deviceToHost = value;
-  else if (name == "device_peak_bytes")
-    trace.deviceBytes = value;
-  else if (name == "host_cache_bytes")
-    trace.hostBytes = value;
-  return true; // other counts are of no use here
-}
-
-bool TraceReader::readMember(llvm::StringRef name) {
-  std::string unit;
-  if (name == "displayTimeUnit")
-    return json.readString(unit);
-  if (name == "traceEvents") {
-    hasEvents = true;
-    return json.readArray([&] { return readEvent(); });
-  }
-  if (name == "otherData")
-    return json.readObject(
-        [&](llvm::StringRef figure) { return readFigure(figure); });
-  return json.failUnknown(name,
-                          "'displayTimeUnit', 'traceEvents', 'otherData'");
+bool TraceReader::readFigures(const Json &figures) {
+  auto readCount = [&](llvm::StringRef name, auto &count) {
+    const Json &figure = figures[name];
+    int64_t value = 0;
+    if (!figure.isNull() && !json.readInteger(figure, value, 0))
+      return false;
+    count = value;
+    return true;
+  };
+  const Json &seconds = figures["seconds"];
+  return readCount("inter_bytes_sent", trace.bytes.inter) &&
+         readCount("intra_bytes_sent", trace.bytes.intra) &&
+         readCount("h2d_bytes", trace.bytes.hostToDevice) &&
+         readCount("d2h_bytes", trace.bytes.deviceToHost) &&
+         readCount("device_peak_bytes", trace.deviceBytes) &&
+         readCount("host_cache_bytes", trace.hostBytes) &&
+         json.readPositive(seconds, trace.seconds) &&
+         (trace.seconds > 0 ||
+          json.fail(seconds, "expected 'seconds' to be above 0"));
 }
 
 llvm::Expected<MeasuredTrace> TraceReader::read() {
-  bool isRead = json.readObject([&](llvm::StringRef name) {
-    return readMember(name);
-  }) && json.atEnd();
-  if (isRead && !(hasEvents && hasFigures && trace.seconds > 0))
-    isRead = json.fail("expected 'traceEvents' of a step and its 'seconds' in "
+  bool isRead = json.read([&](const Json &root) {
+    const Json &events = root["traceEvents"], &figures = root["otherData"];
+    if (!events.isArray() || figures["seconds"].isNull())
+      return json.fail(root,
+                       "expected 'traceEvents' of a step and its 'seconds' in "
                        "'otherData', as fcdp-run --trace writes them");
+    return json.readArray(events, [&](const Json &event) {
+      return readEvent(event);
+    }) && readFigures(figures);
+  });
   if (!isRead)
     return json.takeError();
   return std::move(trace);

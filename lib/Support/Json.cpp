@@ -5,47 +5,41 @@
 using namespace llvm;
 using namespace fcdp;
 
+// Exports have millions of them.
+static_assert(sizeof(Json) == 16);
+
 Json Json::boolean(bool value) {
-  Json json;
-  json.kind = Kind::Boolean;
+  Json json(Kind::Boolean, 0);
   json.truth = value;
   return json;
 }
 
 Json Json::integer(int64_t value) {
-  Json json;
-  json.kind = Kind::Integer;
+  Json json(Kind::Integer, 0);
   json.whole = value;
   return json;
 }
 
 Json Json::number(double value) {
-  Json json;
-  json.kind = Kind::Number;
+  Json json(Kind::Number, 0);
   json.real = value;
   return json;
 }
 
 Json Json::string(StringRef value) {
-  Json json;
-  json.kind = Kind::String;
-  json.size = value.size();
+  Json json(Kind::String, value.size());
   json.text = value.data();
   return json;
 }
 
 Json Json::array(ArrayRef<Json> values) {
-  Json json;
-  json.kind = Kind::Array;
-  json.size = values.size();
+  Json json(Kind::Array, values.size());
   json.values = values.data();
   return json;
 }
 
 Json Json::object(ArrayRef<JsonMember> members) {
-  Json json;
-  json.kind = Kind::Object;
-  json.size = members.size();
+  Json json(Kind::Object, members.size());
   json.pairs = members.data();
   return json;
 }

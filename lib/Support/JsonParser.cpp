@@ -11,6 +11,23 @@
 using namespace llvm;
 using namespace fcdp;
 
+char JsonError::ID;
+
+void JsonError::log(raw_ostream &stream) const {
+  stream << "line " << line << ", column " << column << ": " << message;
+}
+
+std::error_code JsonError::convertToErrorCode() const {
+  return inconvertibleErrorCode();
+}
+
+/// An error behind `before`.
+static Error makeError(StringRef before, StringRef message) {
+  unsigned line = before.count('\n') + 1;
+  unsigned column = before.size() - (before.rfind('\n') + 1) + 1;
+  return make_error<JsonError>(line, column, message);
+}
+
 namespace {
 /// Deeper documents are refused: the parser recurses.
 constexpr unsigned kMaxDepth = 200;
@@ -42,11 +59,7 @@ private:
   }
 
   Error takeError() {
-    StringRef before(begin, failedAt - begin);
-    size_t line = before.count('\n') + 1;
-    size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-    return createStringError(inconvertibleErrorCode(),
-                             "line %zu, column %zu: %s", line, column, message);
+    return makeError({begin, size_t(failedAt - begin)}, message);
   }
 
   void skipSpace() {
@@ -76,6 +89,13 @@ private:
     skipSpace();
     if (at == end)
       return fail("the text ends early");
+    size_t position = at - begin;
+    bool isParsed = parseToken(value, depth);
+    value.setPosition(position);
+    return isParsed;
+  }
+
+  bool parseToken(Json &value, unsigned depth) {
     switch (*at) {
     case '{':
       return parseObject(value, depth);
@@ -272,12 +292,11 @@ private:
 } // namespace
 
 Expected<Json> fcdp::parseJson(StringRef text, BumpPtrAllocator &arena) {
-  if (text.size() > UINT32_MAX)
-    return createStringError(inconvertibleErrorCode(),
-                             "the text is larger than 4 GiB");
+  // Sizes and places take 30 bits.
+  if (text.size() >= size_t(1) << 30)
+    return makeError("", "the text is larger than 1 GiB");
   size_t invalid;
   if (!json::isUTF8(text, &invalid))
-    return createStringError(inconvertibleErrorCode(), "byte %zu is not UTF-8",
-                             invalid);
+    return makeError(text.take_front(invalid), "expected UTF-8");
   return Parser(text, arena).parse();
 }

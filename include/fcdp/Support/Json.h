@@ -2,7 +2,8 @@
 //
 // A JSON document as read-only values in one arena. llvm::json keeps a hash
 // table of 64 slots (4 KiB) for each object, and a step of 30,000 nodes has
-// over a million objects.
+// over a million objects; it also calls itself for each level of a text that
+// may be nested as deep as it is long.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -11,6 +12,7 @@
 #include "llvm/Support/Error.h"
 
 #include <optional>
+#include <string>
 
 namespace fcdp {
 
@@ -29,7 +31,7 @@ public:
     Object
   };
 
-  Json() = default;
+  Json() : Json(Kind::Null, 0) {}
   static Json boolean(bool value);
   static Json integer(int64_t value);
   static Json number(double value);
@@ -57,9 +59,16 @@ public:
   /// with few members.
   const Json &operator[](llvm::StringRef name) const;
 
+  /// Where the value begins, in bytes from the text's beginning.
+  size_t getPosition() const { return position; }
+  void setPosition(size_t bytes) { position = bytes; }
+
 private:
-  Kind kind = Kind::Null;
-  uint32_t size = 0;
+  Json(Kind kind, size_t size) : kind(kind), size(size), position(0) {}
+
+  Kind kind : 4;
+  uint64_t size : 30;
+  uint64_t position : 30;
   union {
     bool truth;
     int64_t whole;
@@ -75,8 +84,26 @@ struct JsonMember {
   Json value;
 };
 
-/// Parses `text` (at most 4 GiB), which must outlive the value, into `arena`.
-/// Errors give line and column.
+/// What is wrong with a text: "line 2, column 7: expected ',' or ']'".
+class JsonError : public llvm::ErrorInfo<JsonError> {
+public:
+  JsonError(unsigned line, unsigned column, llvm::StringRef message)
+      : line(line), column(column), message(message) {}
+
+  unsigned getLine() const { return line; }
+  llvm::StringRef getMessage() const { return message; }
+  void log(llvm::raw_ostream &stream) const override;
+  std::error_code convertToErrorCode() const override;
+
+  static char ID;
+
+private:
+  unsigned line, column;
+  std::string message;
+};
+
+/// Parses `text` (less than 1 GiB), which must outlive the value, into `arena`.
+/// Errors are of the type JsonError.
 llvm::Expected<Json> parseJson(llvm::StringRef text,
                                llvm::BumpPtrAllocator &arena);
 

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: network namespaces joined by a bridge that has a namespace of its own."""
+"""Hosts on one machine: network namespaces joined by a bridge that has a namespace of its own.
+
+And what benchmarks on them share.
+"""
 
 import contextlib
 import json
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 DEVICE = "uplink"
+TCP = 0.955  # what TCP leaves of a link's bandwidth, by its headers and those of Ethernet
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,28 @@ def why_impossible() -> str | None:
         return f"no network namespaces: {getattr(error, 'stderr', error)}".strip()
     _ip("netns", "delete", name)
     return None
+
+
+def require_hosts(program: str) -> None:
+    """Ends the program with an error where hosts cannot be made."""
+    if reason := why_impossible():
+        sys.exit(f"{program}: error: {reason}")
+
+
+def report_wrong(program: str, wrong: list[str]) -> int:
+    """Prints what a benchmark found wrong; returns its exit status."""
+    for what in wrong:
+        print(f"{program}: error: {what}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def describe_cluster(path: Path, megabits: int) -> Path:
+    """Writes the preset `cpu` with hosts' uplinks of that bandwidth to `path`."""
+    text = (Path(__file__).resolve().parents[2] / "cluster/cpu.yaml").read_text()
+    text, count = re.subn(r"(inter:\n  bandwidth: )\S+", rf"\g<1>{megabits * 1e6 / 8 * TCP:g}", text)
+    assert count == 1
+    path.write_text(text)
+    return path
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from hosts import Host, hosts, why_impossible
+from hosts import Host, hosts, require_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = 29500
@@ -34,9 +34,7 @@ def main() -> int:
     parser.add_argument("arguments", nargs="*", help="for fcdp-run, after --")
     args = parser.parse_args()
 
-    if reason := why_impossible():
-        print(f"netns: error: {reason}", file=sys.stderr)
-        return 1
+    require_hosts("netns")
     command = [str(ROOT / "build/bin/fcdp-run"), str(args.step), f"--json={args.json}", *args.arguments]
     sent, seconds = run(command, args.nodes, args.ranks_per_node, args.megabits)
     steps = [json.loads(line) for line in args.json.read_text().splitlines()]

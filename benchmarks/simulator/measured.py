@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks" / name) for name in ("netns", "strategies")]
 
-from hosts import why_impossible  # noqa: E402
+from hosts import describe_cluster, report_wrong, require_hosts  # noqa: E402
 from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
 
@@ -59,9 +59,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="a folder for profiles and steps; default: a temporary one")
     args = parser.parse_args()
-    if reason := why_impossible():
-        print(f"measured: error: {reason}", file=sys.stderr)
-        return 1
+    require_hosts("measured")
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.keep or Path(temporary)
@@ -71,16 +69,11 @@ def main() -> int:
         cases = [case for megabits in args.megabits for case in validate(step, megabits, folder, args, wrong)]
     worst = max(cases, key=lambda case: abs(case.error))
     print(f"{sum(abs(case.error) <= GOAL for case in cases)} of {len(cases)} within {GOAL:.0%}, worst {worst.error:+.1%}")
-    for what in wrong:
-        print(f"measured: error: {what}", file=sys.stderr)
-    return 1 if wrong else 0
+    return report_wrong("measured", wrong)
 
 
 def validate(step: Step, megabits: int, folder: Path, args: argparse.Namespace, wrong: list[str]) -> list[Case]:
-    cluster = folder / f"cluster-{megabits}.yaml"
-    text = (ROOT / "cluster/cpu.yaml").read_text()
-    inter = f"inter:\n  bandwidth: {megabits * 1e6 / 8 * 0.955:g}\n"  # what headers leave
-    cluster.write_text(text.replace(text[text.index("inter:") : text.index("  latency", text.index("inter:"))], inter))
+    cluster = describe_cluster(folder / f"cluster-{megabits}.yaml", megabits)
     profile = folder / f"profile-{megabits}.json"
 
     def simulate(strategy: str, *options: str) -> dict:

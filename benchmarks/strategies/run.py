@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "netns"))
 
-from hosts import why_impossible  # noqa: E402
+from hosts import describe_cluster, report_wrong, require_hosts  # noqa: E402
 from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
 
@@ -38,7 +38,6 @@ CASES = {
     "zero2": ["--strategy=zero2"],
     "auto": ["--strategy=auto"],
 }
-TCP = 0.955  # what TCP leaves of a link's bandwidth, by its headers and those of Ethernet
 
 
 @dataclass
@@ -65,12 +64,10 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=4, help="of a run, the first not counted (default 4)")
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
-    if reason := why_impossible():
-        print(f"strategies: error: {reason}", file=sys.stderr)
-        return 1
+    require_hosts("strategies")
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as name:
-        cluster = describe_cluster(Path(name), args.megabits)
+        cluster = describe_cluster(Path(name) / "cluster.yaml", args.megabits)
         for model in args.models:
             folder = Path(name) / model
             folder.mkdir()
@@ -81,17 +78,7 @@ def main() -> int:
                     measure(case, step, folder, args)
             report(model, cases, args)
             wrong += [f"{model}: {what}" for case in cases for what in compare(case, cases[0])]
-    for what in wrong:
-        print(f"strategies: error: {what}", file=sys.stderr)
-    return 1 if wrong else 0
-
-
-def describe_cluster(folder: Path, megabits: int) -> Path:
-    text = (ROOT / "cluster/cpu.yaml").read_text()
-    text, count = re.subn(r"(inter:\n  bandwidth: )\S+", rf"\g<1>{megabits * 1e6 / 8 * TCP:g}", text)
-    assert count == 1
-    (folder / "cluster.yaml").write_text(text)
-    return folder / "cluster.yaml"
+    return report_wrong("strategies", wrong)
 
 
 def compile_case(name: str, step: Step, cluster: Path, folder: Path, args: argparse.Namespace) -> Case:

@@ -47,46 +47,48 @@ TEST(Profile, Parses) {
 }
 
 TEST(Profile, NamesTheLineOfWhatIsWrong) {
-  EXPECT_EQ(complain("\"version\": 1", "\"version\": 2"),
-            "p.json:1: error: expected version 1, got 2; make the profile with "
-            "the fcdp-run of this fcdp");
-  EXPECT_EQ(complain("\"version\": 1,", ""),
-            "p.json:1: error: expected a member 'version'");
-  EXPECT_EQ(complain("\"nodes\": 2, ", ""),
-            "p.json:1: error: expected a member 'nodes'");
-  EXPECT_EQ(complain("\"ranks_per_node\": 4", "\"ranks_per_node\": 0"),
-            "p.json:2: error: expected a whole number of at least 1, got '0,'");
-  EXPECT_EQ(complain("\"steps\"", "\"step\""),
-            "p.json:3: error: expected one of 'version', 'nodes', "
-            "'ranks_per_node', 'steps', 'operators', 'operations', got 'step'");
-  EXPECT_EQ(complain("0.5", "-0.5"),
-            "p.json:5: error: expected 0 or a positive number, got '-0.5},'");
-  EXPECT_EQ(complain(", \"seconds\": 0}", "}"),
-            "p.json:6: error: expected a member 'seconds'");
-  EXPECT_EQ(complain("aten.t.default(f32[2,3])",
-                     "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]"),
-            "p.json:6: error: expected 'aten.mm.default(f32[2,3], f32[3,2]) "
-            "-> f32[2,2]' once");
-  EXPECT_EQ(complain("\"operator\": \"aten.t.default(f32[2,3])\", ", ""),
-            "p.json:6: error: expected a member 'operator'");
-  EXPECT_EQ(complain("\"bytes\": 100", "\"bytes\": 200"),
-            "p.json:9: error: expected 'all_gather node' of 200 bytes once");
-  EXPECT_EQ(complain("\"axis\": \"node\", ", ""),
-            "p.json:8: error: expected the 'axis' of 'all_gather' to be one of "
-            "'node', 'local', 'world', got ''");
-  EXPECT_EQ(complain("cache_store", "cache_keep"),
-            "p.json:10: error: expected 'kind' to be one of 'all_gather', "
-            "'reduce_scatter', 'cache_store', 'cache_load', 'cast', 'pack', "
-            "'accumulate', 'add', 'shard_update', 'clip_gradients', got "
-            "'cache_keep'");
-  EXPECT_EQ(complain("\"cache_store\"", "\"cache_store\", \"axis\": \"node\""),
-            "p.json:10: error: expected no 'axis' of 'cache_store'");
-  EXPECT_EQ(complain("\"kind\": \"cache_store\", ", ""),
-            "p.json:10: error: expected a member 'kind'");
-  EXPECT_EQ(complain("\"bytes\": 64, ", ""),
-            "p.json:10: error: expected a member 'bytes'");
-  EXPECT_EQ(complain("]}", "] 7"),
-            "p.json:10: error: expected ',' or '}'");
+  struct Case {
+    std::string from, to;
+    /// Behind the file's name.
+    std::string error;
+  };
+  const std::string product = "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]";
+  const Case cases[] = {
+      {R"("version": 1)", R"("version": 2)",
+       "1: error: expected version 1, got 2; make the profile with the "
+       "fcdp-run of this fcdp"},
+      {R"("version": 1,)", "", "1: error: expected a member 'version'"},
+      {R"("nodes": 2, )", "", "1: error: expected a member 'nodes'"},
+      {R"("ranks_per_node": 4)", R"("ranks_per_node": 0)",
+       "2: error: expected a whole number of at least 1, got '0,'"},
+      {R"("steps")", R"("step")",
+       "3: error: expected one of 'version', 'nodes', 'ranks_per_node', "
+       "'steps', 'operators', 'operations', got 'step'"},
+      {"0.5", "-0.5",
+       "5: error: expected 0 or a positive number, got '-0.5},'"},
+      {R"(, "seconds": 0})", "}", "6: error: expected a member 'seconds'"},
+      {"aten.t.default(f32[2,3])", product,
+       "6: error: expected '" + product + "' once"},
+      {R"x("operator": "aten.t.default(f32[2,3])", )x", "",
+       "6: error: expected a member 'operator'"},
+      {R"("bytes": 100)", R"("bytes": 200)",
+       "9: error: expected 'all_gather node' of 200 bytes once"},
+      {R"("axis": "node", )", "",
+       "8: error: expected the 'axis' of 'all_gather' to be one of 'node', "
+       "'local', 'world', got ''"},
+      {"cache_store", "cache_keep",
+       "10: error: expected 'kind' to be one of 'all_gather', "
+       "'reduce_scatter', 'cache_store', 'cache_load', 'cast', 'pack', "
+       "'accumulate', 'add', 'shard_update', 'clip_gradients', got "
+       "'cache_keep'"},
+      {R"("cache_store")", R"("cache_store", "axis": "node")",
+       "10: error: expected no 'axis' of 'cache_store'"},
+      {R"("kind": "cache_store", )", "", "10: error: expected a member 'kind'"},
+      {R"("bytes": 64, )", "", "10: error: expected a member 'bytes'"},
+      {"]}", "] 7", "10: error: expected ',' or '}'"},
+  };
+  for (const Case &wrong : cases)
+    EXPECT_EQ(complain(wrong.from, wrong.to), "p.json:" + wrong.error);
 }
 
 TEST(Profile, ReadsBetweenPointsAndScalesTheEstimateBeyond) {

@@ -44,6 +44,25 @@ protected:
   fake::Machine &machine = fake::Machine::instance();
 };
 
+/// What the process may lock in memory, as long as this lives.
+class LockLimit {
+public:
+  explicit LockLimit(uint64_t bytes) {
+    getrlimit(RLIMIT_MEMLOCK, &former);
+    rlimit lower = former;
+    lower.rlim_cur = bytes;
+    isSet = setrlimit(RLIMIT_MEMLOCK, &lower) == 0;
+  }
+  ~LockLimit() { setrlimit(RLIMIT_MEMLOCK, &former); }
+  LockLimit(const LockLimit &) = delete;
+  LockLimit &operator=(const LockLimit &) = delete;
+
+  bool isSet;
+
+private:
+  rlimit former;
+};
+
 /// A tree as the system lists devices in.
 class SystemDevices {
 public:
@@ -100,15 +119,11 @@ TEST_F(HostCacheTest, Moves) {
 }
 
 TEST_F(HostCacheTest, SaysWhatForbidsLocking) {
-  rlimit former;
-  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &former), 0);
-  rlimit lower = former;
-  lower.rlim_cur = 2 * page;
-  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  LockLimit allowed(2 * page);
+  ASSERT_TRUE(allowed.isSet);
   limit(2 * page);
   uint64_t before = pinned();
   std::string error = errorOf(options(3 * page));
-  setrlimit(RLIMIT_MEMLOCK, &former);
   std::string bytes = std::to_string(3 * page);
   for (std::string part :
        {"cannot lock the host cache of " + bytes + " bytes in memory",
@@ -121,14 +136,10 @@ TEST_F(HostCacheTest, SaysWhatForbidsLocking) {
 
 // Raising a limit that is high enough would be no help.
 TEST_F(HostCacheTest, DoesNotBlameALimitThatAllowsIt) {
-  rlimit former;
-  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &former), 0);
-  rlimit lower = former;
-  lower.rlim_cur = 4 * page;
-  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  LockLimit allowed(4 * page);
+  ASSERT_TRUE(allowed.isSet);
   limit(2 * page);
   std::string error = errorOf(options(3 * page));
-  setrlimit(RLIMIT_MEMLOCK, &former);
   EXPECT_NE(error.find("cudaHostRegister"), std::string::npos) << error;
   EXPECT_EQ(error.find("ulimit"), std::string::npos) << error;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/TorchArchive.h"
+#include "checkpoint/Damage.h"
 #include "step/FakeStep.h"
 
 #include <algorithm>
 #include <caffe2/serialize/inline_container.h>
-#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -21,15 +21,6 @@ protected:
     caffe2::serialize::PyTorchStreamWriter writer(path);
     writer.writeRecord("a/b", content.data(), content.size(), isCompressed);
     writer.writeEndOfFile();
-  }
-  std::string bytes() const {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string &damaged) const {
-    // Disks write at once what takes another file's place.
-    std::filesystem::remove(path);
-    std::ofstream(path, std::ios::binary) << damaged;
   }
   std::optional<std::string> read() const {
     return TorchArchive(path).readText("a/b");
@@ -73,47 +64,41 @@ TEST_F(TorchArchiveTest, Compressed) {
 }
 
 TEST_F(TorchArchiveTest, DamagedContent) {
-  std::string damaged = bytes();
+  std::string damaged = readFile(path);
   damaged[damaged.find(content)] ^= 1;
-  write(damaged);
+  writeFile(path, damaged);
   expectError("entry 'a/b': its checksum (CRC-32) is wrong");
 }
 
 TEST_F(TorchArchiveTest, LostChecksum) {
-  std::string damaged = bytes();
+  std::string damaged = readFile(path);
   damaged[damaged.find(content) + content.size()] ^= 1;
-  write(damaged);
+  writeFile(path, damaged);
   expectError("entry 'a/b': expected a checksum behind it, got none");
 }
 
 TEST_F(TorchArchiveTest, Encrypted) {
-  std::string damaged = bytes();
+  std::string damaged = readFile(path);
   // The last name is that in the directory, 46 bytes behind the entry's start.
   damaged[damaged.rfind("a/a/b") - 46 + 8] |= 1;
-  write(damaged);
+  writeFile(path, damaged);
   expectError("encryption");
 }
 
 TEST_F(TorchArchiveTest, Truncated) {
-  std::string whole = bytes();
-  for (size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
+  forEachTruncation(path, [&](size_t length) {
     EXPECT_THROW(read(), std::runtime_error) << length;
-  }
+  });
 }
 
 TEST_F(TorchArchiveTest, AnyByteWrong) {
-  std::string whole = bytes();
-  for (size_t at = 0; at < whole.size(); ++at) {
-    std::string damaged = whole;
-    damaged[at] ^= '\xff';
-    write(damaged);
+  forEachWrongByte(path, [&](size_t at) {
     try {
       // Names may be others, and dates say nothing of the content.
       EXPECT_EQ(read().value_or(content), content) << at;
     } catch (const std::runtime_error &) {
     }
-  }
+  });
 }
 
 } // namespace

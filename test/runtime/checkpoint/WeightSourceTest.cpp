@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/WeightSource.h"
+#include "checkpoint/Damage.h"
 #include "checkpoint/SafetensorsWriter.h"
 #include "step/Archive.h"
 #include "step/FakeStep.h"
 
-#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -42,17 +42,9 @@ protected:
     }
   }
 
-  std::string bytes() const {
-    std::ifstream file(path(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(const std::string &content) const {
-    // Disks write at once what takes another file's place.
-    std::filesystem::remove(path());
-    std::ofstream(path(), std::ios::binary) << content;
-  }
-  /// A safetensors file.
-  void writeFile(const std::string &header, const std::string &data) const {
+  void write(const std::string &content) const { writeFile(path(), content); }
+  void writeSafetensors(const std::string &header,
+                        const std::string &data) const {
     uint64_t size = header.size();
     write(std::string(reinterpret_cast<char *>(&size), 8) + header + data);
   }
@@ -173,18 +165,16 @@ TEST_F(WeightSourceTest, TruncatedArchives) {
   archive.weights = {{"a", "weight_0", 7, {2}, {1}}};
   archive.payloads = {{"weight_0", floatBytes({1, 2})}};
   archive.write(path());
-  std::string whole = bytes();
-  for (size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
+  forEachTruncation(path(), [&](size_t length) {
     EXPECT_THROW(read("a", {2}), std::runtime_error) << length;
-  }
+  });
 }
 
 TEST_F(WeightSourceTest, DamagedPayloads) {
   archive.weights = {{"a", "weight_0", 7, {2}, {1}}};
   archive.payloads = {{"weight_0", floatBytes({1, 2})}};
   archive.write(path());
-  std::string whole = bytes();
+  std::string whole = readFile(path());
   size_t at = whole.find(floatBytes({1, 2}));
   ASSERT_NE(at, whole.npos);
   whole[at] ^= 1;
@@ -196,17 +186,13 @@ TEST_F(WeightSourceTest, AnyByteWrong) {
   archive.weights = {{"a", "weight_0", 7, {2}, {1}}};
   archive.payloads = {{"weight_0", floatBytes({1, 2})}};
   archive.write(path());
-  std::string whole = bytes();
-  for (size_t at = 0; at < whole.size(); ++at) {
-    std::string damaged = whole;
-    damaged[at] ^= '\xff';
-    write(damaged);
+  forEachWrongByte(path(), [&](size_t at) {
     try {
       // Dates and attributes say nothing of a value.
       EXPECT_EQ(read("a", {2}), (Floats{1, 2})) << at;
     } catch (const std::runtime_error &) {
     }
-  }
+  });
 }
 
 TEST_F(WeightSourceTest, OtherFiles) {
@@ -251,13 +237,11 @@ TEST_F(WeightSourceTest, UnwritableFile) {
 TEST_F(WeightSourceTest, DamagedSafetensors) {
   std::string good =
       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  writeFile(good, floatBytes({1, 2}));
+  writeSafetensors(good, floatBytes({1, 2}));
   EXPECT_EQ(read("a", {2}), (Floats{1, 2}));
-  std::string whole = bytes();
-  for (size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
+  forEachTruncation(path(), [&](size_t length) {
     EXPECT_THROW(read("a", {2}), std::runtime_error) << length;
-  }
+  });
   for (
       const char *bad :
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}})",
@@ -268,7 +252,7 @@ TEST_F(WeightSourceTest, DamagedSafetensors) {
        R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})",
        R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", R"({"a":3})", R"({"a")",
        "{"}) {
-    writeFile(bad, floatBytes({1, 2}));
+    writeSafetensors(bad, floatBytes({1, 2}));
     EXPECT_THROW(read("a", {2}), std::runtime_error) << bad;
   }
 }

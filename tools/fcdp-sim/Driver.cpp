@@ -136,8 +136,7 @@ LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
   facts.step = trace->bytes;
   facts.host = trace->hostBytes;
   DeviceMemory &device = facts.device;
-  device.arena.bytes =
-      std::max<int64_t>(0, trace->deviceBytes - device.inputs);
+  device.arena.bytes = std::max<int64_t>(0, trace->deviceBytes - device.inputs);
   return success();
 }
 

@@ -1,72 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The manifest's checks that look at several entries at once.
-#include "step/Manifest.h"
+#include "step/ManifestCheck.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <stdexcept>
 
 namespace fcdp {
 
-namespace {
-
-/// Collects nothing: throws at the first violation. Used by one thread.
-class Checker {
-public:
-  Checker(const Manifest &manifest, uint64_t constantsBytes)
-      : m(manifest), constantsBytes(constantsBytes) {}
-
-  void checkAll() const;
-
-private:
-  [[noreturn]] static void fail(const std::string &where,
-                                const std::string &message) {
-    throw std::runtime_error("manifest." + where + ": " + message);
-  }
-  static void require(bool holds, const std::string &where,
-                      const std::string &message) {
-    if (!holds)
-      fail(where, message);
-  }
-
-  void checkBuf(const Buf &buf, const std::string &where, size_t align) const;
-  void checkFunctions() const;
-  void checkBuckets() const;
-  void checkState(const Bucket &bucket, const std::optional<TypedBuf> &state,
-                  DType dtype, const std::string &where) const;
-  void checkParameters() const;
-  void checkBuffers() const;
-  void checkInputs() const;
-  void checkSlots() const;
-  void checkOp(const Op &op, const std::string &where) const;
-  void checkCommunicators() const;
-
-  void check(const ops::AtenCall &, const std::string &) const {}
-  void check(const ops::Loss &, const std::string &) const {}
-  void check(const ops::Event &, const std::string &) const {}
-  void check(const ops::WriteBuffer &op, const std::string &where) const;
-  void check(const ops::Cast &op, const std::string &where) const;
-  void check(const ops::Pack &op, const std::string &where) const;
-  void check(const ops::Accumulate &op, const std::string &where) const;
-  void check(const ops::Add &op, const std::string &where) const;
-  void check(const ops::ClipGradients &op, const std::string &where) const;
-  void check(const ops::ShardUpdate &op, const std::string &where) const;
-  void check(const ops::AllGather &op, const std::string &where) const;
-  void check(const ops::ReduceScatter &op, const std::string &where) const;
-  void check(const ops::CacheCopy &op, const std::string &where) const;
-
-  /// A flat region of `elements` of a type.
-  void checkFlat(const Buf &buf, int64_t elements, DType dtype,
-                 const std::string &where) const;
-
-  const Manifest &m;
-  uint64_t constantsBytes;
-};
-
-void Checker::checkBuf(const Buf &buf, const std::string &where,
-                       size_t align) const {
+void ManifestChecker::checkBuf(const Buf &buf, const std::string &where,
+                               size_t align) const {
   using Wide = unsigned __int128;
   uint64_t size = buf.arena == Arena::Device ? m.deviceBytes : m.hostBytes;
   Wide end = Wide(buf.offset) + Wide(m.mesh.nodes - 1) * buf.nodeStride +
@@ -83,8 +26,8 @@ void Checker::checkBuf(const Buf &buf, const std::string &where,
               std::to_string(align) + " bytes");
 }
 
-void Checker::checkFlat(const Buf &buf, int64_t elements, DType dtype,
-                        const std::string &where) const {
+void ManifestChecker::checkFlat(const Buf &buf, int64_t elements, DType dtype,
+                                const std::string &where) const {
   uint64_t bytes = uint64_t(elements) * byteSize(dtype);
   require(buf.bytes == bytes, where + ".bytes",
           "expected " + std::to_string(bytes) + " (" +
@@ -92,6 +35,29 @@ void Checker::checkFlat(const Buf &buf, int64_t elements, DType dtype,
               "), got " + std::to_string(buf.bytes));
   checkBuf(buf, where, byteSize(dtype));
 }
+
+namespace {
+
+/// All but the operations.
+class Checker : ManifestChecker {
+public:
+  Checker(const Manifest &manifest, uint64_t constantsBytes)
+      : ManifestChecker(manifest), constantsBytes(constantsBytes) {}
+
+  void checkAll() const;
+
+private:
+  void checkFunctions() const;
+  void checkBuckets() const;
+  void checkState(const Bucket &bucket, const std::optional<TypedBuf> &state,
+                  DType dtype, const std::string &where) const;
+  void checkParameters() const;
+  void checkBuffers() const;
+  void checkInputs() const;
+  void checkSlots() const;
+
+  uint64_t constantsBytes;
+};
 
 void Checker::checkFunctions() const {
   auto has = [&](const char *function) {
@@ -249,112 +215,6 @@ void Checker::checkSlots() const {
                 "slots[" + std::to_string(i) + "].buf");
 }
 
-void Checker::check(const ops::WriteBuffer &op,
-                    const std::string &where) const {
-  require(m.buffers[op.buffer].isMutable, where + ".buffer",
-          "'" + m.buffers[op.buffer].name + "' is not mutable");
-}
-
-void Checker::check(const ops::Cast &op, const std::string &where) const {
-  checkFlat(op.in, op.elements, op.inType, where + ".in");
-  checkFlat(op.out, op.elements, op.outType, where + ".out");
-}
-
-void Checker::check(const ops::Pack &op, const std::string &where) const {
-  for (const Buf &buf : op.zero)
-    checkBuf(buf, where + ".zero", 1);
-}
-
-void Checker::check(const ops::Accumulate &op, const std::string &where) const {
-  checkFlat(op.in, op.elements, DType::F32, where + ".in");
-  checkFlat(op.out, op.elements, DType::F32, where + ".out");
-}
-
-void Checker::check(const ops::Add &op, const std::string &where) const {
-  checkFlat(op.sum, op.elements, DType::F32, where + ".sum");
-  checkFlat(op.in, op.elements, DType::F32, where + ".in");
-  checkFlat(op.out, op.elements, DType::F32, where + ".out");
-}
-
-void Checker::check(const ops::ClipGradients &op,
-                    const std::string &where) const {
-  require(op.maxNorm > 0, where + ".max_norm", "expected a positive number");
-}
-
-void Checker::check(const ops::ShardUpdate &op,
-                    const std::string &where) const {
-  const Bucket &bucket = m.buckets[op.bucket];
-  auto needs = [&](const std::optional<TypedBuf> &state, const char *key) {
-    require(state.has_value(), where,
-            "bucket '" + bucket.name + "' has no state '" + key + "'");
-  };
-  require(bucket.trainable, where, "bucket '" + bucket.name + "' is frozen");
-  needs(bucket.grad, "grad");
-  if (std::holds_alternative<AdamW>(m.optimizer)) {
-    needs(bucket.expAvg, "exp_avg");
-    needs(bucket.expAvgSq, "exp_avg_sq");
-  } else if (std::get<Sgd>(m.optimizer).momentum != 0) {
-    needs(bucket.momentumBuffer, "momentum_buffer");
-  }
-}
-
-void Checker::check(const ops::AllGather &op, const std::string &where) const {
-  uint64_t bytes = op.in.bytes * m.ranks(op.axis);
-  checkBuf(op.in, where + ".in", 1);
-  checkBuf(op.out, where + ".out", 1);
-  require(op.out.bytes == bytes, where + ".out.bytes",
-          "expected " + std::to_string(bytes) + ", one 'in' per rank, got " +
-              std::to_string(op.out.bytes));
-}
-
-void Checker::check(const ops::ReduceScatter &op,
-                    const std::string &where) const {
-  int64_t ranks = m.ranks(op.axis);
-  require(op.elements % ranks == 0, where + ".elements",
-          "expected a multiple of " + std::to_string(ranks) + ", got " +
-              std::to_string(op.elements));
-  checkFlat(op.in, op.elements, op.inType, where + ".in");
-  checkFlat(op.out, op.elements / ranks, op.outType, where + ".out");
-  require(op.scratch || ranks == 1, where,
-          "the key 'scratch' is missing; a reduction over " +
-              std::to_string(ranks) + " ranks needs it");
-  if (op.scratch && ranks > 1)
-    checkFlat(*op.scratch, op.elements, op.inType, where + ".scratch");
-}
-
-void Checker::check(const ops::CacheCopy &op, const std::string &where) const {
-  checkBuf(op.in, where + ".in", 1);
-  checkBuf(op.out, where + ".out", 1);
-  require(op.in.bytes == op.out.bytes, where + ".out.bytes",
-          "expected " + std::to_string(op.in.bytes) + ", the bytes of 'in', " +
-              "got " + std::to_string(op.out.bytes));
-}
-
-void Checker::checkOp(const Op &op, const std::string &where) const {
-  std::visit([&](const auto &body) { check(body, where); }, op.body);
-}
-
-/// Gathers have a communicator per axis, reductions another: one stream uses
-/// it.
-void Checker::checkCommunicators() const {
-  std::map<std::pair<OpKind, Axis>, StreamId> streams;
-  for (size_t i = 0; i < m.ops.size(); ++i) {
-    const Op &op = m.ops[i];
-    auto check = [&](Axis axis, StreamId stream) {
-      StreamId first =
-          streams.emplace(std::pair(op.kind, axis), stream).first->second;
-      require(first == stream, "ops[" + std::to_string(i) + "].stream",
-              std::string("expected '") + name(first) + "', as of the first " +
-                  name(op.kind) + " over this axis, got '" + name(stream) +
-                  "'");
-    };
-    if (auto *gather = std::get_if<ops::AllGather>(&op.body))
-      check(gather->axis, gather->stream);
-    else if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
-      check(reduce->axis, reduce->stream);
-  }
-}
-
 void Checker::checkAll() const {
   checkFunctions();
   checkBuckets();
@@ -362,15 +222,13 @@ void Checker::checkAll() const {
   checkBuffers();
   checkInputs();
   checkSlots();
-  for (size_t i = 0; i < m.ops.size(); ++i)
-    checkOp(m.ops[i], "ops[" + std::to_string(i) + "]");
-  checkCommunicators();
 }
 
 } // namespace
 
 void checkManifest(const Manifest &manifest, uint64_t constantsBytes) {
   Checker(manifest, constantsBytes).checkAll();
+  checkOps(manifest);
   checkHeldMemory(manifest);
 }
 

@@ -7,8 +7,6 @@ namespace fcdp {
 
 namespace {
 
-constexpr int64_t kGreatestSize = int64_t(1) << 56;
-
 StreamId readStream(const JsonNode &node) {
   std::string stream = node.text();
   for (size_t i = 0; i < kNumStreams; ++i)

@@ -138,11 +138,16 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset,
       return measured.takeError();
     cluster->profile = std::move(*measured);
   }
-  cluster->nodes = nodes;
-  cluster->ranksPerNode = ranksPerNode;
-  if (llvm::Error error = cluster->check())
+  return withRanks(std::move(*cluster), nodes, ranksPerNode);
+}
+
+llvm::Expected<Cluster> fcdp::withRanks(Cluster cluster, int64_t nodes,
+                                        int64_t ranksPerNode) {
+  cluster.nodes = nodes;
+  cluster.ranksPerNode = ranksPerNode;
+  if (llvm::Error error = cluster.check())
     return llvm::createStringError(
-        llvm::formatv("'{0}' with {1} nodes of {2} ranks: {3}", cluster->name,
+        llvm::formatv("'{0}' with {1} nodes of {2} ranks: {3}", cluster.name,
                       nodes, ranksPerNode, toString(std::move(error))));
   return cluster;
 }

@@ -217,12 +217,3 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
     return fail("expected one description, got several documents");
   return cluster;
 }
-
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
-
-void fcdp::writeCluster(Cluster cluster, llvm::raw_ostream &stream) {
-  Output output(stream);
-  output << cluster;
-}

@@ -7,8 +7,6 @@
 #include "fcdp/Report/StepPrediction.h"
 #include "fcdp/Transforms/Strategy.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -43,8 +41,7 @@ private:
   /// Whether there can be such a cluster; sets `failure` if not.
   bool canBe(const SweepPoint &point);
   /// Null, with `failure` set, if there is none.
-  std::optional<Plan> plan(const SweepPoint &point, StepOptions asked);
-  std::optional<Plan> planFor(const SweepPoint &point);
+  std::optional<Plan> plan(const SweepPoint &point);
   void findHidden(const SweepPoint &point, const Plan &plan);
 
   llvm::ArrayRef<SweepAxis> axes;
@@ -85,6 +82,7 @@ StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
   pipeline.ranksPerNode = point.ranks;
   pipeline.microBatches = point.microBatches;
   pipeline.deviceMemory = point.memory;
+  pipeline.describedCluster = getCluster(point);
   auto mark = [&](bool &given, SweepKey key) {
     given |= find(key) != axes.end();
   };
@@ -107,8 +105,7 @@ bool SweepRunner::canBe(const SweepPoint &point) {
   return false;
 }
 
-std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
-                                      StepOptions asked) {
+std::optional<Plan> SweepRunner::plan(const SweepPoint &point) {
   failure.clear();
   // One plan that is not possible does not end the sweep.
   ScopedDiagnosticHandler handler(
@@ -121,6 +118,7 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
       });
   if (!canBe(point))
     return std::nullopt;
+  StepOptions asked = getOptions(point);
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
   Plan plan;
@@ -132,27 +130,6 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point,
     return std::nullopt;
   plan.facts = std::move(*facts);
   return plan;
-}
-
-/// For the cluster as it is at `point`, which --fcdp-decide reads from a file.
-std::optional<Plan> SweepRunner::planFor(const SweepPoint &point) {
-  if (!canBe(point))
-    return std::nullopt;
-  llvm::SmallString<128> path;
-  int descriptor = 0;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-          "fcdp-sim", "yaml", descriptor, path)) {
-    failure = "cannot write a temporary file: " + error.message();
-    return std::nullopt;
-  }
-  llvm::FileRemover remover(path);
-  {
-    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    writeCluster(getCluster(point), stream);
-  }
-  StepOptions asked = getOptions(point);
-  asked.pipeline.cluster = path.str();
-  return plan(point, std::move(asked));
 }
 
 //===----------------------------------------------------------------------===//
@@ -187,7 +164,7 @@ void SweepRunner::runOnce(const SweepPoint &shape) {
   SweepPoint point = shape;
   point.bandwidth = bandwidths.front();
   point.memory = memories.front();
-  std::optional<Plan> made = plan(point, getOptions(point));
+  std::optional<Plan> made = plan(point);
   for (double bandwidth : bandwidths) {
     point.bandwidth = bandwidth;
     StepPrediction prediction;
@@ -210,7 +187,7 @@ void SweepRunner::runEach(const SweepPoint &shape) {
     size_t first = sweep.results.size();
     for (double bandwidth : bandwidths) {
       point.bandwidth = bandwidth;
-      std::optional<Plan> made = planFor(point);
+      std::optional<Plan> made = plan(point);
       StepPrediction prediction;
       if (made)
         prediction = simulateOn(*made->module, getCluster(point)).prediction;

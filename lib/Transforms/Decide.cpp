@@ -18,6 +18,8 @@ namespace {
 class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
   using DecidePassBase::DecidePassBase;
+  DecidePass(DecidePassOptions options, std::optional<Cluster> described)
+      : DecidePassBase(std::move(options)), described(std::move(described)) {}
   void runOnOperation() override;
 
 private:
@@ -30,8 +32,23 @@ private:
   SmallVector<Sharding> getShardings();
   std::optional<int64_t> getGiven(int64_t option, int64_t least,
                                   StringRef attribute);
+
+  std::optional<Cluster> described;
 };
 } // namespace
+
+std::unique_ptr<Pass> fcdp::createDecidePass(DecidePassOptions options,
+                                             std::optional<Cluster> described) {
+  return std::make_unique<DecidePass>(std::move(options), std::move(described));
+}
+
+llvm::Expected<Cluster>
+fcdp::getClusterOf(MeshOp mesh, const std::optional<Cluster> &described,
+                   StringRef cluster, StringRef profile) {
+  if (described)
+    return withRanks(*described, mesh.getNode(), mesh.getLocal());
+  return loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile);
+}
 
 /// Buckets are laid out before. Fails if a strategy would decide for some of
 /// them, but none is laid out as it needs.
@@ -84,13 +101,12 @@ FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
 /// Fails, and says that `what` needs it, if none is given.
 FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
   ModuleOp module = getOperation();
-  if (cluster.empty())
+  if (cluster.empty() && !described)
     return module.emitError(what)
            << " 'auto' chooses for a cluster; give one as 'cluster', a file or "
               "the name of a preset";
-  MeshOp mesh = getMesh(module);
   return check(module, "cluster",
-               loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile));
+               getClusterOf(getMesh(module), described, cluster, profile));
 }
 
 /// What the module says, or else the option, if that is at least `least`.

@@ -17,9 +17,23 @@ class DecideOverlapPass
     : public fcdp::impl::DecideOverlapPassBase<DecideOverlapPass> {
 public:
   using DecideOverlapPassBase::DecideOverlapPassBase;
+  DecideOverlapPass(DecideOverlapPassOptions options,
+                    std::optional<Cluster> described)
+      : DecideOverlapPassBase(std::move(options)),
+        described(std::move(described)) {}
   void runOnOperation() override;
+
+private:
+  std::optional<Cluster> described;
 };
 } // namespace
+
+std::unique_ptr<Pass>
+fcdp::createDecideOverlapPass(DecideOverlapPassOptions options,
+                              std::optional<Cluster> described) {
+  return std::make_unique<DecideOverlapPass>(std::move(options),
+                                             std::move(described));
+}
 
 llvm::Error fcdp::decideOverlap(ModuleOp module, const CostModel &model,
                                 int64_t deviceBudget) {
@@ -44,20 +58,18 @@ void DecideOverlapPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (cluster.empty() || module->hasAttr(kPrefetchedAttr))
+  if ((cluster.empty() && !described) || module->hasAttr(kPrefetchedAttr))
     return;
   if (failed(verifyOneLevel(module)))
     return signalPassFailure();
-  MeshOp mesh = getMesh(module);
-  llvm::Expected<Cluster> described =
-      loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile);
-  if (!described) {
-    module.emitError("cluster: ") << toString(described.takeError());
+  llvm::Expected<Cluster> ofMesh =
+      getClusterOf(getMesh(module), described, cluster, profile);
+  if (!ofMesh) {
+    module.emitError("cluster: ") << toString(ofMesh.takeError());
     return signalPassFailure();
   }
-  int64_t budget = deviceMemory > 0 ? deviceMemory : described->device.memory;
-  if (llvm::Error error =
-          decideOverlap(module, CostModel(*described), budget)) {
+  int64_t budget = deviceMemory > 0 ? deviceMemory : ofMesh->device.memory;
+  if (llvm::Error error = decideOverlap(module, CostModel(*ofMesh), budget)) {
     module.emitError(toString(std::move(error)));
     signalPassFailure();
   }

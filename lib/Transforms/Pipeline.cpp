@@ -177,7 +177,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createDecidePass(
       {options.strategy, options.accumulate, options.cluster, options.profile,
        options.deviceMemory, options.hostMemory, options.prefetch,
-       options.reductions, options.collectives}));
+       options.reductions, options.collectives},
+      options.describedCluster));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -188,7 +189,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createDecideOverlapPass(
-      {options.cluster, options.profile, options.deviceMemory}));
+      {options.cluster, options.profile, options.deviceMemory},
+      options.describedCluster));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }

@@ -40,6 +40,13 @@ struct StepChoices {
   std::optional<Collectives> collectives;
 };
 
+/// What a step on `mesh` is decided for: `described` or, if there is none, what
+/// the file or preset `cluster` says, with the times in the file `profile`.
+llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
+                                     const std::optional<Cluster> &described,
+                                     llvm::StringRef cluster,
+                                     llvm::StringRef profile);
+
 /// Merges buckets and cuts states as the plan has it, and writes what is not
 /// given.
 mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepPlan &plan);

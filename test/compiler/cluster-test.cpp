@@ -231,24 +231,3 @@ TEST(Cluster, ChecksWhatACallerChanges) {
             "expected 'h2d.ranks_per_switch' to divide the 3 ranks of a node, "
             "got 2");
 }
-
-TEST(Cluster, IsWrittenAsItIsRead) {
-  for (const ClusterPreset &preset : getClusterPresets()) {
-    Cluster cluster = cantFail(parseCluster({preset.yaml, preset.name}));
-    cluster.name = "it's #1: two";
-    cluster.inter.bandwidth /= 3;
-    cluster.flatCollectives = FlatCollectives::ring;
-    cluster.device.attentionEfficiency = 0.3;
-    std::string text, again;
-    llvm::raw_string_ostream stream(text), repeated(again);
-    writeCluster(cluster, stream);
-    auto read = parseCluster({text, "written"});
-    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
-    EXPECT_EQ(read->name, cluster.name);
-    EXPECT_EQ(read->inter.bandwidth, cluster.inter.bandwidth);
-    EXPECT_EQ(read->flatCollectives, FlatCollectives::ring);
-    EXPECT_EQ(read->device.attentionEfficiency, 0.3);
-    writeCluster(*read, repeated);
-    EXPECT_EQ(text, again);
-  }
-}

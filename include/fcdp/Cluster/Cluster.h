@@ -8,7 +8,6 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <optional>
@@ -106,10 +105,6 @@ struct Cluster {
 /// buffer's name.
 llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
 
-/// Writes a description that parseCluster reads, to the last bit. Pre: check()
-/// succeeds.
-void writeCluster(Cluster cluster, llvm::raw_ostream &stream);
-
 /// The preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
 
@@ -119,6 +114,11 @@ llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset, int64_t nodes,
                                     int64_t ranksPerNode,
                                     llvm::StringRef profile);
+
+/// `cluster` with other numbers of nodes and ranks; fails where its description
+/// cannot have them.
+llvm::Expected<Cluster> withRanks(Cluster cluster, int64_t nodes,
+                                  int64_t ranksPerNode);
 
 struct ClusterPreset {
   llvm::StringRef name, yaml;

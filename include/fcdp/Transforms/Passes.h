@@ -3,8 +3,11 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/Cluster.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+
+#include <optional>
 
 namespace fcdp {
 
@@ -12,6 +15,14 @@ namespace fcdp {
 #include "fcdp/Transforms/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "fcdp/Transforms/Passes.h.inc"
+
+/// Passes that decide for `described`, where there is one, in place of what
+/// their options name.
+std::unique_ptr<mlir::Pass> createDecidePass(DecidePassOptions options,
+                                             std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
+createDecideOverlapPass(DecideOverlapPassOptions options,
+                        std::optional<Cluster> described);
 
 /// What `--fcdp-pipeline` and fcdp-compile are asked for.
 struct PipelineOptions {
@@ -28,6 +39,8 @@ struct PipelineOptions {
   std::string cluster;
   /// See loadProfile; none if empty.
   std::string profile;
+  /// In place of `cluster` and `profile`, what stands in no file.
+  std::optional<Cluster> describedCluster;
   /// Bytes of a rank's device, and of a node's host memory, that `auto` may
   /// use; 0: what the cluster has.
   int64_t deviceMemory = 0, hostMemory = 0;

@@ -261,6 +261,16 @@ void SweepRunner::run(size_t input, ModuleOp module) {
                     int64_t(count), 0, 0});
 }
 
+/// What was measured, but for collectives between nodes, which were at one
+/// bandwidth.
+static std::shared_ptr<const Profile> withoutNetwork(const Profile &profile) {
+  auto kept = std::make_shared<Profile>(profile);
+  for (StringRef kind : {"all_gather", "reduce_scatter"})
+    for (StringRef axis : {"node", "world"})
+      kept->operations.erase((kind + " " + axis).str());
+  return kept;
+}
+
 FailureOr<Sweep> fcdp::runSweep(llvm::ArrayRef<std::string> inputs,
                                 llvm::ArrayRef<SweepAxis> axes,
                                 const StepOptions &options,
@@ -274,7 +284,10 @@ FailureOr<Sweep> fcdp::runSweep(llvm::ArrayRef<std::string> inputs,
     if (!profile)
       return emitError(UnknownLoc::get(&context), "--profile: ")
              << toString(profile.takeError());
-    cluster->profile = std::move(*profile);
+    bool isSwept = llvm::any_of(axes, [](const SweepAxis &axis) {
+      return axis.key == SweepKey::bandwidth;
+    });
+    cluster->profile = isSwept ? withoutNetwork(**profile) : *profile;
   }
   SweepRunner runner(axes, options, *cluster, progress);
   runner.sweep.inputs = inputs.vec();

@@ -121,13 +121,6 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError(
         "--sweep: expected neither --compare (sweep strategies=... instead), "
         "--trace, --report nor --measured");
-  if (!step->pipeline.profile.empty() &&
-      llvm::any_of(*sweep, [](const SweepAxis &axis) {
-        return axis.key == SweepKey::bandwidth;
-      }))
-    return llvm::createStringError(
-        "--profile: expected no sweep of the bandwidth, as its collectives "
-        "were measured at one");
   SimulateOptions options{line.inputs, line.compare,     std::move(*step),
                           line.json,   line.trace,       line.measured,
                           line.report, std::move(*sweep)};

@@ -2,6 +2,7 @@
 #include "LinkFit.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fcdp::run {
 
@@ -27,6 +28,15 @@ LinkFigures fitLink(const std::vector<TimedSize> &times) {
       times.begin(), times.end(),
       [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
   return {0, latency < 0 && b > 0 ? xx / b : largest->bytes / largest->seconds};
+}
+
+uint32_t countSharers(double slowdown, uint32_t ranks) {
+  uint32_t nearest = 1;
+  for (uint32_t sharers = 2; sharers <= ranks; ++sharers)
+    if (ranks % sharers == 0 && std::abs(std::log(sharers / slowdown)) <
+                                    std::abs(std::log(nearest / slowdown)))
+      nearest = sharers;
+  return nearest;
 }
 
 } // namespace fcdp::run

@@ -3,6 +3,7 @@
 // Latency and bandwidth of a link, by the times that some sizes take.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 namespace fcdp::run {
@@ -16,6 +17,17 @@ struct LinkFigures {
   double latency = 0;   ///< seconds
   double bandwidth = 0; ///< bytes per second, above 0
 };
+
+/// What one rank gets of a link while all ranks of its node use it.
+struct SharedLink {
+  LinkFigures each;
+  uint32_t sharers = 1; ///< ranks that share it; divides those of a node
+};
+
+/// How many of the `ranks` of a node share a link which gives each of them
+/// `slowdown` times the seconds that one alone takes: of the numbers that
+/// divide `ranks`, the one with the nearest ratio. Pre: `slowdown` is above 0.
+uint32_t countSharers(double slowdown, uint32_t ranks);
 
 /// Hockney's latency + bytes / bandwidth, with the least sum of squares of
 /// relative errors, so that small sizes count as much as large ones. Latency is

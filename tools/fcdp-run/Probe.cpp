@@ -42,11 +42,20 @@ private:
   void makeBackend();
   void measureCompute();
   void measureMemory();
-  LinkFigures measureLink(std::optional<Axis> axis,
-                          const std::function<void(size_t bytes)> &work,
-                          double perByte);
-  LinkFigures measureGathers(Axis axis, StreamId stream, uint32_t ranks);
-  LinkFigures measureCopies(StreamId stream);
+  /// A transfer of so many bytes, and the axis along which it is a collective.
+  struct Transfer {
+    std::function<void(size_t bytes)> run;
+    std::optional<Axis> axis;
+    /// A link has to carry each byte so often.
+    double perByte = 1;
+  };
+  double timeTransfer(const Transfer &transfer, size_t bytes,
+                      std::optional<uint32_t> onlyLocal = {});
+  uint32_t findSharers(const Transfer &transfer, size_t bytes,
+                       double secondsOfAll);
+  SharedLink measureLink(const Transfer &transfer, bool mayBeShared);
+  SharedLink measureGathers(Axis axis, StreamId stream, uint32_t ranks);
+  SharedLink measureCopies(StreamId stream);
   /// The mean of what ranks have measured.
   double mean(double own) {
     return secondsOverRanks(job.mesh(), std::nullopt,
@@ -77,32 +86,58 @@ void Probe::makeBackend() {
   backend = makeCpuBackend(std::move(made));
 }
 
-/// `work` sends so many bytes, of which each counts `perByte` times.
-LinkFigures Probe::measureLink(std::optional<Axis> axis,
-                               const std::function<void(size_t bytes)> &work,
-                               double perByte) {
-  std::vector<TimedSize> times;
-  work(kMostBytes); // memory that is touched first takes longer
-  for (size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kGrowth) {
-    std::vector<double> seconds;
-    for (int i = 0; i < kRepetitions; ++i) {
-      job.barrier("begin of a transfer of the probe");
+/// The median of some transfers, by all ranks or by one of each node, in
+/// seconds.
+double Probe::timeTransfer(const Transfer &transfer, size_t bytes,
+                           std::optional<uint32_t> onlyLocal) {
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    job.barrier("begin of a transfer of the probe");
+    double own = 0;
+    if (!onlyLocal || *onlyLocal == job.place().local) {
       double begin = readClock();
-      work(bytes);
-      double own = readClock() - begin;
-      seconds.push_back(secondsOverRanks(
-          job.mesh(), axis, job.gather({&own, 1}, "exchange of the probe")));
+      transfer.run(bytes);
+      own = readClock() - begin;
     }
-    double median = std::max(medianOf(seconds), kLeastSeconds);
-    times.push_back({double(bytes) * perByte, median});
-    // All ranks have the same number.
-    if (median > kLongSeconds)
-      break;
+    double ofRanks =
+        secondsOverRanks(job.mesh(), transfer.axis,
+                         job.gather({&own, 1}, "exchange of the probe"));
+    // In that mean are those who did nothing.
+    bool isMean = onlyLocal && !transfer.axis;
+    seconds.push_back(isMean ? ofRanks * job.mesh().locals : ofRanks);
   }
-  return fitLink(times);
+  return std::max(medianOf(seconds), kLeastSeconds);
 }
 
-LinkFigures Probe::measureGathers(Axis axis, StreamId stream, uint32_t ranks) {
+/// Lets the ranks of a node transfer one after the other what took
+/// `secondsOfAll` when all did at once.
+uint32_t Probe::findSharers(const Transfer &transfer, size_t bytes,
+                            double secondsOfAll) {
+  std::vector<double> alone;
+  for (uint32_t local = 0; local < job.mesh().locals; ++local)
+    alone.push_back(timeTransfer(transfer, bytes, local));
+  return countSharers(secondsOfAll / medianOf(alone), job.mesh().locals);
+}
+
+SharedLink Probe::measureLink(const Transfer &transfer, bool mayBeShared) {
+  std::vector<TimedSize> times;
+  transfer.run(kMostBytes); // memory that is touched first takes longer
+  size_t bytes = kLeastBytes;
+  while (true) {
+    double median = timeTransfer(transfer, bytes);
+    times.push_back({double(bytes) * transfer.perByte, median});
+    // All ranks have the same number.
+    if (median > kLongSeconds || bytes * kGrowth > kMostBytes)
+      break;
+    bytes *= kGrowth;
+  }
+  SharedLink link{fitLink(times)};
+  if (mayBeShared)
+    link.sharers = findSharers(transfer, bytes, times.back().seconds);
+  return link;
+}
+
+SharedLink Probe::measureGathers(Axis axis, StreamId stream, uint32_t ranks) {
   auto gather = [&](size_t bytes) {
     Collective collective{};
     collective.axis = axis;
@@ -117,10 +152,11 @@ LinkFigures Probe::measureGathers(Axis axis, StreamId stream, uint32_t ranks) {
     if (backend->failed())
       throw TransportError(backend->failure());
   };
-  return measureLink(axis, gather, ranks - 1);
+  // Who gathers within a node needs all its ranks.
+  return measureLink({gather, axis, ranks - 1.0}, axis == Axis::Node);
 }
 
-LinkFigures Probe::measureCopies(StreamId stream) {
+SharedLink Probe::measureCopies(StreamId stream) {
   std::byte *host = backend->hostBase() + kWindow * job.place().local;
   std::byte *device = backend->deviceBase();
   bool isStore = stream == StreamId::D2H;
@@ -135,7 +171,7 @@ LinkFigures Probe::measureCopies(StreamId stream) {
   // Memory that is touched first takes longer.
   for (size_t done = 0; done < kWindow; done += kMostBytes)
     copy(kMostBytes);
-  return measureLink(std::nullopt, copy, 1);
+  return measureLink({copy, std::nullopt}, /*mayBeShared=*/true);
 }
 
 void Probe::measureCompute() {

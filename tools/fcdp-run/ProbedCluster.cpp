@@ -17,13 +17,22 @@ std::string entry(const char *key, const std::string &value) {
   return "  " + std::string(key) + ": " + value + "\n";
 }
 
-/// `sharers` ranks send over it at a time, each as `link` says.
-std::string describeLink(const char *name, const LinkFigures &link,
-                         uint32_t sharers, const std::string &comment) {
+std::string describeSharing(uint32_t sharers, uint32_t locals) {
+  if (sharers == 1)
+    return entry("sharing", "rank");
+  if (sharers == locals)
+    return entry("sharing", "node");
+  return entry("sharing", "switch") +
+         entry("ranks_per_switch", std::to_string(sharers));
+}
+
+/// The bandwidth is that of a sharing domain.
+std::string describeLink(const char *name, const SharedLink &link,
+                         uint32_t locals, const std::string &comment) {
   return std::string(name) + ":" + comment + "\n" +
-         entry("bandwidth", spell(link.bandwidth * sharers)) +
-         entry("latency", spell(link.latency)) +
-         entry("sharing", sharers > 1 ? "node" : "rank");
+         entry("bandwidth", spell(link.each.bandwidth * link.sharers)) +
+         entry("latency", spell(link.each.latency)) +
+         describeSharing(link.sharers, locals);
 }
 
 } // namespace
@@ -31,10 +40,10 @@ std::string describeLink(const char *name, const LinkFigures &link,
 std::string toYaml(const ProbedCluster &cluster) {
   uint32_t locals = cluster.mesh.locals;
   // With nobody to send to: as fast as the host, so that it is in no way.
-  auto orElse = [&](const std::optional<LinkFigures> &link) {
+  auto orElse = [&](const std::optional<SharedLink> &link) {
     return link.value_or(cluster.h2d);
   };
-  auto note = [](const std::optional<LinkFigures> &link, const char *why) {
+  auto note = [](const std::optional<SharedLink> &link, const char *why) {
     return link ? "" : " # not measured: " + std::string(why);
   };
   std::string text = "# Measured by fcdp-run --probe-cluster, with all ranks "
@@ -54,10 +63,10 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
   text += describeLink("inter", orElse(cluster.inter), locals,
                        note(cluster.inter, "there is one node"));
-  text += describeLink("intra", orElse(cluster.intra), 1,
+  text += describeLink("intra", orElse(cluster.intra), locals,
                        note(cluster.intra, "a node has one rank"));
-  text += describeLink("h2d", cluster.h2d, 1, "");
-  text += describeLink("d2h", cluster.d2h, 1, "");
+  text += describeLink("h2d", cluster.h2d, locals, "");
+  text += describeLink("d2h", cluster.d2h, locals, "");
   return text;
 }
 

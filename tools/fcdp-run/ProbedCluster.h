@@ -18,13 +18,12 @@ struct ProbedCluster {
   double memoryBandwidth = 0; ///< bytes per second, read and written
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
-  /// Of a rank, while all send; none where there is nobody to send to.
-  std::optional<LinkFigures> inter, intra;
-  LinkFigures h2d, d2h;
+  /// None where there is nobody to send to.
+  std::optional<SharedLink> inter, intra;
+  SharedLink h2d, d2h;
 };
 
-/// The description, which --cluster takes. The link between nodes is that of a
-/// node, others are a rank's own.
+/// The description, which --cluster takes.
 std::string toYaml(const ProbedCluster &cluster);
 
 } // namespace fcdp::run

@@ -39,6 +39,21 @@ TEST(LinkFit, StaysALinkInNoise) {
   EXPECT_DOUBLE_EQ(link.bandwidth, 1e9);
 }
 
+TEST(LinkFit, TellsWhoSharesALink) {
+  EXPECT_EQ(countSharers(1, 1), 1u);
+  EXPECT_EQ(countSharers(9, 1), 1u);
+  // Nobody is faster when all are at work.
+  EXPECT_EQ(countSharers(0.7, 8), 1u);
+  EXPECT_EQ(countSharers(1.3, 8), 1u);
+  EXPECT_EQ(countSharers(1.6, 8), 2u);
+  EXPECT_EQ(countSharers(4.4, 8), 4u);
+  EXPECT_EQ(countSharers(7, 8), 8u);
+  EXPECT_EQ(countSharers(20, 8), 8u);
+  // What does not divide a node's ranks is no domain.
+  EXPECT_EQ(countSharers(4, 6), 3u);
+  EXPECT_EQ(countSharers(5, 6), 6u);
+}
+
 TEST(OverRanks, TakesTheLastOfAGroupAndTheSlowestGroup) {
   Mesh mesh{2, 3};
   std::vector<double> seconds = {1, 2, 3, 40, 50, 6};
@@ -66,10 +81,10 @@ TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
   cluster.bf16 = 3e9;
   cluster.f16 = 4e9;
   cluster.launchLatency = 1e-6;
-  cluster.inter = LinkFigures{5e-5, 1e8};
-  cluster.intra = LinkFigures{2e-5, 3e8};
-  cluster.h2d = {1e-6, 5e9};
-  cluster.d2h = {1e-6, 4e9};
+  cluster.inter = SharedLink{{5e-5, 1e8}, 4};
+  cluster.intra = SharedLink{{2e-5, 3e8}, 1};
+  cluster.h2d = {{1e-6, 5e9}, 2};
+  cluster.d2h = {{1e-6, 4e9}, 1};
   EXPECT_EQ(
       toYaml(cluster),
       R"(# Measured by fcdp-run --probe-cluster, with all ranks at work at once.
@@ -98,9 +113,10 @@ intra:
   latency: 2e-05
   sharing: rank
 h2d:
-  bandwidth: 5e+09
+  bandwidth: 1e+10
   latency: 1e-06
-  sharing: rank
+  sharing: switch
+  ranks_per_switch: 2
 d2h:
   bandwidth: 4e+09
   latency: 1e-06
@@ -109,6 +125,7 @@ d2h:
   cluster.mesh = {1, 1};
   cluster.inter.reset();
   cluster.intra.reset();
+  cluster.h2d.sharers = 1;
   std::string text = toYaml(cluster);
   EXPECT_NE(text.find("inter: # not measured: there is one node\n"
                       "  bandwidth: 5e+09\n"),

@@ -35,6 +35,16 @@ static void writeTime(OStream &json, const StepPrediction &prediction) {
   });
 }
 
+static void writeSpread(OStream &json, const RankSpread &spread) {
+  json.attributeObject("ranks", [&] {
+    json.attribute("count", spread.ranks);
+    json.attribute("shown", spread.shown);
+    json.attribute("least", spread.least);
+    json.attribute("median", spread.median);
+    json.attribute("most", spread.most);
+  });
+}
+
 static void writeRates(OStream &json, const StepPrediction &prediction) {
   const TokenFacts &tokens = prediction.tokens;
   if (!tokens.input.empty())
@@ -156,6 +166,8 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attribute("ranks_per_node", facts.ranksPerNode);
   json.attribute("micro_batches", facts.microBatches);
   writeTime(json, report.prediction);
+  if (report.spread)
+    writeSpread(json, *report.spread);
   writeRates(json, report.prediction);
   writeStorage(json, facts.storage);
   writeMemory(json, report);

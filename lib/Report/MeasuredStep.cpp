@@ -159,6 +159,16 @@ llvm::Expected<SimulatedStep> Teller::tell(const Cluster &cluster) {
   return std::move(step);
 }
 
+std::optional<RankSpread> fcdp::getSpread(const MeasuredTrace &trace) {
+  if (trace.secondsOfRanks.empty())
+    return std::nullopt;
+  std::vector<double> sorted = trace.secondsOfRanks;
+  llvm::sort(sorted);
+  return RankSpread{static_cast<int64_t>(sorted.size()), trace.rank,
+                    sorted.front(), sorted[(sorted.size() - 1) / 2],
+                    sorted.back()};
+}
+
 llvm::Expected<SimulatedStep> fcdp::tellMeasured(ModuleOp module,
                                                  const MeasuredTrace &trace,
                                                  const Cluster &cluster) {

@@ -231,6 +231,16 @@ static void printHostStates(const HeldBytes &held, llvm::raw_ostream &stream) {
   }
 }
 
+/// `            4 ranks took 3.1 to 3.5 s, half of them up to 3.2 s; told of is
+/// rank 2`
+static void printSpread(const RankSpread &spread, llvm::raw_ostream &stream) {
+  stream << "            " << spread.ranks
+         << (spread.ranks == 1 ? " rank" : " ranks")
+         << llvm::format(" took %.4g to %.4g s, half of them up to %.4g s; ",
+                         spread.least, spread.most, spread.median)
+         << "told of is rank " << spread.shown << '\n';
+}
+
 void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
   printFacts(report.facts, stream);
   stream << "capacity    ";
@@ -241,5 +251,7 @@ void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
   stream << '\n';
   printHostStates(report.facts.hostHeld, stream);
   printTimes(report.prediction, stream);
+  if (report.spread)
+    printSpread(*report.spread, stream);
   printRates(report.facts, report.prediction, stream);
 }

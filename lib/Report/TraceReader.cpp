@@ -6,6 +6,8 @@
 #include "fcdp/Support/JsonFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <map>
+
 using namespace fcdp;
 
 namespace {
@@ -19,23 +21,29 @@ public:
 
 private:
   bool readEvent(const Json &event);
+  bool readBegin(const Json &event);
   bool readSpan(const Json &event);
   bool readFigures(const Json &figures);
+  bool readRankSeconds(const Json &figures);
+  void keepSlowest();
 
   JsonFile json;
   MeasuredTrace trace;
+  /// When the step began, by rank; 0 where the file does not say.
+  std::map<int64_t, double> begins;
 };
 } // namespace
 
 bool TraceReader::readSpan(const Json &event) {
-  for (llvm::StringRef name : {"name", "cat", "tid", "ts", "dur"})
+  for (llvm::StringRef name : {"name", "cat", "pid", "tid", "ts", "dur"})
     if (event[name].isNull())
       return json.fail(event, "expected a span to have '" + name + "'");
   llvm::StringRef name, category;
-  int64_t stream = 0;
+  int64_t rank = 0, stream = 0;
   double begin = 0, seconds = 0;
   if (!json.readString(event["name"], name) ||
       !json.readString(event["cat"], category) ||
+      !json.readInteger(event["pid"], rank, 0) ||
       !json.readInteger(event["tid"], stream, 0) ||
       !json.readPositive(event["ts"], begin) ||
       !json.readPositive(event["dur"], seconds))
@@ -50,6 +58,8 @@ bool TraceReader::readSpan(const Json &event) {
   span.begin = begin / 1e6;
   span.end = span.begin + seconds / 1e6;
   span.line = json.getLine(event);
+  span.rank = rank;
+  begins.try_emplace(rank, 0);
   if (category == "wait") {
     llvm::StringRef waitsFor = event["args"]["for"].asString().value_or("");
     span.waitsFor = symbolizeStream(waitsFor);
@@ -61,14 +71,33 @@ bool TraceReader::readSpan(const Json &event) {
   return true;
 }
 
+bool TraceReader::readBegin(const Json &event) {
+  int64_t rank = 0;
+  double begin = 0;
+  if (!json.readInteger(event["pid"], rank, 0) ||
+      !json.readPositive(event["ts"], begin))
+    return false;
+  begins[rank] = begin / 1e6;
+  return true;
+}
+
 bool TraceReader::readEvent(const Json &event) {
   llvm::StringRef phase = event["ph"].asString().value_or("");
   if (phase == "X")
     return readSpan(event);
+  if (phase == "i" && event["name"].asString() == "step begins")
+    return readBegin(event);
   return phase == "M" || phase == "i" ||
          json.fail(event, "expected an event of the phases that fcdp-run "
                           "writes, 'X', 'M' or 'i', got '" +
                               phase + "'");
+}
+
+bool TraceReader::readRankSeconds(const Json &figures) {
+  const Json &seconds = figures["rank_seconds"];
+  return seconds.isNull() || json.readArray(seconds, [&](const Json &one) {
+    return json.readPositive(one, trace.secondsOfRanks.emplace_back());
+  });
 }
 
 bool TraceReader::readFigures(const Json &figures) {
@@ -87,9 +116,32 @@ bool TraceReader::readFigures(const Json &figures) {
          readCount("d2h_bytes", trace.bytes.deviceToHost) &&
          readCount("device_peak_bytes", trace.deviceBytes) &&
          readCount("host_cache_bytes", trace.hostBytes) &&
+         readRankSeconds(figures) &&
          json.readPositive(seconds, trace.seconds) &&
          (trace.seconds > 0 ||
           json.fail(seconds, "expected 'seconds' to be above 0"));
+}
+
+/// Leaves the spans of one rank, with times from its own beginning.
+void TraceReader::keepSlowest() {
+  if (begins.empty())
+    return;
+  auto getSeconds = [&](int64_t rank) {
+    return rank < static_cast<int64_t>(trace.secondsOfRanks.size())
+               ? trace.secondsOfRanks[rank]
+               : 0;
+  };
+  auto slowest = llvm::max_element(begins, [&](auto &a, auto &b) {
+    return getSeconds(a.first) < getSeconds(b.first);
+  });
+  trace.rank = slowest->first;
+  llvm::erase_if(trace.spans, [&](const MeasuredTrace::Span &span) {
+    return span.rank != trace.rank;
+  });
+  for (MeasuredTrace::Span &span : trace.spans) {
+    span.begin -= slowest->second;
+    span.end -= slowest->second;
+  }
 }
 
 llvm::Expected<MeasuredTrace> TraceReader::read() {
@@ -105,6 +157,7 @@ llvm::Expected<MeasuredTrace> TraceReader::read() {
   });
   if (!isRead)
     return json.takeError();
+  keepSlowest();
   return std::move(trace);
 }
 

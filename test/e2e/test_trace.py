@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace of a measured step: what ran, and that it stands beside what was predicted of the same plan."""
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -31,6 +32,10 @@ def spans_of(events: list[dict]) -> list[dict]:
     return [event for event in events if event["ph"] == "X"]
 
 
+def ranks_of(config: Config) -> range:
+    return range(config.nodes * config.local)
+
+
 @pytest.mark.parametrize("config", CASES, ids=lambda config: config.name)
 def test_has_the_spans_of_the_simulated_step(workshop: Workshop, config: Config, tmp_path: Path) -> None:
     """Streams, names, categories and places; sums are left out, which a reduction may make itself."""
@@ -42,21 +47,26 @@ def test_has_the_spans_of_the_simulated_step(workshop: Workshop, config: Config,
         kept = [s for s in spans_of(events) if not s["name"].startswith(("aten.", "accumulate", "wait", "loss"))]
         return Counter((s["tid"], s["name"], s["cat"], s["args"]["function"], s["args"].get("module")) for s in kept)
 
-    assert count(measured) == count(predicted)
-    thread_names = [{e["tid"]: e["args"]["name"] for e in es if e["name"] == "thread_name"} for es in (measured, predicted)]
-    assert thread_names[0] == thread_names[1]
+    for rank in ranks_of(config):
+        of_rank = [event for event in measured if event["pid"] == rank]
+        assert count(of_rank) == count(predicted)
+        thread_names = [{e["tid"]: e["args"]["name"] for e in es if e["name"] == "thread_name"} for es in (of_rank, predicted)]
+        assert thread_names[0] == thread_names[1]
 
 
 @pytest.mark.parametrize("config", CASES, ids=lambda config: config.name)
 def test_spans_follow_each_other(workshop: Workshop, config: Config, tmp_path: Path) -> None:
     events = trace(workshop, config, tmp_path / "trace.json")
-    for stream in range(7):
-        spans = [span for span in spans_of(events) if span["tid"] == stream]
+    begins = {event["pid"]: event["ts"] for event in events if event["name"] == "step begins"}
+    assert sorted(begins) == list(ranks_of(config)) and min(begins.values()) == 0
+    for rank, stream in itertools.product(ranks_of(config), range(7)):
+        spans = [span for span in spans_of(events) if (span["pid"], span["tid"]) == (rank, stream)]
         ends = [span["ts"] + span["dur"] for span in spans]
         assert all(end <= after["ts"] + 1e-3 for end, after in zip(ends, spans[1:]))
+        assert all(span["ts"] >= begins[rank] - 1e-3 for span in spans)
     calls = [op for op in manifest(workshop.step(config))["ops"] if op["kind"] == "aten_call"]
     operators = [span for span in spans_of(events) if span["name"].startswith("aten.")]
-    assert len(operators) >= len(calls)
+    assert len(operators) >= len(calls) * len(ranks_of(config))
 
 
 @pytest.mark.parametrize("config", CASES, ids=lambda config: config.name)
@@ -70,6 +80,8 @@ def test_stands_beside_the_predicted_step(workshop: Workshop, config: Config, tm
     assert abs(measured["device_memory"]["bytes"] / predicted["device_memory"]["bytes"] - 1) < 0.05
     whole = sum([*measured["on_compute_stream"].values(), *measured["exposed"].values(), measured["bubble"]])
     assert whole == pytest.approx(measured["seconds"], rel=1e-6)
+    assert measured["ranks"]["count"] == len(ranks_of(config))
+    assert measured["ranks"]["least"] <= measured["ranks"]["median"] <= measured["ranks"]["most"] == measured["seconds"]
     assert f'"measured in {path}"' in page.read_text()
 
 

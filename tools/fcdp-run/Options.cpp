@@ -92,8 +92,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "first, to this file; fcdp-compile, fcdp-sim and fcdp-opt "
                  "take it as --profile");
   app.add_option("--trace", options.trace,
-                 "Write the last step of rank 0 as trace events, for Perfetto "
-                 "or chrome://tracing; fcdp-sim takes it as --measured");
+                 "Write the last step of all ranks as trace events, for "
+                 "Perfetto or chrome://tracing; fcdp-sim takes it as "
+                 "--measured");
   app.add_option("--probe-cluster", options.probe,
                  "Run no step, but measure what the ranks run on, and describe "
                  "it in this file, which other tools take as --cluster");

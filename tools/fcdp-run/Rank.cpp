@@ -103,6 +103,7 @@ private:
   void report(int64_t index, const RankStats &own);
   void save();
   void saveRecords();
+  void saveTrace();
   std::vector<std::byte> gatherShards(size_t bucket);
   [[noreturn]] void fail(const std::string &message);
 
@@ -117,7 +118,7 @@ private:
   /// Null unless what it writes was asked for.
   std::unique_ptr<StepRecorder> recorder;
   std::unique_ptr<Profile> profile;
-  StepStats lastStats; ///< on rank 0
+  StepStats lastStats;
   std::unique_ptr<Backend> backend;
   /// None on the CPU.
   std::optional<CudaDevice> gpu;
@@ -221,8 +222,6 @@ void Rank::report(int64_t index, const RankStats &own) {
   std::vector<double> packed = own.pack();
   std::vector<double> all =
       job.gather(packed, "exchange of the step's figures");
-  if (job.rank() != 0)
-    return;
   std::vector<RankStats> ranks;
   for (size_t i = 0; i < all.size(); i += packed.size())
     ranks.push_back(
@@ -231,6 +230,8 @@ void Rank::report(int64_t index, const RankStats &own) {
   stats.step = index + 1;
   stats.hostCacheBytes = manifest.hostBytes;
   lastStats = stats;
+  if (job.rank() != 0)
+    return;
   progress.clear();
   if (!(std::cout << toLine(stats) << std::endl))
     throw std::runtime_error("standard output cannot be written");
@@ -301,13 +302,24 @@ void Rank::save() {
 
 /// What was recorded, for those who asked.
 void Rank::saveRecords() {
-  if (job.rank() != 0)
-    return;
-  if (profile)
+  if (profile && job.rank() == 0)
     writeWhole("--profile", options.profile, profile->toJson());
   if (!options.trace.empty())
-    writeWhole("--trace", options.trace,
-               traceOf(manifest, *recorder, lastStats));
+    saveTrace();
+}
+
+void Rank::saveTrace() {
+  const std::vector<double> &seconds = lastStats.secondsOfRanks;
+  auto slowest = std::max_element(seconds.begin(), seconds.end());
+  size_t spans = 0;
+  for (size_t stream = 0; stream < kNumStreams; ++stream)
+    spans += recorder->getSpans(StreamId(stream)).size();
+  TraceText text(manifest, *recorder);
+  collectTraces(job, *recorder,
+                chooseTraced(seconds.size(), slowest - seconds.begin(), spans),
+                [&](const RankTrace &trace) { text.add(trace); });
+  if (job.rank() == 0)
+    writeWhole("--trace", options.trace, text.finish(lastStats));
 }
 
 /// Runs `work` and returns what went wrong, or nothing.

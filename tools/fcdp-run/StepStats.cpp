@@ -86,6 +86,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   stats.controlBytes = perNode(&RankStats::controlBytes);
   for (const RankStats &rank : ranks) {
     stats.seconds = std::max(stats.seconds, rank.seconds);
+    stats.secondsOfRanks.push_back(rank.seconds);
     stats.devicePeakBytes =
         std::max(stats.devicePeakBytes, rank.devicePeakBytes);
     stats.systemAllocations += rank.systemAllocations;

@@ -29,7 +29,8 @@ struct RankStats {
 struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;
-  double seconds = 0; ///< of the slowest rank
+  double seconds = 0;                 ///< of the slowest rank
+  std::vector<double> secondsOfRanks; ///< in the order of world ranks
   /// Per node: summed over its ranks, the greatest over nodes.
   double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
   double controlBytes = 0;

@@ -59,10 +59,11 @@ std::string labelOf(const Op &op, const Manifest &manifest) {
   return label;
 }
 
-/// Used by one thread.
-class TraceWriter {
+} // namespace
+
+class TraceText::Writer {
 public:
-  TraceWriter(const Manifest &manifest, const StepRecorder &recorder)
+  Writer(const Manifest &manifest, const StepRecorder &recorder)
       : manifest(manifest), recorder(recorder) {
     for (const Op &op : manifest.ops)
       if (op.kind == OpKind::Record) {
@@ -71,26 +72,24 @@ public:
       }
   }
 
-  std::string write(const StepStats &stats);
+  void add(const RankTrace &trace);
+  std::string finish(const StepStats &stats);
 
 private:
   void add(const Json &event) {
     text += (text.empty() ? "  " : ",\n  ") + event.dump();
   }
-  void addNames();
-  void addSpans(StreamId stream);
-  void addBorder(double time, const std::string &name) {
+  void addNames(uint32_t rank);
+  void addSpans(const RankTrace &trace, StreamId stream);
+  void addBorder(uint32_t rank, double seconds, const std::string &name) {
     add({{"ph", "i"},
-         {"pid", 0},
+         {"pid", rank},
          {"tid", 0},
          {"name", name},
          {"s", "p"},
-         {"ts", time}});
+         {"ts", 1e6 * seconds}});
   }
-  void addBorders();
-  double timeOf(double clock) const {
-    return 1e6 * (clock - recorder.getBegin());
-  }
+  void addBorders(const RankTrace &trace);
 
   const Manifest &manifest;
   const StepRecorder &recorder;
@@ -98,25 +97,27 @@ private:
   std::string text;
 };
 
-void TraceWriter::addNames() {
+void TraceText::Writer::addNames(uint32_t rank) {
   auto addName = [&](const char *name, size_t thread, const char *key,
                      const Json &value) {
     add({{"ph", "M"},
-         {"pid", 0},
+         {"pid", rank},
          {"tid", thread},
          {"name", name},
          {"args", {{key, value}}}});
   };
-  addName("process_name", 0, "name", "rank 0, measured");
+  addName("process_name", 0, "name",
+          "rank " + std::to_string(rank) + ", measured");
+  addName("process_sort_index", 0, "sort_index", rank);
   for (size_t stream = 0; stream < kNumStreams; ++stream) {
     addName("thread_name", stream, "name", name(StreamId(stream)));
     addName("thread_sort_index", stream, "sort_index", stream);
   }
 }
 
-void TraceWriter::addSpans(StreamId stream) {
+void TraceText::Writer::addSpans(const RankTrace &trace, StreamId stream) {
   const auto &issues = recorder.getIssues(stream);
-  const auto &spans = recorder.getSpans(stream);
+  const auto &spans = trace.spans[size_t(stream)];
   for (size_t i = 0; i < issues.size(); ++i) {
     const Op &op = manifest.ops[issues[i].op];
     Json arguments = {
@@ -128,43 +129,52 @@ void TraceWriter::addSpans(StreamId stream) {
     if (op.kind == OpKind::Wait)
       arguments["for"] = name(recordedOn[std::get<ops::Event>(op.body).event]);
     add({{"ph", "X"},
-         {"pid", 0},
+         {"pid", trace.rank},
          {"tid", size_t(stream)},
          {"name", labelOf(op, manifest)},
          {"cat", activityOf(op)},
-         {"ts", timeOf(spans[i].begin)},
+         {"ts", 1e6 * spans[i].begin},
          {"dur", 1e6 * (spans[i].end - spans[i].begin)},
          {"args", arguments}});
   }
 }
 
-void TraceWriter::addBorders() {
-  addBorder(0, "step begins");
+void TraceText::Writer::addBorders(const RankTrace &trace) {
+  addBorder(trace.rank, trace.begin, "step begins");
   const auto &issues = recorder.getIssues(StreamId::Compute);
-  const auto &spans = recorder.getSpans(StreamId::Compute);
-  double end = 0;
+  const auto &spans = trace.spans[size_t(StreamId::Compute)];
+  double end = trace.begin;
   size_t next = 0;
   for (size_t i = 0; i < recorder.getFunctions().size(); ++i) {
     for (; next < issues.size() && issues[next].function == i; ++next)
-      end = timeOf(spans[next].end);
-    addBorder(end, recorder.getFunctions()[i] + " ends");
+      end = spans[next].end;
+    addBorder(trace.rank, end, recorder.getFunctions()[i] + " ends");
   }
 }
 
-std::string TraceWriter::write(const StepStats &stats) {
-  addNames();
+void TraceText::Writer::add(const RankTrace &trace) {
+  addNames(trace.rank);
   for (size_t stream = 0; stream < kNumStreams; ++stream)
-    addSpans(StreamId(stream));
-  addBorders();
-  return "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n" + text +
-         "],\n\"otherData\": " + toJson(stats) + "}\n";
+    addSpans(trace, StreamId(stream));
+  addBorders(trace);
 }
 
-} // namespace
+std::string TraceText::Writer::finish(const StepStats &stats) {
+  Json figures = Json::parse(toJson(stats));
+  figures["rank_seconds"] = stats.secondsOfRanks;
+  return "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n" +
+         std::move(text) + "],\n\"otherData\": " + figures.dump() + "}\n";
+}
 
-std::string traceOf(const Manifest &manifest, const StepRecorder &recorder,
-                    const StepStats &stats) {
-  return TraceWriter(manifest, recorder).write(stats);
+TraceText::TraceText(const Manifest &manifest, const StepRecorder &recorder)
+    : writer(std::make_unique<Writer>(manifest, recorder)) {}
+
+TraceText::~TraceText() = default;
+
+void TraceText::add(const RankTrace &trace) { writer->add(trace); }
+
+std::string TraceText::finish(const StepStats &stats) {
+  return writer->finish(stats);
 }
 
 } // namespace fcdp::run

@@ -3,18 +3,31 @@
 // A step that was run, as trace events.
 #pragma once
 
+#include "RankTraces.h"
 #include "StepStats.h"
-#include "core/StepRecorder.h"
 #include "step/Manifest.h"
 
+#include <memory>
 #include <string>
 
 namespace fcdp::run {
 
-/// Google's "Trace Event Format" of the step that `recorder` has, with the
-/// threads, names and categories of fcdp-sim's, and `stats` beside it. Times
-/// are in microseconds from the step's beginning.
-std::string traceOf(const Manifest &manifest, const StepRecorder &recorder,
-                    const StepStats &stats);
+/// Google's "Trace Event Format" of a step, with the threads, names and
+/// categories of fcdp-sim's. Each rank is a process. Times are in microseconds
+/// from the beginning of the first rank that has one. Used by one thread.
+class TraceText {
+public:
+  /// `recorder` has the step as rank 0 has issued it. Both outlive this.
+  TraceText(const Manifest &manifest, const StepRecorder &recorder);
+  ~TraceText();
+
+  void add(const RankTrace &trace);
+  /// The text of all ranks, with `stats` beside them.
+  std::string finish(const StepStats &stats);
+
+private:
+  class Writer;
+  std::unique_ptr<Writer> writer;
+};
 
 } // namespace fcdp::run

@@ -131,6 +131,7 @@ LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
   if (failed(addStep("measured in " + options.measured, planned, *measured,
                      cluster, capacity)))
     return failure();
+  steps.back().report.spread = getSpread(*trace);
   // What was counted in place of what was planned.
   StepFacts &facts = steps.back().report.facts;
   facts.step = trace->bytes;

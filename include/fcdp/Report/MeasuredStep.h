@@ -4,12 +4,13 @@
 #pragma once
 
 #include "fcdp/Conversion/Traffic.h"
-#include "fcdp/Report/StepPrediction.h"
+#include "fcdp/Report/StepReport.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
 namespace fcdp {
 
-/// What fcdp-run --trace wrote of one rank's step.
+/// What fcdp-run --trace wrote of a step: the spans of one rank, of those that
+/// are in the file the one that took longest.
 struct MeasuredTrace {
   struct Span {
     Stream stream;
@@ -20,14 +21,18 @@ struct MeasuredTrace {
     double begin, end;
     /// Of the file.
     unsigned line;
+    int64_t rank;
   };
 
   /// The file's name.
   std::string file;
+  int64_t rank = 0;
   /// Of one stream in their order.
   std::vector<Span> spans;
   /// Of the slowest rank.
   double seconds = 0;
+  /// Seconds of each rank; empty if only `seconds` was written.
+  std::vector<double> secondsOfRanks;
   /// Of a node.
   LinkBytes bytes;
   /// Most of a rank's device, and of a node's host memory.
@@ -37,6 +42,9 @@ struct MeasuredTrace {
 /// The error is `FILE:LINE: error: ...`.
 llvm::Expected<MeasuredTrace> parseTrace(llvm::MemoryBufferRef text);
 llvm::Expected<MeasuredTrace> loadTrace(llvm::StringRef file);
+
+/// None if the trace does not have the times of all ranks.
+std::optional<RankSpread> getSpread(const MeasuredTrace &trace);
 
 /// The measured step, `module` being the plan that ran, whose mesh is the
 /// cluster's: times are those of the trace, tokens and floating-point

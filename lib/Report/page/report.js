@@ -67,7 +67,7 @@ function place(memory) {
 }
 
 const SUMMARY = [
-  ['Step', (step) => seconds(step.seconds)],
+  ['Step', (step) => seconds(step.seconds) + (step.ranks ? `, ranks from ${seconds(step.ranks.least)} on` : '')],
   ['Tokens a second', (step) => (step.tokens ? number(step.tokens.per_second) : '-')],
   ['MFU', (step) => percent(step.flops.mfu, 1)],
   ['HFU', (step) => percent(step.flops.hfu, 1)],

@@ -17,6 +17,9 @@ assert sum(measured["exposed"].values()) > 0
 assert measured["bytes"]["step"] == {"inter": 1, "intra": 2, "h2d": 3, "d2h": 4}
 assert measured["device_memory"]["bytes"] == predicted["device_memory"]["bytes"] + 1000
 assert measured["host_memory"]["bytes"] == 5
+seconds = measured["seconds"]
+assert measured["ranks"] == {"count": 3, "shown": 1, "least": seconds / 4, "median": seconds / 2, "most": seconds}
+assert "ranks" not in predicted
 for key in ("strategy", "tokens", "flops", "buckets"):
     if key == "tokens":
         measured[key].pop("per_second"), predicted[key].pop("per_second")

@@ -36,6 +36,8 @@ class Shape:
     """Of the parameters. What is computed is in bfloat16, whatever this is."""
     loss: torch.dtype = torch.float32
     """Of the logits when the loss is computed."""
+    eager: bool = False
+    """Whether attention is its formula, operator by operator, whose scores the backward pass reads, and no fused kernel."""
 
 
 class Projection(nn.Linear):
@@ -53,11 +55,21 @@ class Projection(nn.Linear):
         return y + self.lora_b(self.lora_a(x)) if self.rank else y
 
 
+def attend_eagerly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool) -> torch.Tensor:
+    """As GPT-2 does it in Hugging Face's transformers (4.x, GPT2Attention._attn), without dropout."""
+    scores = query @ key.transpose(-1, -2) / value.shape[-1] ** 0.5
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        scores = torch.where(seen, scores, torch.finfo(scores.dtype).min)
+    return torch.softmax(scores, -1, dtype=value.dtype) @ value
+
+
 class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         width = shape.width
         self.heads = shape.heads
+        self.attend = attend_eagerly if shape.eager else F.scaled_dot_product_attention
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         # One product for all three, but for LoRA, whose factors are of each.
         parts = 3 if shape.lora else 1
@@ -70,7 +82,7 @@ class Block(nn.Module):
         parts = [layer(normed) for layer in self.qkv]
         query, key, value = parts if len(parts) == 3 else parts[0].chunk(3, -1)
         split = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)]
-        attended = F.scaled_dot_product_attention(*split, is_causal=True)
+        attended = self.attend(*split, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).flatten(-2))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 

@@ -5,10 +5,9 @@
 
 #include "fcdp/Verification/PlanProofs.h"
 
+#include "BucketUsage.h"
 #include "PlanModel.h"
-#include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/BufferPlan.h"
-#include "fcdp/Conversion/Traffic.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -22,43 +21,7 @@ struct Counts {
   /// Copies of a sum of gradients.
   int64_t sumLoads = 0, sumStores = 0;
 };
-
-/// A live range: its first and last use, as indices of the function's uses.
-struct Span {
-  size_t first, last;
-};
-
-/// What is known of a bucket in one function.
-struct Usage {
-  /// Live ranges, by unit: a bucket may serve several.
-  llvm::MapVector<StringAttr, SmallVector<Span>> ranges;
-  int64_t rangeCount = 0;
-  /// Whether its first copy in @next_microbatch is prefetched.
-  bool crosses = false;
-  /// Bytes of an element of its gradients; 0 if there are none.
-  int64_t gradientBytes = 0;
-  /// What one rank sends and copies.
-  LinkBytes bytes;
-  /// One operation that does, by link.
-  std::array<Operation *, 4> examples{};
-};
-
-/// The uses of one function, in order: the unit of each.
-using UseOrder = SmallVector<StringAttr>;
-
-using Usages = llvm::DenseMap<StringAttr, Usage>;
-
-struct Link {
-  StringRef what;
-  uint64_t LinkBytes::*bytes;
-};
 } // namespace
-
-static constexpr std::array<Link, 4> kLinks = {
-    Link{"sends between nodes", &LinkBytes::inter},
-    Link{"sends within the node", &LinkBytes::intra},
-    Link{"loads from host memory", &LinkBytes::hostToDevice},
-    Link{"stores to host memory", &LinkBytes::deviceToHost}};
 
 static bool isMicrobatch(Role role) {
   return role != Role::init && role != Role::update;
@@ -173,8 +136,9 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
 }
 
 /// Bytes of one rank.
-static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
-                               MeshOp mesh, int64_t uses, bool hasSeveral) {
+static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
+                               Role role, MeshOp mesh, int64_t uses,
+                               bool hasSeveral) {
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
   int64_t elements = bucket.getElements();
   int64_t gathered = elements * elementBytes(bucket.getWire());
@@ -218,112 +182,13 @@ static LinkBytes getClosedForm(BucketOp bucket, const Usage &usage, Role role,
 }
 
 //===----------------------------------------------------------------------===//
-// What a function does
-//===----------------------------------------------------------------------===//
-
-/// Cuts the uses of each unit's parameters into live ranges: a live range is a
-/// longest run of uses that no use of another unit interrupts. A bucket need
-/// not be used in all of its unit's ranges.
-static UseOrder findRanges(func::FuncOp function, Usages &usages,
-                           const SymbolTable &symbols) {
-  llvm::DenseMap<Value, ViewMemberOp> shown;
-  llvm::DenseMap<StringAttr, size_t> starts;
-  UseOrder order;
-  for (Operation &op : function.front()) {
-    if (auto view = dyn_cast<ViewMemberOp>(op)) {
-      shown[view.getResult()] = view;
-      continue;
-    }
-    if (isView(&op)) {
-      if (ViewMemberOp view = shown.lookup(op.getOperand(0)))
-        for (Value result : op.getResults())
-          shown[result] = view;
-      continue;
-    }
-    for (Value operand : op.getOperands()) {
-      ViewMemberOp view = shown.lookup(operand);
-      if (!view)
-        continue;
-      StringAttr unit =
-          symbols.lookup<ParameterOp>(view.getParameter()).getUnitAttr();
-      if (order.empty() || order.back() != unit)
-        starts[unit] = order.size();
-      auto &ranges = usages[view.getBucketAttr().getAttr()].ranges[unit];
-      if (ranges.empty() || ranges.back().last < starts[unit])
-        ranges.push_back({order.size(), order.size()});
-      ranges.back().last = order.size();
-      order.push_back(unit);
-    }
-  }
-  return order;
-}
-
-/// Whether a unit that the bucket does not serve is used between the ranges.
-static bool isInterrupted(const Usage &usage, const UseOrder &order,
-                          const Span &a, const Span &b) {
-  for (size_t i = a.last + 1; i < b.first; ++i)
-    if (!usage.ranges.contains(order[i]))
-      return true;
-  return false;
-}
-
-/// Live ranges of the gathered copy. The n-th spans the n-th of all units that
-/// the bucket serves; those that nothing stands between are one.
-static int64_t countRanges(const Usage &usage, const UseOrder &order) {
-  SmallVector<Span> spans;
-  for (auto &[unit, ranges] : usage.ranges)
-    for (auto [n, range] : llvm::enumerate(ranges)) {
-      if (n == spans.size())
-        spans.push_back(range);
-      spans[n].first = std::min(spans[n].first, range.first);
-      spans[n].last = std::max(spans[n].last, range.last);
-    }
-  if (usage.ranges.size() <= 1)
-    return spans.size();
-  int64_t count = 0;
-  Span current{};
-  for (const Span &span : spans) {
-    if (count == 0 || isInterrupted(usage, order, current, span)) {
-      ++count;
-      current = span;
-    }
-    current.last = std::max(current.last, span.last);
-  }
-  return count;
-}
-
-/// The bucket that a collective or copy serves.
-static StringAttr
-getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return gather.getSourceAttr().getAttr();
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return reduce.getSourceAttr().getAttr();
-  if (auto load = dyn_cast<CacheLoadOp>(op))
-    return caches.lookup(load.getSourceAttr().getAttr());
-  if (auto store = dyn_cast<CacheStoreOp>(op))
-    return caches.lookup(store.getTargetAttr().getAttr());
-  return {};
-}
-
-static void measure(Operation *op, StringAttr bucket, MeshOp mesh,
-                    Usages &usages) {
-  Usage &usage = usages[bucket];
-  LinkBytes bytes = predictTraffic(op, mesh);
-  usage.bytes.add(bytes);
-  for (auto [link, example] : llvm::zip(kLinks, usage.examples))
-    if (bytes.*link.bytes && !example)
-      example = op;
-}
-
-//===----------------------------------------------------------------------===//
 // Comparison
 //===----------------------------------------------------------------------===//
 
 static LogicalResult compare(BucketOp bucket, func::FuncOp function,
-                             const Usage &usage, const LinkBytes &expected,
-                             int64_t uses) {
-  for (auto [link, example] : llvm::zip(kLinks, usage.examples)) {
+                             const BucketUsage &usage,
+                             const LinkBytes &expected, int64_t uses) {
+  for (auto [link, example] : llvm::zip(kLinkTraffic, usage.examples)) {
     uint64_t want = expected.*link.bytes, have = usage.bytes.*link.bytes;
     if (want == have)
       continue;
@@ -359,23 +224,15 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       crossing.insert(bucket);
   }
 
-  llvm::MapVector<Role, std::pair<func::FuncOp, Usages>> functions;
+  llvm::MapVector<Role, std::pair<func::FuncOp, BucketUsages>> functions;
   llvm::DenseMap<StringAttr, int64_t> uses;
   for (auto function : module.getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     auto &[op, usages] = functions[role];
     op = function;
-    UseOrder order = findRanges(function, usages, symbols);
-    for (Operation &inner : function.front()) {
-      if (StringAttr bucket = getBucket(&inner, caches))
-        measure(&inner, bucket, mesh, usages);
-      if (auto pack = dyn_cast<PackOp>(inner))
-        usages[pack.getBucketAttr().getAttr()].gradientBytes =
-            elementBytes(pack.getResult().getType().getElementType());
-    }
-    for (auto &[name, usage] : usages)
-      uses[name] =
-          std::max(uses[name], usage.rangeCount = countRanges(usage, order));
+    usages = collectUsages(function, mesh, symbols, caches);
+    for (const auto &[name, usage] : usages)
+      uses[name] = std::max(uses[name], usage.rangeCount);
   }
   bool hasSeveral = functions.contains(Role::first_microbatch);
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -383,7 +240,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       continue; // nothing was decided that could be compared
     StringAttr name = bucket.getSymNameAttr();
     for (auto &[role, entry] : functions) {
-      Usage usage = entry.second.lookup(name);
+      BucketUsage usage = entry.second.lookup(name);
       usage.crosses = crossing.contains(name);
       // @init uses nothing itself; what it fills, others do.
       int64_t ranges =

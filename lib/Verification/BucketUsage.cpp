@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "BucketUsage.h"
+
+#include "fcdp/Analysis/Aliases.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// The uses of one function, in order: the unit of each.
+using UseOrder = SmallVector<StringAttr>;
+
+/// Cuts the uses of each unit's parameters into live ranges: a live range is a
+/// longest run of uses that no use of another unit interrupts. A bucket need
+/// not be used in all of its unit's ranges.
+static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
+                           const SymbolTable &symbols) {
+  llvm::DenseMap<Value, ViewMemberOp> shown;
+  llvm::DenseMap<StringAttr, size_t> starts;
+  UseOrder order;
+  for (Operation &op : function.front()) {
+    if (auto view = dyn_cast<ViewMemberOp>(op)) {
+      shown[view.getResult()] = view;
+      continue;
+    }
+    if (isView(&op)) {
+      if (ViewMemberOp view = shown.lookup(op.getOperand(0)))
+        for (Value result : op.getResults())
+          shown[result] = view;
+      continue;
+    }
+    for (Value operand : op.getOperands()) {
+      ViewMemberOp view = shown.lookup(operand);
+      if (!view)
+        continue;
+      StringAttr unit =
+          symbols.lookup<ParameterOp>(view.getParameter()).getUnitAttr();
+      if (order.empty() || order.back() != unit)
+        starts[unit] = order.size();
+      auto &ranges = usages[view.getBucketAttr().getAttr()].ranges[unit];
+      if (ranges.empty() || ranges.back().last < starts[unit])
+        ranges.push_back({order.size(), order.size()});
+      ranges.back().last = order.size();
+      order.push_back(unit);
+    }
+  }
+  return order;
+}
+
+/// Whether a unit that the bucket does not serve is used between the ranges.
+static bool isInterrupted(const BucketUsage &usage, const UseOrder &order,
+                          const UseSpan &a, const UseSpan &b) {
+  for (size_t i = a.last + 1; i < b.first; ++i)
+    if (!usage.ranges.contains(order[i]))
+      return true;
+  return false;
+}
+
+/// Live ranges of the gathered copy. The n-th spans the n-th of all units that
+/// the bucket serves; those that nothing stands between are one.
+static int64_t countRanges(const BucketUsage &usage, const UseOrder &order) {
+  SmallVector<UseSpan> spans;
+  for (auto &[unit, ranges] : usage.ranges)
+    for (auto [n, range] : llvm::enumerate(ranges)) {
+      if (n == spans.size())
+        spans.push_back(range);
+      spans[n].first = std::min(spans[n].first, range.first);
+      spans[n].last = std::max(spans[n].last, range.last);
+    }
+  if (usage.ranges.size() <= 1)
+    return spans.size();
+  int64_t count = 0;
+  UseSpan current{};
+  for (const UseSpan &span : spans) {
+    if (count == 0 || isInterrupted(usage, order, current, span)) {
+      ++count;
+      current = span;
+    }
+    current.last = std::max(current.last, span.last);
+  }
+  return count;
+}
+
+/// The bucket that a collective or copy serves.
+static StringAttr
+getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return gather.getSourceAttr().getAttr();
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    return reduce.getSourceAttr().getAttr();
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    return caches.lookup(load.getSourceAttr().getAttr());
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    return caches.lookup(store.getTargetAttr().getAttr());
+  return {};
+}
+
+static void measure(Operation *op, StringAttr bucket, MeshOp mesh,
+                    BucketUsages &usages) {
+  BucketUsage &usage = usages[bucket];
+  LinkBytes bytes = predictTraffic(op, mesh);
+  usage.bytes.add(bytes);
+  for (auto [link, example] : llvm::zip(kLinkTraffic, usage.examples))
+    if (bytes.*link.bytes && !example)
+      example = op;
+}
+
+BucketUsages
+fcdp::collectUsages(func::FuncOp function, MeshOp mesh,
+                    const SymbolTable &symbols,
+                    const llvm::DenseMap<StringAttr, StringAttr> &caches) {
+  BucketUsages usages;
+  UseOrder order = findRanges(function, usages, symbols);
+  for (Operation &inner : function.front()) {
+    if (StringAttr bucket = getBucket(&inner, caches))
+      measure(&inner, bucket, mesh, usages);
+    if (auto pack = dyn_cast<PackOp>(inner))
+      usages[pack.getBucketAttr().getAttr()].gradientBytes =
+          elementBytes(pack.getResult().getType().getElementType());
+  }
+  for (auto &[name, usage] : usages)
+    usage.rangeCount = countRanges(usage, order);
+  return usages;
+}

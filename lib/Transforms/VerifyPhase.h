@@ -12,6 +12,11 @@ namespace fcdp {
 /// on it relies on: a mesh, the functions of a step, the states of its buckets.
 mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 
+/// What holds from the sharded phase on: fails unless each micro-batch sums
+/// each gradient once, in the mode of its place, and @update clips and updates
+/// once.
+mlir::LogicalResult verifySteps(mlir::ModuleOp module);
+
 /// The function @step of a module in phase `imported`; fails if there is none
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the functions of a step do together, in every phase from the sharded on.
+
+#include "VerifyPhase.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static bool isMicrobatch(func::FuncOp function) {
+  auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+  return role && role.getValue() != Role::init &&
+         role.getValue() != Role::update;
+}
+
+/// Checks that the roles of the functions form a family.
+static LogicalResult verifyFamily(ModuleOp module) {
+  unsigned roles = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+    if (!role || function.getSymName() != stringifyRole(role.getValue()))
+      return function.emitError("expected a role that is the function's name");
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("expected one block");
+    roles |= 1u << static_cast<unsigned>(role.getValue());
+  }
+  auto bit = [](Role role) { return 1u << static_cast<unsigned>(role); };
+  unsigned ends = bit(Role::init) | bit(Role::update);
+  unsigned several = bit(Role::first_microbatch) | bit(Role::next_microbatch) |
+                     bit(Role::last_microbatch);
+  if (roles != (ends | bit(Role::only_microbatch)) && roles != (ends | several))
+    return module.emitError(
+        "expected @init, @update and either @only_microbatch or "
+        "@first_microbatch, @next_microbatch and @last_microbatch");
+  return success();
+}
+
+/// Checks that each bucket has the states that every step uses.
+static LogicalResult verifyStates(ModuleOp module) {
+  llvm::DenseSet<std::pair<StringAttr, StateRole>> states;
+  for (auto state : module.getOps<StateOp>())
+    states.insert({state.getBucketAttr().getAttr(), state.getRole()});
+  for (auto bucket : module.getOps<BucketOp>()) {
+    auto has = [&](StateRole role) {
+      return states.contains({bucket.getSymNameAttr(), role});
+    };
+    if (!has(StateRole::shard))
+      return bucket.emitOpError("expected a state 'shard' of it");
+    if (bucket.getTrainable() && !has(StateRole::grad))
+      return bucket.emitOpError("expected a state 'grad' of it");
+  }
+  return success();
+}
+
+/// The sums that are not reduced over all ranks, by their bucket's name.
+using PartialSums = llvm::DenseMap<StringAttr, StateOp>;
+
+static PartialSums findPartialSums(ModuleOp module) {
+  PartialSums partialSums;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == StateRole::node_grad ||
+        state.getRole() == StateRole::full_grad ||
+        state.getRole() == StateRole::host_grad)
+      partialSums[state.getBucketAttr().getAttr()] = state;
+  return partialSums;
+}
+
+/// Checks that the first micro-batch starts each sum and others add to it; a
+/// partial sum is reduced into the bucket's in the last.
+static LogicalResult verifyModes(func::FuncOp function,
+                                 const PartialSums &partialSums) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  bool starts = role == Role::only_microbatch || role == Role::first_microbatch;
+  for (auto accumulate : function.getOps<AccumulateOp>()) {
+    bool isReduced = partialSums.contains(accumulate.getTargetAttr().getAttr());
+    Accumulate expected =
+        starts || isReduced ? Accumulate::overwrite : Accumulate::add;
+    if (accumulate.getMode() != expected)
+      return accumulate.emitOpError("expected '")
+             << stringifyAccumulate(expected) << "' in @"
+             << function.getSymName();
+  }
+  return success();
+}
+
+using Counts = llvm::DenseMap<StringAttr, int>;
+
+/// How often each target of an `OpTy` is one in `function`.
+template <typename OpTy>
+static Counts countTargets(func::FuncOp function) {
+  Counts counts;
+  for (auto op : function.getOps<OpTy>())
+    ++counts[op.getTargetAttr().getAttr()];
+  return counts;
+}
+
+static Counts countLoads(func::FuncOp function) {
+  Counts counts;
+  for (auto load : function.getOps<CacheLoadOp>())
+    ++counts[load.getSourceAttr().getAttr()];
+  return counts;
+}
+
+static LogicalResult verifyCount(func::FuncOp function, StringRef what,
+                                 StringAttr target, int expected, int count) {
+  if (count == expected)
+    return success();
+  return function.emitError("expected ")
+         << (expected ? "one " : "no ") << what << " of @" << target.getValue()
+         << ", got " << count;
+}
+
+/// Checks that a micro-batch stores each sum in host memory but for the last,
+/// and loads it but for the first.
+static LogicalResult verifyHostSums(func::FuncOp function,
+                                    const PartialSums &partialSums) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  bool isFirst = role == Role::first_microbatch;
+  bool isLast = role == Role::last_microbatch;
+  bool isNext = role == Role::next_microbatch;
+  Counts stores = countTargets<CacheStoreOp>(function);
+  Counts loads = countLoads(function);
+  for (auto [bucket, state] : partialSums) {
+    StringAttr sum = state.getSymNameAttr();
+    if (state.getArena() == Arena::host &&
+        (failed(verifyCount(function, "load", sum, isNext || isLast,
+                            loads.lookup(sum))) ||
+         failed(verifyCount(function, "store", sum, isFirst || isNext,
+                            stores.lookup(sum)))))
+      return failure();
+  }
+  return success();
+}
+
+/// Checks that a micro-batch sums each gradient once, and that what is summed
+/// before it is reduced is reduced in the last.
+static LogicalResult verifySums(func::FuncOp function,
+                                ArrayRef<StringAttr> trained,
+                                const PartialSums &partialSums) {
+  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  Counts counts = countTargets<AccumulateOp>(function);
+  for (StringAttr bucket : trained) {
+    StateOp partialSum = partialSums.lookup(bucket);
+    bool isReduced = !partialSum || role == Role::only_microbatch ||
+                     role == Role::last_microbatch;
+    if (failed(verifyCount(function, "gradient", bucket, isReduced,
+                           counts.lookup(bucket))))
+      return failure();
+    if (!partialSum || partialSum.getArena() == Arena::host)
+      continue;
+    StringAttr name = partialSum.getSymNameAttr();
+    if (failed(verifyCount(function, "gradient", name, 1, counts.lookup(name))))
+      return failure();
+  }
+  return success(succeeded(verifyHostSums(function, partialSums)) &&
+                 succeeded(verifyModes(function, partialSums)));
+}
+
+/// Checks that each trained bucket is updated once.
+static LogicalResult verifyUpdates(func::FuncOp function,
+                                   ArrayRef<StringAttr> trained) {
+  Counts counts = countTargets<ShardUpdateOp>(function);
+  for (StringAttr target : trained)
+    if (failed(
+            verifyCount(function, "update", target, 1, counts.lookup(target))))
+      return failure();
+  return success();
+}
+
+/// Checks that gradients are clipped in @update only, once, and in time.
+static LogicalResult verifyClipping(func::FuncOp function) {
+  bool isUsed = false, isClipped = false;
+  for (Operation &op : function.front()) {
+    isUsed |= isa<ShardUpdateOp>(op);
+    if (!isa<ClipGradientsOp>(op))
+      continue;
+    if (function.getSymName() != stringifyRole(Role::update))
+      return op.emitOpError("may stand in @update only");
+    if (isUsed || isClipped)
+      return op.emitOpError("expected once, before the first update");
+    isClipped = true;
+  }
+  return success();
+}
+
+/// Once there are buckets they are trained, before that the parameters.
+static SmallVector<StringAttr> findTrained(ModuleOp module) {
+  SmallVector<StringAttr> names;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      names.push_back(bucket.getSymNameAttr());
+  if (module.getOps<BucketOp>().empty())
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (parameter.getTrainable())
+        names.push_back(parameter.getSymNameAttr());
+  return names;
+}
+
+LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
+  if (getPhase(module) != phase)
+    return module.emitError("expected a module in phase '")
+           << stringifyPhase(phase) << "'";
+  if (!getMesh(module))
+    return module.emitError("expected a mesh");
+  if (failed(verifyFamily(module)))
+    return failure();
+  return verifyStates(module);
+}
+
+/// What holds from the sharded phase on.
+LogicalResult fcdp::verifySteps(ModuleOp module) {
+  if (failed(requirePhase(module, *getPhase(module))) ||
+      failed(verifyTokens(module)) || failed(verifyLeaving(module)) ||
+      failed(verifyPrefetched(module)))
+    return failure();
+  SmallVector<StringAttr> trained = findTrained(module);
+  PartialSums partialSums = findPartialSums(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (isMicrobatch(function) &&
+        failed(verifySums(function, trained, partialSums)))
+      return failure();
+    if (failed(verifyClipping(function)))
+      return failure();
+    if (function.getSymName() == stringifyRole(Role::update) &&
+        failed(verifyUpdates(function, trained)))
+      return failure();
+  }
+  return success();
+}

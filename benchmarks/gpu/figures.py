@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures, their goals, and what they are made of. Nothing here runs anything."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+# Losses of 20 steps in f32 on two kinds of device, relative: sums are made in other orders.
+MOST_DIFFERENCE = 1e-4
+# The same in bf16, against PyTorch: gradients are summed in f32 here and in bf16 there.
+MOST_DIFFERENCE_BF16 = 2e-2
+# Tokens per second in relation to PyTorch's on the same GPU. torch.compile fuses kernels, which fcdp does not.
+LEAST_OF_EAGER = 1.0
+LEAST_OF_COMPILED = 0.8
+LEAST_HIDDEN = 0.9
+# Measured peak memory may differ by this from what was planned.
+MOST_UNPLANNED = 0.05
+KERNELS = "kernels"  # as syncs.c writes it
+# The host's time of an operation in relation to eager PyTorch's.
+MOST_OF_EAGER_HOST = 1.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: str
+    goal: str = ""
+    """Empty: there is none, and `met` says nothing."""
+    met: bool = True
+
+
+def render(figures: Sequence[Figure]) -> str:
+    width = max(len(figure.name) for figure in figures)
+    values = max(len(figure.value) for figure in figures)
+    lines = []
+    for figure in figures:
+        goal = f"{'met   ' if figure.met else 'MISSED'}  goal: {figure.goal}" if figure.goal else "no goal"
+        lines.append(f"{figure.name:{width}}  {figure.value:{values}}  {goal}")
+    return "\n".join(lines)
+
+
+def missed(figures: Sequence[Figure]) -> int:
+    return sum(bool(figure.goal) and not figure.met for figure in figures)
+
+
+def without_goal(figure: Figure) -> Figure:
+    """For a figure that says nothing where it was taken."""
+    return replace(figure, goal="", met=True)
+
+
+def read_log(text: str) -> list[dict[str, float]]:
+    """What fcdp-run --json has written."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def tests_figure(name: str, output: str, code: int) -> Figure:
+    """Of a GoogleTest program's output. A program that skips all its tests has shown nothing."""
+    counts = {
+        word: int((re.findall(rf"\[  {word} *\] (\d+) test", output) or ["0"])[-1])
+        for word in ("PASSED", "SKIPPED", "FAILED")
+    }
+    value = f"{counts['PASSED']} passed, {counts['SKIPPED']} skipped, {counts['FAILED']} failed"
+    return Figure(name, value, "all pass, none is skipped", code == 0 and counts["PASSED"] > 0 and not counts["SKIPPED"])
+
+
+def relative_difference(value: float, reference: float) -> float:
+    difference = abs(value - reference) / abs(reference) if reference else float("inf")
+    return difference if math.isfinite(difference) else float("inf")
+
+
+def loss_figure(name: str, ours: Sequence[float], reference: Sequence[float], most: float = MOST_DIFFERENCE) -> Figure:
+    goal = f"at most {most:g} relative, in each of {len(reference)} steps"
+    if len(ours) != len(reference) or not reference:
+        return Figure(name, f"{len(ours)} and {len(reference)} steps", goal, met=False)
+    worst = max(map(relative_difference, ours, reference))
+    return Figure(name, f"{worst:.1e}", goal, worst <= most)
+
+
+def ratio_figure(name: str, ours: float, reference: float, least: float) -> Figure:
+    """Of rates, such as tokens per second."""
+    ratio = ours / reference
+    return Figure(name, f"{ratio:.2f} ({ours:,.0f} against {reference:,.0f} tokens/s)", f"at least {least:g}", ratio >= least)
+
+
+def hidden_share(seconds: float, without: float, copying: float) -> float:
+    """Of the time that copies take by themselves, what a step does not take longer for them."""
+    exposed = max(0.0, seconds - without)
+    return max(0.0, 1 - exposed / copying)
+
+
+def hidden_figure(seconds: float, without: float, copying: float) -> Figure:
+    name = "host-cache stores and loads hidden behind compute"
+    goal = f"at least {LEAST_HIDDEN:.0%}"
+    if copying <= 0:
+        return Figure(name, "nothing is copied", goal, met=False)
+    share = hidden_share(seconds, without, copying)
+    value = f"{share:.0%} of {copying * 1e3:.2f} ms (a step takes {seconds * 1e3:.2f} ms, without copies {without * 1e3:.2f} ms)"
+    return Figure(name, value, goal, share >= LEAST_HIDDEN)
+
+
+def memory_figure(name: str, measured: float, planned: float) -> Figure:
+    ratio = measured / planned
+    value = f"{ratio:.3f} of the plan ({measured / 2**30:.2f} GiB)"
+    return Figure(name, value, f"within {MOST_UNPLANNED:.0%}", abs(ratio - 1) <= MOST_UNPLANNED)
+
+
+def host_figure(ours: float, eager: float, operations: int) -> Figure:
+    """Seconds of a step whose kernels hardly count."""
+    value = f"{ours / operations * 1e6:.2f} us (eager {eager / operations * 1e6:.2f} us)"
+    ratio = ours / eager
+    return Figure("host time of an operation", value, f"at most {MOST_OF_EAGER_HOST:g} of eager's", ratio <= MOST_OF_EAGER_HOST)
+
+
+def read_calls(text: str) -> dict[str, int]:
+    """What syncs.c has written: a name and a count on each line."""
+    return {name: int(count) for name, count in (line.rsplit(" ", 1) for line in text.splitlines())}
+
+
+def calls_of_steps(short: dict[str, int], long: dict[str, int], steps: int) -> dict[str, float]:
+    """Calls in each of the `steps` that the long run has more than the short one. What both do once falls out."""
+    return {name: (long[name] - short.get(name, 0)) / steps for name in long}
+
+
+def waits_figure(per_step: dict[str, float]) -> Figure:
+    """Of what syncs.c counts all but kernels keep the host until the device has come so far."""
+    name, goal = "calls of libtorch that wait, in a step", "none"
+    kernels = per_step.get(KERNELS, 0)
+    if not kernels:
+        return Figure(name, "no kernels seen: the calls were not counted", goal, met=False)
+    waits = {call: count for call, count in per_step.items() if call != KERNELS and count}
+    value = ", ".join(f"{count:g} {call}" for call, count in waits.items()) or f"0, beside {kernels:g} kernels"
+    return Figure(name, value, goal, not waits)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the folder that benchmarks/gpu is carried to a machine with a GPU in: compiled steps, the runtime's sources with
+the tests that want a GPU, and run.py, which builds and runs them there. No weights are in it: they are made from a seed.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import fcdp
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from model import Shape, make  # noqa: E402
+from steps import COMPILED_OPTIMIZER, STEPS, Prepared, Step, save, tiny  # noqa: E402
+
+# Of the tests, what needs neither libzip nor Python.
+TESTS = ["CMakeLists.txt", "runtime/CMakeLists.txt", "runtime/core", "runtime/cpu", "runtime/collectives", "runtime/cuda"]
+GOOGLE_TEST = Path("/usr/src/googletest")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: .venv/bin/python benchmarks/gpu/prepare.py /tmp/fcdp-gpu && tar -C /tmp -cz fcdp-gpu > fcdp-gpu.tar.gz\n"
+        "then, there: tar -xzf fcdp-gpu.tar.gz && python3 fcdp-gpu/run.py",
+    )
+    parser.add_argument("folder", type=Path, help="to write into; new, or empty")
+    parser.add_argument(
+        "--tiny", action="store_true", help="small models, for the CPU, and no sources: what run.py --device=cpu takes"
+    )
+    args = parser.parse_args()
+    folder = args.folder
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        print(f"prepare: error: expected an empty or no folder '{folder}', got something else", file=sys.stderr)
+        return 1
+    if not args.tiny:
+        pack_sources(folder / "source")
+    prepare_steps([tiny(step) for step in STEPS] if args.tiny else STEPS, folder)
+    for file in Path(__file__).parent.iterdir():
+        if file.suffix in (".py", ".c") and file.name != "prepare.py":
+            shutil.copy(file, folder)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    print(f"{folder}: {size / 1e6:.0f} MB; there: python3 run.py")
+    return 0
+
+
+def pack_sources(source: Path) -> None:
+    if not GOOGLE_TEST.is_dir():
+        raise SystemExit(f"prepare: error: expected GoogleTest's sources in {GOOGLE_TEST}, got none; install libgtest-dev")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([ROOT / "scripts/pack-runtime", source], check=True, stdout=subprocess.DEVNULL)
+    shutil.copy(ROOT / "CMakeLists.txt", source)
+    shutil.copy(ROOT / "tools/CMakeLists.txt", source / "tools")
+    for name in TESTS:
+        target = source / "test" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / "test" / name).is_dir() else shutil.copy)(ROOT / "test" / name, target)
+    shutil.copytree(GOOGLE_TEST, source / "third_party/googletest", symlinks=False)
+
+
+def prepare_steps(steps: list[Step], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    prepared = []
+    for step in steps:
+        archive = folder / f"{step.name}.pt2"
+        inputs = export(step.shape, archive)
+        prepared += [compile_step(step, target, archive, inputs) for target in step.targets]
+        archive.unlink()
+    save(folder / "steps.json", prepared)
+
+
+def export(shape: Shape, archive: Path) -> tuple[str, ...]:
+    """Under FakeTensorMode: the archive has no weights. Returns the inputs' names."""
+    with FakeTensorMode():
+        model = make(shape)
+    ids = torch.zeros(shape.batch, shape.time, dtype=torch.int64)
+    return fcdp.export(model, (ids, ids.clone()), archive).inputs
+
+
+def compile_step(step: Step, target: str, archive: Path, inputs: tuple[str, ...]) -> Prepared:
+    out = archive.with_name(f"{step.name}-{target}.so")
+    command = [ROOT / "build/bin/fcdp-compile", archive, f"--target={target}", f"--nodes={step.nodes}"]
+    command += [f"--micro-batches={step.micro_batches}", f"--optimizer={COMPILED_OPTIMIZER}", *step.options]
+    subprocess.run([*command, "-o", out], check=True, stdout=subprocess.DEVNULL)
+    text = subprocess.run([*command, "--print-manifest"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    manifest = json.loads(text)
+    calls = sum(op["kind"] == "aten_call" for op in manifest["ops"])
+    planned = manifest["planned"]["device_bytes"]
+    return Prepared(
+        step.name, target, out.name, step.shape, step.nodes, step.micro_batches, inputs, calls, planned
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the CUDA backend on one GPU, in less than 8 minutes, and prints each figure beside its goal.
+
+Runs in a folder that prepare.py has made. Needs PyTorch for CUDA, CMake, g++, nvcc and NCCL; no network. Ends with code 1 if
+a goal is missed or a part fails.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import figures  # noqa: E402
+import tokens  # noqa: E402
+import weights  # noqa: E402
+from figures import Figure  # noqa: E402
+from steps import Prepared, load  # noqa: E402
+
+SEED = 1
+WARM_UP = 3  # steps: allocators fill, kernels are chosen
+EXACT_STEPS = 20
+# Where a step takes less than a millisecond.
+SMALL_STEPS = 200
+CLIP_NORM = 1.0  # of the steps that prepare.py gave --clip-norm
+PART_SECONDS = 300  # after which a part's program is given up
+
+
+@dataclass
+class Bench:
+    device: str
+    fcdp_run: Path
+    build: Path | None
+    """Of the tests; None: there are none."""
+    folder: Path
+    steps: int
+    prepared: list[Prepared]
+
+    def find(self, name: str, target: str) -> Prepared:
+        return next(one for one in self.prepared if (one.name, one.target) == (name, target))
+
+    def files(self, step: Prepared, steps: int) -> tuple[Path, Path]:
+        """Weights and tokens, which steps of one shape share."""
+        key = "-".join(map(str, astuple(step.shape)))
+        weight, token = self.folder / f"{key}.safetensors", self.folder / f"{key}-{steps}.u16"
+        if not weight.exists():
+            weights.write(weight, step.shape, SEED)
+        if not token.exists():
+            tokens.write(token, step.shape, steps * step.micro_batches * step.nodes, SEED)
+        return weight, token
+
+    def run(self, step: Prepared, steps: int, more: dict[str, str] | None = None) -> list[dict[str, float]]:
+        """The log of fcdp-run."""
+        weight, token = self.files(step, steps)
+        log = self.folder / "log.jsonl"
+        ids, labels = step.inputs
+        command = [self.fcdp_run, HERE / step.object, f"--weights={weight}", f"--steps={steps}", f"--json={log}"]
+        command += ["--input", f"{ids}={token}:u16", "--input", f"{labels}={token}:u16+1"]
+        if step.nodes > 1:
+            command += [f"--nodes={step.nodes}", "--ranks-per-node=1"]
+        call(command, more)
+        return figures.read_log(log.read_text())
+
+    def eager(self, step: Prepared, steps: int, warm_up: int, *options: str) -> tuple[list[float], float]:
+        """Losses, and seconds of a step."""
+        weight, token = self.files(step, warm_up + steps)
+        command = [sys.executable, HERE / "eager.py", f"--step={step.name}", f"--weights={weight}", f"--tokens={token}"]
+        command += [f"--steps={steps}", f"--warm-up={warm_up}", f"--device={self.device}", *options]
+        result = json.loads(call(command))
+        return result["losses"], result["seconds"]
+
+
+def call(command: list[object], more: dict[str, str] | None = None) -> str:
+    """What it writes to its standard output. A failure is a RuntimeError with the last of what it said."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=PART_SECONDS, env=os.environ | (more or {}), cwd=HERE
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{words[0]}: did not end within {PART_SECONDS} s") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {said[-1] if said else 'it said nothing'}")
+    return done.stdout
+
+
+def seconds_of(log: list[dict[str, float]], warm_up: int) -> float:
+    timed = [step["seconds"] for step in log[warm_up:]]
+    return sum(timed) / len(timed)
+
+
+def conformance(bench: Bench) -> list[Figure]:
+    if bench.build is None:
+        return []
+    made = []
+    for name, program, only in [
+        ("kernels on the GPU", "fcdp_cuda_test", "Gpu/*"),
+        ("jobs of processes on the GPU", "fcdp_cuda_job_test", "*"),
+        ("conformance suite, over the fakes", "fcdp_cuda_test", "*Conformance*"),
+    ]:
+        command = [bench.build / "bin" / program, f"--gtest_filter={only}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PART_SECONDS)
+        made.append(figures.tests_figure(name, done.stdout, done.returncode))
+    return made
+
+
+def exactness(bench: Bench) -> list[Figure]:
+    step = bench.find("exact", bench.device)
+    losses = [line["loss"] for line in bench.run(step, EXACT_STEPS)]
+    eager, _ = bench.eager(step, EXACT_STEPS, 0, f"--clip-norm={CLIP_NORM}")
+    made = [figures.loss_figure("losses in f32, against eager PyTorch", losses, eager)]
+    if bench.device != "cpu":
+        on_cpu = [line["loss"] for line in bench.run(bench.find("exact", "cpu"), EXACT_STEPS)]
+        made.append(figures.loss_figure("losses in f32, CUDA against CPU", losses, on_cpu))
+    return made
+
+
+def host_time(bench: Bench) -> list[Figure]:
+    step = bench.find("small", bench.device)
+    ours = seconds_of(bench.run(step, SMALL_STEPS + WARM_UP), WARM_UP)
+    _, eager = bench.eager(step, SMALL_STEPS, WARM_UP, f"--clip-norm={CLIP_NORM}")
+    return [figures.host_figure(ours, eager, step.operations)]
+
+
+def waits(bench: Bench) -> list[Figure]:
+    """The difference of two runs, one twice as long: what both do once falls out."""
+    if bench.device == "cpu":
+        return []
+    shim, step = bench.folder / "syncs.so", bench.find("small", "cuda")
+    call(["nvcc", "-x", "c", "--shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-o", shim, HERE / "syncs.c", "-ldl"])
+    counted = []
+    for steps in (SMALL_STEPS, 2 * SMALL_STEPS):
+        path = bench.folder / f"calls-{steps}"
+        bench.run(step, steps, {"LD_PRELOAD": str(shim), "FCDP_CALLS": str(path)})
+        (written,) = bench.folder.glob(f"{path.name}.*")
+        counted.append(figures.read_calls(written.read_text()))
+    return [figures.waits_figure(figures.calls_of_steps(*counted, SMALL_STEPS))]
+
+
+def llama(bench: Bench) -> list[Figure]:
+    step = bench.find("llama", bench.device)
+    log = bench.run(step, bench.steps + WARM_UP)
+    rate = step.shape.tokens / seconds_of(log, WARM_UP)
+    losses, eager = bench.eager(step, bench.steps, WARM_UP)
+    made = [
+        figures.loss_figure(
+            "losses in bf16, against eager PyTorch", [line["loss"] for line in log], losses, figures.MOST_DIFFERENCE_BF16
+        ),
+        figures.ratio_figure("Llama step, of eager PyTorch", rate, step.shape.tokens / eager, figures.LEAST_OF_EAGER),
+    ]
+    if bench.device != "cpu":
+        _, compiled = bench.eager(step, bench.steps, WARM_UP, "--compiled")
+        made.append(
+            figures.ratio_figure(
+                "Llama step, of torch.compile", rate, step.shape.tokens / compiled, figures.LEAST_OF_COMPILED
+            )
+        )
+    peak = max(line["device_peak_bytes"] for line in log[WARM_UP:])
+    return [*made, figures.memory_figure("peak memory of the Llama step", peak, step.planned_bytes)]
+
+
+def caching(bench: Bench) -> list[Figure]:
+    """Two steps that send the same; one keeps gathered parameters on the device, the other on the host."""
+    host, resident = bench.find("host", bench.device), bench.find("resident", bench.device)
+    log = bench.run(host, bench.steps + WARM_UP)
+    other = bench.run(resident, bench.steps + WARM_UP)
+    if bench.device == "cpu":
+        speed = {"d2h": float("inf"), "h2d": 1e9}  # a CPU has no link to a device; some number
+    else:
+        speed = json.loads(call([sys.executable, HERE / "eager.py"]))
+    # All nodes' ranks share the one GPU's link.
+    copying = host.nodes * sum(log[-1][f"{way}_bytes"] / speed[way] for way in ("d2h", "h2d"))
+    return [
+        figures.loss_figure(
+            "losses, parameters on the host or on the device",
+            [line["loss"] for line in log],
+            [line["loss"] for line in other],
+            most=0,
+        ),
+        figures.hidden_figure(seconds_of(log, WARM_UP), seconds_of(other, WARM_UP), copying),
+    ]
+
+
+PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "conformance": conformance,
+    "exactness": exactness,
+    "host-time": host_time,
+    "waits": waits,
+    "llama": llama,
+    "caching": caching,
+}
+# On the CPU these say nothing of the backend.
+SPEED = {"host-time", "llama", "caching"}
+
+
+def measure(name: str, bench: Bench) -> list[Figure]:
+    begin = time.perf_counter()
+    try:
+        made = PARTS[name](bench)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        made = [Figure(name, str(error), "runs", met=False)]
+    if bench.device == "cpu" and name in SPEED:
+        made = [one if one.name.startswith("losses") or one.goal == "runs" else figures.without_goal(one) for one in made]
+    print(f"run: {name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    return made
+
+
+def build(folder: Path) -> Path:
+    """Builds the runtime, fcdp-run and the tests for the PyTorch that runs this; returns the build folder."""
+    source, out, third_party = HERE / "source", folder / "build", HERE / "source/third_party"
+    torch_dir = Path(torch.__file__).parent
+    google_test = folder / "googletest"
+    call(["cmake", "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
+    call(["cmake", "--build", google_test, "--parallel", "--target", "install"])
+    options = ["-DFCDP_BUILD_COMPILER=OFF", "-DFCDP_CUDA=on", f"-DFCDP_TORCH_DIR={torch_dir}", "-DCMAKE_BUILD_TYPE=Release"]
+    options.append(f"-DCMAKE_PREFIX_PATH={third_party};{google_test}/installed")
+    nccl = torch_dir.parent / "nvidia/nccl"  # where PyTorch's packages have it; CMake finds that of a system
+    if nccl.is_dir():
+        options.append(f"-DFCDP_NCCL_DIR={nccl}")
+    call(["cmake", "-S", source, "-B", out, *options])
+    call(["cmake", "--build", out, "--parallel", "--target", "fcdp-run", "fcdp_cuda_test", "fcdp_cuda_job_test"])
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python3 run.py\nexample: python3 run.py --parts llama waits --build /tmp/fcdp-build",
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="of " + ", ".join(PARTS))
+    parser.add_argument("--steps", type=int, default=10, help="that are timed, of the large models (default 10)")
+    parser.add_argument("--build", type=Path, help="keep the build in this folder, and use what is there")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a rehearsal, after prepare.py --tiny")
+    parser.add_argument("--fcdp-run", type=Path, help="build nothing, and run this; without the tests")
+    args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        print("run: error: this PyTorch sees no GPU", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as name:
+        folder, built, begin = Path(name), None, time.perf_counter()
+        if args.fcdp_run is None:
+            try:
+                built = build(args.build or folder)
+            except RuntimeError as error:
+                print(f"run: error: {error}", file=sys.stderr)
+                return 1
+            print(f"run: build: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        fcdp_run = args.fcdp_run or built / "bin/fcdp-run"
+        bench = Bench(args.device, fcdp_run.absolute(), built, folder, args.steps, load(HERE / "steps.json"))
+        found = [figure for part in args.parts for figure in measure(part, bench)]
+    print(figures.render(found))
+    print(f"{figures.missed(found)} goals missed, {time.perf_counter() - begin:.0f} s")
+    return 1 if figures.missed(found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps that the benchmark runs, and what is said of them beside their objects."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from model import LLAMA_1B, Shape
+
+OPTIMIZER = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+COMPILED_OPTIMIZER = "adamw,lr=1e-4"  # with PyTorch's defaults, as above
+# Kernels that hardly count, many operations.
+SMALL = Shape(6, 16, 48, 2, 1, vocabulary=64, batch=1, time=8, dtype="float32")
+EXACT = Shape(4, 128, 344, 4, 2, vocabulary=512, batch=4, time=64, dtype="float32")
+# Two ranks share the GPU, so there is less of it for each.
+CACHED = replace(LLAMA_1B, layers=8, batch=2)
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    shape: Shape
+    nodes: int = 1
+    options: tuple[str, ...] = ()
+    micro_batches: int = 1
+    targets: tuple[str, ...] = ("cuda",)
+
+
+STEPS = [
+    Step("llama", LLAMA_1B),
+    Step("small", SMALL, options=("--clip-norm=1",)),
+    Step("exact", EXACT, options=("--clip-norm=1",), targets=("cpu", "cuda")),
+    # They send the same; only one copies to the host and back.
+    Step("host", CACHED, nodes=2, options=("--strategy=fcdp",), micro_batches=4),
+    Step("resident", CACHED, nodes=2, options=("--strategy=zero2",), micro_batches=4),
+]
+
+
+def tiny(step: Step) -> Step:
+    """The same with so little to compute that a CPU does it at once."""
+    shape = replace(step.shape, layers=2, width=32, intermediate=64, heads=4, key_value_heads=2, vocabulary=64, batch=2, time=16)
+    return replace(step, shape=shape, targets=("cpu",))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One object. Bytes are of one rank's device."""
+
+    name: str
+    target: str
+    object: str
+    shape: Shape
+    nodes: int
+    micro_batches: int
+    inputs: tuple[str, ...]
+    operations: int
+    planned_bytes: int
+
+
+def save(path: Path, prepared: list[Prepared]) -> None:
+    path.write_text(json.dumps([asdict(one) for one in prepared], indent=1))
+
+
+def load(path: Path) -> list[Prepared]:
+    return [
+        Prepared(**(entry | {"shape": Shape(**entry["shape"]), "inputs": tuple(entry["inputs"])}))
+        for entry in json.loads(path.read_text())
+    ]

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random tokens, as fcdp-run reads them from a raw file (FILE:u16, labels one further), and the same for PyTorch."""
+
+import array
+import random
+from pathlib import Path
+
+import torch
+from model import Shape
+
+
+def write(path: Path, shape: Shape, batches: int, seed: int) -> None:
+    """Enough for so many batches: fcdp-run would begin again from the front."""
+    draw = random.Random(seed)
+    tokens = array.array("H", (draw.randrange(shape.vocabulary) for _ in range(batches * shape.tokens + 1)))
+    path.write_bytes(tokens.tobytes())
+
+
+def batch(path: Path, shape: Shape, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """ids and labels of batch `index`, int64 [batch, time]."""
+    tokens = array.array("H")
+    with path.open("rb") as file:
+        file.seek(2 * index * shape.tokens)
+        tokens.fromfile(file, shape.tokens + 1)
+    values = torch.tensor(tokens.tolist())
+    return values[:-1].view(shape.batch, shape.time), values[1:].reshape(shape.batch, shape.time)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initial weights, made from a seed where they are needed: the 2 GB of a billion parameters need not be carried there.
+
+Files are safetensors (https://github.com/huggingface/safetensors): the length of a JSON header in 8 bytes, the header, the
+values.
+"""
+
+import ctypes
+import json
+import struct
+from pathlib import Path
+
+import torch
+from model import Llama, Shape, make, parameter_names
+
+DTYPES = {"BF16": torch.bfloat16, "F32": torch.float32}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def write(path: Path, shape: Shape, seed: int) -> None:
+    parameters = parameter_names(shape)
+    header, offset = {}, 0
+    for name, like in parameters.items():
+        end = offset + like.numel() * like.element_size()
+        header[name] = {"dtype": NAMES[like.dtype], "shape": list(like.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    generator = torch.Generator().manual_seed(seed)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for like in parameters.values():
+            value = initial(like, generator)
+            file.write(bytes_of(value))
+
+
+def bytes_of(tensor: torch.Tensor) -> ctypes.Array[ctypes.c_char]:
+    """Without NumPy, which a machine that has PyTorch need not have. Valid as long as the tensor."""
+    assert tensor.is_contiguous() and tensor.device.type == "cpu"
+    return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+
+
+def initial(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if like.dim() == 1:  # a norm's
+        return torch.ones(like.shape, dtype=like.dtype)
+    return torch.empty(like.shape).normal_(std=0.02, generator=generator).to(like.dtype)
+
+
+def read(path: Path) -> dict[str, torch.Tensor]:
+    """On the CPU; pages are read as they are used."""
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    data = torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)[8 + length :]
+    return {
+        name: data[slice(*entry["data_offsets"])].view(DTYPES[entry["dtype"]]).view(entry["shape"])
+        for name, entry in header.items()
+    }
+
+
+def load(shape: Shape, path: Path, device: str) -> Llama:
+    with torch.device("meta"):
+        model = make(shape)
+    model.to_empty(device=device)
+    model.load_state_dict(read(path))
+    return model

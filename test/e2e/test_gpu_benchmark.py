@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/gpu: what its figures are made of, and a rehearsal on the CPU with small models."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import ROOT
+
+FOLDER = ROOT / "benchmarks" / "gpu"
+sys.path.insert(0, str(FOLDER))
+
+import figures  # noqa: E402
+import model  # noqa: E402
+import tokens  # noqa: E402
+import weights  # noqa: E402
+
+SHAPE = model.Shape(1, 8, 16, 2, 1, vocabulary=300, batch=2, time=5)
+
+
+def test_goals() -> None:
+    met = figures.Figure("a", "1", "one")
+    missed = figures.Figure("longer", "2", "one", met=False)
+    free = figures.Figure("b", "3")
+    assert figures.missed([met, missed, free]) == 1
+    assert figures.missed([figures.without_goal(missed)]) == 0
+    assert figures.render([met, missed, free]).splitlines() == [
+        "a       1  met     goal: one",
+        "longer  2  MISSED  goal: one",
+        "b       3  no goal",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "met"),
+    [
+        ("[  PASSED  ] 12 tests.\n", 0, True),
+        ("[  PASSED  ] 9 tests.\n[  SKIPPED ] 3 tests, listed below:\n", 0, False),
+        ("[  PASSED  ] 11 tests.\n[  FAILED  ] 1 test, listed below:\n", 1, False),
+        ("[  PASSED  ] 0 tests.\n", 0, False),
+        ("", -11, False),
+    ],
+)
+def test_programs_that_skip_show_nothing(output: str, code: int, met: bool) -> None:
+    assert figures.tests_figure("suite", output, code).met is met
+
+
+def test_losses() -> None:
+    assert figures.loss_figure("l", [4.0, 3.0], [4.0, 3.0001]).met
+    assert not figures.loss_figure("l", [4.0, 3.0], [4.0, 3.001]).met
+    assert not figures.loss_figure("l", [4.0], [4.0, 3.0]).met
+    assert not figures.loss_figure("l", [], []).met
+    assert not figures.loss_figure("l", [float("nan")], [float("nan")]).met
+    assert figures.loss_figure("l", [4.0], [4.0], most=0).met
+
+
+def test_hidden_share() -> None:
+    assert figures.hidden_share(1.0, 1.0, 0.5) == 1
+    assert figures.hidden_share(0.9, 1.0, 0.5) == 1  # noise
+    assert figures.hidden_share(1.1, 1.0, 0.5) == pytest.approx(0.8)
+    assert figures.hidden_share(2.0, 1.0, 0.5) == 0
+    assert not figures.hidden_figure(1.0, 1.0, 0.0).met  # a step that copies nothing hides nothing
+
+
+def test_ratios() -> None:
+    assert figures.ratio_figure("r", 90.0, 100.0, 0.8).met
+    assert not figures.ratio_figure("r", 79.0, 100.0, 0.8).met
+    assert figures.memory_figure("m", 104.0, 100.0).met
+    assert not figures.memory_figure("m", 94.0, 100.0).met
+    assert not figures.memory_figure("m", 106.0, 100.0).met
+    assert figures.host_figure(1e-3, 2e-3, 100).value == "10.00 us (eager 20.00 us)"
+    assert not figures.host_figure(3e-3, 2e-3, 100).met
+
+
+def test_waits() -> None:
+    short = figures.read_calls("kernels 1000\ncudaStreamSynchronize 7\ncudaMemcpyAsync of pageable memory 3\n")
+    long = figures.read_calls("kernels 2000\ncudaStreamSynchronize 7\ncudaMemcpyAsync of pageable memory 3\n")
+    per_step = figures.calls_of_steps(short, long, 10)
+    assert per_step == {"kernels": 100, "cudaStreamSynchronize": 0, "cudaMemcpyAsync of pageable memory": 0}
+    assert figures.waits_figure(per_step).met
+    waiting = figures.waits_figure(per_step | {"cudaStreamSynchronize": 2.0})
+    assert not waiting.met and waiting.value == "2 cudaStreamSynchronize"
+    # A program whose calls were not seen would otherwise seem to wait for nothing.
+    assert not figures.waits_figure({"kernels": 0, "cudaStreamSynchronize": 0}).met
+
+
+def test_weights_and_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    weights.write(path, SHAPE, 3)
+    loaded = weights.load(SHAPE, path, "cpu")
+    again = tmp_path / "again.safetensors"
+    weights.write(again, SHAPE, 3)
+    assert path.read_bytes() == again.read_bytes()
+    weights.write(again, SHAPE, 4)
+    assert path.read_bytes() != again.read_bytes()
+    assert loaded.embedding.weight.dtype == torch.bfloat16 and loaded.embedding.weight.std() > 0
+    assert torch.equal(loaded.norm.weight, torch.ones(8, dtype=torch.bfloat16))
+    assert loaded(*map(torch.zeros_like, tokens_of(tmp_path, 0))).isfinite()
+    ids, labels = tokens_of(tmp_path, 1)
+    assert torch.equal(ids.flatten()[1:], labels.flatten()[:-1]) and ids.max() < 300
+    assert not torch.equal(ids, tokens_of(tmp_path, 0)[0])
+
+
+def tokens_of(folder: Path, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    path = folder / "tokens.u16"
+    if not path.exists():
+        tokens.write(path, SHAPE, batches=2, seed=1)
+    return tokens.batch(path, SHAPE, index)
+
+
+PROGRAM = """
+#include <cuda_runtime_api.h>
+int main(void) {
+  void *memory;
+  for (int i = 0; i < 3; ++i)
+    (void)cudaStreamSynchronize(0);
+  (void)cudaMalloc(&memory, 4);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_calls_are_counted(tmp_path: Path) -> None:
+    """By the CUDA runtime itself, which refuses all calls where there is no GPU."""
+    (tmp_path / "program.c").write_text(PROGRAM)
+    nvcc = ["nvcc", "-x", "c", "-cudart"]
+    shim, program = tmp_path / "syncs.so", tmp_path / "program"
+    options = ["none", "--shared", "-Xcompiler", "-fPIC", "-o", shim, FOLDER / "syncs.c", "-ldl"]
+    subprocess.run([*nvcc, *options], check=True, timeout=120)
+    subprocess.run([*nvcc, "shared", "-o", program, tmp_path / "program.c"], check=True, timeout=120)
+    there = Path(shutil.which("nvcc")).resolve().parents[1]
+    libraries = ":".join(str(there / name) for name in ("lib", "lib64"))
+    more = {"LD_PRELOAD": str(shim), "FCDP_CALLS": str(tmp_path / "calls"), "LD_LIBRARY_PATH": libraries}
+    subprocess.run([program], check=True, timeout=60, env=os.environ | more)
+    (written,) = tmp_path.glob("calls.*")
+    counts = figures.read_calls(written.read_text())
+    assert (counts["cudaStreamSynchronize"], counts["cudaMalloc"]) == (3, 1)
+    assert sum(counts.values()) == 4 and counts[figures.KERNELS] == 0
+
+
+def test_rehearsal(tmp_path: Path) -> None:
+    folder = tmp_path / "gpu"
+    subprocess.run([sys.executable, FOLDER / "prepare.py", folder, "--tiny"], check=True, timeout=600)
+    again = subprocess.run([sys.executable, FOLDER / "prepare.py", folder], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert again.returncode == 1 and "expected an empty or no folder" in again.stderr
+    command = [sys.executable, folder / "run.py", "--device=cpu", "--steps=1", "--parts", "exactness", "llama", "caching"]
+    done = run([*command, f"--fcdp-run={ROOT / 'build/bin/fcdp-run'}"])
+    assert done.returncode == 0, done.stdout
+    assert "\n0 goals missed" in done.stdout and "MISSED" not in done.stdout
+    assert done.stdout.count("met     goal:") == 3
+    # A part that fails is a goal missed, and the others still run.
+    done = run([*command, "--fcdp-run=/bin/false"])
+    assert done.returncode == 1
+    assert "\n3 goals missed" in done.stdout and done.stdout.count("exit code 1") == 3
+
+
+def run(command: list[object]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, timeout=900)

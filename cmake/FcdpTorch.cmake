@@ -49,8 +49,10 @@ target_include_directories(fcdp_torch SYSTEM INTERFACE
 target_compile_definitions(fcdp_torch INTERFACE USE_C10D_GLOO)
 target_link_libraries(fcdp_torch INTERFACE
   ${FCDP_TORCH_DIR}/lib/libtorch_cpu.so ${FCDP_TORCH_DIR}/lib/libc10.so)
+set(FCDP_TORCH_HAS_CUDA OFF)
 if(EXISTS ${FCDP_TORCH_DIR}/lib/libtorch_cuda.so)
-  # Nothing calls it by name: that it is loaded registers the CUDA kernels.
+  set(FCDP_TORCH_HAS_CUDA ON)
+  # Hardly anything calls it by name: that it is loaded registers the CUDA kernels.
   target_link_libraries(fcdp_torch INTERFACE
     -Wl,--push-state,--no-as-needed ${FCDP_TORCH_DIR}/lib/libtorch_cuda.so
     ${FCDP_TORCH_DIR}/lib/libc10_cuda.so -Wl,--pop-state)

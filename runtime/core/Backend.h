@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace fcdp {
@@ -77,9 +78,12 @@ public:
 
   virtual std::byte *deviceBase() = 0;
   virtual std::byte *hostBase() = 0;
-  /// Makes device memory `bytes` long, where it is, unless it is longer; only
-  /// while no work is queued. Throws std::runtime_error if that cannot be had.
-  virtual void growDevice(uint64_t bytes) = 0;
+  /// Memory that stands for bytes [from, to) of device memory that goes on, for
+  /// as long as somebody has it; `from` is not behind its end, `to` is. It may
+  /// be where device memory ends, or elsewhere. Throws std::runtime_error if
+  /// that cannot be had.
+  virtual std::shared_ptr<std::byte> extendDevice(uint64_t from,
+                                                  uint64_t to) = 0;
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;

@@ -36,7 +36,10 @@ public:
   }
 
   std::byte *deviceBase() override { return device.base(); }
-  void growDevice(uint64_t bytes) override { device.grow(bytes); }
+  std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override {
+    device.grow(to);
+    return {std::shared_ptr<std::byte>(), device.base() + from};
+  }
   std::byte *hostBase() override { return host.base(); }
 
   void copy(StreamId stream, void *dst, const void *src,

@@ -52,7 +52,7 @@ public:
   ~CudaBackendImpl() override;
 
   std::byte *deviceBase() override { return device.base(); }
-  void growDevice(uint64_t bytes) override;
+  std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override;
   std::byte *hostBase() override { return host.base(); }
   cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
 
@@ -143,12 +143,11 @@ bool CudaBackendImpl::isIdle() {
   return true;
 }
 
-void CudaBackendImpl::growDevice(uint64_t bytes) {
-  if (bytes > device.size())
-    throw std::runtime_error(
-        "the device arena has " + std::to_string(device.size()) +
-        " bytes and cannot grow to " + std::to_string(bytes) +
-        ": memory of a GPU stays as it was made");
+std::shared_ptr<std::byte> CudaBackendImpl::extendDevice(uint64_t from,
+                                                         uint64_t to) {
+  useDevice();
+  auto memory = std::make_shared<DeviceArena>(cuda, to - from);
+  return {memory, memory->base()};
 }
 
 void CudaBackendImpl::useDevice() {

@@ -39,14 +39,6 @@ uint32_t partOf(Sharding sharding, const Mesh &mesh, Place place) {
   throw std::logic_error("unknown sharding");
 }
 
-uint64_t Manifest::heldBytes() const {
-  uint64_t end = stateBytes;
-  for (const auto &[function, spec] : specs)
-    for (const HeldRange &range : spec.held.ranges)
-      end = std::max(end, range.offset + range.bytes);
-  return end;
-}
-
 int64_t numElements(const Shape &shape) {
   int64_t elements = 1;
   for (int64_t extent : shape)

@@ -292,8 +292,6 @@ struct Manifest {
   std::map<std::string, LinkBytes> expected;
   std::vector<Op> ops;
 
-  /// Where what is held of the device arena ends.
-  uint64_t heldBytes() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
   /// Whether there is an operation of `kind`.

@@ -4,10 +4,8 @@
 #include "step/PoolRecording.h"
 #include "step/PoolReplay.h"
 
-#include <c10/core/CPUAllocator.h>
-#include <c10/core/alignment.h>
+#include <algorithm>
 #include <limits>
-#include <mutex>
 
 namespace fcdp {
 
@@ -15,65 +13,22 @@ namespace {
 
 thread_local Pool *activePool = nullptr;
 
-/// Stands in front of all memory that libtorch is given. Its maths libraries
-/// ask by raw pointer and give back a pointer alone, so how to free must be
-/// found from that.
-struct Tag {
-  c10::DeleterFnPtr release;
-  void *context;
-};
-static_assert(sizeof(Tag) <= kPoolTagBytes &&
-              kPoolTagBytes % c10::gAlignment == 0);
-
-void releaseTagged(void *data) {
-  if (!data)
-    return;
-  auto *tag =
-      reinterpret_cast<Tag *>(static_cast<std::byte *>(data) - kPoolTagBytes);
-  tag->release(tag->context);
-}
-
-/// Takes `memory`, whose first bytes are free for the tag.
-c10::DataPtr tagged(c10::DataPtr memory) {
-  auto *base = static_cast<std::byte *>(memory.get());
-  c10::DeleterFnPtr release = memory.get_deleter();
-  new (base) Tag{release, memory.release_context()};
-  std::byte *data = base + kPoolTagBytes;
-  return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
-}
-
-/// Stands in for libtorch's CPU allocator in the whole process, and passes on
-/// to it what is not for a pool. Thread-safe.
-class RoutingAllocator final : public c10::Allocator {
-public:
-  c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0)
-      return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
-    return tagged(activePool ? activePool->allocate(bytes + kPoolTagBytes)
-                             : system().allocate(bytes + kPoolTagBytes));
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
-  void copy_data(void *target, const void *source,
-                 std::size_t count) const override {
-    default_copy_data(target, source, count);
-  }
-  static c10::Allocator &system() { return *c10::GetDefaultCPUAllocator(); }
-};
-
-/// Replaces libtorch's CPU allocator, once.
-void installAllocator() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // libtorch keeps the pointer for good.
-    static auto *allocator = new RoutingAllocator;
-    constexpr uint8_t aboveDefault = 1;
-    c10::SetCPUAllocator(allocator, aboveDefault);
-  });
+/// Where the first byte is that an allocation has which does not end in front
+/// of byte `end`.
+uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
+                         uint64_t end) {
+  uint64_t first = placement.regionBytes;
+  for (size_t i = 0; i < events.lifetimes.size(); ++i)
+    if (events.lifetimes[i].freedAt != Lifetime::kNever &&
+        placement.offsets[i] + events.lifetimes[i].bytes > end)
+      first = std::min<uint64_t>(first, placement.offsets[i]);
+  return first;
 }
 
 } // namespace
 
-Pool::Pool(PoolArena arena) : arena(std::move(arena)) { installAllocator(); }
+Pool::Pool(PoolArena arena, c10::Allocator &system)
+    : arena(std::move(arena)), system(system) {}
 
 Pool::~Pool() {
   if (replay)
@@ -82,6 +37,8 @@ Pool::~Pool() {
 
 Pool::Scope::Scope(Pool &pool) : outer(std::exchange(activePool, &pool)) {}
 Pool::Scope::~Scope() { activePool = outer; }
+
+Pool *Pool::active() { return activePool; }
 
 void Pool::beginStep() {
   recordedPeak = 0;
@@ -97,16 +54,20 @@ void Pool::beginStep() {
     return;
   }
   mode = Mode::Recording;
-  recording = std::make_shared<PoolRecording>(arena.base);
+  recording = std::make_shared<PoolRecording>(arena.base, arena.device);
 }
 
 /// Places what was recorded.
 void Pool::plan() {
   StepEvents events = recording->events();
   Placement placement = placeLifetimes(events, arena.reserved);
-  if (placement.regionBytes > arena.bytes)
-    arena.grow(placement.regionBytes);
-  replay = new PoolReplay(std::move(events), std::move(placement), arena.base);
+  PoolMemory memory{arena.base, arena.bytes, arena.bytes, nullptr};
+  if (placement.regionBytes > arena.bytes) {
+    memory.behindFrom = findFirstBehind(events, placement, arena.bytes);
+    memory.behind = arena.extend(memory.behindFrom, placement.regionBytes);
+  }
+  replay = new PoolReplay(std::move(events), std::move(placement),
+                          std::move(memory), arena.device);
 }
 
 void Pool::endStep() {
@@ -150,7 +111,7 @@ void Pool::endFunction() {
 
 c10::DataPtr Pool::fromSystem(size_t bytes) {
   ++systemCount;
-  return RoutingAllocator::system().allocate(bytes);
+  return system.allocate(bytes);
 }
 
 c10::DataPtr Pool::allocate(size_t bytes) {
@@ -158,8 +119,7 @@ c10::DataPtr Pool::allocate(size_t bytes) {
   case Mode::Idle:
     return fromSystem(bytes);
   case Mode::Recording: {
-    PoolRecording::Allocation made =
-        recording->allocate(RoutingAllocator::system(), bytes);
+    PoolRecording::Allocation made = recording->allocate(system, bytes);
     systemCount += made.isFromSystem;
     return std::move(made.memory);
   }

@@ -36,9 +36,10 @@ struct PoolArena {
   uint64_t bytes = 0;
   /// In front, never the pool's; a multiple of kPoolAlignment.
   uint64_t reserved = 0;
-  /// Makes the arena as long as this many bytes, where it is, or throws
-  /// std::runtime_error.
-  std::function<void(uint64_t)> grow;
+  /// Memory for bytes [from, to) of an arena that goes on, or throws
+  /// std::runtime_error. It need not be where the arena ends.
+  std::function<std::shared_ptr<std::byte>(uint64_t from, uint64_t to)> extend;
+  c10::Device device = c10::kCPU;
 };
 
 /// Serves the thread that holds a Scope, and no other. Memory may be freed by
@@ -50,9 +51,14 @@ struct PoolArena {
 /// in this step; the next step is recorded anew. An allocation that is still
 /// in use when its planned place is due again, for another one or for a buffer
 /// of the plan, is an error.
+///
+/// Memory is given back when nobody on the host has it any more. On a GPU,
+/// operators that are still to run may use it; they do so before those that get
+/// it next, as all run on one stream.
 class Pool {
 public:
-  explicit Pool(PoolArena arena);
+  /// `system` must outlive all memory that comes from the pool.
+  Pool(PoolArena arena, c10::Allocator &system);
   ~Pool();
   Pool(const Pool &) = delete;
   Pool &operator=(const Pool &) = delete;
@@ -72,7 +78,8 @@ public:
   void reach(size_t op);
   void endFunction();
 
-  /// Routes this thread's CPU allocations to the pool while it lives.
+  /// Makes the pool this thread's active one while it lives: libtorch's
+  /// allocators ask that (CpuPool.h).
   class Scope {
   public:
     explicit Scope(Pool &pool);
@@ -83,6 +90,10 @@ public:
   private:
     Pool *outer;
   };
+
+  /// The calling thread's, or null.
+  static Pool *active();
+  c10::Device device() const { return arena.device; }
 
   /// Allocations that the system was asked for since the pool was made.
   uint64_t systemAllocations() const { return systemCount; }
@@ -102,6 +113,7 @@ private:
   void plan();
 
   const PoolArena arena;
+  c10::Allocator &system;
   enum class Mode { Idle, Recording, Replaying };
   Mode mode = Mode::Idle;
   const HeldMemory *held = nullptr;

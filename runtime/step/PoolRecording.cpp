@@ -34,8 +34,7 @@ PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
     block->memory = system.allocate(bytes);
   bool isFromSystem = !block->place;
   void *data = isFromSystem ? block->memory.get() : base + *block->place;
-  return {{data, block.release(), &release, c10::Device(c10::kCPU)},
-          isFromSystem};
+  return {{data, block.release(), &release, device}, isFromSystem};
 }
 
 void PoolRecording::reach(const HeldMemory &held, const HeldMoment &moment) {

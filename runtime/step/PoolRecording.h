@@ -19,7 +19,8 @@ namespace fcdp {
 class PoolRecording : public std::enable_shared_from_this<PoolRecording> {
 public:
   /// `base` is where the device arena begins.
-  explicit PoolRecording(std::byte *base) : base(base) {}
+  PoolRecording(std::byte *base, c10::Device device)
+      : base(base), device(device) {}
 
   void beginFunction(std::span<const ResultPlace> results);
   /// Operation `op` of it is about to run.
@@ -51,6 +52,7 @@ private:
   static void release(void *block);
 
   std::byte *const base;
+  const c10::Device device;
   mutable std::mutex mutex;
   PlannedResults planned;
   StepEvents noted;

@@ -7,14 +7,20 @@
 
 namespace fcdp {
 
-PoolReplay::PoolReplay(StepEvents events, Placement planned, std::byte *base)
-    : lifetimes(std::move(events.lifetimes)), placement(std::move(planned)) {
+PoolReplay::PoolReplay(StepEvents events, Placement planned, PoolMemory given,
+                       c10::Device device)
+    : lifetimes(std::move(events.lifetimes)), placement(std::move(planned)),
+      memory(std::move(given)), device(device) {
   blocks = std::make_unique<Block[]>(lifetimes.size());
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
     if (lifetimes[i].freedAt == Lifetime::kNever)
       continue;
     blocks[i].owner = this;
-    blocks[i].data = base + placement.offsets[i];
+    uint64_t offset = placement.offsets[i];
+    bool isBehind = offset + lifetimes[i].bytes > memory.bytes;
+    blocks[i].data = isBehind
+                         ? memory.behind.get() + (offset - memory.behindFrom)
+                         : memory.base + offset;
     byEnd.push_back(i);
   }
   std::sort(byEnd.begin(), byEnd.end(), [&](uint32_t a, uint32_t b) {
@@ -87,8 +93,7 @@ PoolReplay::Result PoolReplay::allocate(size_t size) {
     return {Result::Kind::Outlives, {}};
   block.inUse.store(true, std::memory_order_relaxed);
   shares.fetch_add(1, std::memory_order_relaxed);
-  return {Result::Kind::Placed,
-          {block.data, &block, &release, c10::Device(c10::kCPU)}};
+  return {Result::Kind::Placed, {block.data, &block, &release, device}};
 }
 
 void PoolReplay::release(void *context) {

@@ -13,13 +13,22 @@
 
 namespace fcdp {
 
+/// The device arena of `bytes` bytes, and what stands for an arena that goes
+/// on: from byte `behindFrom` on `behind` has what does not end in front of
+/// `bytes`.
+struct PoolMemory {
+  std::byte *base;
+  uint64_t bytes;
+  uint64_t behindFrom;
+  std::shared_ptr<std::byte> behind;
+};
+
 /// Called by one thread, but memory may be freed by any. Lives until it is
 /// retired and the last of its memory is freed.
 class PoolReplay {
 public:
-  /// `base` is where the arena begins; `regionBytes` of it must be there before
-  /// the first allocation.
-  PoolReplay(StepEvents events, Placement placement, std::byte *base);
+  PoolReplay(StepEvents events, Placement placement, PoolMemory memory,
+             c10::Device device);
   PoolReplay(const PoolReplay &) = delete;
   PoolReplay &operator=(const PoolReplay &) = delete;
   /// Gives up the owner's share; the object must not be used after it.
@@ -59,6 +68,8 @@ private:
 
   const std::vector<Lifetime> lifetimes;
   const Placement placement;
+  const PoolMemory memory;
+  const c10::Device device;
   std::unique_ptr<Block[]> blocks;
   /// Indices of the planned allocations in the order of their ends.
   std::vector<uint32_t> byEnd;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/Step.h"
 
+#include "step/CpuPool.h"
 #include "step/HostCopies.h"
 #include "step/Pool.h"
 #include "step/PreparedOp.h"
@@ -43,10 +44,11 @@ struct Step::Impl {
         computeStream(streamOf(options.cuda)),
         state{object.manifest(),     backend, options.place, {}, {}, {}, {}, {},
               deviceOf(options.cuda)},
-        hostCopies(state) {
-    if (isOnCpu())
-      pool.emplace(poolArena(object.manifest(), backend));
-  }
+        hostCopies(state),
+        gpuMemory(options.cuda ? options.cuda->memory : nullptr),
+        pool(poolArena(state),
+             isOnCpu() ? routeCpuAllocations()
+                       : static_cast<c10::Allocator &>(*gpuMemory)) {}
 
   bool isOnCpu() const { return state.device.is_cpu(); }
   /// Of the backend's, one that no plan has.
@@ -54,9 +56,13 @@ struct Step::Impl {
     return object.manifest().numEvents + uint32_t(place);
   }
 
-  static PoolArena poolArena(const Manifest &manifest, Backend &backend) {
-    return {backend.deviceBase(), manifest.deviceBytes, manifest.stateBytes,
-            [&backend](uint64_t bytes) { backend.growDevice(bytes); }};
+  static PoolArena poolArena(StepState &state) {
+    return {state.backend.deviceBase(), state.manifest.deviceBytes,
+            state.manifest.stateBytes,
+            [&backend = state.backend](uint64_t from, uint64_t to) {
+              return backend.extendDevice(from, to);
+            },
+            state.device};
   }
   void call(const std::string &function, fcdp_step *step);
   /// Until the oldest step that is not read has ended, on a GPU.
@@ -65,10 +71,11 @@ struct Step::Impl {
   const StepObject &object;
   StepRecorder *const recorder;
   const std::optional<c10::Stream> computeStream;
-  /// Of results of operators; on a GPU they are for libtorch's allocator.
-  std::optional<Pool> pool;
   StepState state;
   HostCopies hostCopies;
+  /// Null on the CPU.
+  c10::DeviceAllocator *const gpuMemory;
+  Pool pool;
   /// Which set of inputs the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
@@ -90,16 +97,12 @@ struct StreamScope {
 /// While it lives, this thread computes without autograd, in the pool and on
 /// the compute stream.
 struct ComputeScope {
-  ComputeScope(std::optional<Pool> &pool,
-               const std::optional<c10::Stream> &stream)
-      : streamScope(stream) {
-    if (pool)
-      poolScope.emplace(*pool);
-  }
+  ComputeScope(Pool &pool, const std::optional<c10::Stream> &stream)
+      : streamScope(stream), poolScope(pool) {}
   StreamScope streamScope;
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   at::NoGradGuard noGrad;
-  std::optional<Pool::Scope> poolScope;
+  Pool::Scope poolScope;
 };
 
 std::string describeError(const std::exception &error) {
@@ -220,18 +223,14 @@ void Step::throwIfFailed() const {
 }
 
 void Step::Impl::call(const std::string &function, fcdp_step *step) {
-  if (!pool) {
-    object.function(function)(step);
-    return;
-  }
   static const FunctionSpec nothing;
   auto found = object.manifest().specs.find(function);
   const FunctionSpec &spec =
       found == object.manifest().specs.end() ? nothing : found->second;
-  pool->beginFunction(spec.held, spec.results);
+  pool.beginFunction(spec.held, spec.results);
   object.function(function)(step);
   if (error.empty())
-    pool->endFunction();
+    pool.endFunction();
 }
 
 void Step::call(const std::string &function) {
@@ -269,8 +268,9 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
   state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
-  if (impl->pool)
-    impl->pool->beginStep();
+  impl->pool.beginStep();
+  if (impl->gpuMemory)
+    impl->gpuMemory->resetPeakStats(state.device.index());
   for (int64_t k = 0; k < manifest.microBatches; ++k) {
     // As many sets as there may be unread steps: with the losses of a step its
     // inputs are free, too.
@@ -293,8 +293,7 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
   for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
     if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
       state.slots[slot].reset();
-  if (impl->pool)
-    impl->pool->endStep();
+  impl->pool.endStep();
   try {
     state.losses.endStep();
   } catch (const std::exception &error) {
@@ -319,24 +318,18 @@ std::vector<double> Step::losses() {
   return state.losses.take();
 }
 
-/// On a GPU libtorch's allocator has everything but the arena.
-static Step::Memory deviceMemory(const StepState &state) {
-  constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
-  auto stats =
-      c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(state.device.index());
-  return {state.manifest.heldBytes() +
-              uint64_t(stats.allocated_bytes[all].peak),
-          uint64_t(stats.num_device_alloc)};
-}
-
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
-  if (!impl->isOnCpu())
-    return deviceMemory(state);
-  const Pool &pool = *impl->pool;
+  const Pool &pool = impl->pool;
   uint64_t bytes =
-      std::max<uint64_t>(state.manifest.deviceBytes, pool.regionBytes()) +
-      pool.recordedBytes();
+      std::max<uint64_t>(state.manifest.deviceBytes, pool.regionBytes());
+  if (impl->gpuMemory) {
+    constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
+    auto stats = impl->gpuMemory->getDeviceStats(state.device.index());
+    return {bytes + uint64_t(stats.allocated_bytes[all].peak),
+            uint64_t(stats.num_device_alloc)};
+  }
+  bytes += pool.recordedBytes();
   for (const auto *tensors : {&state.inputs, &state.buffers})
     for (const at::Tensor &tensor : *tensors)
       bytes += tensor.nbytes();
@@ -355,8 +348,7 @@ void Step::execute(int64_t index, OpKind kind) noexcept {
     return;
   }
   try {
-    if (impl->pool)
-      impl->pool->reach(static_cast<size_t>(index));
+    impl->pool.reach(static_cast<size_t>(index));
     impl->ops[index]->run(impl->state);
     if (kind == OpKind::Wait && impl->state.backend.failed())
       impl->error = impl->state.backend.failure();

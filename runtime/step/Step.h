@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace c10 {
+struct DeviceAllocator;
+}
+
 /// What the C ABI's handle points to: fcdp::Step.
 struct fcdp_step {};
 
@@ -28,6 +32,9 @@ struct CudaDevice {
   int index = 0;
   /// The backend's compute stream, a cudaStream_t.
   void *computeStream = nullptr;
+  /// libtorch's, for memory that is not for a pool; libtorch's current
+  /// allocator must ask the active pool.
+  c10::DeviceAllocator *memory = nullptr;
 };
 
 struct StepOptions {
@@ -82,7 +89,8 @@ public:
   struct Memory {
     /// In the last step: the arena of this rank, inputs and buffers. In a step
     /// that is recorded, as the first one is, operators have memory of the
-    /// system beside that for what is not planned.
+    /// system beside that for what is not planned. On a GPU all that libtorch
+    /// keeps beside the arena is counted.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

@@ -2,33 +2,17 @@
 #include "Gpu.h"
 
 #include "Options.h"
+#include "TorchCuda.h"
 #include "collectives/LocalAddress.h"
 #include "collectives/nccl/NcclAxes.h"
 #include "cuda/CudaBackend.h"
 
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <stdexcept>
 
 namespace fcdp::run {
 
 namespace {
-
-void loadTorchForCuda() {
-  if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL))
-    throw std::runtime_error(
-        std::string("the step was compiled for 'cuda': this libtorch has no "
-                    "part for CUDA; build "
-                    "fcdp-run with that of a PyTorch for CUDA, by "
-                    "-DFCDP_TORCH_DIR (") +
-        dlerror() + ")");
-  if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
-    throw std::runtime_error(
-        "the step was compiled for 'cuda': libtorch_cuda.so is loaded, but "
-        "libtorch does not know it: they are of different "
-        "versions");
-}
 
 int countDevices(const CudaLibrary &cuda) {
   int devices = 0;
@@ -104,8 +88,7 @@ void joinGroups(const Options &options, const Manifest &manifest, Job &job,
 } // namespace
 
 void requireGpus() {
-  // First, so that the CUDA runtime that libtorch needs is the one found.
-  loadTorchForCuda();
+  requireTorchForCuda();
   countDevices(*CudaLibrary::load());
 }
 
@@ -113,9 +96,9 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
                           Job &job) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
-  cuda.device = int(job.place().local) % countDevices(*cuda.cuda);
-  // Results of operators are for libtorch's allocator.
-  cuda.deviceBytes = manifest.heldBytes();
+  int devices = countDevices(*cuda.cuda);
+  cuda.device = int(job.place().local) % devices;
+  cuda.deviceBytes = manifest.deviceBytes;
   cuda.numEvents = Step::numEvents(manifest);
   cuda.worldRank = job.rank();
   cuda.ranksPerNode = manifest.mesh.locals;
@@ -126,7 +109,8 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   joinGroups(options, manifest, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
-  CudaDevice forStep{device, backend->stream(StreamId::Compute)};
+  CudaDevice forStep{device, backend->stream(StreamId::Compute),
+                     &routeCudaAllocations(devices)};
   return {std::move(backend), forStep};
 }
 

@@ -22,10 +22,11 @@ public:
   static constexpr size_t kMostGrowth = 1 << 20;
 
   std::byte *deviceBase() override { return device.data(); }
-  void growDevice(uint64_t bytes) override {
-    if (bytes > device.capacity())
+  std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override {
+    if (to > device.capacity())
       throw std::runtime_error("no memory");
-    device.resize(std::max<size_t>(device.size(), bytes));
+    device.resize(std::max<size_t>(device.size(), to));
+    return {std::shared_ptr<std::byte>(), device.data() + from};
   }
   std::byte *hostBase() override { return host.data(); }
   void copy(StreamId stream, void *dst, const void *src,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/Pool.h"
+#include "step/CpuPool.h"
 #include "step/LifetimePlan.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -21,10 +22,12 @@ public:
   explicit TestArena(size_t reserved = 0, size_t bytes = 0) {
     memory.reserve(kMost);
     memory.resize(bytes);
-    arena = {base(), bytes, reserved, [this](uint64_t wanted) {
-               if (wanted > kMost - 64)
+    arena = {base(), bytes, reserved, [this](uint64_t from, uint64_t to) {
+               if (to > kMost - 64)
                  throw std::runtime_error("no memory");
-               memory.resize(wanted);
+               memory.resize(to);
+               return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(),
+                                                 base() + from);
              }};
   }
   std::byte *base() {
@@ -65,7 +68,7 @@ void threeTensors() {
 
 TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   EXPECT_EQ(step(pool, threeTensors), 3u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
@@ -73,7 +76,7 @@ TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
 
 TEST(PoolTest, ReusesMemoryOfTheDead) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   step(pool, threeTensors);
   // c takes a's place.
   EXPECT_EQ(pool.regionBytes(), 1024u + 2048u + 2 * kPoolTagBytes);
@@ -82,7 +85,7 @@ TEST(PoolTest, ReusesMemoryOfTheDead) {
 
 TEST(PoolTest, AlignsTo64Bytes) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto body = [] {
     std::vector<c10::DataPtr> all;
     for (size_t bytes : {1, 3, 65, 128, 7}) {
@@ -96,7 +99,7 @@ TEST(PoolTest, AlignsTo64Bytes) {
 
 TEST(PoolTest, GivesTheSamePlacesInEachStep) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   std::vector<void *> places;
   auto body = [&] {
     places.push_back(take(100).get());
@@ -112,7 +115,7 @@ TEST(PoolTest, GivesTheSamePlacesInEachStep) {
 
 TEST(PoolTest, NoBytesNeedNoMemory) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto body = [] { take(0); };
   EXPECT_EQ(step(pool, body), 0u);
   EXPECT_EQ(step(pool, body), 0u);
@@ -120,7 +123,7 @@ TEST(PoolTest, NoBytesNeedNoMemory) {
 
 TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto sizes = [](size_t first, size_t second) {
     return [=] {
       c10::DataPtr a = take(first);
@@ -139,7 +142,7 @@ TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
 
 TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto many = [](int count) {
     return [=] {
       for (int i = 0; i < count; ++i)
@@ -155,7 +158,7 @@ TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
 
 TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto early = [] {
     take(100);
     take(100);
@@ -179,7 +182,7 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
 
 TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   c10::DataPtr kept;
   auto body = [&] {
     take(64);
@@ -203,7 +206,7 @@ TEST(PoolTest, MemoryOutlivesThePool) {
   TestArena arena;
   c10::DataPtr kept, recorded;
   {
-    Pool pool(arena);
+    Pool pool(arena, routeCpuAllocations());
     auto body = [&](bool keep) {
       return [&, keep] {
         c10::DataPtr data = take(256);
@@ -216,7 +219,7 @@ TEST(PoolTest, MemoryOutlivesThePool) {
   }
   std::memset(kept.get(), 1, 256);
   {
-    Pool pool(arena);
+    Pool pool(arena, routeCpuAllocations());
     step(pool, [&] { recorded = take(256); });
   }
   std::memset(recorded.get(), 1, 256);
@@ -236,7 +239,7 @@ void expectError(Body body, const std::string &what) {
 
 TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   c10::DataPtr kept;
   step(pool, [] { take(64); });
   step(pool, [&] { kept = take(64); });
@@ -247,8 +250,38 @@ TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
 
 TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   expectError([&] { step(pool, [] { take(2 << 20); }); }, "no memory");
+}
+
+/// As on a GPU, whose memory does not grow: what does not end in the arena is
+/// elsewhere, as far apart as it would be.
+TEST(PoolTest, TheArenaMayGoOnElsewhere) {
+  alignas(64) std::byte near[256], far[1024];
+  uint64_t from = 0, to = 0;
+  PoolArena arena{near, sizeof(near), /*reserved=*/0,
+                  [&](uint64_t begin, uint64_t end) {
+                    from = begin;
+                    to = end;
+                    return std::shared_ptr<std::byte>(
+                        std::shared_ptr<std::byte>(), far);
+                  }};
+  Pool pool(arena, routeCpuAllocations());
+  std::vector<std::byte *> places;
+  auto body = [&] {
+    std::vector<c10::DataPtr> all;
+    for (size_t bytes : {128, 64, 64}) {
+      all.push_back(take(bytes));
+      places.push_back(static_cast<std::byte *>(all.back().get()) -
+                       kPoolTagBytes);
+    }
+  };
+  step(pool, body);
+  EXPECT_EQ(to, 192u + 128 + 128);
+  EXPECT_EQ(from, 192u); // the second would end behind the arena
+  places.clear();
+  EXPECT_EQ(step(pool, body), 0u);
+  EXPECT_EQ(places, (std::vector<std::byte *>{near, far, far + 128}));
 }
 
 /// A function of four operations; a buffer of 512 bytes, behind states of 256,
@@ -273,7 +306,7 @@ uint64_t runFunction(Pool &pool, const HeldMemory &held,
 
 TEST(PoolTest, LendsWhatIsNotHeld) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   std::vector<std::byte *> places;
   auto note = [&](size_t bytes) {
@@ -303,7 +336,7 @@ TEST(PoolTest, LendsWhatIsNotHeld) {
 
 TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   c10::DataPtr kept;
   std::byte *place = nullptr;
@@ -322,7 +355,7 @@ TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
 /// Its operation may ask for more, which nobody planned, before or after.
 TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   const std::vector<ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
   std::byte *first = nullptr, *second = nullptr, *other = nullptr;
@@ -350,7 +383,7 @@ TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
 
 TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   const std::vector<ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
   c10::DataPtr kept;
@@ -364,7 +397,7 @@ TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
 
 TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   const std::vector<ResultPlace> results = {{0, 256, 128}};
   pool.beginStep();
@@ -379,7 +412,7 @@ TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
 TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
   for (bool isMismatch : {false, true}) {
     TestArena arena(/*reserved=*/256, /*bytes=*/768);
-    Pool pool(arena);
+    Pool pool(arena, routeCpuAllocations());
     HeldMemory held = makeHeld();
     c10::DataPtr kept;
     runFunction(pool, held, {[&] { take(64); }});
@@ -400,7 +433,7 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
 /// planned for when it was not.
 TEST(PoolTest, AnotherMomentIsAMismatch) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   HeldMemory held = makeHeld();
   auto allocate = [&] { take(64); };
   auto nothing = [] {};
@@ -412,7 +445,7 @@ TEST(PoolTest, AnotherMomentIsAMismatch) {
 
 TEST(PoolTest, OtherThreadsUseTheSystem) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([] { take(1 << 20); }).join();
@@ -424,7 +457,7 @@ TEST(PoolTest, OtherThreadsUseTheSystem) {
 
 TEST(PoolTest, MayBeFreedByAnotherThread) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([data = std::move(own)]() mutable { data.clear(); }).join();
@@ -436,7 +469,7 @@ TEST(PoolTest, MayBeFreedByAnotherThread) {
 
 TEST(PoolTest, MathsLibrariesFreeByPointer) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::Allocator &allocator = *c10::GetCPUAllocator();
     allocator.raw_deallocate(allocator.raw_allocate(100));
@@ -451,7 +484,7 @@ TEST(PoolTest, MathsLibrariesFreeByPointer) {
 
 TEST(PoolTest, OutsideAScopeNothingIsCounted) {
   TestArena arena;
-  Pool pool(arena);
+  Pool pool(arena, routeCpuAllocations());
   step(pool, threeTensors);
   uint64_t before = pool.systemAllocations();
   take(128);

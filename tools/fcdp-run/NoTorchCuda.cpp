@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In place of TorchCuda.cpp where libtorch has no part for CUDA.
+#include "TorchCuda.h"
+
+#include <stdexcept>
+
+namespace fcdp::run {
+
+void requireTorchForCuda() {
+  throw std::runtime_error(
+      "the step was compiled for 'cuda': this libtorch has no part for CUDA; "
+      "build fcdp-run with that of a PyTorch for CUDA, by -DFCDP_TORCH_DIR");
+}
+
+c10::DeviceAllocator &routeCudaAllocations(int) {
+  requireTorchForCuda();
+  throw std::logic_error("libtorch has a part for CUDA");
+}
+
+} // namespace fcdp::run

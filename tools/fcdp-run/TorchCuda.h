@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libtorch's part for CUDA, which only some builds of it have.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+namespace fcdp::run {
+
+/// Throws std::runtime_error that says what to do if this program's libtorch
+/// cannot run operators on a GPU.
+void requireTorchForCuda();
+
+/// Replaces libtorch's allocator of device memory in the whole process, once,
+/// which must be before libtorch has used a GPU: a thread that holds the scope
+/// of a pool on a GPU is served by that, all others by libtorch's own caching
+/// allocator, which is returned. `devices` are those that the process sees.
+/// Throws c10::Error.
+c10::DeviceAllocator &routeCudaAllocations(int devices);
+
+} // namespace fcdp::run

@@ -34,7 +34,8 @@ EXACT_STEPS = 20
 # Where a step takes less than a millisecond.
 SMALL_STEPS = 200
 CLIP_NORM = 1.0  # of the steps that prepare.py gave --clip-norm
-PART_SECONDS = 300  # after which a part's program is given up
+# After which a part's program, or a part of the build, is given up.
+PART_SECONDS, BUILD_SECONDS = 300, 1800
 
 
 @dataclass
@@ -81,15 +82,15 @@ class Bench:
         return result["losses"], result["seconds"]
 
 
-def call(command: list[object], more: dict[str, str] | None = None) -> str:
+def call(command: list[object], more: dict[str, str] | None = None, seconds: float = PART_SECONDS) -> str:
     """What it writes to its standard output. A failure is a RuntimeError with the last of what it said."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=PART_SECONDS, env=os.environ | (more or {}), cwd=HERE
+            words, capture_output=True, text=True, timeout=seconds, env=os.environ | (more or {}), cwd=HERE
         )
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{words[0]}: did not end within {PART_SECONDS} s") from None
+        raise RuntimeError(f"{words[0]}: did not end within {seconds} s") from None
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {said[-1] if said else 'it said nothing'}")
@@ -223,14 +224,17 @@ def build(folder: Path) -> Path:
     torch_dir = Path(torch.__file__).parent
     google_test = folder / "googletest"
     call(["cmake", "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
-    call(["cmake", "--build", google_test, "--parallel", "--target", "install"])
+    # A number: without one make would start all at once.
+    jobs = ["--parallel", os.cpu_count() or 1]
+    call(["cmake", "--build", google_test, *jobs, "--target", "install"], seconds=BUILD_SECONDS)
     options = ["-DFCDP_BUILD_COMPILER=OFF", "-DFCDP_CUDA=on", f"-DFCDP_TORCH_DIR={torch_dir}", "-DCMAKE_BUILD_TYPE=Release"]
     options.append(f"-DCMAKE_PREFIX_PATH={third_party};{google_test}/installed")
     nccl = torch_dir.parent / "nvidia/nccl"  # where PyTorch's packages have it; CMake finds that of a system
     if nccl.is_dir():
         options.append(f"-DFCDP_NCCL_DIR={nccl}")
     call(["cmake", "-S", source, "-B", out, *options])
-    call(["cmake", "--build", out, "--parallel", "--target", "fcdp-run", "fcdp_cuda_test", "fcdp_cuda_job_test"])
+    targets = ["fcdp-run", "fcdp_cuda_test", "fcdp_cuda_job_test"]
+    call(["cmake", "--build", out, *jobs, "--target", *targets], seconds=BUILD_SECONDS)
     return out
 
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of issue, and what waits for what.
+
+#include "ProgramOrder.h"
+
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Streams.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static size_t indexOf(Stream stream) { return static_cast<size_t>(stream); }
+
+void ProgramOrder::merge(Clock &clock, const Clock &other) {
+  for (size_t i = 0; i < clock.size(); ++i)
+    clock[i] = std::max(clock[i], other[i]);
+}
+
+/// Whether `op` stores a sum of gradients in host memory.
+static bool storesSum(Operation *op) {
+  auto store = dyn_cast<CacheStoreOp>(op);
+  return store && isa_and_present<ReduceScatterOp, AddOp>(
+                      store.getValue().getDefiningOp());
+}
+
+Value ProgramOrder::getToken(Async &async) {
+  if (!async.token) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(async.op);
+    async.token = RecordOp::create(builder, async.op->getLoc(),
+                                   TokenType::get(builder.getContext()),
+                                   async.stream, IntegerAttr());
+  }
+  return async.token;
+}
+
+ProgramOrder::Async *ProgramOrder::findFill(StringAttr state) {
+  if (Operation *fill = fills.lookup(state))
+    return &asyncs.find(fill)->second;
+  auto arrival = arrivals.find(state);
+  return arrival == arrivals.end() ? nullptr : &arrival->second;
+}
+
+void ProgramOrder::wait(Stream stream, Async &async) {
+  Clock &clock = clocks[indexOf(stream)];
+  if (stream == async.stream || clock[async.entry] >= async.done[async.entry])
+    return;
+  Value token = getToken(async);
+  WaitOp::create(builder, token.getLoc(), token, stream);
+  merge(clock, async.done);
+  // A wait counts as work: what compute releases after it depends on it.
+  if (stream == Stream::compute)
+    ++clock[0];
+}
+
+void ProgramOrder::waitForCompute(Stream stream) {
+  Clock &clock = clocks[indexOf(stream)];
+  if (clock[0] >= clocks[0][0])
+    return;
+  auto token = RecordOp::create(builder, builder.getInsertionPoint()->getLoc(),
+                                TokenType::get(builder.getContext()),
+                                Stream::compute, IntegerAttr());
+  WaitOp::create(builder, token.getLoc(), token, stream);
+  merge(clock, clocks[0]);
+}
+
+/// The gradients that `op` sums or updates with, as sums are named.
+static StringAttr findSum(Operation *op) {
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return accumulate.getTargetAttr().getAttr();
+  if (auto update = dyn_cast<ShardUpdateOp>(op))
+    return update.getTargetAttr().getAttr();
+  return {};
+}
+
+void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (auto it = asyncs.find(producer); it != asyncs.end())
+      wait(stream, it->second);
+    if (auto read = dyn_cast_if_present<ReadStateOp>(producer))
+      if (Async *fill = findFill(read.getSourceAttr().getAttr()))
+        wait(stream, *fill);
+  }
+  if (StateOp sum = borders.sums.lookup(findSum(op)))
+    if (Async *fill = findFill(sum.getSymNameAttr()))
+      wait(stream, *fill);
+  // The memory of its packed gradients may be in use by those before.
+  if (isa<PackOp, ClipGradientsOp>(op))
+    waitForSums();
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
+      wait(stream, asyncs.find(store)->second);
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    if (Operation *load = loads.lookup(store.getTargetAttr().getAttr()))
+      wait(stream, asyncs.find(load)->second);
+}
+
+void ProgramOrder::waitForArrival(Operation *op, Stream stream) {
+  if (Operation *last = leavingFor.lookup(op); last && getInto(last))
+    if (Async *fill = findFill(getInto(last).getAttr()))
+      wait(stream, *fill);
+}
+
+/// Said even where another wait covers it, so that the plan knows from where on
+/// the memory is free that they use.
+void ProgramOrder::waitForSums() {
+  for (const Carried &carried : borders.arriving) {
+    Async &before = arrivals[carried.state];
+    if (!carried.isSum || !arrived.insert(carried.state).second)
+      continue;
+    WaitOp::create(builder, before.token.getLoc(), before.token,
+                   Stream::compute);
+    merge(clocks[0], before.done);
+    ++clocks[0][0];
+  }
+}
+
+void ProgramOrder::issue(Operation *op, Stream stream) {
+  builder.setInsertionPoint(op);
+  if (storesSum(op)) {
+    waitForInputs(op, Stream::compute); // its gradients' memory is free then
+    waitForCompute(stream);
+  }
+  waitForInputs(op, stream);
+  if (stream == Stream::compute) {
+    waitForArrival(op, stream);
+    if (!isView(op))
+      ++clocks[0][0];
+    if (!isa<AddOp>(op)) // of a sum that is stored together with others
+      olderStore = lastStore;
+    return;
+  }
+  waitForCompute(stream);
+  waitForArrival(op, stream);
+  op->setAttr("stream", StreamAttr::get(op->getContext(), stream));
+  Clock &clock = clocks[indexOf(stream)];
+  ++clock[indexOf(stream)];
+  asyncs[op] = {op, stream, clock, indexOf(stream), Value()};
+  asyncOrder.push_back(op);
+  if (auto store = dyn_cast<CacheStoreOp>(op))
+    stores[store.getTargetAttr().getAttr()] = op;
+  if (auto load = dyn_cast<CacheLoadOp>(op))
+    loads[load.getSourceAttr().getAttr()] = op;
+  if (FlatSymbolRefAttr into = getInto(op))
+    fills[into.getAttr()] = op;
+  if (StateOp sum = borders.sums.lookup(findSum(op)))
+    fills[sum.getSymNameAttr()] = op;
+}
+
+void ProgramOrder::takeArguments() {
+  for (const Carried &carried : borders.arriving) {
+    Value token = block.addArgument(TokenType::get(builder.getContext()),
+                                    function.getLoc());
+    // Its stream goes on from there. None says that another is done: functions
+    // may leave them in different orders.
+    size_t entry = kNumStreams + arrivals.size();
+    Clock done(clocks[0].size());
+    done[entry] = clocks[indexOf(carried.stream)][entry] = 1;
+    arrivals[carried.state] = {nullptr, carried.stream, done, entry, token};
+  }
+}
+
+void ProgramOrder::giveResults() {
+  SmallVector<Value> tokens;
+  for (const Carried &carried : borders.leaving)
+    tokens.push_back(
+        getToken(asyncs.find(fills.lookup(carried.state))->second));
+  block.getTerminator()->setOperands(tokens);
+  function.setType(builder.getFunctionType(block.getArgumentTypes(),
+                                           TypeRange(ValueRange(tokens))));
+}
+
+void ProgramOrder::run() {
+  takeArguments();
+  SmallVector<Operation *> program;
+  for (Operation &op : block) {
+    program.push_back(&op);
+    if (isBuffered(&op))
+      collectBuffer(op.getResult(0));
+    if (mayLeave(&op))
+      collectLeaving(&op);
+  }
+  for (Operation *op : ArrayRef(program).drop_back()) {
+    issue(op, chooseStream(op));
+    finishUses(op);
+    releaseLate(op);
+  }
+  builder.setInsertionPoint(block.getTerminator());
+  for (Operation *op : llvm::reverse(asyncOrder))
+    if (Async &async = asyncs.find(op)->second;
+        !isCovered(async) && !leavingFor.contains(op))
+      wait(Stream::compute, async);
+  for (auto &[state, arrival] : arrivals)
+    if (!isCovered(arrival))
+      wait(Stream::compute, arrival);
+  while (!pending.empty())
+    release(pending.pop_back_val());
+  giveResults();
+}

@@ -1,15 +1,8 @@
-# What the whole project sets for its parts, for the runtime alone. Headers
+# What the runtime sets where it is built alone. Headers
 # that scripts/pack-runtime brought along lie in third_party.
 get_filename_component(FCDP_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_STANDARD_REQUIRED ON)
-set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
 list(PREPEND CMAKE_PREFIX_PATH ${FCDP_ROOT}/third_party)
-include(FcdpPrecompile)
+include(${CMAKE_CURRENT_LIST_DIR}/FcdpSettings.cmake)

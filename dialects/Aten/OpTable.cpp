@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace fcdp::aten;
 
@@ -265,4 +266,12 @@ OpInfo fcdp::aten::lookupOp(llvm::StringRef callee) {
   else if (info.aliasing == Aliasing::View)
     info.work = Work::None;
   return info;
+}
+
+llvm::StringRef fcdp::aten::lookupOut(llvm::StringRef callee) {
+  return llvm::StringSwitch<llvm::StringRef>(callee)
+      .Cases({"aten.addmm.default", "aten.bmm.default", "aten.mm.default"},
+             "out")
+      .Case("aten.sum.dim_IntList", "IntList_out")
+      .Default("");
 }

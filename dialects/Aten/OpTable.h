@@ -48,4 +48,9 @@ struct OpInfo {
 /// operator that is not in the table.
 OpInfo lookupOp(llvm::StringRef callee);
 
+/// The overload of `callee`'s operator that computes the same into its argument
+/// `out`; empty where it has none, or one that copies. All other arguments have
+/// the same names.
+llvm::StringRef lookupOut(llvm::StringRef callee);
+
 } // namespace fcdp::aten

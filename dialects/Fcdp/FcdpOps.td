@@ -265,6 +265,9 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
   let summary = "copy gradients to their places in a bucket";
   let description = [{
     The rest of the result, padding and members without a gradient, is zero.
+    Gradients of the parameters in `in_place` are not copied: the calls that make
+    them write them where they belong, so that the result's memory is in use from
+    the first of these calls on.
 
     Example:
     ```mlir
@@ -278,9 +281,12 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
     - (C2) The result is the whole bucket; values have its element type.
     - (C3) `buffer` is given in the planned phase.
     - (C4) `buffer`, where given, is device memory for the result.
+    - (C5) `in_place` are distinct parameters of the values. In the planned phase each
+      value is made by a call with an out-variant and is seen by nothing else.
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Variadic<AnyRankedTensor>:$values,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$parameters,
+                       OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">>:$in_place,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
   let assemblyFormat = [{

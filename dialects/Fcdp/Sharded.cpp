@@ -214,6 +214,12 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("expected type ")
              << expected << " for " << name << ", got " << value.getType();
   }
+  if (ArrayAttr inPlace = getInPlaceAttr())
+    for (Attribute name : inPlace)
+      if (!seen.erase(name)) // C5
+        return emitOpError("expected 'in_place' to be distinct parameters of "
+                           "the values, got ")
+               << name;
   return verifyBuffer(*this, getBufferAttr(), result); // C4
 }
 

@@ -6,7 +6,9 @@
 #include "dialects/Aten/Aten.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -81,11 +83,13 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
     if (bytes != 0)
       activations.push_back({op, bytes, ends.positionOf(op), end});
   };
+  llvm::DenseMap<Operation *, PackOp> inPlace =
+      collectInPlaceProducers(function);
   for (Operation &op : function.front()) {
     if (auto update = dyn_cast<ShardUpdateOp>(op))
       add(&op, castBytes(update), ends.positionOf(&op) + 1);
     auto call = dyn_cast<aten::CallOp>(op);
-    if (!call ||
+    if (!call || inPlace.contains(call) ||
         aten::lookupOp(call.getCallee()).aliasing == aten::Aliasing::View)
       continue;
     for (Value result : call.getResults())
@@ -94,6 +98,10 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
         add(&op, byteSize(type), ends.lookup(result));
   }
   return activations;
+}
+
+int64_t fcdp::getPoolBytes(int64_t bytes) {
+  return llvm::alignTo(bytes + packing::kPoolTagBytes, packing::kPoolAlignment);
 }
 
 namespace {

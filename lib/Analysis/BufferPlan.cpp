@@ -3,8 +3,8 @@
 #include "fcdp/Analysis/BufferPlan.h"
 
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/ArenaPacking.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "fcdp/Analysis/SharedArena.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -39,8 +39,10 @@ public:
   }
 
   FailureOr<BufferPlan> run();
+  FailureOr<PackingProblem> describe();
 
 private:
+  LogicalResult addAll();
   void findPositions();
   void addLate();
   void addPrefetched();
@@ -293,15 +295,16 @@ void Planner::addScratch(ReduceScatterOp reduce) {
 
 /// The memory of `block` is in use while that of `op`, inside it, is.
 void Planner::addToBlock(Operation *op, Operation *block) {
+  int64_t begin = position[getFirstWriter(op)];
   auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());
   if (inserted) {
     auto fixed = late.values.find(block);
     problem.buffers.push_back(
-        {bytesOf(block->getResult(0)), position[op], 0,
+        {bytesOf(block->getResult(0)), begin, 0,
          fixed == late.values.end() ? -1 : fixed->second});
   }
   PackingProblem::Buffer &buffer = problem.buffers[it->second];
-  buffer.begin = std::min(buffer.begin, position[op]);
+  buffer.begin = std::min(buffer.begin, begin);
   buffer.end = std::max(buffer.end, end[op]);
 }
 
@@ -335,8 +338,10 @@ LogicalResult Planner::addValue(Operation *op) {
 LogicalResult Planner::pack() {
   llvm::Error error = problem.check();
   if (!error) {
-    solution = packBesidePool(function, problem, findActivations(function),
-                              states.deviceBytes);
+    SharedPacking packed = packBesidePool(
+        function, problem, findActivations(function), states.deviceBytes);
+    solution = std::move(packed.values);
+    plan.arenaBytes = packed.end;
     error = solution.verify(problem);
   }
   if (error)
@@ -367,7 +372,7 @@ void Planner::fillPlan() {
         makeBuffer(offsetOf(index), problem.buffers[index].bytes);
 }
 
-FailureOr<BufferPlan> Planner::run() {
+LogicalResult Planner::addAll() {
   findPositions();
   // From the last value to the first, so that a gather is placed before its
   // input.
@@ -376,13 +381,28 @@ FailureOr<BufferPlan> Planner::run() {
       return failure();
   addLate();
   addPrefetched();
-  if (failed(pack()))
+  return success();
+}
+
+FailureOr<BufferPlan> Planner::run() {
+  if (failed(addAll()) || failed(pack()))
     return failure();
   fillPlan();
   return std::move(plan);
 }
 
+FailureOr<PackingProblem> Planner::describe() {
+  if (failed(addAll()))
+    return failure();
+  return std::move(problem);
+}
+
 FailureOr<BufferPlan> fcdp::planBuffers(func::FuncOp function,
                                         const StatePlan &states) {
   return Planner(function, states).run();
+}
+
+FailureOr<PackingProblem> fcdp::describeBuffers(func::FuncOp function,
+                                                const StatePlan &states) {
+  return Planner(function, states).describe();
 }

@@ -2,11 +2,11 @@
 
 #include "fcdp/Analysis/DeviceMemory.h"
 
-#include "core/Packing.h"
 #include "fcdp/Analysis/Activations.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
 #include "fcdp/Analysis/HeldMemory.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -99,6 +99,9 @@ private:
   std::vector<HeldBytes> *timeline;
   MeshOp mesh;
   std::vector<Activation> activations;
+  llvm::DenseMap<Operation *, PackOp> inPlace;
+  /// Packs whose memory is in use, or was.
+  llvm::DenseSet<Operation *> started;
   /// What is in use now, apart from states.
   SmallVector<Extent> live;
   /// What is there from the beginning, by what follows its last use.
@@ -133,7 +136,8 @@ Walker::Walker(func::FuncOp function, const MemoryLayouts &layouts,
     : function(function), layouts(layouts),
       layout(layouts.find(function)->second), timeline(timeline),
       mesh(getMesh(function->getParentOfType<ModuleOp>())),
-      activations(findActivations(function)) {
+      activations(findActivations(function)),
+      inPlace(collectInPlaceProducers(function)) {
   auto module = function->getParentOfType<ModuleOp>();
   for (auto state : module.getOps<StateOp>()) {
     BufferAttr buffer = layout.lookup(state);
@@ -193,7 +197,9 @@ void Walker::addInFlight(func::FuncOp before) {
 }
 
 void Walker::start(Operation *op) {
-  if (!isBuffered(op))
+  if (PackOp pack = inPlace.lookup(op))
+    op = pack; // whose memory is written here first
+  if (!isBuffered(op) || (isa<PackOp>(op) && !started.insert(op).second))
     return;
   add(op, classify(op), layout.lookup(op));
   if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
@@ -239,8 +245,7 @@ void Walker::measureActivations() {
   activationBytes.assign(count + 1, 0);
   poolBytes.assign(count + 1, 0);
   for (const Activation &activation : activations) {
-    int64_t bytes = llvm::alignTo(activation.bytes + packing::kPoolTagBytes,
-                                  packing::kPoolAlignment);
+    int64_t bytes = getPoolBytes(activation.bytes);
     activationBytes[activation.begin] += activation.bytes;
     activationBytes[activation.end] -= activation.bytes;
     poolBytes[activation.begin] += bytes;

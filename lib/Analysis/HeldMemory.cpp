@@ -6,6 +6,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -258,7 +259,7 @@ void Finder::addValues() {
   for (Operation &op : function.front()) {
     if (!isBuffered(&op))
       continue;
-    add(layout.lookup(&op), position[&op], findRelease(&op));
+    add(layout.lookup(&op), position[getFirstWriter(&op)], findRelease(&op));
     if (auto reduce = dyn_cast<ReduceScatterOp>(op))
       add(layout.lookupScratch(&op), position[&op],
           findRelease(getScratchOwner(reduce)));

@@ -6,6 +6,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -32,10 +34,10 @@ static PackingProblem join(const PackingProblem &values,
   return both;
 }
 
-PackingSolution fcdp::packBesidePool(func::FuncOp function,
-                                     const PackingProblem &values,
-                                     ArrayRef<Activation> activations,
-                                     int64_t stateBytes) {
+SharedPacking fcdp::packBesidePool(func::FuncOp function,
+                                   const PackingProblem &values,
+                                   ArrayRef<Activation> activations,
+                                   int64_t stateBytes) {
   PackingSolution alone = packArena(values);
   PackingProblem both = join(values, activations);
   int64_t end = findEnd(function, values, alone, activations, stateBytes);
@@ -43,14 +45,35 @@ PackingSolution fcdp::packBesidePool(func::FuncOp function,
   constexpr int64_t kNear = 256;
   int64_t bound = stateBytes + lowerBound(both);
   if (end <= bound + bound / kNear)
-    return alone;
+    return {std::move(alone), end};
   PackingSolution together = packArena(both);
   together.offsets.resize(values.buffers.size());
   together.peak = 0;
   for (auto [value, offset] : llvm::zip_equal(values.buffers, together.offsets))
     together.peak = std::max(together.peak, offset + value.bytes);
   together.peak = llvm::alignTo(together.peak, values.alignment);
-  bool isBetter =
-      findEnd(function, values, together, activations, stateBytes) < end;
-  return isBetter ? together : alone;
+  int64_t other = findEnd(function, values, together, activations, stateBytes);
+  if (other < end)
+    return {std::move(together), other};
+  return {std::move(alone), end};
+}
+
+std::vector<int64_t> fcdp::measureUse(func::FuncOp function,
+                                      const PackingProblem &values,
+                                      ArrayRef<Activation> activations,
+                                      int64_t stateBytes) {
+  // By how much it grows at each position, and at the end.
+  std::vector<int64_t> inUse(llvm::range_size(function.front()) + 1);
+  inUse[0] = stateBytes;
+  auto add = [&](const auto &value, int64_t bytes) {
+    inUse[value.begin] += bytes;
+    inUse[value.end] -= bytes;
+  };
+  for (const PackingProblem::Buffer &value : values.buffers)
+    add(value, llvm::alignTo(value.bytes, packing::kPoolAlignment));
+  for (const Activation &activation : activations)
+    add(activation, getPoolBytes(activation.bytes));
+  std::partial_sum(inUse.begin(), inUse.end(), inUse.begin());
+  inUse.pop_back();
+  return inUse;
 }

@@ -158,11 +158,18 @@ Cost Estimator::costOf(ReduceScatterOp reduce) const {
   return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
 }
 
+/// Writes all but what is there already, and reads that.
 Cost Estimator::costOf(PackOp pack) const {
-  double packed = bytesOf(pack.getResult().getType()), bytes = packed;
-  for (Value value : pack.getValues())
-    bytes += bytesOf(value.getType());
-  return inMemory("pack", packed, bytes);
+  double written = bytesOf(pack.getResult().getType()), copied = 0;
+  for (auto [value, parameter] :
+       llvm::zip_equal(pack.getValues(), pack.getParameters())) {
+    bool isThere = pack.getInPlaceAttr() &&
+                   llvm::is_contained(pack.getInPlaceAttr(), parameter);
+    double bytes = bytesOf(value.getType());
+    written -= isThere ? bytes : 0;
+    copied += isThere ? 0 : bytes;
+  }
+  return inMemory("pack", written, written + copied);
 }
 
 Cost Estimator::costOf(AccumulateOp accumulate) const {

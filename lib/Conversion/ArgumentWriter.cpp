@@ -156,6 +156,11 @@ LogicalResult fcdp::writeArguments(aten::CallOp op, const SlotTable &slots,
     for (auto [name, value] :
          llvm::zip(op.getArgNames().getAsRange<StringAttr>(), op.getArgs()))
       json.array([&, name = name, value = value] { writeOne(name, value); });
+    if (int64_t out = slots.getOut(op); out >= 0)
+      json.array([&] {
+        json.value("out");
+        json.object([&] { json.attribute("t", out); });
+      });
   });
   return result;
 }

@@ -5,6 +5,7 @@
 #include "Writing.h"
 #include "dialects/Aten/OpTable.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -119,8 +120,16 @@ LogicalResult OpWriter::writeBody(aten::CallOp op) {
   auto [callee, overload] = op.getCallee().rsplit('.');
   auto [space, name] = callee.split('.');
   json.attribute("callee", (space + "::" + name).str());
-  json.attribute("overload", overload == "default" ? "" : overload);
-  json.attribute("alias", stringify(aten::lookupOp(op.getCallee()).aliasing));
+  if (overload == "default")
+    overload = "";
+  if (slots.getOut(op) >= 0) {
+    json.attribute("overload", aten::lookupOut(op.getCallee()));
+    json.attribute("functional", overload);
+    json.attribute("alias", stringify(aten::Aliasing::Unknown));
+  } else {
+    json.attribute("overload", overload);
+    json.attribute("alias", stringify(aten::lookupOp(op.getCallee()).aliasing));
+  }
   if (failed(writeArguments(op, slots, json)))
     return failure();
   json.attributeArray("results", [&] {
@@ -197,8 +206,13 @@ static SmallVector<BufferAttr> findGaps(PackOp op, const Places &places) {
 LogicalResult OpWriter::writeBody(PackOp op) {
   auto parameters = op.getParameters().getAsRange<FlatSymbolRefAttr>();
   LogicalResult result = writeBucket(op.getBucketAttr(), op);
+  llvm::DenseSet<Attribute> inPlace;
+  for (const InPlaceGradient &gradient : getInPlaceGradients(op))
+    inPlace.insert(gradient.parameter);
   json.attributeArray("members", [&] {
     for (auto [value, parameter] : llvm::zip(op.getValues(), parameters)) {
+      if (inPlace.contains(parameter))
+        continue;
       int64_t source = slots.lookup(value);
       if (source < 0)
         result = op.emitOpError("the value of ") << parameter << " has no slot";

@@ -4,6 +4,7 @@
 
 #include "Writing.h"
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -69,6 +70,10 @@ void SlotTable::addMembers(PackOp pack, const Places &places) {
                  pack.getValues()))
     addPlanned(places.getMember(pack, name),
                cast<RankedTensorType>(value.getType()), pack);
+  for (auto [producer, parameter] : getInPlaceGradients(pack))
+    outs[producer] = addPlanned(
+        places.getMember(pack, parameter),
+        cast<RankedTensorType>(producer->getResult(0).getType()), producer);
 }
 
 void SlotTable::findLastUses(ArrayRef<RuntimeCall> calls) {

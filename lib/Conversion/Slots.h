@@ -31,6 +31,13 @@ public:
     return it == freed.end() ? llvm::ArrayRef<int64_t>() : it->second;
   }
 
+  /// The slot that the result of `call` is written to, or -1 if it is new
+  /// memory.
+  int64_t getOut(mlir::Operation *call) const {
+    auto it = outs.find(call);
+    return it == outs.end() ? -1 : it->second;
+  }
+
   /// Writes `"slots"`. Refuses a data type that the runtime lacks.
   mlir::LogicalResult write(llvm::json::OStream &json) const;
 
@@ -62,6 +69,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> slots;
   llvm::DenseMap<std::pair<BufferAttr, mlir::Type>, int64_t> planned;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> freed;
+  llvm::DenseMap<mlir::Operation *, int64_t> outs;
 };
 
 } // namespace fcdp

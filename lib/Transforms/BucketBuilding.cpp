@@ -246,7 +246,8 @@ void BucketBuilder::mergeReductions(func::FuncOp function) {
     Type type = getElementTypeOrSelf(gradients.values[0]);
     auto packed = PackOp::create(
         builder, last.getLoc(), RankedTensorType::get({elements}, type), name,
-        gradients.values, builder.getArrayAttr(gradients.names), BufferAttr());
+        gradients.values, builder.getArrayAttr(gradients.names), ArrayAttr(),
+        BufferAttr());
     pending = ReduceScatterOp::create(
         builder, last.getLoc(),
         RankedTensorType::get({elements / mesh.getWorldSize()},

@@ -203,6 +203,8 @@ static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
+  // Before lifetimes are known, which depend on it.
+  pm.addPass(createMakeGradientsInPlacePass());
   pm.addPass(createPlanMemoryPass());
   endPlanning(pm, options);
 }

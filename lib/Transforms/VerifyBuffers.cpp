@@ -5,11 +5,23 @@
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 
 using namespace mlir;
 using namespace fcdp;
 
+/// C5 of fcdp.pack.
+static LogicalResult verifyInPlace(PackOp pack) {
+  ArrayAttr chosen = pack.getInPlaceAttr();
+  if (!chosen || chosen.size() == getInPlaceGradients(pack).size())
+    return success();
+  return pack.emitOpError("expected values in 'in_place' that a call with an "
+                          "out-variant makes and nothing else uses");
+}
+
 static LogicalResult verifyOp(Operation *op) {
+  if (auto pack = dyn_cast<PackOp>(op); pack && failed(verifyInPlace(pack)))
+    return failure();
   auto buffer = op->getAttrOfType<BufferAttr>("buffer");
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   if (!buffer || buffer.getBytes() != byteSize(type))

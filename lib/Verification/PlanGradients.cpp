@@ -47,7 +47,42 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
+/// A call reads its operands, and may write a gradient in place.
+LogicalResult PlanRun::compute(const PlanInstruction &instruction) {
+  for (Root root : instruction.reads)
+    if (failed(readRoot(root)))
+      return failure();
+  if (instruction.packed < 0)
+    return success();
+  int32_t content = addContent(Content());
+  inPlace[instruction.packed].push_back({instruction.place, content});
+  return access(now->device, instruction.place, Mode::write, content);
+}
+
+/// What calls have written in place must be there still.
+LogicalResult PlanRun::checkInPlace(const PlanInstruction &instruction) {
+  for (const InPlace &made : inPlace.lookup(instruction.result)) {
+    int32_t other = made.content;
+    now->device.visitContents(made.place, [&](int32_t content) {
+      other = content;
+      return content == made.content;
+    });
+    if (other == made.content)
+      continue;
+    InFlightDiagnostic diag = emitError();
+    diag << "a gradient that was written in place at bytes ["
+         << made.place.begin << ", " << made.place.end
+         << ") is overwritten before the pack";
+    attachWriter(diag, contents[made.content], "it is written here");
+    attachWriter(diag, contents[other], "overwritten here");
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult PlanRun::pack(const PlanInstruction &instruction) {
+  if (failed(checkInPlace(instruction)))
+    return failure();
   auto op = ::cast<PackOp>(instruction.op);
   for (Root root : instruction.reads)
     if (failed(readRoot(root)))

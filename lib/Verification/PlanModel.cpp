@@ -6,6 +6,7 @@
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/BufferPlan.h"
 #include "fcdp/Analysis/HeldMemory.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
 #include "fcdp/Conversion/Traffic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -34,6 +35,7 @@ private:
   void nest(FunctionModel &function);
   void placeParts(FunctionModel &function, ArrayRef<Nesting> nestings);
   void findLent(const FunctionModel &function);
+  void addInPlace(FunctionModel &function);
   LogicalResult addInstruction(FunctionModel &function, Operation *op);
   /// Notes the memory that the results of `op` show.
   void addRoots(Operation *op);
@@ -45,6 +47,8 @@ private:
   llvm::DenseMap<StringAttr, int32_t> buckets, states;
   llvm::DenseMap<Value, int32_t> buffers;
   llvm::DenseMap<Value, SmallVector<Root, 1>> roots;
+  /// The bytes that calls write in place, and the packs' buffers.
+  llvm::DenseMap<Operation *, std::pair<int32_t, Extent>> inPlace;
   /// By the places of what stands inside a block, and the block's own.
   std::map<std::array<const void *, kNumPlanes>, int32_t> shapes;
   MemoryLayouts layouts;
@@ -167,6 +171,39 @@ void PlanBuilder::placeParts(FunctionModel &function,
   }
 }
 
+/// Bytes of `parameter` in the result of `pack`.
+static Extent getPlace(PackOp pack, const BufferModel &buffer, BucketOp bucket,
+                       FlatSymbolRefAttr parameter) {
+  int64_t size = elementBytes(pack.getResult().getType().getElementType());
+  for (auto member : bucket.getMembers().getAsRange<MemberAttr>()) {
+    if (member.getParameter() != parameter)
+      continue;
+    for (auto [value, name] :
+         llvm::zip_equal(pack.getValues(), pack.getParameters()))
+      if (name == parameter) {
+        int64_t begin = buffer.extent.begin + member.getOffset() * size;
+        auto type = cast<RankedTensorType>(value.getType());
+        return {begin, begin + byteSize(type)};
+      }
+  }
+  return {};
+}
+
+void PlanBuilder::addInPlace(FunctionModel &function) {
+  inPlace.clear();
+  for (auto pack : function.op.getOps<PackOp>()) {
+    auto bucket = buckets.find(pack.getBucketAttr().getAttr());
+    if (bucket == buckets.end())
+      continue; // addInstruction refuses it
+    int32_t buffer = buffers.lookup(pack.getResult());
+    for (const InPlaceGradient &gradient : getInPlaceGradients(pack))
+      inPlace[gradient.producer] = {buffer,
+                                    getPlace(pack, function.buffers[buffer],
+                                             plan.buckets[bucket->second].op,
+                                             gradient.parameter)};
+  }
+}
+
 void PlanBuilder::addRoots(Operation *op) {
   if (isBuffered(op)) {
     roots[op->getResult(0)] = {{buffers.lookup(op->getResult(0)), -1}};
@@ -248,7 +285,10 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
   bool isOurs = isBuffered(op) ||
                 isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
                     CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
-  if (!isOurs && instruction.reads.empty() && instruction.lent.empty())
+  auto place = inPlace.find(op);
+  if (place != inPlace.end())
+    std::tie(instruction.packed, instruction.place) = place->second;
+  else if (!isOurs && instruction.reads.empty() && instruction.lent.empty())
     return success();
   if (isBuffered(op))
     instruction.result = buffers.lookup(op->getResult(0));
@@ -282,6 +322,7 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
   if (failed(addBuffers(function)))
     return failure();
   findLent(function);
+  addInPlace(function);
   for (Operation &inner : op.front()) {
     addRoots(&inner);
     if (failed(addInstruction(function, &inner)))

@@ -55,6 +55,10 @@ struct PlanInstruction {
   llvm::SmallVector<Root, 2> reads = {};
   /// Index of the buffer that is the result, or -1.
   int32_t result = -1;
+  /// Of a call that makes a gradient in place, the index of the pack's buffer,
+  /// and the bytes that it writes; else -1.
+  int32_t packed = -1;
+  Extent place = {};
   /// Index of the bucket or state that the operation names, or -1.
   int32_t bucket = -1, state = -1;
   /// Bytes of the device arena that results of operators may be in from here

@@ -88,6 +88,7 @@ void PlanRun::enter(const FunctionModel &entered) {
   held.assign(entered.buffers.size(), 0);
   accesses.assign(entered.buffers.size(), Clock());
   released.assign(entered.buffers.size(), 0);
+  inPlace.clear();
   if (entered.role == Role::init || entered.role == Role::update)
     return;
   ++now->batch;
@@ -178,12 +179,7 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
                            static_cast<size_t>(instruction.stream));
         return success();
       })
-      .Default([&](Operation *) {
-        for (Root root : instruction.reads)
-          if (failed(readRoot(root)))
-            return failure();
-        return success();
-      });
+      .Default([&](Operation *) { return compute(instruction); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -57,7 +57,9 @@ private:
   mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);
   mlir::LogicalResult reduce(const PlanInstruction &instruction);
   mlir::LogicalResult cast(const PlanInstruction &instruction);
+  mlir::LogicalResult compute(const PlanInstruction &instruction);
   mlir::LogicalResult pack(const PlanInstruction &instruction);
+  mlir::LogicalResult checkInPlace(const PlanInstruction &instruction);
   mlir::LogicalResult accumulate(const PlanInstruction &instruction);
   mlir::LogicalResult add(const PlanInstruction &instruction);
   mlir::LogicalResult store(const PlanInstruction &instruction);
@@ -135,6 +137,12 @@ private:
   std::vector<int32_t> held;
   std::vector<Clock> accesses;
   std::vector<OpIndex> released;
+  /// What calls have written in place, by the pack's buffer.
+  struct InPlace {
+    Extent place;
+    int32_t content;
+  };
+  llvm::DenseMap<int32_t, llvm::SmallVector<InPlace>> inPlace;
 };
 
 } // namespace fcdp

@@ -69,6 +69,8 @@ private:
       separator = ", ";
     };
     for (const auto &[name, value] : call.args) {
+      if (call.functional && name == "out")
+        continue; // where the result is, which comes below
       if (auto *one = std::get_if<arg::TensorSlot>(&value))
         add(one->slot);
       if (auto *many = std::get_if<arg::TensorSlots>(&value))
@@ -115,7 +117,8 @@ std::string operatorName(const ops::AtenCall &call) {
   std::string text = call.callee;
   if (size_t colons = text.find("::"); colons != text.npos)
     text.replace(colons, 2, ".");
-  return text + "." + (call.overload.empty() ? "default" : call.overload);
+  const std::string &overload = call.functional.value_or(call.overload);
+  return text + "." + (overload.empty() ? "default" : overload);
 }
 
 StreamId streamOf(const Op &op) {

@@ -14,7 +14,8 @@ std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
                                          const Manifest &manifest, size_t index,
                                          StepRecorder &recorder);
 
-/// "aten.add.Tensor", as the compiler spells it.
+/// "aten.add.Tensor", as the compiler spells it; of a call that writes to its
+/// argument `out` the operator that makes new memory.
 std::string operatorName(const ops::AtenCall &call);
 
 /// The stream that an operation works on, or that a wait holds back.

@@ -152,6 +152,11 @@ TEST_F(CostModelTest, MemoryTraffic) {
                    "tensor<8000xbf16>",
                    "%a: tensor<1000xbf16>"),
               2000 + 16000);
+  // What a call has written there is not copied.
+  expectBytes(cost("%p = fcdp.pack @b(%a as @w) {in_place = [@w]} : "
+                   "(tensor<1000xbf16>) -> tensor<8000xbf16>",
+                   "%a: tensor<1000xbf16>"),
+              16000 - 2000);
   expectBytes(cost("fcdp.accumulate %a into @b overwrite : tensor<1000xf32>",
                    "%a: tensor<1000xf32>"),
               2 * 4000);

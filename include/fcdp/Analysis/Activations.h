@@ -31,6 +31,9 @@ struct Activation {
 /// on the number of threads and on the library's choice of algorithm.
 std::vector<Activation> findActivations(mlir::func::FuncOp function);
 
+/// What a value of `bytes` takes of the runtime's pool, its tag included.
+int64_t getPoolBytes(int64_t bytes);
+
 /// The places that the runtime's pool gives, around what is held: each with the
 /// pool's tag in front. The first buffers are what is held, states in front;
 /// the others the activations. Time is counted as the runtime does: in

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Analysis/ArenaPacking.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -45,6 +46,9 @@ struct BufferPlan {
   /// The memory of each buffered operation's result.
   llvm::MapVector<mlir::Operation *, BufferAttr> places;
   llvm::MapVector<mlir::Operation *, BufferAttr> scratches;
+  /// Where the device arena ends with them, the states, and the results of
+  /// operators around them.
+  int64_t arenaBytes = 0;
 };
 
 /// Gives places to what has none yet; a `buffer` that an operation already has
@@ -53,5 +57,10 @@ struct BufferPlan {
 /// error, such as a value that is never released, is reported.
 mlir::FailureOr<BufferPlan> planBuffers(mlir::func::FuncOp function,
                                         const StatePlan &states);
+
+/// The problem that it solves: what lives when. Places count from where states
+/// end.
+mlir::FailureOr<PackingProblem> describeBuffers(mlir::func::FuncOp function,
+                                                const StatePlan &states);
 
 } // namespace fcdp

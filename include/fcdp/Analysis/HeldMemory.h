@@ -33,7 +33,8 @@ bool usesPool(mlir::Operation *op);
 /// end; what does not fit in an integer ends far behind any memory.
 std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh);
 
-/// A value holds its memory from the operation that makes it, of which
+/// A value holds its memory from the operation that first writes to it, of
+/// which
 /// --fcdp-verify-plan proves that its stream has waited for what compute did
 /// before, to its release, where compute has waited for all who use it. What is
 /// in flight at a function's end is held until the next function has waited for

@@ -415,6 +415,28 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
   ];
 }
 
+def MakeGradientsInPlacePass : FcdpPass<"fcdp-make-gradients-in-place"> {
+  let summary = "have operators write gradients straight into their bucket";
+  let description = [{
+    Requires phase `scheduled`. A gradient that an operator with an out-variant makes
+    (`aten.mm.out`), and that nothing but its bucket's pack sees, need not be copied:
+    the operator writes it to its place in the bucket. The kernel is the same, so are
+    the bits. Memory for the whole bucket is then in use from the first such gradient
+    on, not from the pack on, and no other memory for those that are written there.
+    So of each bucket those gradients are written in place that are made when there is
+    room for it: by lifetimes, and with some to spare, as packing does not fill all.
+    The planned memory of a device does not grow: places are given as
+    `--fcdp-plan-memory` would, and where that takes more than with copies, only part
+    of the packs keep theirs, the later ones first, as few plans show. What is decided
+    is written on the pack as `in_place`; a given one is kept, and an empty one copies
+    all.
+
+    Errs on the side of copying: gradients that are read twice, transposed or cast,
+    packs that start a sum in the accumulator, and those whose reduction runs on into
+    the next function.
+  }];
+}
+
 def PlanMemoryPass : FcdpPass<"fcdp-plan-memory"> {
   let summary = "give every buffer its place in an arena";
   let description = [{

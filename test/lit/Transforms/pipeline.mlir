@@ -4,13 +4,13 @@
 // RUN: fcdp-opt %t/layers.mlir --fcdp-decide-remat="remat=unit" | fcdp-opt --fcdp-remat | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3 optimizer=adamw" \
 // RUN:   | fcdp-opt --fcdp-narrow-gathers | fcdp-opt --fcdp-bucket | fcdp-opt --fcdp-decide="strategy=fcdp" \
 // RUN:   | fcdp-opt --fcdp-two-level | fcdp-opt --fcdp-accumulate | fcdp-opt --fcdp-cache \
-// RUN:   | fcdp-opt --fcdp-prefetch | fcdp-opt --fcdp-prefetch-across | fcdp-opt --fcdp-delay-sums | fcdp-opt --fcdp-schedule | fcdp-opt --fcdp-plan-memory -o %t/steps.mlir
+// RUN:   | fcdp-opt --fcdp-prefetch | fcdp-opt --fcdp-prefetch-across | fcdp-opt --fcdp-delay-sums | fcdp-opt --fcdp-schedule | fcdp-opt --fcdp-make-gradients-in-place | fcdp-opt --fcdp-plan-memory -o %t/steps.mlir
 // RUN: diff %t/once.mlir %t/steps.mlir
 
 // Every phase is written, with locations, and can be carried on.
-// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-verify-sharded --fcdp-prefetch --fcdp-prefetch-across --fcdp-delay-sums --fcdp-schedule --fcdp-plan-memory -o %t/from-sharded.mlir
+// RUN: fcdp-opt %t/dump/1-sharded.mlir --fcdp-verify-sharded --fcdp-prefetch --fcdp-prefetch-across --fcdp-delay-sums --fcdp-schedule --fcdp-make-gradients-in-place --fcdp-plan-memory -o %t/from-sharded.mlir
 // RUN: diff %t/once.mlir %t/from-sharded.mlir
-// RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-verify-scheduled --fcdp-plan-memory -o %t/from-scheduled.mlir
+// RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-verify-scheduled --fcdp-make-gradients-in-place --fcdp-plan-memory -o %t/from-scheduled.mlir
 // RUN: diff %t/once.mlir %t/from-scheduled.mlir
 // RUN: fcdp-opt %t/dump/3-planned.mlir --fcdp-verify-planned -o %t/from-planned.mlir
 // RUN: diff %t/once.mlir %t/from-planned.mlir

@@ -724,6 +724,36 @@ fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0, @more at 32]
 fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@frozen at 0]
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
+func.func @pack_c5_twice(%g: tensor<3x4xf32>) {
+  // expected-error@+1 {{expected 'in_place' to be distinct parameters of the values, got @w}}
+  %0 = fcdp.pack @bucket(%g as @w) {in_place = [@w, @w]} : (tensor<3x4xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
+fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0, @more at 32]
+fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@frozen at 0]
+fcdp.state @cache cache of @bucket in host : tensor<32xf32>
+func.func @pack_c5_absent(%g: tensor<3x4xf32>) {
+  // expected-error@+1 {{expected 'in_place' to be distinct parameters of the values, got @more}}
+  %0 = fcdp.pack @bucket(%g as @w) {in_place = [@more]} : (tensor<3x4xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
+fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0, @more at 32]
+fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@frozen at 0]
+fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 func.func @pack_c1_member(%g: tensor<3x4xf32>) {
   // expected-error@+1 {{expected distinct members of @bucket, got @frozen}}
   %0 = fcdp.pack @bucket(%g as @frozen) : (tensor<3x4xf32>) -> tensor<64xf32>

@@ -216,6 +216,8 @@ func.func @sharded_buckets(%g: tensor<3x4xbf16>) attributes {fcdp.role = #fcdp.r
   %nothing = fcdp.pack @bucket.fc() : () -> tensor<64xf32>
   // CHECK: %[[B:.*]] = fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
   %b = fcdp.pack @bucket.fc(%g as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  // CHECK: fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) {in_place = [@fc.weight]} : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  %in_place = fcdp.pack @bucket.fc(%g as @fc.weight) {in_place = [@fc.weight]} : (tensor<3x4xbf16>) -> tensor<64xbf16>
   // CHECK: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>
   %r = fcdp.reduce_scatter %b of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>
   // CHECK: %[[G:.*]] = fcdp.reduce_scatter %[[R]] of @bucket.fc over @world[node] : tensor<32xbf16> to tensor<16xf32>

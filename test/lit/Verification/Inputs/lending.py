@@ -4,6 +4,7 @@ lib/Analysis/HeldMemory.cpp."""
 
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 OPERATORS = {"aten.call", "fcdp.clip_gradients", "fcdp.loss", "fcdp.pack", "fcdp.shard_update", "fcdp.write_buffer"}
+WHOLE_VIEWS = ("aten.t.", "aten.view.", "aten._unsafe_view.")
 SUCCESSORS = {
     "init": ["only_microbatch", "first_microbatch"],
     "update": ["only_microbatch", "first_microbatch"],
@@ -24,6 +25,17 @@ class Function:
         for i, op in enumerate(self.body):
             for value in op.operands:
                 self.users.setdefault(value, []).append(i)
+
+    def in_place(self, i):
+        """Of pack i: which operation makes which parameter's gradient in the pack's memory."""
+        op, makers = self.body[i], {}
+        for value, parameter in zip(op.operands, op.attrs.get("parameters", ())):
+            maker = self.makers.get(value)
+            if parameter in op.attrs.get("in_place", ()):
+                while self.body[maker].attrs["callee"].startswith(WHOLE_VIEWS):
+                    maker = self.makers[self.body[maker].operands[0]]
+                makers[maker] = parameter
+        return makers
 
     def release(self, i):
         """Of the result of operation i: where it is, or None."""
@@ -47,7 +59,7 @@ class Function:
         """Pairs of a buffer and the operation that it lives as long as, with where it begins."""
         for i, op in enumerate(self.body):
             if op.name in BUFFERED:
-                yield op.attrs["buffer"], i, i
+                yield op.attrs["buffer"], min([i, *self.in_place(i)]), i
                 if "scratch" in op.attrs:
                     yield op.attrs["scratch"], i, self.owner(i)
 

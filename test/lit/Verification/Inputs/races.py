@@ -4,10 +4,11 @@
 
 import numpy as np
 
-from lending import Lending
+from lending import Function, Lending
 
 STREAMS = {name: i for i, name in enumerate(["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"])}
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+VALUE_ELEMENTS = 16  # of each value of random_steps.py, in f32
 VIEWS = {"aten.t", "aten.view", "aten.expand", "aten.permute", "aten.transpose"}
 
 
@@ -42,11 +43,22 @@ def is_view(op):
 class Accesses:
     """What the operations of a function access on one rank: lists of (arena, bytes, writes)."""
 
-    def __init__(self, module, function, node, local):
+    def __init__(self, module, name, node, local):
         self.module, self.node, self.local = module, node, local
         self.by_role = {(s["bucket"], s["role"]): s for s in module.of("state").values()}
         self.places = {}
-        self.of = [self.find(op) for op in function]
+        self.of = [self.find(op) for op in module.functions[name]]
+        self.add_in_place(Function(module, name))
+
+    def add_in_place(self, function):
+        """What operators write to their places in buckets."""
+        for i, pack in enumerate(function.body):
+            if pack.name != "fcdp.pack":
+                continue
+            for maker, parameter in function.in_place(i).items():
+                arena, (begin, _) = self.place(pack.attrs["buffer"])
+                begin += 4 * dict(self.module.of("bucket")[pack.attrs["bucket"]]["members"])[parameter]
+                self.of[maker].append((arena, (begin, begin + 4 * VALUE_ELEMENTS), True))
 
     def place(self, buffer):
         begin = buffer["offset"] + self.node * buffer.get("node_stride", 0) + self.local * buffer.get("local_stride", 0)
@@ -131,7 +143,7 @@ class Checker:
     def accesses(self, name, node, local):
         key = name, node, local
         if key not in self.found:
-            self.found[key] = Accesses(self.module, self.module.functions[name], node, local).of
+            self.found[key] = Accesses(self.module, name, node, local).of
         return self.found[key]
 
     def check(self, calls, node, local):

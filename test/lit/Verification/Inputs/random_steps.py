@@ -35,6 +35,12 @@ class Step:
         half = self.call("_to_copy.default", f"self = %{name}, dtype = bf16", [VALUE], NARROW)
         return self.call("_to_copy.default", f"self = {half}, dtype = f32", [NARROW])
 
+    def make_gradient(self, gradient, value):
+        if self.random.random() < 0.5:
+            return self.binary("mul.Tensor", gradient, value)
+        # An operator that may write it straight into its bucket.
+        return self.call("mm.default", f"self = {gradient}, mat2 = {value}", [VALUE, VALUE])
+
     def add_gradient(self, name, value):
         old = self.gradients.get(name)
         self.gradients[name] = value if old is None else self.binary("add.Tensor", old, value)
@@ -60,7 +66,7 @@ class Step:
             if bias and bias[1]:
                 self.add_gradient(bias[0], self.call("clone.default", f"self = {gradient}", [VALUE]))
             if trained:
-                self.add_gradient(weight, self.binary("mul.Tensor", gradient, value))
+                self.add_gradient(weight, self.make_gradient(gradient, value))
             gradient = self.binary("mul.Tensor", gradient, self.use(weight, narrow))
         self.lines.append(f"fcdp.loss {loss} : tensor<f32>")
         self.lines += [f"fcdp.gradient {v} of @{n} : {VALUE}" for n, v in self.gradients.items()]

@@ -187,7 +187,8 @@ STAGES = {
                 "--fcdp-accumulate", "--fcdp-cache"],
 }
 STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
-STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-plan-memory", "--fcdp-verify-planned"]
+STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-make-gradients-in-place", "--fcdp-plan-memory",
+                     "--fcdp-verify-planned"]
 
 
 SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}

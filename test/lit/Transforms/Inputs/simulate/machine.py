@@ -20,6 +20,7 @@ from tensors import DTYPES, bytes_of, call, round_to, widen
 STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
+VIEWS = {"aten.t.default", "aten.view.default", "aten._unsafe_view.default"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
 
 
@@ -81,6 +82,7 @@ class Call:
         self.results = self.body[-1].operands
         for i, (token, event) in enumerate(machine.module.arguments[function]):
             self.waited[token] = (before, before.recorded[before.results[i]] if event is None else event)
+        self.in_place = self.find_in_place()
         self.resident = {op.result() for op in self.body if "into" in op.attrs}
         self.types = {v: t for op in self.body for v, t in zip(op.results, op.result_types)}
         self.env = [{op.result(): machine.buffer_of(rank, op) for op in self.body if op.name in BUFFERED}
@@ -96,6 +98,18 @@ class Call:
                     env[op.result()] = rank.by_role[op.attrs["source"], "shard"]
                 elif op.name == "fcdp.read_state":
                     env[op.result()] = rank.states[op.attrs["source"]]
+
+    def find_in_place(self):
+        """What calls write to a bucket, by their results: the pack and the parameter."""
+        made_by = {value: op for op in self.body for value in op.results}
+        found = {}
+        for pack in self.body:
+            for value, parameter in zip(pack.operands, pack.attrs.get("parameters", ())):
+                if parameter in pack.attrs.get("in_place", ()):
+                    while made_by[value].attrs["callee"] in VIEWS:
+                        value = made_by[value].operands[0]
+                    found[value] = pack, parameter
+        return found
 
 
 def late_buffers(body):
@@ -274,6 +288,8 @@ class Machine:
             results = call(op, self.ranks[rank].env.__getitem__)
             for value, result in zip(op.results, results):
                 assert list(result.shape) == shape_of(self.call.types[value])[0], (op.attrs["callee"], result.shape)
+                if value in self.call.in_place:
+                    result = self.write_in_place(self.ranks[rank], value, result)
                 self.ranks[rank].env[value] = result
         else:
             getattr(self, "do_" + op.name.split(".")[-1])(self.ranks[rank], rank, op)
@@ -406,12 +422,23 @@ class Machine:
     def do_view_member(self, rank, index, op):
         rank.env[op.result()] = self.member(op.attrs["bucket"], op.attrs["parameter"], rank.env[op.operands[0]])
 
+    def write_in_place(self, rank, value, result):
+        pack, parameter = self.call.in_place[value]
+        place = self.member(pack.attrs["bucket"], parameter, rank.env[pack.result()]).reshape(result.shape)
+        place[...] = result
+        return place
+
     def do_pack(self, rank, index, op):
         whole = rank.env[op.result()]
         values = [rank.env[v] for v in op.operands]
-        whole[:] = 0
+        in_place = op.attrs.get("in_place", ())
+        padding = np.ones(whole.shape, bool)
+        for parameter in in_place:
+            self.member(op.attrs["bucket"], parameter, padding)[...] = False
+        whole[padding] = 0
         for value, parameter in zip(values, op.attrs["parameters"]):
-            self.member(op.attrs["bucket"], parameter, whole)[...] = value
+            if parameter not in in_place:
+                self.member(op.attrs["bucket"], parameter, whole)[...] = value
 
     def do_accumulate(self, rank, index, op):
         value, target = rank.env[op.operands[0]], op.attrs["target"]

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/Fcdp.h"
+
+namespace fcdp {
+
+/// A gradient that the call which makes it writes to its place in the bucket.
+struct InPlaceGradient {
+  aten::CallOp producer;
+  mlir::FlatSymbolRefAttr parameter;
+};
+
+/// The gradients of `pack` that may be made in place: by an operator with an
+/// out-variant, and seen by nothing but `pack`, be it through views of all of
+/// it in order. None of a pack whose memory is a state's, or in use when the
+/// function ends: it may be another's in front of the pack.
+llvm::SmallVector<InPlaceGradient> findInPlaceGradients(PackOp pack);
+
+/// Those of them that `pack` says are made in place.
+llvm::SmallVector<InPlaceGradient> getInPlaceGradients(PackOp pack);
+
+/// The operation that writes to the memory of `op`'s result first: of a pack
+/// whose gradients are made in place the first call that makes one, else `op`.
+mlir::Operation *getFirstWriter(mlir::Operation *op);
+
+/// The packs whose gradients each call of `function` makes in place.
+llvm::DenseMap<mlir::Operation *, PackOp>
+collectInPlaceProducers(mlir::Operation *function);
+
+} // namespace fcdp

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace fcdp {
+
+/// Gradients that may be written straight into their buckets: the bucket's
+/// memory is then in use earlier, but not that of the gradients beside it. From
+/// where on does each bucket have its memory? Knows no IR.
+struct InPlaceProblem {
+  struct Gradient {
+    /// Where it is made; if it is copied, its own bytes are in use from there
+    /// on until it is packed.
+    int64_t made;
+    int64_t bytes;
+  };
+  struct Bucket {
+    int64_t bytes = 0;
+    /// Where it is packed: from there on its memory is in use anyhow.
+    int64_t packed = 0;
+    /// That may be written in place, in the order in which they are made, in
+    /// front of `packed`.
+    llvm::SmallVector<Gradient> gradients;
+  };
+  /// Bytes in use at each position of the program, if all gradients are copied.
+  std::vector<int64_t> inUse;
+  /// Bytes that may be in use at once where a gradient is written in place, if
+  /// that takes more than copies.
+  int64_t limit = 0;
+  /// In the order in which they are packed.
+  std::vector<Bucket> buckets;
+
+  /// Fails on negative sizes, and on positions out of range or out of order.
+  llvm::Error check() const;
+};
+
+struct InPlaceSolution {
+  /// Of each bucket: the position from which on its memory is in use; gradients
+  /// made there or later are written in place.
+  std::vector<int64_t> begins;
+  /// The most bytes in use at once.
+  int64_t peak = 0;
+
+  /// Fails if a bucket begins elsewhere than where a gradient of it is made or
+  /// where it is packed, if the peak is another one, or if it is over the limit
+  /// and over what is in use if all gradients are copied.
+  llvm::Error verify(const InPlaceProblem &problem) const;
+};
+
+/// Gives each bucket, in turn, its memory as early as the limit allows. Where
+/// more is in use anyhow, it is given when least is then, and late. Requires
+/// check(). Takes time in the positions from the first gradient of a bucket to
+/// its pack, times its gradients.
+InPlaceSolution planInPlace(const InPlaceProblem &problem);
+
+} // namespace fcdp

@@ -72,7 +72,8 @@ describePack(PackOp pack, ArrayRef<InPlaceGradient> gradients,
 }
 
 LogicalResult MakeGradientsInPlacePass::describe(func::FuncOp function) {
-  Described described{function};
+  Described described;
+  described.function = function;
   llvm::DenseMap<Operation *, int64_t> positions;
   for (Operation &op : function.front())
     positions.try_emplace(&op, positions.size());

@@ -13,10 +13,10 @@ MOST_DIFFERENCE = 1e-4
 MOST_DIFFERENCE_BF16 = 2e-2
 # Tokens per second in relation to PyTorch's on the same GPU. torch.compile fuses kernels, which fcdp does not.
 LEAST_OF_EAGER = 1.0
-LEAST_OF_COMPILED = 0.8
-LEAST_HIDDEN = 0.9
+LEAST_OF_COMPILED = 0.9
+LEAST_HIDDEN = 0.98
 # Measured peak memory may differ by this from what was planned.
-MOST_UNPLANNED = 0.05
+MOST_UNPLANNED = 0.02
 KERNELS = "kernels"  # as syncs.c writes it
 # The host's time of an operation in relation to eager PyTorch's.
 MOST_OF_EAGER_HOST = 1.0

@@ -70,9 +70,9 @@ def test_hidden_share() -> None:
 def test_ratios() -> None:
     assert figures.ratio_figure("r", 90.0, 100.0, 0.8).met
     assert not figures.ratio_figure("r", 79.0, 100.0, 0.8).met
-    assert figures.memory_figure("m", 104.0, 100.0).met
-    assert not figures.memory_figure("m", 94.0, 100.0).met
-    assert not figures.memory_figure("m", 106.0, 100.0).met
+    assert figures.memory_figure("m", 101.5, 100.0).met
+    assert not figures.memory_figure("m", 97.0, 100.0).met
+    assert not figures.memory_figure("m", 103.0, 100.0).met
     assert figures.host_figure(1e-3, 2e-3, 100).value == "10.00 us (eager 20.00 us)"
     assert not figures.host_figure(3e-3, 2e-3, 100).met
 

@@ -11,15 +11,18 @@ from memory import MOST_LOST, MOST_LOST_SMALL, loss
 
 # Beside the plan are buffers that kernels take and give back by themselves; with one thread they are small here.
 TOLERANCE = 0.02
+# More in the first step, which is recorded: what operators take for themselves does not share the arena then.
+RECORDED_TOLERANCE = 0.03
 
 
 def assert_planned_is_measured(step: Path, archive: Path, inputs: dict[str, Path | str], config: Config, log: Path) -> None:
     mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
     tool(*run_command(step, archive, inputs, 3, *mesh, f"--json={log}"))
     planned = manifest(step)["planned"]["device_bytes"]
-    # The first step is recorded: what operators take for themselves is beside the arena.
-    for measured in read_log(log):
-        assert measured["device_peak_bytes"] == pytest.approx(planned, rel=TOLERANCE)
+    first, *others = (step["device_peak_bytes"] for step in read_log(log))
+    assert first == pytest.approx(planned, rel=RECORDED_TOLERANCE)
+    for measured in others:
+        assert measured == pytest.approx(planned, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])

@@ -16,13 +16,9 @@ VICTIM = 2
 
 def ranks_of(launcher: int) -> dict[int, int]:
     """Process ids of a launcher's children by rank."""
-    found = {}
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        for variable in variables:
-            if variable.startswith(b"RANK="):
-                found[int(variable[5:])] = int(child)
-    return found
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    names = {int(child): Path(f"/proc/{child}/comm").read_text() for child in children}
+    return {int(name.removeprefix("fcdp-run-")): child for child, name in names.items()}
 
 
 def wait_for_step(process: subprocess.Popen[str]) -> None:

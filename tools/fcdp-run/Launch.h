@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where a launcher has put this process: torchrun, Open MPI, srun, or
-// fcdp-run itself, which sets torchrun's variables.
+// fcdp-run itself.
 #pragma once
 
 #include "core/Mesh.h"

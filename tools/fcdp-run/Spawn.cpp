@@ -4,6 +4,7 @@
 #include "ErrorLines.h"
 #include "Progress.h"
 #include "StoreServer.h"
+#include "cpu/FileDescriptor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,14 +14,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 namespace fcdp::run {
 
@@ -38,49 +38,6 @@ constexpr int kInterrupted = 130;
                            " failed: " + std::strerror(errno));
 }
 
-/// Environment and its form for execve.
-class ChildEnvironment {
-public:
-  ChildEnvironment() {
-    for (char **entry = environ; *entry; ++entry)
-      entries.emplace_back(*entry);
-  }
-  void set(const std::string &name, const std::string &value) {
-    std::erase_if(entries, [&](const std::string &entry) {
-      return entry.starts_with(name + "=");
-    });
-    entries.push_back(name + "=" + value);
-  }
-  std::vector<char *> pointers() {
-    std::vector<char *> list;
-    for (std::string &entry : entries)
-      list.push_back(entry.data());
-    list.push_back(nullptr);
-    return list;
-  }
-
-private:
-  std::vector<std::string> entries;
-};
-
-ChildEnvironment environmentOf(const Mesh &mesh, uint32_t rank, int threads,
-                               uint16_t port) {
-  Place place = placeOf(mesh, rank);
-  ChildEnvironment environment;
-  environment.set("RANK", std::to_string(rank));
-  environment.set("WORLD_SIZE", std::to_string(mesh.size()));
-  environment.set("LOCAL_RANK", std::to_string(place.local));
-  environment.set("LOCAL_WORLD_SIZE", std::to_string(mesh.locals));
-  environment.set("GROUP_RANK", std::to_string(place.node));
-  environment.set("MASTER_ADDR", "127.0.0.1");
-  environment.set("MASTER_PORT", std::to_string(port));
-  environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
-  environment.set("TORCHELASTIC_RESTART_COUNT", "0");
-  environment.set("OMP_NUM_THREADS", std::to_string(threads));
-  environment.set(kTerminalVariable, isatty(STDERR_FILENO) ? "1" : "0");
-  return environment;
-}
-
 sigset_t watchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -89,25 +46,72 @@ sigset_t watchedSignals() {
   return signals;
 }
 
+/// Tells the ranks the port of the job's store, which takes threads of the
+/// launcher's and so cannot be started before they are forked.
+class PortAnnouncement {
+public:
+  PortAnnouncement() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      failCall("pipe2");
+    reader = FileDescriptor(ends[0]);
+    writer = FileDescriptor(ends[1]);
+  }
+
+  void tell(uint16_t port, size_t ranks) {
+    std::vector<uint16_t> ports(ranks, port);
+    if (write(writer.get(), ports.data(), ranks * sizeof(port)) < 0)
+      failCall("write");
+  }
+
+  /// Waits; none if the launcher has failed before that. To be called by a
+  /// rank, once.
+  std::optional<uint16_t> hear() {
+    writer = FileDescriptor();
+    uint16_t port = 0;
+    ssize_t got;
+    do
+      got = read(reader.get(), &port, sizeof(port));
+    while (got < 0 && errno == EINTR);
+    reader = FileDescriptor();
+    return got == sizeof(port) ? std::optional(port) : std::nullopt;
+  }
+
+private:
+  FileDescriptor reader, writer;
+};
+
 struct Child {
   uint32_t rank;
-  pid_t pid = -1;
-  int errors = -1; ///< reading end of its standard error
+  pid_t pid;
+  FileDescriptor errors; ///< reading end of its standard error
   std::string rest;
   bool hasEnded = false;
 };
 
-/// Becomes the rank; between fork and exec, so only calls that are safe there.
-[[noreturn]] void becomeRank(char **argv, char **environment, int errors,
-                             pid_t parent, const sigset_t &signals) {
+/// Makes a process that was just forked one that a launcher has started.
+void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
+                   const sigset_t &signals) {
+  // For `ps` and `top`: "fcdp-run-12".
+  prctl(PR_SET_NAME, ("fcdp-run-" + std::to_string(rank)).c_str());
   // Does not live longer than its parent, however that ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent)
+  if (getppid() != launcher)
     _exit(EXIT_FAILURE);
-  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  setenv(kTerminalVariable, isatty(STDERR_FILENO) ? "1" : "0", /*replace=*/1);
   dup2(errors, STDERR_FILENO);
-  execve("/proc/self/exe", argv, environment);
-  _exit(EXIT_FAILURE);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port) {
+  Launch launch;
+  launch.launcher = "fcdp-run";
+  launch.mesh = mesh;
+  launch.place = placeOf(mesh, rank);
+  launch.rank = rank;
+  launch.masterHost = "127.0.0.1";
+  launch.masterPort = port;
+  return launch;
 }
 
 /// The ranks of a job from start to end. Used by one thread.
@@ -117,7 +121,9 @@ public:
       : signals(signals), signalDescriptor(signalDescriptor) {}
   ~Ranks();
 
-  void start(uint32_t rank, char **argv, ChildEnvironment environment);
+  /// Forks a process that runs `body`, and ends with the code it returns.
+  void start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
+             const RankBody &body);
   /// Returns the exit code when all have ended.
   int wait();
 
@@ -146,34 +152,33 @@ private:
 
 Ranks::~Ranks() {
   signalAll(SIGKILL);
-  for (Child &child : children) {
+  for (Child &child : children)
     if (!child.hasEnded)
       waitpid(child.pid, nullptr, 0);
-    if (child.errors >= 0)
-      close(child.errors);
-  }
 }
 
-void Ranks::start(uint32_t rank, char **argv, ChildEnvironment environment) {
+void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
+                  const RankBody &body) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     failCall("pipe2");
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  std::vector<char *> pointers = environment.pointers();
-  pid_t parent = getpid();
+  FileDescriptor reader(ends[0]), writer(ends[1]);
+  fcntl(reader.get(), F_SETFL, O_NONBLOCK);
+  pid_t launcher = getpid();
   pid_t pid = fork();
-  if (pid == 0)
-    becomeRank(argv, pointers.data(), ends[1], parent, signals);
-  close(ends[1]);
-  if (pid < 0) {
-    close(ends[0]);
+  if (pid < 0)
     failCall("fork");
+  if (pid == 0) {
+    leaveLauncher(rank, launcher, writer.get(), signals);
+    // What the launcher watches is not this process's.
+    children.clear();
+    close(signalDescriptor);
+    reader = FileDescriptor();
+    writer = FileDescriptor();
+    std::optional<uint16_t> known = port.hear();
+    endProcess(known ? body(launchOf(mesh, rank, *known)) : EXIT_FAILURE);
   }
-  Child child;
-  child.rank = rank;
-  child.pid = pid;
-  child.errors = ends[0];
-  children.push_back(child);
+  children.push_back({rank, pid, std::move(reader), "", false});
 }
 
 bool Ranks::anyRuns() const {
@@ -243,7 +248,7 @@ void Ranks::hurry() {
 void Ranks::pollOnce() {
   std::vector<pollfd> waited = {{signalDescriptor, POLLIN, 0}};
   for (Child &child : children)
-    waited.push_back({child.errors, POLLIN, 0}); // -1 is left out
+    waited.push_back({child.errors.get(), POLLIN, 0}); // -1 is left out
   constexpr int tick = 500; // milliseconds; deadlines are seconds
   poll(waited.data(), waited.size(), tick);
   readSignals();
@@ -255,10 +260,8 @@ void Ranks::pollOnce() {
 }
 
 void Ranks::readErrors(Child &child) {
-  if (child.errors < 0 || errorLines.readFrom(child.errors, child.rest))
-    return;
-  close(child.errors);
-  child.errors = -1;
+  if (child.errors && !errorLines.readFrom(child.errors.get(), child.rest))
+    child.errors = FileDescriptor();
 }
 
 int Ranks::wait() {
@@ -275,7 +278,12 @@ int Ranks::wait() {
 
 } // namespace
 
-int spawnRanks(const Mesh &mesh, int threadsPerRank, char **argv,
+void endProcess(int exitCode) {
+  std::fflush(nullptr);
+  _exit(exitCode);
+}
+
+int spawnRanks(const Mesh &mesh, const RankBody &body,
                const std::vector<std::string> &temporaryFiles) {
   // Blocked before any thread starts, so that none of them takes a signal.
   sigset_t signals = watchedSignals();
@@ -283,18 +291,15 @@ int spawnRanks(const Mesh &mesh, int threadsPerRank, char **argv,
   int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor < 0)
     failCall("signalfd");
-  StoreServer store;
-  std::vector<char *> arguments;
-  while (*argv)
-    arguments.push_back(*argv++);
-  std::string threads = "--threads=" + std::to_string(threadsPerRank);
-  arguments.insert(arguments.end(), {threads.data(), nullptr});
+  std::fflush(nullptr); // what is buffered here is not the ranks' to print
   int exitCode;
   {
     Ranks ranks(signals, descriptor);
+    PortAnnouncement port;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
-      ranks.start(rank, arguments.data(),
-                  environmentOf(mesh, rank, threadsPerRank, store.port()));
+      ranks.start(mesh, rank, port, body);
+    StoreServer store;
+    port.tell(store.port(), mesh.size());
     exitCode = ranks.wait();
   }
   close(descriptor);

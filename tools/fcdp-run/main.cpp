@@ -3,6 +3,7 @@
 // fcdp-run: runs a compiled training step, as one rank of a job or as the
 // launcher of all of them.
 #include "Failure.h"
+#include "JobSetup.h"
 #include "JsonLog.h"
 #include "Launch.h"
 #include "Options.h"
@@ -11,11 +12,10 @@
 #include "Spawn.h"
 #include "step/StepObject.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
-#include <thread>
 
 using namespace fcdp;
 using namespace fcdp::run;
@@ -48,18 +48,34 @@ Launch onlyRank() {
   return launch;
 }
 
-int spawn(const Options &options, const Mesh &mesh, char **argv) {
+/// What goes wrong before the ranks have met does on all of a node, and is said
+/// once.
+int failBeforeMeeting(const std::exception &error,
+                      const std::optional<Launch> &launch) {
+  if (!launch || launch->place.local == 0)
+    printError(error.what());
+  return EXIT_FAILURE;
+}
+
+int spawn(Options options, const Mesh &mesh,
+          const std::function<void(const Options &, const Launch &)> &body) {
   std::vector<std::string> temporaryFiles;
   for (const auto &[option, path] : outputFiles(options))
     temporaryFiles.push_back(temporaryName(path));
   // All ranks are on this machine, whatever the number of nodes.
-  int cores = std::max(1u, std::thread::hardware_concurrency());
-  int threads = options.threads.value_or(std::max(1, cores / int(mesh.size())));
-  return spawnRanks(mesh, threads, argv, temporaryFiles);
+  options.threads = threadsPerRank(options, mesh.size());
+  auto rank = [&](const Launch &launch) {
+    try {
+      body(options, launch);
+      return EXIT_SUCCESS;
+    } catch (const std::exception &error) {
+      return failBeforeMeeting(error, launch);
+    }
+  };
+  return spawnRanks(mesh, rank, temporaryFiles);
 }
 
-int probe(const Options &options, const std::optional<Launch> &launch,
-          char **argv) {
+int probe(const Options &options, const std::optional<Launch> &launch) {
   if (launch) {
     checkMesh(ownMesh(options, launch->mesh), launch->mesh, launch->launcher);
     runProbe(options, *launch);
@@ -67,15 +83,14 @@ int probe(const Options &options, const std::optional<Launch> &launch,
   }
   Mesh asked = ownMesh(options, Mesh());
   if (asked.size() > 1)
-    return spawn(options, asked, argv);
+    return spawn(options, asked, runProbe);
   runProbe(options, onlyRank());
   return EXIT_SUCCESS;
 }
 
-int start(const Options &options, const std::optional<Launch> &launch,
-          char **argv) {
+int start(const Options &options, const std::optional<Launch> &launch) {
   if (!options.probe.empty())
-    return probe(options, launch, argv);
+    return probe(options, launch);
   StepObject object(options.step);
   const Mesh &compiled = object.manifest().mesh;
   Mesh asked = ownMesh(options, compiled);
@@ -87,9 +102,26 @@ int start(const Options &options, const std::optional<Launch> &launch,
   }
   checkMesh(compiled, asked, "fcdp-run");
   if (asked.size() > 1)
-    return spawn(options, asked, argv);
+    return spawn(options, asked,
+                 [&](const Options &options, const Launch &launch) {
+                   runRank(options, object, launch);
+                 });
   runRank(options, object, onlyRank());
   return EXIT_SUCCESS;
+}
+
+int runTool(int argc, char **argv) {
+  std::optional<Launch> launch;
+  try {
+    std::optional<Options> options = parseOptions(argc, argv);
+    if (!options)
+      return EXIT_SUCCESS;
+    launch = detectLaunch(processEnvironment,
+                          options->nodes || options->ranksPerNode);
+    return start(*options, launch);
+  } catch (const std::exception &error) {
+    return failBeforeMeeting(error, launch);
+  }
 }
 
 } // namespace
@@ -98,18 +130,5 @@ int main(int argc, char **argv) {
   // Gloo writes to sockets whose peer may be gone: an error to report, not the
   // end of this process.
   std::signal(SIGPIPE, SIG_IGN);
-  std::optional<Launch> launch;
-  try {
-    std::optional<Options> options = parseOptions(argc, argv);
-    if (!options)
-      return EXIT_SUCCESS;
-    launch = detectLaunch(processEnvironment,
-                          options->nodes || options->ranksPerNode);
-    return start(*options, launch, argv);
-  } catch (const std::exception &error) {
-    // What goes wrong before the ranks have met goes wrong on all of a node.
-    if (!launch || launch->place.local == 0)
-      printError(error.what());
-    return EXIT_FAILURE;
-  }
+  endProcess(runTool(argc, argv));
 }

@@ -192,8 +192,9 @@ void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
   SmallVector<int64_t> order = to_vector(seq<int64_t>(0, rank));
   if (static_cast<int64_t>(strides.size()) != rank)
     return;
-  stable_sort(order,
-              [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  llvm::sort(order, [&](int64_t a, int64_t b) {
+    return std::pair(-strides[a], a) < std::pair(-strides[b], b);
+  });
   if (!is_sorted(order))
     call->setAttr(kDimOrderAttr, builder.getDenseI64ArrayAttr(order));
 }

@@ -32,7 +32,7 @@ struct StepReport {
   MemoryCapacity capacity;
   std::vector<BucketFacts> buckets;
   /// Of a measured step, if all ranks' times are known.
-  std::optional<RankSpread> spread;
+  std::optional<RankSpread> spread = std::nullopt;
 
   bool fitsDevice() const { return facts.device.total() <= capacity.device; }
   bool fitsHost() const { return facts.host <= capacity.host; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes the reader of clusters' descriptions:
-//   build-fuzz/bin/fcdp-fuzz-cluster -dict=test/fuzz/cluster.dict NEW cluster
+//   build-asan/bin/fcdp-fuzz-cluster -dict=test/fuzz/cluster.dict NEW cluster
 //
 // Checked, besides the sanitizers: what is refused is refused with file and
 // line, and what is read holds what the cost model relies on.

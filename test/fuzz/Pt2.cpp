@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes the reader of .pt2 archives:
-//   build-fuzz/bin/fcdp-fuzz-pt2 -dict=test/fuzz/pt2.dict NEW
+//   build-asan/bin/fcdp-fuzz-pt2 -dict=test/fuzz/pt2.dict NEW
 //   test/fuzz/corpus/pt2
 //
 // Inputs are archives. The mutator changes the content of an entry and zips it

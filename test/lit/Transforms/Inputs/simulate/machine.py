@@ -39,15 +39,15 @@ class Policy:
     def __init__(self, seed, streams=None):
         self.random = random.Random(seed)
         self.streams = streams
-        self.ranks = {}
+        self.sorted = None
 
-    def pick(self, steps):
+    def order(self, queues):
+        """Pairs of a rank and a stream, the one to prefer first."""
         if self.streams is None:
-            return self.random.choice(steps)
-        return min(steps, key=lambda s: (self.streams.index(s[1]), self.order(s[1], s[0])))
-
-    def order(self, stream, rank):
-        return self.ranks.setdefault((stream, rank), self.random.random())
+            return self.random.sample(queues, len(queues))
+        if self.sorted is None:
+            self.sorted = sorted(queues, key=lambda q: (self.streams.index(q[1]), self.random.random()))
+        return self.sorted
 
 
 def policies(random_ones):
@@ -126,6 +126,7 @@ class Machine:
         self.mesh = next(iter(module.of("mesh").values()))
         self.N, self.g = self.mesh["node"], self.mesh["local"]
         self.ranks = [Rank(n, l) for n in range(self.N) for l in range(self.g)]
+        self.groups = {}  # of a collective's ranks, by one of them and the axes
         self.noise = np.random.default_rng(seed)
         self.planned = module.phase == "planned"
         self.device_end = self.host_end = self.state_end = 0
@@ -240,13 +241,14 @@ class Machine:
                 if stream == "compute":
                     queue.append((call, len(call.body), Op("end", [], [], {})))
         at = dict.fromkeys(queues, 0)
-        while True:
-            steps = [(r, s) for (r, s), q in queues.items()
-                     if at[r, s] < len(q) and self.can_step(r, q[at[r, s]], queues, at, s)]
-            if not steps:
-                break
-            rank, stream = policy.pick(steps)
-            for done in self.step(rank, queues[rank, stream][at[rank, stream]]):
+        keys = list(queues)
+
+        def can_step(key):
+            return at[key] < len(queues[key]) and self.can_step(key[0], queues[key][at[key]], queues, at, key[1])
+
+        while (key := next(filter(can_step, policy.order(keys)), None)) is not None:
+            rank, stream = key
+            for done in self.step(rank, queues[key][at[key]]):
                 at[done, stream] += 1
         stuck = {key: queues[key][at[key]][2].name for key in queues if at[key] < len(queues[key])}
         if stuck:
@@ -254,10 +256,12 @@ class Machine:
         return running
 
     def group(self, rank, op):
-        axes = op.attrs["axes"]
-        me = self.ranks[rank]
-        return [i for i, r in enumerate(self.ranks)
-                if ("node" in axes or r.node == me.node) and ("local" in axes or r.local == me.local)]
+        key = rank, *op.attrs["axes"]
+        if key not in self.groups:
+            me = self.ranks[rank]
+            self.groups[key] = [i for i, r in enumerate(self.ranks)
+                                if ("node" in key or r.node == me.node) and ("local" in key or r.local == me.local)]
+        return self.groups[key]
 
     def can_step(self, rank, item, queues, at, stream):
         call, number, op = item

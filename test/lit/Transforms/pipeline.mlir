@@ -1,5 +1,5 @@
 // The whole compiler, in one go and by way of text between any two passes.
-// RUN: split-file %S/execute.mlir %t
+// RUN: split-file %S/Inputs/steps.mlir %t
 // RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 remat=unit strategy=fcdp optimizer=adamw dump-dir=%t/dump" -o %t/once.mlir
 // RUN: fcdp-opt %t/layers.mlir --fcdp-decide-remat="remat=unit" | fcdp-opt --fcdp-remat | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3 optimizer=adamw" \
 // RUN:   | fcdp-opt --fcdp-narrow-gathers | fcdp-opt --fcdp-bucket | fcdp-opt --fcdp-decide="strategy=fcdp" \

@@ -7,7 +7,7 @@
 // tokens that the function returns.
 
 // REQUIRES: numpy
-// RUN: split-file %S/execute.mlir %t
+// RUN: split-file %S/Inputs/steps.mlir %t
 // RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
 // RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 micro-batches=3 prefetch=2" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s
 // RUN: fcdp-opt %t/types.mlir --fcdp-pipeline="nodes=3 ranks-per-node=2 strategy=fcdp micro-batches=2" --mlir-print-op-generic | %python %S/Inputs/simulate/properties.py | FileCheck %s

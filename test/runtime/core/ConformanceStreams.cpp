@@ -109,9 +109,9 @@ TEST_P(Conformance, TheHostWaitsForAnEvent) {
     backend.copy(StreamId::D2H, backend.hostBase() + 8192, backend.deviceBase(),
                  8192);
     backend.record(1, StreamId::D2H);
-    // Behind the mark: no matter when it runs.
+    // Behind the mark: no matter when it runs, as nobody writes there.
     backend.copy(StreamId::D2H, backend.hostBase() + 16384,
-                 backend.deviceBase(), 8192);
+                 backend.deviceBase() + 8192, 8192);
     backend.waitOnHost(1);
     auto *values = reinterpret_cast<uint32_t *>(backend.hostBase() + 8192);
     EXPECT_EQ(std::vector(values, values + 2048), counting(2048, round));

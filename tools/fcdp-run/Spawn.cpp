@@ -46,39 +46,42 @@ sigset_t watchedSignals() {
   return signals;
 }
 
-/// Tells the ranks the port of the job's store, which takes threads of the
-/// launcher's and so cannot be started before they are forked.
-class PortAnnouncement {
-public:
-  PortAnnouncement() {
+struct Pipe {
+  Pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
       failCall("pipe2");
     reader = FileDescriptor(ends[0]);
     writer = FileDescriptor(ends[1]);
   }
+  FileDescriptor reader, writer;
+};
 
+/// Tells the ranks the port of the job's store, which takes threads of the
+/// launcher's and so cannot be started before they are forked.
+class PortAnnouncement {
+public:
   void tell(uint16_t port, size_t ranks) {
     std::vector<uint16_t> ports(ranks, port);
-    if (write(writer.get(), ports.data(), ranks * sizeof(port)) < 0)
+    if (write(pipe.writer.get(), ports.data(), ranks * sizeof(port)) < 0)
       failCall("write");
   }
 
   /// Waits; none if the launcher has failed before that. To be called by a
   /// rank, once.
   std::optional<uint16_t> hear() {
-    writer = FileDescriptor();
+    pipe.writer = FileDescriptor();
     uint16_t port = 0;
     ssize_t got;
     do
-      got = read(reader.get(), &port, sizeof(port));
+      got = read(pipe.reader.get(), &port, sizeof(port));
     while (got < 0 && errno == EINTR);
-    reader = FileDescriptor();
+    pipe.reader = FileDescriptor();
     return got == sizeof(port) ? std::optional(port) : std::nullopt;
   }
 
 private:
-  FileDescriptor reader, writer;
+  Pipe pipe;
 };
 
 struct Child {
@@ -159,26 +162,23 @@ Ranks::~Ranks() {
 
 void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
                   const RankBody &body) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    failCall("pipe2");
-  FileDescriptor reader(ends[0]), writer(ends[1]);
-  fcntl(reader.get(), F_SETFL, O_NONBLOCK);
+  Pipe errors;
+  fcntl(errors.reader.get(), F_SETFL, O_NONBLOCK);
   pid_t launcher = getpid();
   pid_t pid = fork();
   if (pid < 0)
     failCall("fork");
   if (pid == 0) {
-    leaveLauncher(rank, launcher, writer.get(), signals);
+    leaveLauncher(rank, launcher, errors.writer.get(), signals);
     // What the launcher watches is not this process's.
     children.clear();
     close(signalDescriptor);
-    reader = FileDescriptor();
-    writer = FileDescriptor();
+    errors.reader = FileDescriptor();
+    errors.writer = FileDescriptor();
     std::optional<uint16_t> known = port.hear();
     endProcess(known ? body(launchOf(mesh, rank, *known)) : EXIT_FAILURE);
   }
-  children.push_back({rank, pid, std::move(reader), "", false});
+  children.push_back({rank, pid, std::move(errors.reader), "", false});
 }
 
 bool Ranks::anyRuns() const {

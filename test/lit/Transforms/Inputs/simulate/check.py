@@ -189,8 +189,6 @@ STAGES = {
 STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-make-gradients-in-place", "--fcdp-plan-memory",
                      "--fcdp-verify-planned"]
-# Planned, with every gradient copied to its bucket.
-PACKED = [option for option in STAGES["planned"] if option != "--fcdp-make-gradients-in-place"]
 
 
 SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
@@ -205,7 +203,7 @@ def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetc
               "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
               "reductions": reductions, "collectives": collectives}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
-    return first + [option.format(**values) for option in (PACKED if stage == "packed" else STAGES[stage])]
+    return first + [option.format(**values) for option in STAGES[stage]]
 
 
 def check_bytes(machine, sent, strategy, accumulation, collectives):

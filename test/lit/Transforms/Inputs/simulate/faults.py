@@ -113,6 +113,7 @@ def main():
     # What is issued ahead waits for memory that nobody may have used.
     parser.add_argument("--prefetch", type=int, default=0, help="distance")
     parser.add_argument("--stage", default="planned")
+    parser.add_argument("--without", help="a pass of the stage")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--random", type=int, default=6)
     parser.add_argument("--function", default="only_microbatch")
@@ -123,6 +124,7 @@ def main():
     options = passes(args.stage, args.strategy, args.accumulation, nodes, locals_, args.micro_batches, args.prefetch,
                      # Of several at once the last wait covers the others.
                      reductions=1)
+    options = [option for option in options if option != args.without]
     good = Module(compile_step(args.opt, args.module, *options))
     if not survives(reference, good, args.random):
         sys.exit("the module as it is does not agree")

@@ -242,11 +242,7 @@ class Machine:
                     queue.append((call, len(call.body), Op("end", [], [], {})))
         at = dict.fromkeys(queues, 0)
         keys = list(queues)
-
-        def can_step(key):
-            return at[key] < len(queues[key]) and self.can_step(key[0], queues[key][at[key]], queues, at, key[1])
-
-        while (key := next(filter(can_step, policy.order(keys)), None)) is not None:
+        while (key := next((k for k in policy.order(keys) if self.can_step(k, queues, at)), None)) is not None:
             rank, stream = key
             for done in self.step(rank, queues[key][at[key]]):
                 at[done, stream] += 1
@@ -263,8 +259,11 @@ class Machine:
                                 if ("node" in key or r.node == me.node) and ("local" in key or r.local == me.local)]
         return self.groups[key]
 
-    def can_step(self, rank, item, queues, at, stream):
-        call, number, op = item
+    def can_step(self, key, queues, at):
+        if at[key] == len(queues[key]):
+            return False
+        rank, stream = key
+        call, number, op = queues[key][at[key]]
         if op.name == "fcdp.wait":
             waited, event = call.waited[op.operands[0]]
             return (rank, event) in waited.events

@@ -31,7 +31,9 @@ uint32_t countSharers(double slowdown, uint32_t ranks);
 
 /// Hockney's latency + bytes / bandwidth, with the least sum of squares of
 /// relative errors, so that small sizes count as much as large ones. Latency is
-/// at least 0. Pre: there is a size above 0, and all times are above 0.
+/// at least 0. Sizes that are much quicker a byte than the largest one are left
+/// out: a shaper that lets bursts through, as clouds have them, says nothing of
+/// what lasts. Pre: there is a size above 0, and all times are above 0.
 LinkFigures fitLink(const std::vector<TimedSize> &times);
 
 } // namespace fcdp::run

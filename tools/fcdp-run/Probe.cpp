@@ -21,7 +21,7 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr size_t kLeastBytes = 1 << 10, kMostBytes = 8 << 20;
+constexpr size_t kLeastBytes = 1 << 10, kMostBytes = 4 << 20;
 constexpr size_t kGrowth = 4;
 /// Copies go round in so much memory, that a cache may not hold it.
 constexpr size_t kWindow = 32 << 20;

@@ -6,6 +6,7 @@
 #include "ProbedCluster.h"
 #include "RankTraces.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -38,6 +39,17 @@ TEST(LinkFit, StaysALinkInNoise) {
   link = fitLink({{1e6, 1e-3}});
   EXPECT_EQ(link.latency, 0);
   EXPECT_DOUBLE_EQ(link.bandwidth, 1e9);
+}
+
+TEST(LinkFit, LeavesOutWhatAShaperLetsThrough) {
+  // 25 MB/s once 50 kB have gone through at 1 GB/s.
+  std::vector<TimedSize> times;
+  for (double bytes = 1 << 10; bytes <= 1 << 22; bytes *= 4)
+    times.push_back(
+        {bytes, 1e-4 + bytes / 1e9 + std::max(0.0, bytes - 50e3) / 25e6});
+  LinkFigures link = fitLink(times);
+  EXPECT_NEAR(link.bandwidth, 25e6, 0.1 * 25e6);
+  EXPECT_LT(link.latency, 1e-3);
 }
 
 TEST(LinkFit, TellsWhoSharesALink) {

@@ -18,7 +18,33 @@ void StepRecorder::beginStep() {
     list.clear();
   for (auto &list : spans)
     list.clear();
+  if (clock)
+    clock->begin();
   begin = readClock();
+}
+
+void StepRecorder::beginSpan(StreamId stream) {
+  if (clock)
+    clock->mark(stream);
+  else if (stream == StreamId::Compute)
+    spanBegin = readClock();
+}
+
+void StepRecorder::endSpan(StreamId stream) {
+  if (clock)
+    clock->mark(stream);
+  else if (stream == StreamId::Compute)
+    add(stream, {spanBegin, readClock()});
+}
+
+void StepRecorder::endStep() {
+  if (!clock)
+    return;
+  for (size_t stream = 0; stream < kNumStreams; ++stream) {
+    std::vector<double> times = clock->read(StreamId(stream));
+    for (size_t i = 0; i + 1 < times.size(); i += 2)
+      add(StreamId(stream), {times[i], times[i + 1]});
+  }
 }
 
 void StepRecorder::beginFunction(const std::string &name) {

@@ -14,9 +14,23 @@ namespace fcdp {
 /// Of std::chrono::steady_clock, in seconds.
 double readClock();
 
+/// Tells when a device's streams reached points of theirs. Used by the issuer.
+/// Functions throw std::runtime_error.
+class StreamClock {
+public:
+  virtual ~StreamClock() = default;
+  /// Forgets all marks. No stream has work.
+  virtual void begin() = 0;
+  /// Behind all that is queued on `stream`.
+  virtual void mark(StreamId stream) = 0;
+  /// When the marks on `stream` were reached, of readClock, in the order of
+  /// issue. No stream has work.
+  virtual std::vector<double> read(StreamId stream) const = 0;
+};
+
 /// What one step did. Whoever does not want to know gives nobody a recorder,
-/// and then no operation looks for one. Each stream's spans are written by its
-/// own thread, all else by the issuer; to be read when no stream has work.
+/// and then no operation looks for one. Where streams are threads, each writes
+/// its own spans; all else is the issuer's. To be read when no stream has work.
 class StepRecorder {
 public:
   struct Span {
@@ -31,13 +45,23 @@ public:
   /// `ops` is how many operations the manifest has.
   explicit StepRecorder(size_t ops) : keys(ops) {}
 
+  /// From now on times are those of `clock`, which must outlive the last step.
+  /// Without it they are the host's.
+  void measureBy(StreamClock &clock) { this->clock = &clock; }
+
   /// Forgets what was recorded but keys, and keeps its memory.
   void beginStep();
+  /// When no stream has work.
+  void endStep();
   void beginFunction(const std::string &name);
   /// `op` will be the next on `stream` that adds a span.
   void issue(StreamId stream, size_t op) {
     issues[size_t(stream)].push_back({op, functions.size() - 1});
   }
+  /// Around the issue of an operation; what is on another stream than compute
+  /// is timed here only if a device does it.
+  void beginSpan(StreamId stream);
+  void endSpan(StreamId stream);
   void add(StreamId stream, Span span) {
     spans[size_t(stream)].push_back(span);
   }
@@ -60,7 +84,10 @@ public:
   const std::string &getKey(size_t op) const { return keys[op]; }
 
 private:
+  StreamClock *clock = nullptr;
   double begin = 0;
+  /// Of the operation that the issuer does, as there is one at a time.
+  double spanBegin = 0;
   std::vector<std::string> functions;
   std::array<std::vector<Issue>, kNumStreams> issues;
   std::array<std::vector<Span>, kNumStreams> spans;

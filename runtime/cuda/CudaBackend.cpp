@@ -4,6 +4,7 @@
 #include "core/FirstFailure.h"
 #include "cuda/CollectiveWatch.h"
 #include "cuda/DeviceArena.h"
+#include "cuda/EventClock.h"
 #include "cuda/KernelImage.h"
 #include "cuda/StreamTable.h"
 
@@ -48,6 +49,8 @@ public:
     });
     if (all)
       watch.add(*all);
+    if (options.recorder)
+      options.recorder->measureBy(clock.emplace(cuda, deviceNumber, streams));
   }
   ~CudaBackendImpl() override;
 
@@ -113,6 +116,7 @@ private:
   DeviceArena device;
   KernelImage kernels;
   StreamTable streams;
+  std::optional<EventClock> clock;
   const std::array<AxisDeviceGroups, kNumAxes> axes;
   const std::unique_ptr<DeviceGroup> all;
   CollectiveWatch watch;

@@ -6,6 +6,7 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
+#include "core/StepRecorder.h"
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
 
@@ -33,6 +34,9 @@ struct CudaBackendOptions {
   Transport *control = nullptr;
   /// A collective that has begun and does not end fails after this time.
   double collectiveSeconds = 300;
+  /// Measures by the device's clock from then on; null: nobody does. It must
+  /// outlive the backend.
+  StepRecorder *recorder = nullptr;
 };
 
 /// Unlike on the CPU backend, work on the compute stream is enqueued, and

@@ -18,6 +18,7 @@ namespace fcdp {
   X(cudaDeviceGetStreamPriorityRange)                                          \
   X(cudaEventCreateWithFlags)                                                  \
   X(cudaEventDestroy)                                                          \
+  X(cudaEventElapsedTime)                                                      \
   X(cudaEventQuery)                                                            \
   X(cudaEventRecord)                                                           \
   X(cudaFree)                                                                  \

@@ -6,23 +6,24 @@ namespace fcdp {
 
 namespace {
 
-/// On the compute stream, which is this thread. Used by the issuing thread
-/// only, as are the classes below.
-class OnCompute : public PreparedOp {
+/// Used by the issuing thread only, as is the class below.
+class RecordedOp : public PreparedOp {
 public:
-  OnCompute(std::unique_ptr<PreparedOp> inner, size_t index,
-            StepRecorder &recorder)
-      : recorder(recorder), index(index), inner(std::move(inner)) {}
+  RecordedOp(std::unique_ptr<PreparedOp> inner, StreamId stream, size_t index,
+             StepRecorder &recorder)
+      : recorder(recorder), stream(stream), index(index),
+        inner(std::move(inner)) {}
 
   void run(StepState &state) override {
-    recorder.issue(StreamId::Compute, index);
-    double begin = readClock();
+    recorder.issue(stream, index);
+    recorder.beginSpan(stream);
     inner->run(state);
-    recorder.add(StreamId::Compute, {begin, readClock()});
+    recorder.endSpan(stream);
   }
 
 protected:
   StepRecorder &recorder;
+  const StreamId stream;
   const size_t index;
 
 private:
@@ -41,11 +42,12 @@ std::string describe(const at::Tensor &tensor) {
   return text + ']';
 }
 
-class RecordedCall final : public OnCompute {
+class RecordedCall final : public RecordedOp {
 public:
   RecordedCall(std::unique_ptr<PreparedOp> inner, size_t index,
                StepRecorder &recorder, const ops::AtenCall &call)
-      : OnCompute(std::move(inner), index, recorder), call(call) {}
+      : RecordedOp(std::move(inner), StreamId::Compute, index, recorder),
+        call(call) {}
 
   void run(StepState &state) override {
     // Operands may be dropped by the call.
@@ -53,7 +55,7 @@ public:
     bool isFirst = key.empty();
     if (isFirst)
       key = describeOperands(state);
-    OnCompute::run(state);
+    RecordedOp::run(state);
     if (isFirst)
       key += describeResults(state);
   }
@@ -91,26 +93,6 @@ private:
   const ops::AtenCall &call;
 };
 
-/// On a stream whose own thread takes the time.
-class Queued final : public PreparedOp {
-public:
-  Queued(std::unique_ptr<PreparedOp> inner, StreamId stream, size_t index,
-         StepRecorder &recorder)
-      : recorder(recorder), stream(stream), index(index),
-        inner(std::move(inner)) {}
-
-  void run(StepState &state) override {
-    recorder.issue(stream, index);
-    inner->run(state);
-  }
-
-private:
-  StepRecorder &recorder;
-  const StreamId stream;
-  const size_t index;
-  const std::unique_ptr<PreparedOp> inner;
-};
-
 } // namespace
 
 std::string operatorName(const ops::AtenCall &call) {
@@ -140,12 +122,10 @@ std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
   if (entry.kind == OpKind::Record ||
       (entry.kind == OpKind::Wait && stream != StreamId::Compute))
     return op;
-  if (stream != StreamId::Compute)
-    return std::make_unique<Queued>(std::move(op), stream, index, recorder);
   if (auto *call = std::get_if<ops::AtenCall>(&entry.body))
     return std::make_unique<RecordedCall>(std::move(op), index, recorder,
                                           *call);
-  return std::make_unique<OnCompute>(std::move(op), index, recorder);
+  return std::make_unique<RecordedOp>(std::move(op), stream, index, recorder);
 }
 
 } // namespace fcdp

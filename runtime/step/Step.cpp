@@ -284,12 +284,14 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
     ComputeScope scope(impl->pool, impl->computeStream);
     call("update");
   }
-  if (impl->isOnCpu())
-    state.backend.synchronize();
-  else
+  if (!impl->isOnCpu())
     state.backend.record(impl->eventOfStep(state.losses.newest()),
                          StreamId::Compute);
+  if (impl->isOnCpu() || impl->recorder)
+    state.backend.synchronize();
   throwIfFailed();
+  if (impl->recorder)
+    impl->recorder->endStep();
   for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
     if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
       state.slots[slot].reset();

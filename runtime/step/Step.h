@@ -71,9 +71,9 @@ public:
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// One optimizer step: `fillInputs(k)` is called before micro-batch k runs.
-  /// On the CPU all work is done when it returns; on a GPU it is issued, and
-  /// nothing has waited for it. At most kMostUnread steps may have losses that
-  /// nobody has read.
+  /// On the CPU, and with a recorder, all work is done when it returns; on a
+  /// GPU it is issued, and nothing has waited for it. At most kMostUnread steps
+  /// may have losses that nobody has read.
   void run(const std::function<void(int64_t microBatch)> &fillInputs);
   /// The micro-batches' losses of the oldest step that they were not read of.
   /// Waits for that step, and, if it is the last one, for all work.

@@ -93,7 +93,7 @@ void requireGpus() {
 }
 
 GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
-                          Job &job) {
+                          Job &job, StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);
@@ -103,6 +103,7 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   cuda.worldRank = job.rank();
   cuda.ranksPerNode = manifest.mesh.locals;
   cuda.control = &job.control();
+  cuda.recorder = recorder;
   if (options.timeout)
     cuda.collectiveSeconds = *options.timeout;
   cuda.host = makeHostCache(cuda.cuda, cuda.device, manifest, job);

@@ -23,8 +23,9 @@ struct GpuBackend {
 };
 
 /// Called by all ranks. Local rank l gets device l, counted modulo the devices
-/// that the process sees. Throws std::runtime_error.
+/// that the process sees. `recorder` measures by that device's clock; null if
+/// nobody measures. Throws std::runtime_error.
 GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
-                          Job &job);
+                          Job &job, StepRecorder *recorder);
 
 } // namespace fcdp::run

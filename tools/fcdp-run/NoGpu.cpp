@@ -14,7 +14,8 @@ void requireGpus() {
       "needs, or compile the step with --target=cpu");
 }
 
-GpuBackend makeGpuBackend(const Options &, const Manifest &, Job &) {
+GpuBackend makeGpuBackend(const Options &, const Manifest &, Job &,
+                          StepRecorder *) {
   requireGpus();
   return {};
 }

@@ -59,12 +59,8 @@ struct Prepared {
 
 void prepare(const Options &options, const Manifest &manifest,
              const Launch &launch, Prepared &prepared) {
-  if (manifest.target == Target::Cuda) {
-    if (!options.profile.empty() || !options.trace.empty())
-      throw std::runtime_error("--profile and --trace measure steps on CPUs; "
-                               "this one was compiled for 'cuda'");
+  if (manifest.target == Target::Cuda)
     requireGpus();
-  }
   bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
   prepared.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   if (isFirst)
@@ -93,6 +89,9 @@ public:
 private:
   /// Ends all ranks if any of them has a problem; the first of them prints.
   void agree(const std::string &problem, const char *what);
+  /// A GPU has the next step to work on while the losses of one are read,
+  /// unless somebody wants to know when each operation ran.
+  bool isAhead() const { return gpu && !recorder; }
   void makeBackend();
   void makeStep();
   void loadWeights();
@@ -154,7 +153,7 @@ void Rank::agree(const std::string &problem, const char *what) {
 
 void Rank::makeBackend() {
   if (manifest.target == Target::Cuda) {
-    GpuBackend made = makeGpuBackend(options, manifest, job);
+    GpuBackend made = makeGpuBackend(options, manifest, job, recorder.get());
     backend = std::move(made.backend);
     gpu = made.device;
     return;
@@ -243,7 +242,7 @@ void Rank::finishStep() {
   unprinted.pop_front();
   stats.losses = step->losses();
   // The host has only issued it: what it takes shows from end to end.
-  if (gpu) {
+  if (isAhead()) {
     stats.seconds = secondsSince(lastEnd);
     lastEnd = Clock::now();
   }
@@ -254,8 +253,7 @@ void Rank::train() {
   progress.show("filling caches");
   step->init();
   lastEnd = Clock::now();
-  // A GPU has the next step to work on while the losses of one are read.
-  const size_t ahead = gpu ? Step::kMostUnread - 1 : 0;
+  const size_t ahead = isAhead() ? Step::kMostUnread - 1 : 0;
   for (int64_t index = 0; index < options.steps; ++index) {
     unprinted.push_back(runStep(index));
     while (unprinted.size() > ahead)

@@ -83,3 +83,45 @@ TEST(StepRecorder, LeavesFailuresToWhoMakesThem) {
   EXPECT_EQ(slow.interrupts, 1);
   EXPECT_TRUE(recorder.getSpans(StreamId::D2H).empty());
 }
+
+namespace {
+
+/// Ticks once a mark.
+class Ticks final : public StreamClock {
+public:
+  void begin() override { marks = {}; }
+  void mark(StreamId stream) override {
+    marks[size_t(stream)].push_back(++now);
+  }
+  std::vector<double> read(StreamId stream) const override {
+    return marks[size_t(stream)];
+  }
+
+private:
+  double now = 0;
+  std::array<std::vector<double>, kNumStreams> marks;
+};
+
+} // namespace
+
+TEST(StepRecorder, TakesTheTimesOfADevice) {
+  Ticks ticks;
+  StepRecorder recorder(2);
+  recorder.measureBy(ticks);
+  recorder.beginStep();
+  recorder.beginFunction("only_microbatch");
+  for (StreamId stream : {StreamId::Inter, StreamId::Compute}) {
+    recorder.issue(stream, 1);
+    recorder.beginSpan(stream);
+  }
+  recorder.endSpan(StreamId::Inter);
+  recorder.endSpan(StreamId::Compute);
+  EXPECT_TRUE(recorder.getSpans(StreamId::Inter).empty());
+  recorder.endStep();
+  ASSERT_EQ(recorder.getSpans(StreamId::Inter).size(), 1u);
+  EXPECT_EQ(recorder.getSpans(StreamId::Inter)[0].begin, 1);
+  EXPECT_EQ(recorder.getSpans(StreamId::Inter)[0].end, 3);
+  ASSERT_EQ(recorder.getSpans(StreamId::Compute).size(), 1u);
+  EXPECT_EQ(recorder.getSpans(StreamId::Compute)[0].begin, 2);
+  EXPECT_EQ(recorder.getSpans(StreamId::Compute)[0].end, 4);
+}

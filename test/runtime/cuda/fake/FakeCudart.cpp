@@ -11,6 +11,7 @@
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -19,9 +20,21 @@ using namespace fcdp::cuda;
 
 struct CUstream_st {
   std::shared_ptr<Stream> stream;
+  /// What has been put on it since the capture began.
+  std::optional<std::vector<Command>> captured = {};
+};
+struct CUgraph_st {
+  std::vector<Command> commands;
+};
+struct CUgraphExec_st {
+  std::vector<Command> commands;
 };
 struct CUevent_st {
+  bool isTimed = false;
   Point point;
+  /// When it was reached, in the stream's order, if it is timed; shared with
+  /// the commands that write it, which may outlive it.
+  std::shared_ptr<std::chrono::steady_clock::time_point> reached = {};
 };
 /// What a kernel does with the addresses of its arguments.
 struct CUkern_st {
@@ -136,6 +149,14 @@ std::shared_ptr<Stream> at(cudaStream_t stream) {
   return own;
 }
 
+/// To run in the stream, or to be in the graph that is captured.
+void put(cudaStream_t stream, Command command) {
+  if (stream && stream->captured)
+    stream->captured->push_back(std::move(command));
+  else
+    machine().enqueue(at(stream), std::move(command));
+}
+
 void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
   auto deadline = std::chrono::steady_clock::now() + longestWait;
   while (!machine().isDone(stream)) {
@@ -164,6 +185,8 @@ extern "C" {
 static CUresult writeValue32(CUstream stream, CUdeviceptr address,
                              cuuint32_t value, unsigned) {
   Lock lock = enter("cuStreamWriteValue32");
+  if (stream->captured)
+    return CUDA_ERROR_NOT_SUPPORTED;
   auto *word = reinterpret_cast<uint32_t *>(
       machine().translate(reinterpret_cast<void *>(address), sizeof(value)));
   if (!word)
@@ -256,6 +279,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Lock lock = enter("cudaStreamQuery");
+  if (stream->captured)
+    return cudaErrorStreamCaptureUnsupported;
   bool isDone = machine().isDone(at(stream));
   if (stickyError != cudaSuccess)
     return stickyError;
@@ -271,6 +296,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
   Lock lock = enter("cudaStreamWaitEvent");
+  if (stream->captured)
+    return cudaErrorStreamCaptureUnsupported;
   // The point as it is now: recording the event again does not move it.
   machine().enqueue(
       at(stream), [point = event->point] { return machine().advance(point); });
@@ -279,9 +306,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   Lock lock = enter("cudaEventCreateWithFlags");
-  if (flags != cudaEventDisableTiming)
+  if (flags != cudaEventDisableTiming && flags != cudaEventDefault)
     return cudaErrorInvalidValue;
-  *event = new CUevent_st;
+  *event = new CUevent_st{flags == cudaEventDefault};
   return result();
 }
 
@@ -301,7 +328,82 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock = enter("cudaEventRecord");
+  if (stream && stream->captured)
+    return cudaErrorStreamCaptureUnsupported;
+  if (event->isTimed) {
+    event->reached = std::make_shared<std::chrono::steady_clock::time_point>();
+    machine().enqueue(at(stream), [reached = event->reached] {
+      *reached = std::chrono::steady_clock::now();
+      return true;
+    });
+  }
   event->point = {at(stream), at(stream)->issued};
+  return result();
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
+                                 cudaEvent_t end) {
+  Lock lock = enter("cudaEventElapsedTime");
+  if (!begin->reached || !end->reached)
+    return cudaErrorInvalidResourceHandle;
+  for (cudaEvent_t event : {begin, end})
+    if (!machine().advance(event->point))
+      return cudaErrorNotReady;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(*end->reached - *begin->reached)
+          .count();
+  return result();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   cudaStreamCaptureMode mode) {
+  Lock lock = enter("cudaStreamBeginCapture");
+  if (mode != cudaStreamCaptureModeRelaxed)
+    return cudaErrorInvalidValue;
+  if (!stream || stream->captured)
+    return cudaErrorIllegalState;
+  stream->captured.emplace();
+  return result();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  Lock lock = enter("cudaStreamEndCapture");
+  if (!stream->captured)
+    return cudaErrorIllegalState;
+  *graph = new CUgraph_st{std::move(*stream->captured)};
+  stream->captured.reset();
+  return result();
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable,
+                                          cudaGraph_t graph,
+                                          unsigned long long) {
+  Lock lock = enter("cudaGraphInstantiateWithFlags");
+  *executable = new CUgraphExec_st{graph->commands};
+  return result();
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  Lock lock = enter("cudaGraphUpload");
+  return result();
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  Lock lock = enter("cudaGraphLaunch");
+  for (const Command &command : executable->commands)
+    put(stream, command);
+  return result();
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  Lock lock = enter("cudaGraphDestroy");
+  delete graph;
+  return result();
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  Lock lock = enter("cudaGraphExecDestroy");
+  delete executable;
   return result();
 }
 
@@ -334,7 +436,9 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
   Lock lock = enter("cudaMemcpyAsync");
   bool isPageable =
       !machine().translate(dst, bytes) || !machine().translate(src, bytes);
-  machine().enqueue(at(stream), [=] {
+  if (isPageable && stream && stream->captured)
+    return cudaErrorStreamCaptureUnsupported;
+  put(stream, [=] {
     copyNow(dst, src, bytes, isPageable);
     return true;
   });
@@ -406,7 +510,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
   if (loadedKernels[currentDevice].insert(function).second)
     machine().count("loads of kernels");
   auto *kernel = static_cast<const CUkern_st *>(function);
-  machine().enqueue(at(stream), kernel->prepare(arguments));
+  put(stream, kernel->prepare(arguments));
   return result();
 }
 

@@ -120,6 +120,23 @@ bool CallOp::drawsRandomNumbers() {
   return rate && !(number && number.getValue().isZero());
 }
 
+/// How many elements a mask chooses is asked of the device.
+static bool isIndexedByMask(CallOp call) {
+  StringRef name = call.getCallee().rsplit('.').first;
+  if (name != "aten.index" && name != "aten.index_put")
+    return false;
+  return llvm::any_of(call.getOperandTypes(), [](Type type) {
+    Type element = cast<RankedTensorType>(type).getElementType();
+    return element.isInteger(1) || element.isUnsignedInteger(8);
+  });
+}
+
+bool CallOp::isReplayable() {
+  auto device = dyn_cast_or_null<DeviceAttr>(getArgument("device"));
+  bool isOnHost = device && device.getName().starts_with("cpu");
+  return !lookupOp(getCallee()).random && !isIndexedByMask(*this) && !isOnHost;
+}
+
 void CallOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {

@@ -51,6 +51,10 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     ::mlir::Attribute getArgument(::llvm::StringRef name);
     /// Whether it draws from the random-number generator, or may.
     bool drawsRandomNumbers();
+    /// Whether a GPU may do it again by itself, with the same addresses, as a
+    /// CUDA graph does: it is known, draws no random numbers, has no random
+    /// state among its results, and asks the device for no value.
+    bool isReplayable();
   }];
 }
 

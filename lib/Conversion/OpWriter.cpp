@@ -14,6 +14,8 @@ using namespace fcdp;
 OpWriter::OpWriter(ModuleOp module, const Places &places,
                    const SlotTable &slots, llvm::json::OStream &json)
     : places(places), slots(slots), json(json) {
+  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
+  isForGpu = target && target.getValue() == "cuda";
   int64_t index = 0;
   for (auto bucket : module.getOps<BucketOp>())
     buckets[bucket.getSymNameAttr()] = index++;
@@ -130,6 +132,8 @@ LogicalResult OpWriter::writeBody(aten::CallOp op) {
     json.attribute("overload", overload);
     json.attribute("alias", stringify(aten::lookupOp(op.getCallee()).aliasing));
   }
+  if (isForGpu && op.isReplayable())
+    json.attribute("replayable", true);
   if (failed(writeArguments(op, slots, json)))
     return failure();
   json.attributeArray("results", [&] {

@@ -49,6 +49,8 @@ private:
   const Places &places;
   const SlotTable &slots;
   llvm::json::OStream &json;
+  /// Steps for a GPU say of what graphs may be made there.
+  bool isForGpu = false;
   /// Positions of buckets and of buffers, by symbol.
   llvm::DenseMap<mlir::StringAttr, int64_t> buckets, buffers;
 };

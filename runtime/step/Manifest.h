@@ -148,6 +148,8 @@ struct AtenCall {
   std::vector<size_t> free;
   /// The memory plan relies on results that are new memory.
   bool mustBeFresh = false;
+  /// A device may do it again by itself, with the same addresses.
+  bool replayable = false;
   /// Of a call that writes to its argument `out`: the overload that makes new
   /// memory for the same, whose name people and profiles know.
   std::optional<std::string> functional = std::nullopt;

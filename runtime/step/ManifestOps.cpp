@@ -180,6 +180,8 @@ ops::AtenCall OpReader::atenCall() const {
       node.at("alias").expected("fresh, view or unknown");
     call.mustBeFresh = alias == "fresh";
   }
+  if (node.has("replayable"))
+    call.replayable = node.at("replayable").boolean();
   if (!node.isNull("functional"))
     call.functional = node.at("functional").text();
   return call;

@@ -6,6 +6,7 @@
 #include "cuda/DeviceArena.h"
 #include "cuda/EventClock.h"
 #include "cuda/KernelImage.h"
+#include "cuda/StreamCapture.h"
 #include "cuda/StreamTable.h"
 
 #include <array>
@@ -58,6 +59,10 @@ public:
   std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override;
   std::byte *hostBase() override { return host.base(); }
   cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
+  std::unique_ptr<GraphCapture> makeCapture() override {
+    return std::make_unique<StreamCapture>(cuda, deviceNumber,
+                                           streams.at(StreamId::Compute));
+  }
 
   void copy(StreamId stream, void *dst, const void *src, size_t bytes) override;
   void add(StreamId stream, float *sum, const float *part,

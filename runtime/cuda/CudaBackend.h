@@ -6,6 +6,7 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
+#include "core/GraphCapture.h"
 #include "core/StepRecorder.h"
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
@@ -46,6 +47,8 @@ class CudaBackend : public Backend {
 public:
   /// For work of others, such as ATen's, that the plan puts on that stream.
   virtual cudaStream_t stream(StreamId stream) = 0;
+  /// Of what is put on the compute stream; must not outlive the backend.
+  virtual std::unique_ptr<GraphCapture> makeCapture() = 0;
 };
 
 /// Throws std::runtime_error if the device cannot be had or its memory does

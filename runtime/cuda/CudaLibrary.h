@@ -28,6 +28,11 @@ namespace fcdp {
   X(cudaGetErrorName)                                                          \
   X(cudaGetErrorString)                                                        \
   X(cudaGetLastError)                                                          \
+  X(cudaGraphDestroy)                                                          \
+  X(cudaGraphExecDestroy)                                                      \
+  X(cudaGraphInstantiateWithFlags)                                             \
+  X(cudaGraphLaunch)                                                           \
+  X(cudaGraphUpload)                                                           \
   X(cudaHostRegister)                                                          \
   X(cudaHostUnregister)                                                        \
   X(cudaLibraryGetKernel)                                                      \
@@ -36,8 +41,10 @@ namespace fcdp {
   X(cudaMemcpyAsync)                                                           \
   X(cudaMemset)                                                                \
   X(cudaSetDevice)                                                             \
+  X(cudaStreamBeginCapture)                                                    \
   X(cudaStreamCreateWithPriority)                                              \
   X(cudaStreamDestroy)                                                         \
+  X(cudaStreamEndCapture)                                                      \
   X(cudaStreamQuery)                                                           \
   X(cudaStreamSynchronize)                                                     \
   X(cudaStreamWaitEvent)

@@ -61,13 +61,13 @@ class Bench:
             tokens.write(token, step.shape, steps * step.micro_batches * step.nodes, SEED)
         return weight, token
 
-    def run(self, step: Prepared, steps: int, more: dict[str, str] | None = None) -> list[dict[str, float]]:
-        """The log of fcdp-run."""
+    def run(self, step: Prepared, steps: int, *options: str, more: dict[str, str] | None = None) -> list[dict[str, float]]:
+        """The log of fcdp-run. more: variables of its environment."""
         weight, token = self.files(step, steps)
         log = self.folder / "log.jsonl"
         ids, labels = step.inputs
         command = [self.fcdp_run, HERE / step.object, f"--weights={weight}", f"--steps={steps}", f"--json={log}"]
-        command += ["--input", f"{ids}={token}:u16", "--input", f"{labels}={token}:u16+1"]
+        command += ["--input", f"{ids}={token}:u16", "--input", f"{labels}={token}:u16+1", *options]
         if step.nodes > 1:
             command += [f"--nodes={step.nodes}", "--ranks-per-node=1"]
         call(command, more)
@@ -144,10 +144,22 @@ def waits(bench: Bench) -> list[Figure]:
     counted = []
     for steps in (SMALL_STEPS, 2 * SMALL_STEPS):
         path = bench.folder / f"calls-{steps}"
-        bench.run(step, steps, {"LD_PRELOAD": str(shim), "FCDP_CALLS": str(path)})
+        bench.run(step, steps, more={"LD_PRELOAD": str(shim), "FCDP_CALLS": str(path)})
         (written,) = bench.folder.glob(f"{path.name}.*")
         counted.append(figures.read_calls(written.read_text()))
     return [figures.waits_figure(figures.calls_of_steps(*counted, SMALL_STEPS))]
+
+
+def graphs(bench: Bench) -> list[Figure]:
+    step, steps = bench.find("llama", bench.device), bench.steps + WARM_UP
+    log = bench.run(step, steps, "--cuda-graphs=auto")
+    other = bench.run(step, steps)
+    rate, otherwise = (step.shape.tokens / seconds_of(one, WARM_UP) for one in (log, other))
+    losses = [[line["loss"] for line in one] for one in (log, other)]
+    return [
+        figures.loss_figure("losses, with CUDA graphs or without", *losses, most=0),
+        figures.without_goal(figures.ratio_figure("Llama step with CUDA graphs, of that without", rate, otherwise, 1)),
+    ]
 
 
 def llama(bench: Bench) -> list[Figure]:
@@ -199,11 +211,12 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "exactness": exactness,
     "host-time": host_time,
     "waits": waits,
+    "graphs": graphs,
     "llama": llama,
     "caching": caching,
 }
 # On the CPU these say nothing of the backend.
-SPEED = {"host-time", "llama", "caching"}
+SPEED = {"host-time", "graphs", "llama", "caching"}
 
 
 def measure(name: str, bench: Bench) -> list[Figure]:

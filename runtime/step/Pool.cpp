@@ -134,6 +134,23 @@ c10::DataPtr Pool::allocate(size_t bytes) {
   return fromSystem(bytes);
 }
 
+bool Pool::isReplaying() const {
+  return mode == Mode::Replaying && replay->isLikeRecorded();
+}
+
+size_t Pool::numPlaced() const {
+  return isReplaying() ? replay->numPlaced() : 0;
+}
+
+const std::byte *Pool::place(size_t index) const {
+  return isReplaying() ? replay->place(index) : nullptr;
+}
+
+void Pool::skip(size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    replay->skip();
+}
+
 size_t Pool::regionBytes() const { return replay ? replay->regionBytes() : 0; }
 
 } // namespace fcdp

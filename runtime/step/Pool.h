@@ -91,6 +91,21 @@ public:
     Pool *outer;
   };
 
+  /// Whether allocations get planned places: so far this step has made those of
+  /// the recorded one. Below, that is what is told of: how many it has made,
+  /// where allocation `index` of the step is, and where the next ones will be;
+  /// null for what is not there.
+  bool isReplaying() const;
+  size_t numPlaced() const;
+  const std::byte *place(size_t index) const;
+  const std::byte *nextPlace(size_t index) const {
+    return place(numPlaced() + index);
+  }
+  /// In place of the next `count` allocations, by somebody who uses their
+  /// places as if they had been made, and freed when they are in the recorded
+  /// step. Throws c10::Error as `allocate`.
+  void skip(size_t count);
+
   /// The calling thread's, or null.
   static Pool *active();
   c10::Device device() const { return arena.device; }

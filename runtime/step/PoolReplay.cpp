@@ -82,18 +82,27 @@ PoolReplay::Result PoolReplay::allocate(size_t size) {
                  lifetimes[nextBlock].madeAt == now;
   if (!isAsRecorded)
     return {Result::Kind::Mismatch, {}};
-  std::optional<uint32_t> late = findLate();
-  TORCH_CHECK(!late, "allocation ", *late,
-              " of this step is still in use where the recorded step had freed "
-              "it, and its place is due again: the steps differ in what they "
-              "keep");
-  ++now;
+  goOn();
   Block &block = blocks[nextBlock++];
   if (!block.owner)
     return {Result::Kind::Outlives, {}};
   block.inUse.store(true, std::memory_order_relaxed);
   shares.fetch_add(1, std::memory_order_relaxed);
   return {Result::Kind::Placed, {block.data, &block, &release, device}};
+}
+
+void PoolReplay::skip() {
+  goOn();
+  ++nextBlock;
+}
+
+void PoolReplay::goOn() {
+  std::optional<uint32_t> late = findLate();
+  TORCH_CHECK(!late, "allocation ", *late,
+              " of this step is still in use where the recorded step had freed "
+              "it, and its place is due again: the steps differ in what they "
+              "keep");
+  ++now;
 }
 
 void PoolReplay::release(void *context) {

@@ -49,17 +49,30 @@ public:
   /// own. Throws c10::Error if the place is still in use.
   Result allocate(size_t bytes);
 
+  /// Whether the step has made the recorded step's allocations so far, how
+  /// many, and where allocation `index` is; null if that has no place.
+  bool isLikeRecorded() const { return isAsRecorded; }
+  size_t numPlaced() const { return nextBlock; }
+  const std::byte *place(size_t index) const {
+    return index < lifetimes.size() ? blocks[index].data : nullptr;
+  }
+  /// Goes on as if the next allocation had been made, and is freed in time.
+  void skip();
+
   size_t regionBytes() const { return placement.regionBytes; }
 
 private:
   struct Block {
-    PoolReplay *owner;
-    std::byte *data;
+    PoolReplay *owner = nullptr;
+    std::byte *data = nullptr;
     std::atomic<bool> inUse{false};
   };
   ~PoolReplay() = default;
   static void release(void *block);
   void releaseShare();
+  /// One more event. Throws c10::Error if the place of an allocation that the
+  /// recorded step had freed is due and still in use.
+  void goOn();
   /// The first allocation that the recorded step had freed by now and that is
   /// in use, or none.
   std::optional<uint32_t> findLate();

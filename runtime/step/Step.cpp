@@ -2,6 +2,7 @@
 #include "step/Step.h"
 
 #include "step/CpuPool.h"
+#include "step/GraphSegment.h"
 #include "step/HostCopies.h"
 #include "step/Pool.h"
 #include "step/PreparedOp.h"
@@ -65,6 +66,8 @@ struct Step::Impl {
             state.device};
   }
   void call(const std::string &function, fcdp_step *step);
+  /// Puts what may be in graphs in their hands.
+  void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
   void waitForOldest();
 
@@ -79,6 +82,7 @@ struct Step::Impl {
   /// Which set of inputs the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
+  std::vector<std::unique_ptr<GraphSegment>> segments;
   /// The first error, or empty.
   std::string error;
 };
@@ -104,12 +108,6 @@ struct ComputeScope {
   at::NoGradGuard noGrad;
   Pool::Scope poolScope;
 };
-
-std::string describeError(const std::exception &error) {
-  if (auto *torchError = dynamic_cast<const c10::Error *>(&error))
-    return torchError->what_without_backtrace();
-  return error.what();
-}
 
 at::Tensor bindSlot(const Slot &slot, StepState &state) {
   if (auto *input = std::get_if<InputSlot>(&slot))
@@ -155,6 +153,18 @@ void makeOptimizerState(StepState &state) {
   }
 }
 
+/// One of those that a segment runs.
+class InSegment final : public PreparedOp {
+public:
+  InSegment(GraphSegment &segment, size_t position)
+      : segment(segment), position(position) {}
+  void run(StepState &state) override { segment.run(position, state); }
+
+private:
+  GraphSegment &segment;
+  const size_t position;
+};
+
 /// Most arguments that one operator has; the stack never grows in a step.
 constexpr size_t kStackReserve = 64;
 
@@ -189,9 +199,24 @@ Step::Step(const StepObject &object, Backend &backend,
                                describeError(error));
     }
   }
+  if (options.graphs && !impl->recorder)
+    impl->makeSegments(*options.graphs);
 }
 
 Step::~Step() = default;
+
+void Step::Impl::makeSegments(GraphCapture &capture) {
+  const Manifest &manifest = object.manifest();
+  for (OpRange range : findSegments(manifest)) {
+    auto first = ops.begin() + range.first, end = ops.begin() + range.end;
+    std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
+                                                 std::make_move_iterator(end));
+    segments.push_back(std::make_unique<GraphSegment>(
+        manifest, range, std::move(own), capture, pool));
+    for (size_t i = 0; first + i < end; ++i)
+      first[i] = std::make_unique<InSegment>(*segments.back(), i);
+  }
+}
 
 std::span<std::byte> Step::input(size_t index) {
   if (!impl->isOnCpu())

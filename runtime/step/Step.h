@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/Backend.h"
+#include "core/GraphCapture.h"
 #include "core/StepRecorder.h"
 #include "fcdp/runtime.h"
 #include "step/Manifest.h"
@@ -46,6 +47,9 @@ struct StepOptions {
   /// Is told what each step does, and must be the backend's, too; null: nobody
   /// is.
   StepRecorder *recorder = nullptr;
+  /// What may be in graphs is captured with it, unless there is a recorder;
+  /// null: nothing is. It must outlive the step.
+  GraphCapture *graphs = nullptr;
 };
 
 /// Used by one thread, the issuer, whose random state it sets. Functions throw

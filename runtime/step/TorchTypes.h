@@ -36,6 +36,13 @@ inline at::ScalarType toScalarType(DType type) {
   return at::ScalarType::Undefined;
 }
 
+/// libtorch's errors without where in libtorch they come from.
+inline std::string describeError(const std::exception &error) {
+  if (auto *torchError = dynamic_cast<const c10::Error *>(&error))
+    return torchError->what_without_backtrace();
+  return error.what();
+}
+
 /// A contiguous tensor over memory of that device, which must outlive it.
 inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type,
                              at::Device device = at::kCPU) {
@@ -44,6 +51,19 @@ inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type,
       .options(at::TensorOptions(toScalarType(type)).device(device))
       .target_device(device)
       .make_tensor();
+}
+
+/// The same bytes, which somebody else owns: they must outlive it.
+inline at::Tensor borrow(const at::Tensor &tensor) {
+  const c10::Storage &owner = tensor.storage();
+  c10::Storage storage(c10::Storage::use_byte_size_t(), owner.nbytes(),
+                       c10::DataPtr(owner.mutable_data(), owner.device()),
+                       /*allocator=*/nullptr, /*resizable=*/false);
+  auto borrowed = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), tensor.key_set(), tensor.dtype());
+  borrowed.unsafeGetTensorImpl()->set_sizes_and_strides(
+      tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return borrowed;
 }
 
 } // namespace fcdp

@@ -112,7 +112,11 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
   CudaDevice forStep{device, backend->stream(StreamId::Compute),
                      &routeCudaAllocations(devices)};
-  return {std::move(backend), forStep};
+  std::unique_ptr<GraphCapture> graphs;
+  if (options.cudaGraphs)
+    graphs = withOwnMemory(backend->makeCapture(), *forStep.memory, device,
+                           backend->stream(StreamId::Compute));
+  return {std::move(backend), forStep, std::move(graphs)};
 }
 
 } // namespace fcdp::run

@@ -20,6 +20,8 @@ void requireGpus();
 struct GpuBackend {
   std::unique_ptr<Backend> backend;
   CudaDevice device;
+  /// Null unless --cuda-graphs asks for graphs; must not outlive the backend.
+  std::unique_ptr<GraphCapture> graphs;
 };
 
 /// Called by all ranks. Local rank l gets device l, counted modulo the devices

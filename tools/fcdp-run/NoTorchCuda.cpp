@@ -18,4 +18,11 @@ c10::DeviceAllocator &routeCudaAllocations(int) {
   throw std::logic_error("libtorch has a part for CUDA");
 }
 
+std::unique_ptr<GraphCapture> withOwnMemory(std::unique_ptr<GraphCapture>,
+                                            c10::DeviceAllocator &, int,
+                                            void *) {
+  requireTorchForCuda();
+  throw std::logic_error("libtorch has a part for CUDA");
+}
+
 } // namespace fcdp::run

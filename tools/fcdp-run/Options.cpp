@@ -111,6 +111,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--interface", options.interface,
                  "Network interface for traffic between ranks");
+  std::string graphs = "off";
+  app.add_option("--cuda-graphs", graphs,
+                 "auto: capture what may be captured of a micro-batch in the "
+                 "second step, and launch it as CUDA graphs from then on; on "
+                 "the CPU that is nothing. off (default): launch operators one "
+                 "by one")
+      ->check(CLI::IsMember({"auto", "off"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
@@ -122,6 +129,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   }
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
+  options.cudaGraphs = graphs == "auto";
   checkWhatIsRun(options);
   if (!options.profile.empty() && options.steps < 2)
     throw std::runtime_error(

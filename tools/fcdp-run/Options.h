@@ -25,6 +25,8 @@ struct Options {
   uint64_t seed = 0;
   std::optional<double> timeout;
   std::string interface;
+  /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
+  bool cudaGraphs = false;
 };
 
 /// The files that rank 0 makes, by option.

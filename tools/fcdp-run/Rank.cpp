@@ -121,6 +121,7 @@ private:
   std::unique_ptr<Backend> backend;
   /// None on the CPU.
   std::optional<CudaDevice> gpu;
+  std::unique_ptr<GraphCapture> graphs;
   std::unique_ptr<Step> step;
   /// Steps that have run, or are running, and are not printed yet.
   std::deque<RankStats> unprinted;
@@ -156,6 +157,7 @@ void Rank::makeBackend() {
     GpuBackend made = makeGpuBackend(options, manifest, job, recorder.get());
     backend = std::move(made.backend);
     gpu = made.device;
+    graphs = std::move(made.graphs);
     return;
   }
   CpuBackendOptions backendOptions;
@@ -182,9 +184,9 @@ void Rank::makeStep() {
   if (!options.profile.empty())
     profile = std::make_unique<Profile>(manifest, job);
   makeBackend();
-  step = std::make_unique<Step>(
-      object, *backend,
-      StepOptions{job.place(), options.seed, gpu, recorder.get()});
+  step = std::make_unique<Step>(object, *backend,
+                                StepOptions{job.place(), options.seed, gpu,
+                                            recorder.get(), graphs.get()});
 }
 
 void Rank::loadWeights() {
@@ -343,6 +345,7 @@ void Rank::run(const std::string &problem) {
     log->finish();
     progress.clear();
     step.reset();
+    graphs.reset();
     job.barrier("end of the run");
     backend.reset();
     job.finish();

@@ -3,9 +3,11 @@
 
 #include "step/Pool.h"
 
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <stdexcept>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+#include <utility>
 
 namespace fcdp::run {
 
@@ -41,6 +43,70 @@ private:
   CUDAAllocator &system;
 };
 
+/// Tells an allocator that a capture begins or ends, as libtorch 2.13 wants to
+/// know; those before do not.
+template <typename Allocator>
+void markCapture(Allocator &allocator, c10::DeviceIndex device, bool begins) {
+  if constexpr (requires { allocator.markCaptureBegin(device); }) {
+    if (begins)
+      allocator.markCaptureBegin(device);
+    else
+      allocator.markCaptureEnd(device);
+  }
+}
+
+/// All its graphs have one pool: they run one after the other on one stream,
+/// and leave nothing in it that another would look for.
+class CaptureWithMemory final : public GraphCapture {
+public:
+  CaptureWithMemory(std::unique_ptr<GraphCapture> given,
+                    CUDAAllocator &allocator, int device, cudaStream_t stream)
+      : capture(std::move(given)), allocator(allocator),
+        device(c10::DeviceIndex(device)), stream(stream),
+        pool(at::cuda::graph_pool_handle()) {}
+
+  ~CaptureWithMemory() override {
+    abandon();
+    for (; numBegun > 0; --numBegun)
+      allocator.releasePool(device, pool);
+  }
+
+  void begin() override {
+    allocator.beginAllocateToPool(
+        device, pool,
+        [own = stream](cudaStream_t asks) { return asks == own; });
+    ++numBegun;
+    isOpen = true;
+    markCapture(allocator, device, true);
+    capture->begin();
+  }
+  std::unique_ptr<ComputeGraph> end() override {
+    std::unique_ptr<ComputeGraph> graph = capture->end();
+    close();
+    return graph;
+  }
+  void abandon() noexcept override {
+    capture->abandon();
+    close();
+  }
+
+private:
+  void close() {
+    if (!std::exchange(isOpen, false))
+      return;
+    markCapture(allocator, device, false);
+    allocator.endAllocateToPool(device, pool);
+  }
+
+  const std::unique_ptr<GraphCapture> capture;
+  CUDAAllocator &allocator;
+  const c10::DeviceIndex device;
+  const cudaStream_t stream;
+  const c10::MempoolId_t pool;
+  size_t numBegun = 0;
+  bool isOpen = false;
+};
+
 } // namespace
 
 void requireTorchForCuda() {
@@ -60,6 +126,14 @@ c10::DeviceAllocator &routeCudaAllocations(int devices) {
     return own;
   }();
   return system;
+}
+
+std::unique_ptr<GraphCapture>
+withOwnMemory(std::unique_ptr<GraphCapture> capture,
+              c10::DeviceAllocator &memory, int device, void *stream) {
+  return std::make_unique<CaptureWithMemory>(
+      std::move(capture), static_cast<CUDAAllocator &>(memory), device,
+      static_cast<cudaStream_t>(stream));
 }
 
 } // namespace fcdp::run

@@ -3,6 +3,8 @@
 // libtorch's part for CUDA, which only some builds of it have.
 #pragma once
 
+#include "core/GraphCapture.h"
+
 #include <c10/core/CachingDeviceAllocator.h>
 
 namespace fcdp::run {
@@ -17,5 +19,13 @@ void requireTorchForCuda();
 /// allocator, which is returned. `devices` are those that the process sees.
 /// Throws c10::Error.
 c10::DeviceAllocator &routeCudaAllocations(int devices);
+
+/// `capture`, which is of that stream, with memory of its own: what kernels ask
+/// for by raw pointer while it captures is nobody else's as long as it lives,
+/// since each launch uses it again. `memory` is what `routeCudaAllocations` has
+/// returned.
+std::unique_ptr<GraphCapture>
+withOwnMemory(std::unique_ptr<GraphCapture> capture,
+              c10::DeviceAllocator &memory, int device, void *stream);
 
 } // namespace fcdp::run

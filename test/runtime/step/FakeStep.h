@@ -37,6 +37,11 @@ struct FakeStep {
   size_t slot(Json slot);
   size_t transient() { return slot({{"kind", "transient"}}); }
 
+  /// Says that buffers of the plan are in the first `bytes` of the device
+  /// arena, and that operators have all else. Calls are in the order of the
+  /// functions.
+  void hold(uint64_t bytes);
+
   /// The manifest with its hash.
   std::string text() const;
   /// Writes and compiles the object, and returns its path.

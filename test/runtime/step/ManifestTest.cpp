@@ -295,6 +295,8 @@ const Refusal kRefusals[] = {
      "slot 2 is not transient, so it cannot be dropped"},
     {"ResultIsPlanned", [](Json &m) { op(m, "aten_call")["results"] = {2}; },
      "slot 2 is not transient, so it cannot be a result"},
+    {"Replayable", [](Json &m) { op(m, "aten_call")["replayable"] = 1; },
+     ".replayable: expected true or false"},
     {"ArgumentForm",
      [](Json &m) { op(m, "aten_call")["args"][0][1] = {{"q", 1}}; },
      "expected one of the argument forms"},

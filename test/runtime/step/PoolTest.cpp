@@ -443,6 +443,63 @@ TEST(PoolTest, AnotherMomentIsAMismatch) {
   EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 0u);
 }
 
+TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  std::vector<const void *> places;
+  auto body = [&] {
+    EXPECT_EQ(pool.isReplaying(), !places.empty());
+    for (size_t bytes : {100, 200, 300})
+      places.push_back(take(bytes).get());
+  };
+  step(pool, body);
+  EXPECT_FALSE(pool.isReplaying());
+  places.clear();
+  uint64_t asked = step(pool, [&] {
+    c10::DataPtr first = take(100);
+    EXPECT_EQ(pool.numPlaced(), 1u);
+    // The tag stands in front of what libtorch is given.
+    EXPECT_EQ(pool.place(0) + kPoolTagBytes, first.get());
+    first.clear();
+    const std::byte *second = pool.nextPlace(0), *third = pool.nextPlace(1);
+    EXPECT_NE(second, nullptr);
+    EXPECT_EQ(pool.nextPlace(2), nullptr);
+    pool.skip(1);
+    EXPECT_EQ(pool.place(1), second);
+    EXPECT_EQ(static_cast<std::byte *>(take(300).get()),
+              third + kPoolTagBytes);
+    EXPECT_TRUE(pool.isReplaying());
+  });
+  EXPECT_EQ(asked, 0u);
+}
+
+TEST(PoolTest, DoesntSkipWhatIsStillInUse) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    take(100).clear();
+    take(200).clear();
+  };
+  step(pool, body);
+  step(pool, [&] {
+    c10::DataPtr kept = take(100);
+    EXPECT_THROW(pool.skip(1), c10::Error);
+  });
+}
+
+TEST(PoolTest, PlacesAreThoseOfAStepLikeTheRecordedOne) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  step(pool, threeTensors);
+  step(pool, [&] {
+    EXPECT_NE(pool.nextPlace(0), nullptr);
+    c10::DataPtr other = take(77);
+    EXPECT_FALSE(pool.isReplaying());
+    EXPECT_EQ(pool.numPlaced(), 0u);
+    EXPECT_EQ(pool.nextPlace(0), nullptr);
+  });
+}
+
 TEST(PoolTest, OtherThreadsUseTheSystem) {
   TestArena arena;
   Pool pool(arena, routeCpuAllocations());

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cmath>
@@ -37,6 +38,13 @@ int64_t Cluster::getSharers(const Link &link) const {
     return ranksPerNode;
   }
   llvm_unreachable("unknown sharing");
+}
+
+double Cluster::getHostMemoryTime(double bytes) const {
+  if (!host.memoryBandwidth)
+    return 0;
+  double ranks = llvm::divideCeil(ranksPerNode, host.numaNodes);
+  return ranks * bytes / (*host.memoryBandwidth / host.numaNodes);
 }
 
 static llvm::Error checkPositive(llvm::StringRef name, double value) {
@@ -83,7 +91,9 @@ llvm::Error Cluster::check() const {
            {"device.compute_efficiency", device.computeEfficiency},
            {"device.memory_efficiency", device.memoryEfficiency},
            {"device.attention_efficiency", device.getAttentionEfficiency()},
-           {"host.memory", host.memory}})
+           {"host.memory", host.memory},
+           {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
+           {"host.numa_nodes", host.numaNodes}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
   for (auto [field, share] :

@@ -145,6 +145,10 @@ template <>
 struct MappingTraits<Host> {
   static void mapping(IO &io, Host &host) {
     mapNumber<Count>(io, "memory", host.memory);
+    mapNumber<Positive>(io, "memory_bandwidth", host.memoryBandwidth);
+    std::optional<double> numaNodes = host.numaNodes;
+    mapNumber<Count>(io, "numa_nodes", numaNodes);
+    host.numaNodes = static_cast<int64_t>(numaNodes.value_or(1));
   }
 };
 template <>

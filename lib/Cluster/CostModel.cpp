@@ -14,11 +14,10 @@ using namespace fcdp;
 static constexpr int64_t kGradientBytes = 4;
 
 /// `estimate`, but `seconds` in all. The latency stays, so that the rest is
-/// what a link can share.
+/// what a link can share. What shared its memory when it was measured is in it.
 static Cost withTotal(Cost estimate, double seconds) {
-  estimate.latency = std::min(estimate.latency, seconds);
-  estimate.seconds = seconds - estimate.latency;
-  return estimate;
+  double latency = std::min(estimate.latency, seconds);
+  return {estimate.resource, latency, seconds - latency};
 }
 
 /// What the profile says of `kind` in place of `estimate(bytes)`.
@@ -95,8 +94,8 @@ private:
   /// Of a rank's part, if `type` is a shard.
   double bytesOf(Type type) const;
   Cost inMemory(double bytes) const {
-    return {Resource::compute, cluster.device.launchLatency,
-            cluster.device.getMemoryTime(bytes)};
+    double seconds = cluster.device.getMemoryTime(bytes);
+    return {Resource::compute, cluster.device.launchLatency, seconds, seconds};
   }
   /// The same for what a profile has as `kind` of `size` bytes.
   Cost inMemory(llvm::StringRef kind, double size, double bytes) const {
@@ -131,7 +130,7 @@ Cost Estimator::costOf(aten::CallOp call) const {
   OperatorWork work = measureWork(call);
   Device device = cluster.device;
   Cost estimated{Resource::compute, device.launchLatency,
-                 costOfWork(device, work)};
+                 costOfWork(device, work), device.getMemoryTime(work.bytes)};
   if (cluster.profile) {
     auto found = cluster.profile->operators.find(keyOfCall(call));
     if (found != cluster.profile->operators.end())
@@ -241,29 +240,51 @@ Cost CostModel::costOf(Operation *op) const {
   return Estimator(*this).estimate(op);
 }
 
+/// In the device's memory: what is sent is read there, and what is received is
+/// written.
+static double timeOfExchange(const Device &device, int64_t ranks,
+                             double partBytes) {
+  return device.getMemoryTime(2 * (ranks - 1) * partBytes);
+}
+
 static Cost estimateGather(const Cluster &cluster, Axis axis, int64_t ranks,
                            double partBytes) {
   bool isNode = axis == Axis::node;
   TransferCost transfer = costOfDirect(
       cluster, isNode ? cluster.inter : cluster.intra, ranks, partBytes);
   return {isNode ? Resource::inter : Resource::intra, transfer.latency,
-          transfer.seconds};
+          transfer.seconds, timeOfExchange(cluster.device, ranks, partBytes)};
 }
 
 static Cost estimateFlatGather(const Cluster &cluster, double partBytes) {
   FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
                       ? costOfFlatRing(cluster, partBytes)
                       : costOfFlatDirect(cluster, partBytes);
+  double memory =
+      timeOfExchange(cluster.device, cluster.getWorldSize(), partBytes);
   if (flat.inter >= flat.intra)
-    return {Resource::inter, flat.latency, flat.inter};
-  return {Resource::intra, flat.latency, flat.intra};
+    return {Resource::inter, flat.latency, flat.inter, memory};
+  return {Resource::intra, flat.latency, flat.intra, memory};
 }
 
-/// With the sum, which follows when all parts are there.
+/// With the sum, which follows when all parts are there. What it takes of the
+/// memory counts as taken while they arrive.
 static Cost withSum(Cost gather, const Device &device, int64_t ranks,
                     double partBytes) {
-  gather.latency += costOfSum(device, ranks, partBytes);
+  double sum = costOfSum(device, ranks, partBytes);
+  gather.latency += sum;
+  gather.deviceMemory += sum;
   return gather;
+}
+
+/// A copy of `bytes` of each rank between host and device: as long as the link
+/// or the host's memory takes, whichever is slower.
+static Cost estimateCopy(const Cluster &cluster, Resource resource,
+                         const Link &link, double bytes) {
+  TransferCost transfer = costOfTransfer(cluster, link, bytes);
+  double host = cluster.getHostMemoryTime(bytes);
+  return {resource, transfer.latency, std::max(transfer.seconds, host),
+          cluster.device.getMemoryTime(bytes), host};
 }
 
 Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
@@ -298,15 +319,13 @@ Cost CostModel::costOfFlatReduction(double partBytes) const {
 }
 
 Cost CostModel::costOfStore(double bytes) const {
-  return measure(cluster, "cache_store", bytes, [&](double bytes) -> Cost {
-    TransferCost transfer = costOfTransfer(cluster, cluster.d2h, bytes);
-    return {Resource::d2h, transfer.latency, transfer.seconds};
+  return measure(cluster, "cache_store", bytes, [&](double bytes) {
+    return estimateCopy(cluster, Resource::d2h, cluster.d2h, bytes);
   });
 }
 
 Cost CostModel::costOfLoad(double bytes) const {
-  return measure(cluster, "cache_load", bytes, [&](double bytes) -> Cost {
-    TransferCost transfer = costOfTransfer(cluster, cluster.h2d, bytes);
-    return {Resource::h2d, transfer.latency, transfer.seconds};
+  return measure(cluster, "cache_load", bytes, [&](double bytes) {
+    return estimateCopy(cluster, Resource::h2d, cluster.h2d, bytes);
   });
 }

@@ -181,9 +181,14 @@ void FunctionOverlap::Builder::addReductions() {
 }
 
 void FunctionOverlap::Builder::addCompute() {
-  for (Operation &op : function.front())
-    if (!transfers.contains(&op))
-      problem.pieces[pieceOf(&op)].seconds += model.costOf(&op).getTotal();
+  for (Operation &op : function.front()) {
+    if (transfers.contains(&op))
+      continue;
+    Cost cost = model.costOf(&op);
+    OverlapProblem::Piece &piece = problem.pieces[pieceOf(&op)];
+    piece.seconds += cost.getTotal();
+    piece.deviceMemory += cost.deviceMemory;
+  }
 }
 
 void FunctionOverlap::Builder::hold(int64_t begin, int64_t end, int64_t bytes) {

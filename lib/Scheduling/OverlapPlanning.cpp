@@ -31,7 +31,8 @@ llvm::Error OverlapProblem::check() const {
   if (mostInFlight < 1)
     return makeError("expected reductions in flight at 1 place or more");
   for (const Piece &piece : pieces)
-    if (!isDuration(piece.seconds) || piece.bytes < 0)
+    if (!isDuration(piece.seconds) || !isDuration(piece.deviceMemory) ||
+        piece.bytes < 0)
       return makeError("a piece of compute: expected a finite time and bytes "
                        "of 0 or more");
   size_t count = pieces.size(), needed = 0, issued = 0;

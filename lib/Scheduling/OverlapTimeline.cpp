@@ -102,7 +102,8 @@ void FunctionBuilder::build() {
   for (size_t piece = 0; piece < problem.pieces.size(); ++piece) {
     beginPiece(piece);
     work(kComputeStream, Activity::compute,
-         {Resource::compute, 0, problem.pieces[piece].seconds},
+         {Resource::compute, 0, problem.pieces[piece].seconds,
+          problem.pieces[piece].deviceMemory},
          {Purpose::piece, piece});
     for (; nextReduction < noted.size() &&
            problem.reductions[nextReduction].issued <= piece;

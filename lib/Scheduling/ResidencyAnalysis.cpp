@@ -162,10 +162,12 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
   use.bucket = indices.lookup(bucket);
   StringAttr unit = units.lookup(bucket);
-  if (fetches.empty())
-    use.seconds = uses.back().seconds; // of what is in front of all gathers
-  else
+  if (fetches.empty()) { // what is in front of all gathers
+    use.seconds = uses.back().seconds;
+    use.deviceMemory = uses.back().deviceMemory;
+  } else {
     use.range = uses.back().range + (unit != previousUnit);
+  }
   previousUnit = unit;
   if (fetches.empty())
     uses.pop_back();
@@ -237,7 +239,9 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
     } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
       addReduction(problem, reduce);
     } else {
-      uses.back().seconds += model.costOf(&op).getTotal();
+      Cost cost = model.costOf(&op);
+      uses.back().seconds += cost.getTotal();
+      uses.back().deviceMemory += cost.deviceMemory;
     }
     uses.back().otherBytes = std::max(uses.back().otherBytes, held);
   }

@@ -254,7 +254,8 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     if (fetched[i])
       wait(Stream::compute, *fetched[i]);
     work(Stream::compute, Activity::compute,
-         {Resource::compute, 0, problem.uses[i].seconds});
+         {Resource::compute, 0, problem.uses[i].seconds,
+          problem.uses[i].deviceMemory});
     if (!problem.uses[i].reduced.empty())
       finishReductions(problem.reductions - 1);
     reduced.emplace_back();

@@ -58,7 +58,7 @@ private:
   void leave(Stream &stream);
   void pass(double seconds);
   double findNextEvent() const;
-  double getShare(const Stream &stream) const;
+  void findSlowdowns();
   std::optional<Activity> findWhatHolds(const Stream &stream) const;
   std::array<Stream, kNumSimulatedStreams> streams;
   std::vector<bool> recorded;
@@ -67,6 +67,8 @@ private:
   llvm::DenseMap<uint32_t, uint32_t> latestRecord;
   /// Working streams that are past their latency, by resource.
   std::array<unsigned, kNumResources> users{};
+  /// How many times as long as alone the work of each of them takes now.
+  std::array<double, kNumSimulatedStreams> slowdowns{};
   std::vector<TimedWork> *trace;
   /// Where each function's instructions begin, to number those of the trace.
   llvm::SmallVector<const Instruction *> firstOf;
@@ -150,20 +152,41 @@ void Simulator::leave(Stream &stream) {
   ++stream.next;
 }
 
-/// By how many the resource of `stream`'s work is shared.
-double Simulator::getShare(const Stream &stream) const {
-  return users[static_cast<unsigned>(
-      stream.front().instruction->cost.resource)];
+/// Each use of a resource has an equal share of it, and with that asks for so
+/// much of memories' bandwidth; where all ask for more than there is, each gets
+/// as much less.
+void Simulator::findSlowdowns() {
+  double device = 0, host = 0;
+  auto forEachWork = [&](auto visit) {
+    for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
+      if (streams[i].isWorking && streams[i].latency <= 0)
+        visit(slowdowns[i], streams[i].front().instruction->cost);
+  };
+  forEachWork([&](double &slowdown, const Cost &cost) {
+    slowdown = users[static_cast<unsigned>(cost.resource)];
+    if (cost.seconds <= 0)
+      return;
+    device += cost.deviceMemory / cost.seconds / slowdown;
+    host += cost.hostMemory / cost.seconds / slowdown;
+  });
+  forEachWork([&](double &slowdown, const Cost &cost) {
+    double most = 1;
+    if (cost.deviceMemory > 0)
+      most = std::max(most, device);
+    if (cost.hostMemory > 0)
+      most = std::max(most, host);
+    slowdown *= most;
+  });
 }
 
 /// Seconds until a latency or a work ends; infinite if nothing runs.
 double Simulator::findNextEvent() const {
   double next = std::numeric_limits<double>::infinity();
-  for (const Stream &stream : streams)
-    if (stream.isWorking)
-      next = std::min(next, stream.latency > 0
-                                ? stream.latency
-                                : stream.seconds * getShare(stream));
+  for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
+    if (streams[i].isWorking)
+      next = std::min(next, streams[i].latency > 0
+                                ? streams[i].latency
+                                : streams[i].seconds * slowdowns[i]);
   return next;
 }
 
@@ -187,11 +210,6 @@ void Simulator::pass(double seconds) {
     if (std::optional<Activity> cause = findWhatHolds(compute))
       result.functions[compute.front().function]
           .exposed[static_cast<unsigned>(*cause)] += seconds;
-  // All shares are those before anything ends.
-  std::array<double, kNumSimulatedStreams> shares{};
-  for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
-    if (streams[i].isWorking)
-      shares[i] = getShare(streams[i]);
   now += seconds;
   for (unsigned i = 0; i < kNumSimulatedStreams; ++i) {
     Stream &stream = streams[i];
@@ -204,7 +222,7 @@ void Simulator::pass(double seconds) {
             stream.front().instruction->cost.resource)];
       continue;
     }
-    stream.seconds -= seconds / shares[i];
+    stream.seconds -= seconds / slowdowns[i];
   }
 }
 
@@ -215,13 +233,14 @@ SimulatedRun Simulator::take() {
       for (Stream &stream : streams)
         moved |= advance(stream);
     }
+    findSlowdowns();
     double next = findNextEvent();
     if (next == std::numeric_limits<double>::infinity())
       break;
     std::array<bool, kNumSimulatedStreams> ends{};
     for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
       ends[i] = streams[i].isWorking && streams[i].latency <= 0 &&
-                streams[i].seconds * getShare(streams[i]) <= next;
+                streams[i].seconds * slowdowns[i] <= next;
     pass(next);
     for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
       if (ends[i]) {

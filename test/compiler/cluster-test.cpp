@@ -62,6 +62,25 @@ TEST(Cluster, Parses) {
   EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
 }
 
+TEST(Cluster, HostMemoryMayHaveABandwidth) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"}));
+  };
+  EXPECT_FALSE(parse(kGood).host.memoryBandwidth);
+  EXPECT_EQ(parse(kGood).host.numaNodes, 1);
+  EXPECT_EQ(parse(kGood).getHostMemoryTime(1e9), 0);
+  auto give = [](const std::string &numaNodes) {
+    return change("inter:", "  memory_bandwidth: 400e9\n  numa_nodes: " +
+                                numaNodes + "\ninter:");
+  };
+  Cluster cluster = parse(give("2"));
+  EXPECT_EQ(cluster.host.memoryBandwidth, 400e9);
+  EXPECT_EQ(cluster.host.numaNodes, 2);
+  EXPECT_DOUBLE_EQ(cluster.getHostMemoryTime(1e9), 2 * 1e9 / 200e9);
+  EXPECT_EQ(complain(give("0")), "two.yaml:14: error: expected a positive "
+                                 "whole number below 2^53, got '0'");
+}
+
 TEST(Cluster, AttentionNeedsNoRate) {
   auto parse = [](const std::string &text) {
     return llvm::cantFail(parseCluster({text, "two.yaml"})).device;

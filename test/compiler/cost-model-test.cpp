@@ -140,9 +140,57 @@ TEST_F(CostModelTest, HostCopies) {
              1, 2 * 4000 / 1e8);
 }
 
+TEST_F(CostModelTest, HostMemoryBoundsCopies) {
+  // 2 ranks on each of 2 NUMA nodes, which have half of the bandwidth each.
+  cluster.host.memoryBandwidth = 1e8;
+  cluster.host.numaNodes = 2;
+  Cost load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
+  expectCost(load, Resource::h2d, 1, 2 * 4000 / 5e7);
+  EXPECT_DOUBLE_EQ(load.hostMemory, load.seconds);
+  // Of more than the link has, a part is asked for.
+  cluster.host.memoryBandwidth = 4e8;
+  load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
+  expectCost(load, Resource::h2d, 1, 2 * 4000 / 1e8);
+  EXPECT_DOUBLE_EQ(load.hostMemory, 2 * 4000 / 2e8);
+  // Nodes without ranks have no part.
+  cluster.host.numaNodes = 8;
+  load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
+  EXPECT_DOUBLE_EQ(load.hostMemory, 4000 / 5e7);
+}
+
+TEST_F(CostModelTest, TransfersAskForMemory) {
+  // Sent and received are 1000 elements of 2 bytes.
+  Cost gather = cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 "
+                     ": tensor<1000xbf16> to tensor<2000xbf16>",
+                     "%a: tensor<1000xbf16>");
+  EXPECT_DOUBLE_EQ(gather.deviceMemory, 2 * 2000 / 1e9);
+  EXPECT_EQ(gather.hostMemory, 0);
+  // And 5 parts of 2000 for the sum.
+  Cost reduction = cost("%g = fcdp.reduce_scatter %a of @b over @world[local] "
+                        ": tensor<8000xf32> to tensor<2000xf32>",
+                        "%a: tensor<8000xf32>");
+  EXPECT_DOUBLE_EQ(reduction.deviceMemory, (2 * 3 + 5) * 8000 / 1e9);
+  Cost store = cost("fcdp.cache_store %a to @s : tensor<2000xbf16>",
+                    "%a: tensor<2000xbf16>");
+  EXPECT_DOUBLE_EQ(store.deviceMemory, 4000 / 1e9);
+  EXPECT_EQ(store.hostMemory, 0); // not known
+}
+
+TEST_F(CostModelTest, OperatorsAskForMemoryWhileTheyReadAndWrite) {
+  std::string types = "(tensor<100x200xbf16>, tensor<200x300xbf16>)";
+  Cost product = cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = "
+                      "%b) : " +
+                          types + " -> tensor<100x300xbf16>",
+                      "%a: tensor<100x200xbf16>, %b: tensor<200x300xbf16>");
+  double bytes = 2 * (100 * 200 + 200 * 300 + 100 * 300);
+  EXPECT_DOUBLE_EQ(product.deviceMemory, bytes / 1e9);
+  EXPECT_GT(product.seconds, product.deviceMemory);
+}
+
 TEST_F(CostModelTest, MemoryTraffic) {
   auto expectBytes = [](const Cost &cost, double bytes) {
     expectCost(cost, Resource::compute, 0.5, bytes / 1e9);
+    EXPECT_DOUBLE_EQ(cost.deviceMemory, bytes / 1e9);
   };
   expectBytes(cost("%c = fcdp.cast_shard %a : tensor<1000xf32> to "
                    "tensor<1000xbf16>",

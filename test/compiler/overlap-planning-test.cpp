@@ -145,8 +145,8 @@ OverlapProblem makeRandom(std::mt19937 &random, size_t pieces) {
   OverlapProblem problem;
   problem.mostAhead = problem.mostInFlight = 4;
   for (size_t i = 0; i < pieces; ++i)
-    problem.pieces.push_back(
-        {draw(1, 8) / 4.0, draw(0, 20), draw(0, 3) != 0, draw(0, 2) != 0});
+    problem.pieces.push_back({draw(1, 8) / 4.0, draw(0, 20), draw(0, 3) != 0,
+                              draw(0, 2) != 0, draw(0, 4) / 16.0});
   for (size_t i = 0; i < pieces; ++i) {
     if (problem.pieces[i].mayFetch) {
       OverlapProblem::Fetch fetch;

@@ -84,6 +84,48 @@ TEST(Simulator, WorkOnOneResourceSharesIt) {
   EXPECT_DOUBLE_EQ(trace[1].end, 4);
 }
 
+namespace {
+/// Asks for so much of the memories' bandwidth, in seconds of all of it.
+Instruction withMemory(Instruction instruction, double device,
+                       double host = 0) {
+  instruction.cost.deviceMemory = device;
+  instruction.cost.hostMemory = host;
+  return instruction;
+}
+} // namespace
+
+TEST(Simulator, MemoryIsSharedAsItIsAskedFor) {
+  // All of it and half of it: both take half as long again, until one ends.
+  InstructionList list{withMemory(gather(2), 1), withMemory(compute(4), 4)};
+  std::vector<TimedWork> trace;
+  EXPECT_DOUBLE_EQ(run({&list}, &trace).seconds, 5);
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].instruction, 0u);
+  EXPECT_DOUBLE_EQ(trace[0].end, 3);
+  // The host's is another one.
+  list = {withMemory(work(5, Activity::hostStore, Resource::d2h, 2), 0, 1.6),
+          withMemory(work(6, Activity::hostLoad, Resource::h2d, 2), 0, 1.6),
+          withMemory(compute(3), 3)};
+  trace.clear();
+  EXPECT_DOUBLE_EQ(run({&list}, &trace).seconds, 3.2);
+  EXPECT_DOUBLE_EQ(trace[0].end, 3);
+}
+
+TEST(Simulator, DontShareMemoryThatIsEnough) {
+  InstructionList list{withMemory(gather(4), 2), withMemory(compute(4), 2)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 4);
+  // What shares a link asks for as much less.
+  list = {withMemory(gather(2), 1),
+          withMemory(work(intra, Activity::interReduce, Resource::inter, 2), 1),
+          withMemory(compute(4), 2)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 4);
+}
+
+TEST(Simulator, NothingIsFasterThanMemory) {
+  InstructionList list{withMemory(gather(2), 3)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 3);
+}
+
 TEST(Simulator, LatencyHoldsNoResource) {
   InstructionList list{gather(2, /*latency=*/1),
                        work(intra, Activity::interReduce, Resource::inter, 1)};

@@ -48,6 +48,11 @@ struct Device {
 struct Host {
   /// Bytes.
   int64_t memory = 0;
+  /// Of all memory, bytes per second, reads and writes together, if known.
+  std::optional<double> memoryBandwidth;
+  /// Each has an equal part of the memory, of its bandwidth and of the ranks,
+  /// which have their slices of the host cache there.
+  int64_t numaNodes = 1;
 };
 
 /// Who shares the bandwidth of a link.
@@ -96,6 +101,9 @@ struct Cluster {
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Ranks that share one domain of `link`.
   int64_t getSharers(const Link &link) const;
+  /// Seconds in which every rank reads or writes `bytes` of host memory; 0 if
+  /// its bandwidth is not known.
+  double getHostMemoryTime(double bytes) const;
   /// Fails on numbers that are out of range or contradict each other; readers
   /// and whoever changes a cluster call it.
   llvm::Error check() const;

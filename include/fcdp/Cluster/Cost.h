@@ -18,6 +18,10 @@ struct Cost {
   /// Seconds of the resource at its full rate. Operations that use it at once
   /// share it.
   double seconds = 0;
+  /// Of these, those in which it would keep all bandwidth of the device's
+  /// memory busy, and of its part of the host's. Where operations of several
+  /// streams ask for more than there is, they share it as they ask for it.
+  double deviceMemory = 0, hostMemory = 0;
 
   /// Seconds if nothing else uses the resource.
   double getTotal() const { return latency + seconds; }

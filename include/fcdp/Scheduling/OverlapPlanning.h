@@ -24,6 +24,8 @@ struct OverlapProblem {
     /// Whether fetches may be issued in front of it, and whether sums may be
     /// noted there.
     bool mayFetch = false, mayNote = false;
+    /// Of `seconds`, those of all of the memory's bandwidth, as in Cost.
+    double deviceMemory = 0;
   };
   /// A part of a transfer: begins when the one before it is done.
   struct Stage {

@@ -77,6 +77,8 @@ struct ResidencyProblem {
     std::vector<unsigned> reduced;
     /// Bytes of packed gradients and scratch that these reductions hold.
     int64_t reducedBytes = 0;
+    /// Of `seconds`, those of all of the memory's bandwidth, as in Cost.
+    double deviceMemory = 0;
   };
 
   std::vector<Bucket> buckets;

@@ -2,10 +2,7 @@
 //
 // When operations ran, by the device's clock.
 
-#include "CudaWorld.h"
-#include "GpuTest.h"
-
-#include <unistd.h>
+#include "OnGpuOrFake.h"
 
 using namespace fcdp;
 
@@ -13,23 +10,9 @@ namespace {
 
 constexpr size_t bytes = 1 << 20;
 
-class EventClock : public testing::TestWithParam<bool> {
+class EventClock : public OnGpuOrFake {
 protected:
-  void SetUp() override {
-    bool isReal = GetParam();
-    if (isReal)
-      FCDP_REQUIRE_GPU();
-    CudaBackendOptions options;
-    options.cuda = isReal ? CudaLibrary::load() : fakeCuda();
-    options.deviceBytes = bytes;
-    options.numEvents = 1;
-    options.recorder = &recorder;
-    HostCacheOptions cache;
-    cache.segment.name = "event-clock-test-" + std::to_string(getpid());
-    cache.segment.bytes = bytes;
-    options.host = HostCache(options.cuda, cache);
-    backend = makeCudaBackend(std::move(options));
-  }
+  EventClock() : OnGpuOrFake(bytes, bytes, &recorder) {}
 
   template <typename Issue>
   void record(StreamId stream, Issue issue) {
@@ -67,7 +50,6 @@ protected:
   }
 
   StepRecorder recorder{1};
-  std::unique_ptr<CudaBackend> backend;
 };
 
 } // namespace
@@ -118,5 +100,4 @@ TEST_P(EventClock, MakesNoEventTwice) {
   EXPECT_EQ(made(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, EventClock, testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(Gpu, EventClock, testing::Values(true));
+FCDP_INSTANTIATE_ON_GPU_OR_FAKE(EventClock);

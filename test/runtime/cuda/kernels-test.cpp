@@ -3,8 +3,7 @@
 // The kernels and the streams on a GPU: skipped where there is none. Over the
 // fakes, everywhere.
 
-#include "CudaWorld.h"
-#include "GpuTest.h"
+#include "OnGpuOrFake.h"
 #include "cpu/SumKernels.h"
 #include "cuda/KernelImage.h"
 
@@ -16,8 +15,7 @@ using namespace fcdp;
 
 namespace {
 
-constexpr uint64_t elements = 70001, deviceBytes = 16 << 20,
-                   hostBytes = 16 << 20;
+constexpr uint64_t elements = 70001;
 
 /// Numbers of any bits, whose sums depend on the order.
 std::vector<std::byte> randomBytes(size_t count, uint32_t seed) {
@@ -37,23 +35,9 @@ bool isNan(const std::byte *at, DType type) {
   return std::isnan(value);
 }
 
-class Kernels : public testing::TestWithParam<bool> {
+class Kernels : public OnGpuOrFake {
 protected:
-  void SetUp() override {
-    bool isReal = GetParam();
-    if (isReal)
-      FCDP_REQUIRE_GPU();
-    cuda = isReal ? CudaLibrary::load() : fakeCuda();
-    CudaBackendOptions options;
-    options.cuda = cuda;
-    options.deviceBytes = deviceBytes;
-    options.numEvents = 4;
-    HostCacheOptions cache;
-    cache.segment.name = "kernels-test-" + std::to_string(getpid());
-    cache.segment.bytes = hostBytes;
-    options.host = HostCache(cuda, cache);
-    backend = makeCudaBackend(std::move(options));
-  }
+  Kernels() : OnGpuOrFake(16 << 20, 16 << 20) {}
 
   void upload(size_t at, const std::vector<std::byte> &bytes) {
     std::memcpy(backend->hostBase(), bytes.data(), bytes.size());
@@ -69,9 +53,6 @@ protected:
     EXPECT_FALSE(backend->failed()) << backend->failure();
     return {backend->hostBase(), backend->hostBase() + bytes};
   }
-
-  std::shared_ptr<const CudaLibrary> cuda;
-  std::unique_ptr<CudaBackend> backend;
 };
 
 } // namespace
@@ -153,5 +134,4 @@ TEST_P(Kernels, EventsOrderTheStreams) {
   EXPECT_EQ(download(at, bytes), first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, Kernels, testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(Gpu, Kernels, testing::Values(true));
+FCDP_INSTANTIATE_ON_GPU_OR_FAKE(Kernels);

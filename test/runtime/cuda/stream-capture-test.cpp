@@ -2,10 +2,7 @@
 //
 // Graphs of the compute stream's work.
 
-#include "CudaWorld.h"
-#include "GpuTest.h"
-
-#include <unistd.h>
+#include "OnGpuOrFake.h"
 
 using namespace fcdp;
 
@@ -13,22 +10,13 @@ namespace {
 
 constexpr size_t elements = 1000, bytes = elements * sizeof(float);
 
-class StreamCaptureTest : public testing::TestWithParam<bool> {
+class StreamCaptureTest : public OnGpuOrFake {
 protected:
+  StreamCaptureTest() : OnGpuOrFake(4 * bytes, 2 * bytes) {}
   void SetUp() override {
-    bool isReal = GetParam();
-    if (isReal)
-      FCDP_REQUIRE_GPU();
-    CudaBackendOptions options;
-    options.cuda = isReal ? CudaLibrary::load() : fakeCuda();
-    options.deviceBytes = 4 * bytes;
-    options.numEvents = 2;
-    HostCacheOptions cache;
-    cache.segment.name = "stream-capture-test-" + std::to_string(getpid());
-    cache.segment.bytes = 2 * bytes;
-    options.host = HostCache(options.cuda, cache);
-    backend = makeCudaBackend(std::move(options));
-    capture = backend->makeCapture();
+    OnGpuOrFake::SetUp();
+    if (backend)
+      capture = backend->makeCapture();
   }
 
   float *device(size_t at) {
@@ -56,7 +44,6 @@ protected:
     return host(1)[elements - 1];
   }
 
-  std::unique_ptr<CudaBackend> backend;
   std::unique_ptr<GraphCapture> capture;
 };
 
@@ -123,5 +110,4 @@ TEST_P(StreamCaptureTest, IsNoPlaceForWaits) {
   capture->abandon();
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, StreamCaptureTest, testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(Gpu, StreamCaptureTest, testing::Values(true));
+FCDP_INSTANTIATE_ON_GPU_OR_FAKE(StreamCaptureTest);

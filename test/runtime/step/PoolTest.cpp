@@ -259,13 +259,12 @@ TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
 TEST(PoolTest, TheArenaMayGoOnElsewhere) {
   alignas(64) std::byte near[256], far[1024];
   uint64_t from = 0, to = 0;
-  PoolArena arena{near, sizeof(near), /*reserved=*/0,
-                  [&](uint64_t begin, uint64_t end) {
-                    from = begin;
-                    to = end;
-                    return std::shared_ptr<std::byte>(
-                        std::shared_ptr<std::byte>(), far);
-                  }};
+  PoolArena arena{
+      near, sizeof(near), /*reserved=*/0, [&](uint64_t begin, uint64_t end) {
+        from = begin;
+        to = end;
+        return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(), far);
+      }};
   Pool pool(arena, routeCpuAllocations());
   std::vector<std::byte *> places;
   auto body = [&] {
@@ -466,8 +465,7 @@ TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
     EXPECT_EQ(pool.nextPlace(2), nullptr);
     pool.skip(1);
     EXPECT_EQ(pool.place(1), second);
-    EXPECT_EQ(static_cast<std::byte *>(take(300).get()),
-              third + kPoolTagBytes);
+    EXPECT_EQ(static_cast<std::byte *>(take(300).get()), third + kPoolTagBytes);
     EXPECT_TRUE(pool.isReplaying());
   });
   EXPECT_EQ(asked, 0u);

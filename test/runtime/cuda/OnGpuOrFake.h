@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests of one backend that run over the fake, and on a GPU where there is one.
+#pragma once
+
+#include "CudaWorld.h"
+#include "GpuTest.h"
+
+#include <unistd.h>
+
+namespace fcdp {
+
+/// True: on a GPU.
+class OnGpuOrFake : public testing::TestWithParam<bool> {
+protected:
+  OnGpuOrFake(uint64_t deviceBytes, uint64_t hostBytes,
+              StepRecorder *recorder = nullptr)
+      : deviceBytes(deviceBytes), hostBytes(hostBytes), recorder(recorder) {}
+
+  void SetUp() override {
+    if (GetParam())
+      FCDP_REQUIRE_GPU();
+    cuda = GetParam() ? CudaLibrary::load() : fakeCuda();
+    CudaBackendOptions options;
+    options.cuda = cuda;
+    options.deviceBytes = deviceBytes;
+    options.numEvents = 4;
+    options.recorder = recorder;
+    HostCacheOptions cache;
+    cache.segment.name = "gpu-or-fake-" + std::to_string(getpid());
+    cache.segment.bytes = hostBytes;
+    options.host = HostCache(cuda, cache);
+    backend = makeCudaBackend(std::move(options));
+  }
+
+  std::shared_ptr<const CudaLibrary> cuda;
+  std::unique_ptr<CudaBackend> backend;
+
+private:
+  const uint64_t deviceBytes, hostBytes;
+  StepRecorder *const recorder;
+};
+
+#define FCDP_INSTANTIATE_ON_GPU_OR_FAKE(Suite)                                 \
+  INSTANTIATE_TEST_SUITE_P(Fake, Suite, testing::Values(false));               \
+  INSTANTIATE_TEST_SUITE_P(Gpu, Suite, testing::Values(true))
+
+} // namespace fcdp

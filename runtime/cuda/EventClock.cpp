@@ -32,6 +32,11 @@ void EventClock::begin() {
     list.clear();
   numUsed = 0;
   origin = record(StreamId::Compute);
+  // No stream has work: it is reached at once.
+  cudaError_t state = cudaErrorNotReady;
+  while (state == cudaErrorNotReady)
+    state = cuda->cudaEventQuery(origin);
+  cuda->check(state, "cudaEventQuery");
   originSeconds = readClock();
 }
 

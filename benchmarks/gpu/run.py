@@ -151,6 +151,8 @@ def waits(bench: Bench) -> list[Figure]:
 
 
 def graphs(bench: Bench) -> list[Figure]:
+    if bench.device == "cpu":
+        return []
     step, steps = bench.find("llama", bench.device), bench.steps + WARM_UP
     log = bench.run(step, steps, "--cuda-graphs=auto")
     other = bench.run(step, steps)
@@ -216,7 +218,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "caching": caching,
 }
 # On the CPU these say nothing of the backend.
-SPEED = {"host-time", "graphs", "llama", "caching"}
+SPEED = {"host-time", "llama", "caching"}
 
 
 def measure(name: str, bench: Bench) -> list[Figure]:

@@ -11,8 +11,8 @@ namespace fcdp {
 
 /// The device's clock, read by events. It is set to the host's when a step
 /// begins, to as much as an event takes on an idle stream; from there on CUDA
-/// tells half a microsecond apart. Events are made as marks need
-/// them and kept. Used by the issuer.
+/// tells half a microsecond apart. Events are made as marks need them and kept.
+/// Used by the issuer.
 class EventClock final : public StreamClock {
 public:
   /// `streams` must outlive it, and be those of the device of that number.

@@ -119,29 +119,28 @@ GraphSegment::findOperands(const StepState &state) const {
   return operands;
 }
 
-bool GraphSegment::fits(const Captured &one,
-                        const std::vector<const void *> &operands) const {
-  if (one.operands != operands)
-    return false;
+bool GraphSegment::fits(const Captured &one, const StepState &state) const {
+  for (size_t i = 0; i < operandSlots.size(); ++i)
+    if (addressOf(state.slots[operandSlots[i]]) != one.operands[i])
+      return false;
   for (size_t i = 0; i < one.memory.size(); ++i)
     if (pool.nextPlace(i) != one.memory[i])
       return false;
   return true;
 }
 
-void GraphSegment::begin(StepState &state) {
+void GraphSegment::begin(const StepState &state) {
   mode = Mode::OneByOne;
   if (isRefused || !pool.isReplaying())
     return;
-  std::vector<const void *> operands = findOperands(state);
   for (current = 0; current < captured.size(); ++current)
-    if (fits(captured[current], operands)) {
+    if (fits(captured[current], state)) {
       mode = Mode::Replaying;
       return;
     }
   if (captured.size() == kMostGraphs)
     return;
-  captured.push_back({nullptr, std::move(operands), {}, {}, {}});
+  captured.push_back({nullptr, findOperands(state), {}, {}, {}});
   systemBefore = pool.systemAllocations();
   capturing.begin();
   mode = Mode::Capturing;

@@ -66,11 +66,10 @@ private:
   };
   enum class Mode { OneByOne, Capturing, Replaying };
 
-  void begin(StepState &state);
+  void begin(const StepState &state);
   void end(StepState &state);
   std::vector<const void *> findOperands(const StepState &state) const;
-  bool fits(const Captured &captured,
-            const std::vector<const void *> &operands) const;
+  bool fits(const Captured &captured, const StepState &state) const;
   void capture(size_t position, StepState &state);
   void replay(size_t position, StepState &state);
   void keepResults(const StepState &state);

@@ -2,7 +2,7 @@
 
 #include "fcdp/Analysis/Borders.h"
 
-#include "fcdp/Analysis/BufferPlan.h"
+#include "fcdp/Analysis/Buffers.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -3,7 +3,7 @@
 #include "HeldWriter.h"
 
 #include "fcdp/Analysis/Borders.h"
-#include "fcdp/Analysis/HeldMemory.h"
+#include "fcdp/Planning/Memory/HeldMemory.h"
 
 using namespace mlir;
 using namespace fcdp;

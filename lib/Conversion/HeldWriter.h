@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Analysis/DeviceMemory.h"
 #include "fcdp/Conversion/Manifest.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "llvm/Support/JSON.h"
 
 namespace fcdp {

@@ -3,9 +3,9 @@
 #include "fcdp/Driver/StepModule.h"
 
 #include "fcdp/Import/Pt2.h"
-#include "fcdp/Transforms/LayoutSpec.h"
-#include "fcdp/Transforms/OptimizerSpec.h"
-#include "fcdp/Transforms/Strategy.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Shard/LayoutSpec.h"
+#include "fcdp/Transforms/Shard/OptimizerSpec.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBuffer.h"

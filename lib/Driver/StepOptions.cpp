@@ -3,10 +3,10 @@
 #include "fcdp/Driver/StepOptions.h"
 
 #include "fcdp/Cluster/Cluster.h"
-#include "fcdp/Transforms/LayoutSpec.h"
-#include "fcdp/Transforms/OptimizerSpec.h"
-#include "fcdp/Transforms/RematSpec.h"
-#include "fcdp/Transforms/Strategy.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Recompute/RematSpec.h"
+#include "fcdp/Transforms/Shard/LayoutSpec.h"
+#include "fcdp/Transforms/Shard/OptimizerSpec.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 

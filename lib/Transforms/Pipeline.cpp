@@ -3,8 +3,8 @@
 // The compiler in one place: which pass follows which, and why.
 
 #include "fcdp/Cluster/Cluster.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
 #include "fcdp/Transforms/Passes.h"
-#include "fcdp/Transforms/Strategy.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"

@@ -3,8 +3,8 @@
 // What one function does with each bucket.
 #pragma once
 
-#include "fcdp/Analysis/BufferPlan.h"
-#include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Analysis/Buffers.h"
+#include "fcdp/Analysis/Traffic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"

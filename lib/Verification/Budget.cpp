@@ -3,7 +3,7 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanModel.h"
-#include "fcdp/Analysis/DeviceMemory.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -7,7 +7,7 @@
 
 #include "BucketUsage.h"
 #include "PlanModel.h"
-#include "fcdp/Analysis/BufferPlan.h"
+#include "fcdp/Analysis/Buffers.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;

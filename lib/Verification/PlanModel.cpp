@@ -4,10 +4,10 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/BufferPlan.h"
-#include "fcdp/Analysis/HeldMemory.h"
+#include "fcdp/Analysis/Buffers.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
-#include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Analysis/Traffic.h"
+#include "fcdp/Planning/Memory/HeldMemory.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;

@@ -3,7 +3,7 @@
 // The weights and constants of a .pt2 archive (torch.export.save).
 #include "checkpoint/TorchArchive.h"
 #include "checkpoint/WeightSource.h"
-#include "step/Json.h"
+#include "plan/Json.h"
 
 #include <map>
 #include <stdexcept>

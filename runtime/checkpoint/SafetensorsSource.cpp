@@ -4,7 +4,7 @@
 #include "checkpoint/MappedFile.h"
 #include "checkpoint/SafetensorsFormat.h"
 #include "checkpoint/WeightSource.h"
-#include "step/Json.h"
+#include "plan/Json.h"
 
 #include <cstring>
 #include <map>

@@ -3,7 +3,7 @@
 // Writes a safetensors file piece by piece.
 #pragma once
 
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <fstream>
 #include <span>

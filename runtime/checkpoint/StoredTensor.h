@@ -3,7 +3,7 @@
 // A tensor as a file stores it.
 #pragma once
 
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/ArenaPacking.h"
+#include "fcdp/Planning/Memory/ArenaPacking.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Scheduling/BucketMerging.h"
+#include "fcdp/Planning/Buckets/BucketMerging.h"
 
 #include "gtest/gtest.h"
 

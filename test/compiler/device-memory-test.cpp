@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/DeviceMemory.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 
 #include "dialects/Aten/Aten.h"
-#include "fcdp/Analysis/Activations.h"
-#include "fcdp/Analysis/HeldMemory.h"
+#include "fcdp/Planning/Memory/Activations.h"
+#include "fcdp/Planning/Memory/HeldMemory.h"
 #include "fcdp/Transforms/Passes.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"

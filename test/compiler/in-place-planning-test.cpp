@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/InPlacePlanning.h"
+#include "fcdp/Planning/Memory/InPlacePlanning.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Scheduling/LayoutPlanning.h"
+#include "fcdp/Planning/Buckets/LayoutPlanning.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Scheduling/OverlapPlanning.h"
+#include "fcdp/Planning/Overlap/OverlapPlanning.h"
 
 #include "gtest/gtest.h"
 

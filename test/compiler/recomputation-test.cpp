@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/Recomputation.h"
+#include "fcdp/Planning/Recompute/Recomputation.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Scheduling/ResidencyPlanning.h"
+#include "fcdp/Planning/Residency/ResidencyPlanning.h"
 
 #include "gtest/gtest.h"
 

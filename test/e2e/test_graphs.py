@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--cuda-graphs, as far as a machine without a GPU can tell. What graphs compute is tested by test/runtime/step."""
+"""--cuda-graphs, as far as a machine without a GPU can tell. What graphs compute is tested by test/runtime/operators."""
 
 from pathlib import Path
 

@@ -207,5 +207,5 @@ def test_cpu_only_operators() -> None:
         if keys & {"CPU", "MkldnnCPU"} and not elsewhere and "!" not in function["func"]:
             if not name.startswith(("_test_", "_foobar", "_scaled_dot_product_flash_attention_for_cpu")):
                 expected.add(f"aten.{name}" if "." in name else f"aten.{name}.default")
-    lines = (ROOT / "lib/Transforms/CpuOnlyOps.inc").read_text().splitlines()
+    lines = (ROOT / "lib/Transforms/Retarget/CpuOnlyOps.inc").read_text().splitlines()
     assert {line.strip('",') for line in lines if line.startswith('"')} == expected

@@ -5,7 +5,7 @@
 
 #include "collectives/Job.h"
 #include "core/Backend.h"
-#include "step/Step.h"
+#include "session/Step.h"
 
 namespace fcdp::run {
 

@@ -3,7 +3,7 @@
 // Where the rows of one input come from.
 #pragma once
 
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <memory>
 #include <optional>

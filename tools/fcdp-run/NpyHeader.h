@@ -3,7 +3,7 @@
 // The header of a .npy file.
 #pragma once
 
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <span>
 

@@ -3,7 +3,7 @@
 
 #include "OverRanks.h"
 #include "core/StepRecorder.h"
-#include "step/TorchTypes.h"
+#include "operators/TorchTypes.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>

@@ -5,7 +5,7 @@
 
 #include "collectives/Job.h"
 #include "core/StepRecorder.h"
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <map>
 #include <optional>

@@ -13,8 +13,8 @@
 #include "checkpoint/Shards.h"
 #include "collectives/Job.h"
 #include "cpu/CpuBackend.h"
-#include "step/Step.h"
-#include "step/StepObject.h"
+#include "session/Step.h"
+#include "session/StepObject.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>

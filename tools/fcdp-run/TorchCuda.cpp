@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TorchCuda.h"
 
-#include "step/Pool.h"
+#include "memory/Pool.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

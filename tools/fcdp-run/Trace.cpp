@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Trace.h"
 
-#include "step/RecordedOp.h"
+#include "operators/RecordedOp.h"
 
 #include <map>
 #include <nlohmann/json.hpp>

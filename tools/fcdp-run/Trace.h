@@ -5,7 +5,7 @@
 
 #include "RankTraces.h"
 #include "StepStats.h"
-#include "step/Manifest.h"
+#include "plan/Manifest.h"
 
 #include <memory>
 #include <string>

@@ -10,7 +10,7 @@
 #include "Probe.h"
 #include "Rank.h"
 #include "Spawn.h"
-#include "step/StepObject.h"
+#include "session/StepObject.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 // A step that was run, told as a simulated one is.
 #pragma once
 
-#include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Report/StepReport.h"
 #include "llvm/Support/MemoryBufferRef.h"
 

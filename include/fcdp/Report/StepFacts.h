@@ -3,8 +3,8 @@
 // What a planned step stores, keeps in memory and sends, whatever it runs on.
 #pragma once
 
-#include "fcdp/Analysis/DeviceMemory.h"
-#include "fcdp/Conversion/Traffic.h"
+#include "fcdp/Analysis/Traffic.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 // One simulated step in time: what each stream does, and what memory holds.
 #pragma once
 
-#include "fcdp/Analysis/DeviceMemory.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "fcdp/Report/StepPrediction.h"
 
 namespace fcdp {

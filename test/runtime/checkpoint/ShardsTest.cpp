@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
-#include "step/Archive.h"
-#include "step/FakeStep.h"
+#include "plan/Archive.h"
+#include "plan/FakeStep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/TorchArchive.h"
 #include "checkpoint/Damage.h"
-#include "step/FakeStep.h"
+#include "plan/FakeStep.h"
 
 #include <algorithm>
 #include <caffe2/serialize/inline_container.h>

@@ -2,8 +2,8 @@
 #include "checkpoint/WeightSource.h"
 #include "checkpoint/Damage.h"
 #include "checkpoint/SafetensorsWriter.h"
-#include "step/Archive.h"
-#include "step/FakeStep.h"
+#include "plan/Archive.h"
+#include "plan/FakeStep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Planning/Memory/BufferPlan.h"
+
+#include <array>
+#include <vector>
+
+namespace fcdp {
+
+/// What device memory is held for.
+enum class HeldFor {
+  Shards,
+  Optimizer,
+  Gathered,
+  Gradients,
+  Activations,
+  Scratch,
+  Inputs
+};
+inline constexpr size_t kHeldForCount = 7;
+
+/// What is held, as a user reads it: "shards".
+llvm::StringRef getName(HeldFor what);
+
+/// What a state of `role` is held for, on the device or in host memory.
+HeldFor getHeldFor(StateRole role);
+
+/// Bytes by what they are held for.
+struct HeldBytes {
+  std::array<int64_t, kHeldForCount> bytes{};
+  int64_t &operator[](HeldFor what) { return bytes[static_cast<size_t>(what)]; }
+  int64_t operator[](HeldFor what) const {
+    return bytes[static_cast<size_t>(what)];
+  }
+  int64_t total() const;
+};
+
+/// A region in which places are given by lifetime.
+struct RegionBytes {
+  /// Of the region.
+  int64_t bytes = 0;
+  /// The most that is in use at once: no packing needs less.
+  int64_t bound = 0;
+};
+
+/// Where the plan has a result of an operator, with the pool's tag in front.
+struct ResultPlace {
+  mlir::Operation *op;
+  int64_t offset, bytes;
+};
+
+/// Device memory of one rank while a function runs.
+struct FunctionMemory {
+  /// States, the function's buffers, and results of ATen operators where these
+  /// are not or behind them.
+  RegionBytes arena;
+  /// Where states and buffers end in it.
+  int64_t buffers = 0;
+  /// The most that results of ATen operators take at once, with their tags.
+  int64_t pool = 0;
+  /// Of those results, in the order of their operators, but for those of one
+  /// operator that have one size and are not in use for the same time.
+  std::vector<ResultPlace> results;
+  /// The operation at which most is in use, and what is in use there; null in
+  /// an empty function.
+  mlir::Operation *fullest = nullptr;
+  HeldBytes held;
+};
+
+/// Device memory of one rank over all functions of a step. Memory that kernels
+/// take and give back by themselves is not in it, see findActivations.
+struct DeviceMemory {
+  /// As in each function.
+  RegionBytes arena;
+  int64_t buffers = 0, pool = 0;
+  /// Inputs and buffers of the model, which are apart from it.
+  int64_t inputs = 0;
+  /// Of all functions, where most is in use; null if all are empty.
+  mlir::Operation *fullest = nullptr;
+  HeldBytes held;
+  /// In the module's order.
+  std::vector<FunctionMemory> functions;
+
+  int64_t total() const { return arena.bytes + inputs; }
+};
+
+/// What `function` of a scheduled or planned module needs, by the places that
+/// it has or that --fcdp-plan-memory would give. Changes nothing.
+/// `timeline` gets what is in use at each operation, in order.
+mlir::FailureOr<FunctionMemory>
+measureFunctionMemory(mlir::func::FuncOp function,
+                      std::vector<HeldBytes> *timeline = nullptr);
+
+/// The same for a module. The arena is made once, so that it has the size that
+/// the function asks for that needs most.
+mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
+
+/// The device bytes of one rank that `module`, scheduled or planned, needs.
+mlir::FailureOr<int64_t> peakDeviceBytes(mlir::ModuleOp module);
+
+} // namespace fcdp

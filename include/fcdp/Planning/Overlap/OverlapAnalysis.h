@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Analysis/Fetches.h"
+#include "fcdp/Analysis/GradientSums.h"
+#include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Planning/Overlap/OverlapPlanning.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fcdp {
+
+/// The problem of a function in phase sharded, in two levels where its buckets
+/// have them, with accumulation and caches applied and nothing issued ahead.
+/// Distances that the module gives are given.
+class FunctionOverlap {
+public:
+  FunctionOverlap(mlir::func::FuncOp function, const CostModel &model,
+                  int64_t deviceBudget);
+
+  const OverlapProblem &getProblem() const { return problem; }
+  /// Writes on each fetch how many units ahead it is issued, and on each sum
+  /// that may be noted later over how many units reductions are in flight, but
+  /// for what is given.
+  void write(const OverlapSolution &solution);
+
+private:
+  class Builder;
+
+  OverlapProblem problem;
+  llvm::SmallVector<Fetch> fetches;
+  /// Of the problem's reductions.
+  llvm::SmallVector<GradientSum> sums;
+};
+
+} // namespace fcdp

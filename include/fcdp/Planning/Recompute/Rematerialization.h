@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Planning/Recompute/Recomputation.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// The operation that gives the loss: the forward pass is what stands up to it,
+/// the backward pass what stands behind. Null if no operation gives it.
+mlir::Operation *findForwardEnd(mlir::func::FuncOp step);
+
+/// Why `call` must run once only, for a message: it may draw random numbers or
+/// alias its operands, reads a buffer that the step changes, or gives what the
+/// step gives out. Empty if it may run twice.
+llvm::StringRef findReasonToRunOnce(aten::CallOp call);
+
+/// Operations of the forward pass that are to run again right before `user`, in
+/// program order.
+struct Recomputed {
+  mlir::Operation *user;
+  llvm::SmallVector<mlir::Operation *> ops;
+};
+
+/// Where operations run again for which `isChosen` holds, and the views of what
+/// they give: in front of the first operation of the backward pass that needs
+/// them, each once. Those that nothing needs there are left out.
+llvm::SmallVector<Recomputed>
+placeRecomputed(mlir::func::FuncOp step,
+                llvm::function_ref<bool(aten::CallOp)> isChosen);
+
+/// What a decision comes to.
+struct Rematerialization {
+  /// Operations of the forward pass that run again in the backward pass.
+  llvm::SmallVector<aten::CallOp> calls;
+  /// Bytes of the values that are kept from one pass to the other; parameters,
+  /// inputs and buffers, which are there anyway, are not counted.
+  int64_t keptBytes = 0;
+};
+
+/// Decides what the backward pass computes again, within units: a value that
+/// another unit reads in the forward pass is kept, so that what runs again
+/// reads parameters of its own unit only, and only where the backward pass has
+/// them gathered anyway. A call's unit is that of its module path, else of the
+/// parameters it reads, else that of the calls before it. Attributes
+/// `fcdp.recompute` win.
+///
+/// With a `budget`, in bytes, as little runs again as brings the bytes kept
+/// down to it; without one, the fewest bytes are kept. Which way it errs: on
+/// the side of keeping; a budget that is too small gives the least that can be
+/// kept. Fails only if the decision contradicts itself.
+llvm::Expected<Rematerialization>
+decideRematerialization(mlir::func::FuncOp step, std::optional<int64_t> budget);
+
+} // namespace fcdp

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Buckets/BucketMerging.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace fcdp;
+
+/// A gather in the forward and one in the backward pass.
+static constexpr double kGathers = 2;
+
+llvm::Error MergingProblem::check() const {
+  for (int64_t number : bytes)
+    if (number < 0)
+      return llvm::createStringError(
+          llvm::formatv("bucket of {0} bytes", number));
+  if (limit < 0)
+    return llvm::createStringError(
+        llvm::formatv("expected a limit of 0 bytes or more, got {0}", limit));
+  for (double number : {latency, bandwidth})
+    if (!std::isfinite(number) || number < 0)
+      return llvm::createStringError(
+          llvm::formatv("expected a latency and bandwidth of 0 or more, got "
+                        "{0:e2} s and {1:e2} B/s",
+                        latency, bandwidth));
+  return llvm::Error::success();
+}
+
+bool fcdp::joins(const MergingProblem &problem, int64_t held, int64_t more) {
+  if (problem.limit == 0 && problem.bandwidth == 0)
+    return false;
+  if (problem.limit != 0 && (held > problem.limit || // their sum may overflow
+                             more > problem.limit - held))
+    return false;
+  if (problem.bandwidth == 0)
+    return true;
+  double bytes = static_cast<double>(held) + static_cast<double>(more);
+  return bytes / problem.bandwidth < kGathers * problem.latency;
+}
+
+MergingSolution fcdp::mergeBuckets(const MergingProblem &problem) {
+  MergingSolution solution;
+  int64_t held = 0;
+  for (int64_t more : problem.bytes) {
+    if (solution.groups.empty()) {
+      solution.groups.push_back(0);
+      held = more;
+    } else if (joins(problem, held, more)) {
+      solution.groups.push_back(solution.groups.back());
+      held += more;
+    } else {
+      solution.groups.push_back(solution.groups.back() + 1);
+      held = more;
+    }
+  }
+  return solution;
+}
+
+llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
+  if (groups.size() != problem.bytes.size())
+    return llvm::createStringError(llvm::formatv(
+        "expected {0} groups, got {1}", problem.bytes.size(), groups.size()));
+  int64_t held = 0;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    size_t before = index == 0 ? 0 : groups[index - 1];
+    bool isFirst = index == 0 || group == before + 1;
+    if (group != before && !isFirst)
+      return llvm::createStringError(
+          llvm::formatv("bucket {0} is in group {1}, behind group {2}", index,
+                        group, before));
+    int64_t more = problem.bytes[index];
+    if (!isFirst && !joins(problem, held, more))
+      return llvm::createStringError(llvm::formatv(
+          "bucket {0} of {1} bytes may not join {2} bytes", index, more, held));
+    held = isFirst ? more : held + more;
+  }
+  return llvm::Error::success();
+}
+
+/// Twice, four times, ... what a bucket of the middle size has, until all are
+/// one.
+static void addLimits(llvm::ArrayRef<int64_t> bytes, int64_t most,
+                      llvm::SmallVectorImpl<int64_t> &limits) {
+  if (bytes.empty())
+    return;
+  llvm::SmallVector<int64_t> sorted(bytes);
+  llvm::sort(sorted);
+  uint64_t all = 0;
+  for (int64_t number : bytes)
+    all = llvm::SaturatingAdd(all, static_cast<uint64_t>(number));
+  auto limit = static_cast<uint64_t>(sorted[sorted.size() / 2]);
+  while (limit != 0 && limit < all) {
+    limit = llvm::SaturatingMultiply(limit, uint64_t(2));
+    if (limit > static_cast<uint64_t>(most))
+      return;
+    limits.push_back(static_cast<int64_t>(limit));
+  }
+}
+
+/// How many buckets fewer there are.
+static size_t countJoined(const MergingChoice &choice, int64_t limit) {
+  size_t joined = 0;
+  for (const llvm::SmallVector<int64_t> &bytes : choice.kinds) {
+    if (bytes.empty())
+      continue;
+    MergingProblem problem;
+    problem.bytes = bytes;
+    problem.limit = limit;
+    joined += bytes.size() - 1 - mergeBuckets(problem).groups.back();
+  }
+  return joined;
+}
+
+llvm::SmallVector<int64_t> fcdp::findLimits(const MergingChoice &choice) {
+  llvm::SmallVector<int64_t> limits, kept;
+  for (llvm::ArrayRef<int64_t> bytes : choice.kinds)
+    addLimits(bytes, choice.most, limits);
+  llvm::sort(limits);
+  size_t before = 0;
+  for (int64_t limit : limits) {
+    size_t joined = countJoined(choice, limit);
+    if (joined <= before ||
+        static_cast<double>(joined - before) * choice.saved < choice.worth)
+      continue;
+    kept.push_back(limit);
+    before = joined;
+  }
+  return kept;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Memory/SharedArena.h"
+
+#include "core/Packing.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Where the pool ends around `values`, or these if they end behind it.
+static int64_t findEnd(func::FuncOp function, const PackingProblem &values,
+                       const PackingSolution &places,
+                       ArrayRef<Activation> activations, int64_t stateBytes) {
+  std::vector<HeldRange> ranges;
+  for (auto [value, offset] : llvm::zip_equal(values.buffers, places.offsets))
+    if (value.bytes > 0)
+      ranges.push_back(
+          {stateBytes + offset, value.bytes, value.begin, value.end});
+  HeldMemory held{stateBytes, alignToPool(function, std::move(ranges))};
+  return packArena(makePoolProblem(activations, held)).peak;
+}
+
+/// Values in front, then activations as the pool takes memory for them.
+static PackingProblem join(const PackingProblem &values,
+                           ArrayRef<Activation> activations) {
+  PackingProblem both = values;
+  for (const Activation &activation : activations)
+    both.buffers.push_back({activation.bytes + packing::kPoolTagBytes,
+                            activation.begin, activation.end});
+  return both;
+}
+
+SharedPacking fcdp::packBesidePool(func::FuncOp function,
+                                   const PackingProblem &values,
+                                   ArrayRef<Activation> activations,
+                                   int64_t stateBytes) {
+  PackingSolution alone = packArena(values);
+  PackingProblem both = join(values, activations);
+  int64_t end = findEnd(function, values, alone, activations, stateBytes);
+  // Packing all takes long; what it could save is hardly worth that.
+  constexpr int64_t kNear = 256;
+  int64_t bound = stateBytes + lowerBound(both);
+  if (end <= bound + bound / kNear)
+    return {std::move(alone), end};
+  PackingSolution together = packArena(both);
+  together.offsets.resize(values.buffers.size());
+  together.peak = 0;
+  for (auto [value, offset] : llvm::zip_equal(values.buffers, together.offsets))
+    together.peak = std::max(together.peak, offset + value.bytes);
+  together.peak = llvm::alignTo(together.peak, values.alignment);
+  int64_t other = findEnd(function, values, together, activations, stateBytes);
+  if (other < end)
+    return {std::move(together), other};
+  return {std::move(alone), end};
+}
+
+std::vector<int64_t> fcdp::measureUse(func::FuncOp function,
+                                      const PackingProblem &values,
+                                      ArrayRef<Activation> activations,
+                                      int64_t stateBytes) {
+  // By how much it grows at each position, and at the end.
+  std::vector<int64_t> inUse(llvm::range_size(function.front()) + 1);
+  inUse[0] = stateBytes;
+  auto add = [&](const auto &value, int64_t bytes) {
+    inUse[value.begin] += bytes;
+    inUse[value.end] -= bytes;
+  };
+  for (const PackingProblem::Buffer &value : values.buffers)
+    add(value, llvm::alignTo(value.bytes, packing::kPoolAlignment));
+  for (const Activation &activation : activations)
+    add(activation, getPoolBytes(activation.bytes));
+  std::partial_sum(inUse.begin(), inUse.end(), inUse.begin());
+  inUse.pop_back();
+  return inUse;
+}

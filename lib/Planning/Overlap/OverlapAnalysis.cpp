@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Overlap/OverlapAnalysis.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Streams.h"
+#include "fcdp/Planning/Memory/Activations.h"
+#include "fcdp/Simulation/StepProgram.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Cuts the function where something may be issued, and measures what lies
+/// between.
+class FunctionOverlap::Builder {
+public:
+  Builder(FunctionOverlap &overlap, func::FuncOp function,
+          const CostModel &model)
+      : overlap(overlap), problem(overlap.problem), function(function),
+        model(model), reductions(function.front()) {}
+  void build();
+
+private:
+  void cut();
+  void addCompute();
+  void addActivations();
+  void addSlices();
+  void addFetches();
+  void addReductions();
+
+  int64_t positionOf(Operation *op) const { return positions.lookup(op); }
+  /// The piece that `position` is in.
+  size_t pieceAt(int64_t position) const;
+  size_t pieceOf(Operation *op) const { return pieceAt(positionOf(op)); }
+  int64_t findLastUse(Value value) const;
+  OverlapProblem::Stage describe(Operation *op) const;
+  /// Adds to all pieces that [begin, end) of the positions is in.
+  void hold(int64_t begin, int64_t end, int64_t bytes);
+
+  FunctionOverlap &overlap;
+  OverlapProblem &problem;
+  func::FuncOp function;
+  const CostModel &model;
+  GradientSums reductions;
+  llvm::DenseMap<Operation *, int64_t> positions;
+  /// Where each piece begins.
+  std::vector<int64_t> begins;
+  /// What runs beside compute.
+  llvm::SmallPtrSet<Operation *, 32> transfers;
+};
+
+static int64_t bytesOf(Value value) {
+  return byteSize(cast<RankedTensorType>(value.getType()));
+}
+
+size_t FunctionOverlap::Builder::pieceAt(int64_t position) const {
+  return llvm::upper_bound(begins, position) - begins.begin() - 1;
+}
+
+int64_t FunctionOverlap::Builder::findLastUse(Value value) const {
+  int64_t last = positionOf(value.getDefiningOp());
+  for (Operation *user : collectMemoryUsers(value))
+    last = std::max(last, positionOf(user));
+  return last;
+}
+
+/// Where a copy is used first, where a unit packs its first gradients, where
+/// sums are that have to be there, and behind reductions.
+void FunctionOverlap::Builder::cut() {
+  for (Operation &op : function.front())
+    positions.try_emplace(&op, positions.size());
+  begins = {0};
+  for (const Fetch &fetch : overlap.fetches)
+    begins.push_back(positionOf(fetch.use));
+  for (Operation *pack : reductions.getFirstPacks())
+    begins.push_back(positionOf(pack));
+  for (const GradientSum &sum : reductions.get()) {
+    begins.push_back(positionOf(sum.steps.back()) + 1);
+    if (sum.isRead)
+      begins.push_back(positionOf(sum.sum));
+  }
+  llvm::sort(begins);
+  begins.erase(llvm::unique(begins), begins.end());
+  problem.pieces.resize(begins.size());
+  std::optional<size_t> range;
+  for (const Fetch &fetch : overlap.fetches) {
+    // A range has one place, in front of the first use of a copy.
+    if (fetch.range != range)
+      problem.pieces[pieceOf(fetch.use)].mayFetch = true;
+    range = fetch.range;
+  }
+  for (Operation *pack : reductions.getFirstPacks())
+    problem.pieces[pieceOf(pack)].mayNote = true;
+}
+
+OverlapProblem::Stage FunctionOverlap::Builder::describe(Operation *op) const {
+  return {static_cast<uint8_t>(chooseStream(op)), getActivity(op),
+          model.costOf(op), isa<CacheStoreOp>(op)};
+}
+
+void FunctionOverlap::Builder::addFetches() {
+  llvm::DenseMap<Attribute, int64_t> stores;
+  for (auto store : function.getOps<CacheStoreOp>())
+    stores[store.getTargetAttr()] = positionOf(store);
+  size_t place = 0;
+  std::optional<size_t> range;
+  for (const Fetch &fetch : overlap.fetches) {
+    if (fetch.range != range)
+      place = pieceOf(fetch.use);
+    range = fetch.range;
+    OverlapProblem::Fetch &added = problem.fetches.emplace_back();
+    added.needed = place;
+    int64_t needs = -1;
+    for (Operation *op : fetch.ops) {
+      if (chooseStream(op) != Stream::compute) {
+        added.stages.push_back(describe(op));
+        transfers.insert(op);
+      }
+      for (Value operand : op->getOperands())
+        if (!llvm::is_contained(fetch.ops, operand.getDefiningOp()))
+          needs = std::max(needs, positionOf(operand.getDefiningOp()));
+      if (auto load = dyn_cast<CacheLoadOp>(op))
+        if (auto it = stores.find(load.getSourceAttr()); it != stores.end())
+          needs = std::max(needs, it->second);
+    }
+    while (added.earliest < added.needed &&
+           (begins[added.earliest] <= needs ||
+            !problem.pieces[added.earliest].mayFetch))
+      ++added.earliest;
+    Value copy = fetch.last->getResult(0);
+    auto gather = dyn_cast<AllGatherOp>(fetch.last);
+    bool isInState = gather && gather.getInto();
+    added.bytes = isInState ? 0 : bytesOf(copy);
+    added.until = std::max(place, pieceAt(findLastUse(copy)));
+  }
+}
+
+/// The collectives, and the copies of a sum in host memory: its load, which is
+/// taken to be in front of them, and its store.
+static SmallVector<Operation *> findTransfers(const GradientSum &sum) {
+  SmallVector<Operation *> transfers;
+  if (sum.add)
+    if (Operation *load = AddOp(sum.add).getSum().getDefiningOp())
+      transfers.push_back(load);
+  llvm::append_range(transfers, sum.steps);
+  if (isa<CacheStoreOp>(sum.sum))
+    transfers.push_back(sum.sum);
+  return transfers;
+}
+
+void FunctionOverlap::Builder::addReductions() {
+  llvm::ArrayRef<Operation *> packs = reductions.getFirstPacks();
+  for (const GradientSum &sum : reductions.get()) {
+    OverlapProblem::Reduction &added = problem.reductions.emplace_back();
+    overlap.sums.push_back(sum);
+    for (Operation *step : findTransfers(sum)) {
+      transfers.insert(step);
+      added.stages.push_back(describe(step));
+    }
+    added.issued = pieceOf(sum.steps.back());
+    Operation *input = sum.steps.front()->getOperand(0).getDefiningOp();
+    bool isPacked = isa_and_present<PackOp>(input);
+    // Packed, and scratch.
+    added.bytes =
+        (isPacked ? 2 : 1) * bytesOf(sum.steps.front()->getOperand(0));
+    if (sum.add) // what is loaded, reduced, and both
+      added.bytes += 3 * bytesOf(AddOp(sum.add).getResult());
+    std::optional<size_t> unit = reductions.findUnit(sum);
+    if (sum.isRead || !unit) {
+      added.earliest = std::max(pieceOf(sum.sum), added.issued + 1);
+      added.latest = added.earliest;
+      continue;
+    }
+    added.earliest = *unit + 1 < packs.size() ? pieceOf(packs[*unit + 1])
+                                              : problem.pieces.size();
+    added.earliest = std::max(added.earliest, added.issued + 1);
+    added.latest = problem.pieces.size();
+  }
+}
+
+void FunctionOverlap::Builder::addCompute() {
+  for (Operation &op : function.front()) {
+    if (transfers.contains(&op))
+      continue;
+    Cost cost = model.costOf(&op);
+    OverlapProblem::Piece &piece = problem.pieces[pieceOf(&op)];
+    piece.seconds += cost.getTotal();
+    piece.deviceMemory += cost.deviceMemory;
+  }
+}
+
+void FunctionOverlap::Builder::hold(int64_t begin, int64_t end, int64_t bytes) {
+  for (size_t piece = pieceAt(begin);
+       piece < begins.size() && begins[piece] < end; ++piece)
+    problem.pieces[piece].bytes += bytes;
+}
+
+/// States, and the greatest sum of results of operators in each piece.
+void FunctionOverlap::Builder::addActivations() {
+  int64_t held = 0;
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (state.getArena() == Arena::device)
+      held += byteSize(state.getTensorType());
+  std::vector<int64_t> change(positions.size() + 1);
+  for (const Activation &activation : findActivations(function)) {
+    change[activation.begin] += activation.bytes;
+    change[activation.end] -= activation.bytes;
+  }
+  for (size_t position = 0; position < positions.size(); ++position) {
+    held += change[position];
+    int64_t &bytes = problem.pieces[pieceAt(position)].bytes;
+    bytes = std::max(bytes, held);
+  }
+}
+
+/// Slices that several fetches share, from the first to the last.
+void FunctionOverlap::Builder::addSlices() {
+  for (const Fetch &fetch : overlap.fetches)
+    for (Operation *op : fetch.ops) {
+      auto gather = dyn_cast<AllGatherOp>(op);
+      if (!gather || op == fetch.last || gather.getInto())
+        continue;
+      int64_t last = findLastUse(gather.getResult());
+      if (last > positionOf(fetch.use))
+        hold(positionOf(fetch.use), last + 1, bytesOf(gather.getResult()));
+    }
+}
+
+void FunctionOverlap::Builder::build() {
+  cut();
+  addFetches();
+  addReductions();
+  addCompute();
+  addActivations();
+  addSlices();
+}
+
+FunctionOverlap::FunctionOverlap(func::FuncOp function, const CostModel &model,
+                                 int64_t deviceBudget)
+    : fetches(findFetches(function.front())) {
+  problem.deviceBudget = deviceBudget;
+  auto getGiven = [&](StringRef name) -> std::optional<size_t> {
+    auto given =
+        function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(name);
+    return given ? std::optional<size_t>(given.getInt()) : std::nullopt;
+  };
+  problem.ahead = getGiven(kPrefetchAttr);
+  problem.inFlight = getGiven(kReductionsAttr);
+  Builder(*this, function, model).build();
+}
+
+static void setIfAbsent(Operation *op, StringRef name, int64_t value) {
+  if (!op->hasAttr(name))
+    op->setAttr(name, Builder(op->getContext()).getI64IntegerAttr(value));
+}
+
+void FunctionOverlap::write(const OverlapSolution &solution) {
+  for (auto [i, fetch] : llvm::enumerate(fetches))
+    if (!problem.ahead)
+      setIfAbsent(
+          fetch.last, kPrefetchAttr,
+          problem.countAhead(solution.fetched[i], problem.fetches[i].needed));
+  for (auto [i, sum] : llvm::enumerate(sums))
+    if (!problem.inFlight &&
+        problem.reductions[i].latest > problem.reductions[i].earliest)
+      setIfAbsent(sum.sum, kReductionsAttr,
+                  1 + problem.countInFlight(problem.reductions[i].earliest,
+                                            solution.noted[i]));
+}

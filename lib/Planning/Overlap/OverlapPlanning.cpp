@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Overlap/OverlapPlanning.h"
+#include "OverlapTimeline.h"
+#include "fcdp/Planning/Checks.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+using namespace fcdp;
+
+//===----------------------------------------------------------------------===//
+// Problem and solution
+//===----------------------------------------------------------------------===//
+
+static bool areGood(llvm::ArrayRef<OverlapProblem::Stage> stages) {
+  auto isAside = [](const OverlapProblem::Stage &stage) {
+    return stage.isAside;
+  };
+  return !llvm::all_of(stages, isAside) &&
+         llvm::all_of(stages, [](const OverlapProblem::Stage &stage) {
+           return stage.stream < kNumSimulatedStreams &&
+                  stage.stream != kComputeStream && isGood(stage.cost);
+         });
+}
+
+llvm::Error OverlapProblem::check() const {
+  if (deviceBudget < 0)
+    return makeError("expected a budget of 0 bytes or more");
+  if (mostInFlight < 1)
+    return makeError("expected reductions in flight at 1 place or more");
+  for (const Piece &piece : pieces)
+    if (!isDuration(piece.seconds) || !isDuration(piece.deviceMemory) ||
+        piece.bytes < 0)
+      return makeError("a piece of compute: expected a finite time and bytes "
+                       "of 0 or more");
+  size_t count = pieces.size(), needed = 0, issued = 0;
+  for (const auto &[i, fetch] : llvm::enumerate(fetches)) {
+    if (fetch.needed >= count || fetch.until >= count ||
+        fetch.until < fetch.needed || fetch.earliest > fetch.needed ||
+        fetch.needed < needed || !pieces[fetch.needed].mayFetch)
+      return makeError("fetch %zu: expected to be needed by a piece that may "
+                       "fetch, not in front of the fetch before, and read "
+                       "until then or later",
+                       i);
+    if (!areGood(fetch.stages) || fetch.bytes < 0)
+      return makeError("fetch %zu: expected stages on streams beside compute, "
+                       "with finite costs and bytes of 0 or more",
+                       i);
+    needed = fetch.needed;
+  }
+  for (const auto &[i, reduction] : llvm::enumerate(reductions)) {
+    if (reduction.issued >= count || reduction.issued < issued ||
+        reduction.earliest <= reduction.issued ||
+        reduction.latest < reduction.earliest || reduction.latest > count)
+      return makeError("reduction %zu: expected to be issued behind a piece, "
+                       "not in front of the reduction before, and noted behind "
+                       "that",
+                       i);
+    if (!areGood(reduction.stages) || reduction.bytes < 0)
+      return makeError("reduction %zu: expected stages on streams beside "
+                       "compute, with finite costs and bytes of 0 or more",
+                       i);
+    issued = reduction.issued;
+  }
+  return llvm::Error::success();
+}
+
+size_t OverlapProblem::countAhead(size_t from, size_t to) const {
+  return llvm::count_if(llvm::ArrayRef(pieces).slice(from, to - from),
+                        [](const Piece &piece) { return piece.mayFetch; });
+}
+
+size_t OverlapProblem::countInFlight(size_t from, size_t to) const {
+  size_t places = to > from && to == pieces.size(); // the end
+  for (size_t i = from + 1; i <= to && i < pieces.size(); ++i)
+    places += pieces[i].mayNote;
+  return places;
+}
+
+static llvm::Error verifyFetches(const OverlapProblem &problem,
+                                 llvm::ArrayRef<size_t> fetched) {
+  size_t before = 0;
+  for (const auto &[i, issued] : llvm::enumerate(fetched)) {
+    const OverlapProblem::Fetch &fetch = problem.fetches[i];
+    if (issued > fetch.needed || issued < fetch.earliest || issued < before ||
+        !problem.pieces[issued].mayFetch)
+      return makeError("fetch %zu is issued in front of piece %zu: too early, "
+                       "too late, or in front of the fetch before",
+                       i, issued);
+    size_t most = problem.ahead.value_or(problem.mostAhead);
+    if (problem.countAhead(issued, fetch.needed) > most)
+      return makeError("fetch %zu is more than %zu ahead", i, most);
+    before = issued;
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Error verifySums(const OverlapProblem &problem,
+                              llvm::ArrayRef<size_t> noted) {
+  for (const auto &[i, place] : llvm::enumerate(noted)) {
+    const OverlapProblem::Reduction &reduction = problem.reductions[i];
+    bool isPlace =
+        place == problem.pieces.size() || place == reduction.earliest ||
+        (place < problem.pieces.size() && problem.pieces[place].mayNote);
+    if (!isPlace || place < reduction.earliest || place > reduction.latest)
+      return makeError("the sum of reduction %zu is noted in front of piece "
+                       "%zu: too early, too late, or where it may not",
+                       i, place);
+    size_t most = problem.inFlight.value_or(problem.mostInFlight);
+    if (problem.countInFlight(reduction.earliest, place) >= most)
+      return makeError("reduction %zu is in flight over more than %zu places",
+                       i, most);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error OverlapSolution::verify(const OverlapProblem &problem) const {
+  if (fetched.size() != problem.fetches.size() ||
+      noted.size() != problem.reductions.size())
+    return makeError("a plan of %zu fetches and %zu reductions for %zu and %zu",
+                     fetched.size(), noted.size(), problem.fetches.size(),
+                     problem.reductions.size());
+  if (llvm::Error error = verifyFetches(problem, fetched))
+    return error;
+  if (llvm::Error error = verifySums(problem, noted))
+    return error;
+  if (problem.ahead || problem.inFlight) {
+    OverlapSolution given = overlapUniformly(problem, problem.ahead.value_or(0),
+                                             problem.inFlight.value_or(1));
+    if ((problem.ahead && fetched != given.fetched) ||
+        (problem.inFlight && noted != given.noted))
+      return makeError("the given distance is not kept");
+  }
+  OverlapEstimate taken = ::estimate(problem, fetched, noted);
+  if (taken.deviceBytes > problem.deviceBudget)
+    return makeError("the plan takes %lld bytes of device memory of %lld",
+                     (long long)taken.deviceBytes,
+                     (long long)problem.deviceBudget);
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Uniform distances
+//===----------------------------------------------------------------------===//
+
+OverlapSolution fcdp::overlapUniformly(const OverlapProblem &problem,
+                                       size_t ahead, size_t inFlight) {
+  OverlapSolution solution;
+  size_t before = 0;
+  for (const OverlapProblem::Fetch &fetch : problem.fetches) {
+    size_t issued = fetch.needed;
+    size_t last = std::max(before, fetch.earliest);
+    for (size_t i = issued, passed = 0; i > last && passed < ahead;)
+      if (problem.pieces[--i].mayFetch) {
+        issued = i;
+        ++passed;
+      }
+    solution.fetched.push_back(before = issued);
+  }
+  for (const OverlapProblem::Reduction &reduction : problem.reductions) {
+    size_t place = reduction.earliest, passed = 1;
+    while (place < reduction.latest && passed < inFlight) {
+      size_t next = place + 1;
+      while (next < problem.pieces.size() && !problem.pieces[next].mayNote)
+        ++next;
+      if (next > reduction.latest)
+        break;
+      place = next;
+      ++passed;
+    }
+    solution.noted.push_back(place);
+  }
+  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  return solution;
+}
+
+//===----------------------------------------------------------------------===//
+// Just in time
+//===----------------------------------------------------------------------===//
+
+/// The latest begin of `fetch` so that it is there by `deadline`, if each
+/// stream is free until `free`, which is brought forward.
+static double beginLatest(const OverlapProblem::Fetch &fetch,
+                          llvm::ArrayRef<double> durations, double deadline,
+                          std::array<double, kNumSimulatedStreams> &free) {
+  for (size_t s = fetch.stages.size(); s-- > 0;) {
+    const OverlapProblem::Stage &stage = fetch.stages[s];
+    if (stage.isAside)
+      continue;
+    deadline = std::min(deadline, free[stage.stream]) - durations[s];
+    free[stage.stream] = deadline;
+  }
+  return deadline;
+}
+
+/// With `slack` seconds between the end of a transfer and when it is needed,
+/// by the times that things took in `loose`, and no further away than there.
+static OverlapSolution planJustInTime(const OverlapProblem &problem,
+                                      const OverlapSolution &loose,
+                                      const OverlapTimeline &timeline,
+                                      double slack) {
+  OverlapSolution solution = loose;
+  std::array<double, kNumSimulatedStreams> free;
+  free.fill(std::numeric_limits<double>::infinity());
+  for (size_t i = problem.ahead ? 0 : problem.fetches.size(); i-- > 0;) {
+    const OverlapProblem::Fetch &fetch = problem.fetches[i];
+    double begin = beginLatest(fetch, timeline.fetches[i],
+                               timeline.pieces[fetch.needed] - slack, free);
+    size_t last =
+        i + 1 < problem.fetches.size() ? solution.fetched[i + 1] : fetch.needed;
+    for (size_t piece = std::min(last, fetch.needed); piece > loose.fetched[i];
+         --piece)
+      if (problem.pieces[piece].mayFetch && timeline.pieces[piece] <= begin) {
+        solution.fetched[i] = piece;
+        break;
+      }
+  }
+  for (const auto &[i, reduction] : llvm::enumerate(problem.reductions)) {
+    if (problem.inFlight)
+      break;
+    double done = timeline.reductions[i] + slack;
+    for (size_t place = reduction.earliest; place < loose.noted[i]; ++place)
+      if ((place == reduction.earliest || problem.pieces[place].mayNote) &&
+          timeline.pieces[place] >= done) {
+        solution.noted[i] = place;
+        break;
+      }
+  }
+  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  return solution;
+}
+
+//===----------------------------------------------------------------------===//
+// Fitting
+//===----------------------------------------------------------------------===//
+
+/// Issues one fetch behind `piece` that is ahead of its use there.
+static bool shortenFetch(const OverlapProblem &problem, size_t piece,
+                         OverlapSolution &solution) {
+  for (size_t i = problem.fetches.size(); i-- > 0;) {
+    const OverlapProblem::Fetch &fetch = problem.fetches[i];
+    if (solution.fetched[i] > piece || fetch.needed <= piece)
+      continue;
+    size_t next = piece + 1;
+    while (!problem.pieces[next].mayFetch)
+      ++next; // `needed` may
+    solution.fetched[i] = next;
+    return true;
+  }
+  return false;
+}
+
+/// Notes one sum in front of `piece` whose reduction is in flight there.
+static bool shortenReduction(const OverlapProblem &problem, size_t piece,
+                             OverlapSolution &solution) {
+  for (const auto &[i, reduction] : llvm::enumerate(problem.reductions)) {
+    if (reduction.issued > piece || solution.noted[i] <= piece ||
+        reduction.earliest > piece)
+      continue;
+    size_t last = piece;
+    while (last > reduction.earliest && !problem.pieces[last].mayNote)
+      --last;
+    solution.noted[i] = last;
+    return true;
+  }
+  return false;
+}
+
+/// Whether it could be made to fit.
+static bool fit(const OverlapProblem &problem, OverlapSolution &solution) {
+  while (solution.estimate.deviceBytes > problem.deviceBudget) {
+    std::vector<int64_t> bytes =
+        sumBytes(problem, solution.fetched, solution.noted);
+    auto most = llvm::max_element(bytes);
+    size_t piece = most - bytes.begin();
+    solution.estimate.deviceBytes = *most;
+    if (*most <= problem.deviceBudget)
+      break;
+    if ((problem.ahead || !shortenFetch(problem, piece, solution)) &&
+        (problem.inFlight || !shortenReduction(problem, piece, solution)))
+      return false;
+  }
+  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Planning
+//===----------------------------------------------------------------------===//
+
+/// Times that differ by less are taken for equal.
+static constexpr double kSameTime = 1e-3;
+
+static bool isAsFast(const OverlapSolution &a, const OverlapSolution &b) {
+  return a.estimate.seconds <= b.estimate.seconds * (1 + kSameTime);
+}
+
+/// The least slack with which nothing is lost, of doubled ones.
+static OverlapSolution planJustInTime(const OverlapProblem &problem,
+                                      const OverlapSolution &loose) {
+  OverlapTimeline timeline =
+      simulateOverlap(problem, loose.fetched, loose.noted);
+  double slack = 0;
+  for (int trial = 0; trial < 6; ++trial) {
+    OverlapSolution solution = planJustInTime(problem, loose, timeline, slack);
+    if (isAsFast(solution, loose))
+      return solution;
+    slack = slack == 0 ? timeline.seconds / 1024 : 2 * slack;
+  }
+  return loose;
+}
+
+/// A given number, or those up to `most` that are to be compared.
+static llvm::SmallVector<size_t> getChoices(std::optional<size_t> given,
+                                            size_t most) {
+  if (given)
+    return {*given};
+  llvm::SmallVector<size_t> choices;
+  for (size_t i = 1; i <= std::min<size_t>(most, 3); ++i)
+    choices.push_back(i);
+  return choices;
+}
+
+llvm::Expected<OverlapSolution>
+fcdp::planOverlap(const OverlapProblem &problem) {
+  std::vector<OverlapSolution> solutions;
+  for (size_t ahead : getChoices(problem.ahead, problem.mostAhead))
+    for (size_t inFlight : getChoices(problem.inFlight, problem.mostInFlight))
+      solutions.push_back(overlapUniformly(problem, ahead, inFlight));
+  OverlapSolution loose =
+      overlapUniformly(problem, problem.ahead.value_or(problem.mostAhead),
+                       problem.inFlight.value_or(problem.mostInFlight));
+  solutions.push_back(planJustInTime(problem, loose));
+  solutions.push_back(std::move(loose));
+  OverlapSolution least = overlapUniformly(problem, problem.ahead.value_or(0),
+                                           problem.inFlight.value_or(1));
+  int64_t smallest = least.estimate.deviceBytes;
+  solutions.push_back(std::move(least));
+
+  llvm::erase_if(solutions, [&](OverlapSolution &solution) {
+    return !fit(problem, solution);
+  });
+  if (solutions.empty())
+    return makeError("no schedule fits: the smallest takes %lld bytes of "
+                     "device memory of %lld",
+                     (long long)smallest, (long long)problem.deviceBudget);
+  const OverlapSolution fastest =
+      *llvm::min_element(solutions, [](const auto &a, const auto &b) {
+        return a.estimate.seconds < b.estimate.seconds;
+      });
+  llvm::erase_if(solutions, [&](const OverlapSolution &solution) {
+    return !isAsFast(solution, fastest);
+  });
+  return *llvm::min_element(solutions, [](const auto &a, const auto &b) {
+    return a.estimate.deviceBytes < b.estimate.deviceBytes;
+  });
+}

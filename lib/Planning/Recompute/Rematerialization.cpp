@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Recompute/Rematerialization.h"
+
+#include "Units.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Casts.h"
+#include "fcdp/Cluster/OperatorCost.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fcdp;
+using Choice = RecomputationProblem::Choice;
+
+/// An A100's 312 TFLOP/s in bf16 over its 2.0 TB/s of memory bandwidth
+/// (NVIDIA's data sheet of the 80 GB model).
+static constexpr double kFlopsPerByte = 156;
+
+/// In bytes moved: those of operands and results, and of floating-point
+/// operations as many as a device moves bytes meanwhile. For comparing calls
+/// with each other; no time.
+static double estimateCost(const OperatorWork &work) {
+  return work.bytes + work.flops / kFlopsPerByte;
+}
+
+namespace {
+/// A use of a parameter, for counting gathers: what is gathered together has
+/// one bucket.
+struct BucketUse {
+  StringAttr unit;
+  size_t bucket;
+};
+
+class Decider {
+public:
+  Decider(func::FuncOp step, Operation *end)
+      : step(step), end(end), ranges(findLiveRanges(step, symbols)),
+        units(findUnits(end, ranges)) {
+    collectValues();
+    markNeeded();
+    chooseCalls();
+    collectBucketUses();
+  }
+
+  llvm::Expected<Rematerialization> decide(std::optional<int64_t> budget);
+
+private:
+  void collectValues();
+  void markNeeded();
+  void chooseCalls();
+  void collectBucketUses();
+  Choice choose(aten::CallOp call);
+  bool crossesUnits(aten::CallOp call);
+  /// The value whose memory `value` shows, if it is one of the problem's.
+  std::optional<size_t> findValue(Value value);
+  SmallVector<size_t> findLateReaders(const RecomputationSolution &solution);
+  llvm::Expected<RecomputationSolution>
+  solve(function_ref<RecomputationSolution()> solveOnce);
+
+  func::FuncOp step;
+  Operation *end;
+  SymbolTableCollection symbols;
+  LiveRanges ranges;
+  llvm::DenseMap<Operation *, StringAttr> units;
+  /// The operations of the problem, and their places in it.
+  SmallVector<aten::CallOp> calls;
+  llvm::DenseMap<Operation *, size_t> callIndices;
+  llvm::DenseMap<Value, size_t> valueIndices;
+  llvm::DenseMap<Operation *, SmallVector<BucketUse>> bucketUses;
+  RecomputationProblem problem;
+};
+} // namespace
+
+std::optional<size_t> Decider::findValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  auto found = valueIndices.find(value);
+  if (found == valueIndices.end())
+    return std::nullopt;
+  return found->second;
+}
+
+/// Views hold no memory. What only shows a parameter is cloned to each use.
+void Decider::collectValues() {
+  for (auto call : step.front().getOps<aten::CallOp>()) {
+    if (end->isBeforeInBlock(call))
+      break;
+    if (isView(call) || ranges.views.contains(call))
+      continue;
+    RecomputationProblem::Op &op = problem.ops.emplace_back();
+    op.cost = estimateCost(measureWork(call));
+    for (Value operand : call.getOperands())
+      if (std::optional<size_t> input = findValue(operand))
+        op.inputs.push_back(*input);
+    for (Value result : call.getResults()) {
+      auto type = cast<RankedTensorType>(result.getType());
+      valueIndices[result] = problem.values.size();
+      problem.values.push_back({hasByteSize(type) ? byteSize(type) : 0,
+                                calls.size(), /*isNeeded=*/false});
+    }
+    callIndices[call] = calls.size();
+    calls.push_back(call);
+  }
+}
+
+void Decider::markNeeded() {
+  for (Operation *op = end->getNextNode(); op; op = op->getNextNode())
+    for (Value operand : op->getOperands())
+      if (std::optional<size_t> value = findValue(operand))
+        problem.values[*value].isNeeded = true;
+}
+
+/// Whether another unit, or what is in none, reads results of `call` in the
+/// forward pass.
+bool Decider::crossesUnits(aten::CallOp call) {
+  SmallVector<Value> worklist(call->getResults());
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      user = end->getBlock()->findAncestorOpInBlock(*user);
+      if (end->isBeforeInBlock(user))
+        continue;
+      if (isView(user))
+        llvm::append_range(worklist, user->getResults());
+      else if (units.lookup(user) != units.lookup(call))
+        return true;
+    }
+  return false;
+}
+
+Choice Decider::choose(aten::CallOp call) {
+  if (auto given = call->getAttrOfType<BoolAttr>(kRecomputeAttr))
+    return given.getValue() ? Choice::Recompute : Choice::Keep;
+  if (!units.lookup(call) || crossesUnits(call) ||
+      !findReasonToRunOnce(call).empty())
+    return Choice::Keep;
+  return Choice::Any;
+}
+
+void Decider::chooseCalls() {
+  for (auto [call, op] : llvm::zip_equal(calls, problem.ops))
+    op.choice = choose(call);
+}
+
+/// As --fcdp-bucket groups parameters.
+void Decider::collectBucketUses() {
+  llvm::DenseMap<StringAttr, Type> gradients, wires;
+  for (auto gradient : step.front().getOps<GradientOp>())
+    gradients[gradient.getParameterAttr().getAttr()] =
+        cast<RankedTensorType>(gradient.getValue().getType()).getElementType();
+  for (auto read : step.front().getOps<ReadParameterOp>())
+    wires[read.getSourceAttr().getAttr()] =
+        findNarrowReadType(read.getResult());
+  using Key =
+      std::tuple<const void *, const void *, const void *, const void *, bool>;
+  std::map<Key, size_t> buckets;
+  for (const ParameterUse &use : ranges.uses) {
+    ParameterOp parameter = use.parameter;
+    Key key{parameter.getUnitAttr().getAsOpaquePointer(),
+            parameter.getTensorType().getElementType().getAsOpaquePointer(),
+            wires.lookup(parameter.getSymNameAttr()).getAsOpaquePointer(),
+            gradients.lookup(parameter.getSymNameAttr()).getAsOpaquePointer(),
+            parameter.getTrainable()};
+    size_t bucket = buckets.insert({key, buckets.size()}).first->second;
+    bucketUses[use.operand->getOwner()].push_back(
+        {parameter.getUnitAttr(), bucket});
+  }
+}
+
+/// Calls that would read a parameter outside of a live range in which its
+/// bucket is used anyway: each would gather it once more.
+SmallVector<size_t>
+Decider::findLateReaders(const RecomputationSolution &solution) {
+  SmallVector<Recomputed> places =
+      placeRecomputed(step, [&](aten::CallOp call) {
+        auto index = callIndices.find(call);
+        return index != callIndices.end() &&
+               solution.isRecomputed[index->second];
+      });
+  SmallVector<size_t> late;
+  StringAttr current;
+  llvm::DenseSet<size_t> used;
+  SmallVector<std::pair<Operation *, size_t>> again;
+  auto endRange = [&] {
+    for (auto [op, bucket] : again)
+      if (!used.contains(bucket))
+        late.push_back(callIndices.lookup(op));
+    used.clear();
+    again.clear();
+  };
+  auto add = [&](Operation *op, bool isAgain) {
+    auto uses = bucketUses.find(op);
+    if (uses == bucketUses.end())
+      return;
+    for (auto [unit, bucket] : uses->second) {
+      if (unit != current)
+        endRange();
+      current = unit;
+      if (isAgain)
+        again.push_back({op, bucket});
+      else
+        used.insert(bucket);
+    }
+  };
+  ArrayRef<Recomputed> next = places;
+  for (Operation &op : step.front()) {
+    if (!next.empty() && next.front().user == &op) {
+      for (Operation *recomputed : next.front().ops)
+        add(recomputed, /*isAgain=*/true);
+      next = next.drop_front();
+    }
+    add(&op, /*isAgain=*/false);
+  }
+  endRange();
+  return late;
+}
+
+/// Solves until no parameter is gathered once more than without.
+llvm::Expected<RecomputationSolution>
+Decider::solve(function_ref<RecomputationSolution()> solveOnce) {
+  while (true) {
+    RecomputationSolution solution = solveOnce();
+    if (llvm::Error error = solution.verify(problem))
+      return error;
+    bool isFinal = true;
+    for (size_t index : findLateReaders(solution)) {
+      Choice &choice = problem.ops[index].choice;
+      if (choice == Choice::Recompute) // given
+        continue;
+      choice = Choice::Keep;
+      isFinal = false;
+    }
+    if (isFinal)
+      return solution;
+  }
+}
+
+llvm::Expected<Rematerialization>
+Decider::decide(std::optional<int64_t> budget) {
+  if (llvm::Error error = problem.check())
+    return error;
+  llvm::Expected<RecomputationSolution> best =
+      solve([&] { return keepLeast(problem); });
+  if (best && budget && best->keptBytes <= *budget) {
+    llvm::Expected<RecomputationSolution> within =
+        solve([&] { return keepWithin(problem, *budget); });
+    if (!within || within->keptBytes <= *budget)
+      best = std::move(within);
+  }
+  if (!best)
+    return best.takeError();
+  Rematerialization result;
+  result.keptBytes = best->keptBytes;
+  for (auto [call, isRecomputed] : llvm::zip_equal(calls, best->isRecomputed))
+    if (isRecomputed)
+      result.calls.push_back(call);
+  return result;
+}
+
+llvm::Expected<Rematerialization>
+fcdp::decideRematerialization(func::FuncOp step,
+                              std::optional<int64_t> budget) {
+  Operation *end = findForwardEnd(step);
+  if (!end)
+    return Rematerialization();
+  return Decider(step, end).decide(budget);
+}

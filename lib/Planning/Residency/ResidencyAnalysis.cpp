@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Residency/ResidencyAnalysis.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Planning/Memory/Activations.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class ProblemBuilder {
+public:
+  ProblemBuilder(ModuleOp module, const CostModel &model,
+                 Accumulation accumulation)
+      : module(module), model(model), mesh(getMesh(module)),
+        accumulation(accumulation) {}
+  void offerCollectives(ResidencyProblem &problem,
+                        std::optional<Collectives> given);
+  void addBuckets(ResidencyProblem &problem);
+  void addUses(ResidencyProblem &problem, func::FuncOp function);
+
+private:
+  ResidencyProblem::Bucket describe(BucketOp bucket);
+  Accumulation getAccumulation(BucketOp bucket);
+  int64_t countStateBytes();
+  void collectLifetimes(func::FuncOp function);
+  void findFetches(func::FuncOp function);
+  void beginUse(Operation *fetch, StringAttr bucket);
+  void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
+  void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
+  void endUses();
+  /// Of `value`'s memory.
+  Operation *findLastUser(Value value);
+
+  ModuleOp module;
+  const CostModel &model;
+  MeshOp mesh;
+  const Accumulation accumulation;
+  llvm::DenseMap<StringAttr, unsigned> indices;
+  llvm::DenseMap<StringAttr, StringAttr> units;
+  /// The update of each bucket, by its name.
+  llvm::DenseMap<StringAttr, Operation *> updates;
+  llvm::DenseMap<Operation *, size_t> positions;
+  /// By position: bytes whose lifetime begins there, less those that have
+  /// ended.
+  std::vector<int64_t> change;
+  std::vector<ResidencyProblem::Use> uses;
+  /// What makes a copy of a bucket, or, where a rank owns the whole, reads it.
+  llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
+  /// Of each use.
+  std::vector<Operation *> fetches;
+  StringAttr previousUnit;
+};
+} // namespace
+
+static int64_t bytesOf(BucketOp bucket, Type element) {
+  return static_cast<int64_t>(bucket.getElements()) * elementBytes(element);
+}
+
+/// Where there is nothing to sum, or to reduce behind the sum, all come to
+/// `sharded`.
+Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
+  Accumulation mode = bucket.getAccumulation().value_or(accumulation);
+  bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
+                   (sumsSlice(mode) && mesh.getNode() == 1);
+  return isNothing ? Accumulation::sharded : mode;
+}
+
+ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  ResidencyProblem::Bucket result;
+  result.name = bucket.getSymName();
+  result.wholeBytes = bytesOf(bucket, bucket.getWire());
+  result.sliceBytes = result.wholeBytes / locals;
+  result.trainable = bucket.getTrainable();
+  result.sharding = bucket.getSharding();
+  result.accumulation = getAccumulation(bucket);
+  result.residency = bucket.getResidency();
+  result.carry = bucket.getCarry();
+  if (result.residency && !result.carry)
+    result.carry = result.residency;
+  if (result.sharding == Sharding::none) {
+    // Each use casts the shard, or reads it.
+    result.residency = result.carry = Residency::drop;
+    if (bucket.getWire() == bucket.getStorage())
+      result.wholeBytes = result.sliceBytes = 0;
+  }
+  double whole = static_cast<double>(result.wholeBytes);
+  // Else the shard is the slice, or the whole.
+  if (nodes > 1 && bucket.getSharding() == Sharding::world) {
+    result.interGather =
+        model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
+    result.flatGather = model.costOfFlatGather(whole / (nodes * locals));
+  }
+  if (locals > 1 && bucket.getSharding() != Sharding::none)
+    result.intraGather =
+        model.costOfGather(Axis::local, locals, whole / locals);
+  result.hostStore = model.costOfStore(whole / locals);
+  result.hostLoad = model.costOfLoad(whole / locals);
+  result.sumBytes = byteSize(getStateType(bucket, StateRole::host_grad, mesh));
+  result.sumStore = model.costOfStore(static_cast<double>(result.sumBytes));
+  result.sumLoad = model.costOfLoad(static_cast<double>(result.sumBytes));
+  if (Operation *update = updates.lookup(bucket.getSymNameAttr()))
+    result.update = model.costOf(update);
+  return result;
+}
+
+void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
+  module.walk([&](ShardUpdateOp update) {
+    updates[update.getTargetAttr().getAttr()] = update;
+  });
+  for (auto bucket : module.getOps<BucketOp>()) {
+    indices[bucket.getSymNameAttr()] = problem.buckets.size();
+    units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
+    problem.buckets.push_back(describe(bucket));
+  }
+}
+
+/// Of what every rank has whatever is decided about copies: shards, optimizer
+/// states and accumulators.
+int64_t ProblemBuilder::countStateBytes() {
+  int64_t bytes = 0;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getArena() == Arena::device)
+      bytes += byteSize(state.getTensorType());
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Accumulation mode = getAccumulation(bucket);
+    if (mode == Accumulation::node)
+      bytes += byteSize(getStateType(bucket, StateRole::node_grad, mesh));
+    else if (mode == Accumulation::full)
+      bytes += byteSize(getStateType(bucket, StateRole::full_grad, mesh));
+  }
+  return bytes;
+}
+
+Operation *ProblemBuilder::findLastUser(Value value) {
+  Operation *last = value.getDefiningOp();
+  for (Operation *user : collectMemoryUsers(value))
+    if (last->isBeforeInBlock(user))
+      last = user;
+  return last;
+}
+
+/// Of results of operators. Gradients on their way are counted by how many are.
+void ProblemBuilder::collectLifetimes(func::FuncOp function) {
+  for (Operation &op : function.front())
+    positions.try_emplace(&op, positions.size());
+  change.assign(positions.size() + 1, 0);
+  for (const Activation &activation : findActivations(function)) {
+    change[activation.begin] += activation.bytes;
+    change[activation.end] -= activation.bytes;
+  }
+}
+
+void ProblemBuilder::findFetches(func::FuncOp function) {
+  for (auto view : function.getOps<ViewMemberOp>())
+    if (Operation *fetch = view.getWhole().getDefiningOp())
+      bucketOfFetch[fetch] = view.getBucketAttr().getAttr();
+}
+
+void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
+  ResidencyProblem::Use use;
+  use.bucket = indices.lookup(bucket);
+  StringAttr unit = units.lookup(bucket);
+  if (fetches.empty()) { // what is in front of all gathers
+    use.seconds = uses.back().seconds;
+    use.deviceMemory = uses.back().deviceMemory;
+  } else {
+    use.range = uses.back().range + (unit != previousUnit);
+  }
+  previousUnit = unit;
+  if (fetches.empty())
+    uses.pop_back();
+  uses.push_back(use);
+  fetches.push_back(fetch);
+}
+
+void ProblemBuilder::addReduction(ResidencyProblem &problem,
+                                  ReduceScatterOp reduce) {
+  unsigned index = indices.lookup(reduce.getSourceAttr().getAttr());
+  ResidencyProblem::Bucket &bucket = problem.buckets[index];
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  int64_t bytes = byteSize(cast<RankedTensorType>(reduce.getInput().getType()));
+  auto whole = static_cast<double>(bytes);
+  if (locals > 1)
+    bucket.intraReduce =
+        model.costOfReduction(Axis::local, locals, whole / locals);
+  if (nodes > 1)
+    bucket.interReduce =
+        model.costOfReduction(Axis::node, nodes, whole / (nodes * locals));
+  bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
+  uses.back().reduced.push_back(index);
+  uses.back().reducedBytes += 2 * bytes; // packed, and scratch
+  if (bucket.accumulation == Accumulation::node_host)
+    uses.back().reducedBytes += 3 * bucket.sumBytes; // loaded, new, and both
+}
+
+void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
+                                    AllGatherOp gather) {
+  ResidencyProblem::Bucket &bucket =
+      problem.buckets[indices.lookup(gather.getSourceAttr().getAttr())];
+  int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
+  auto part = static_cast<double>(
+      byteSize(cast<RankedTensorType>(gather.getInput().getType())));
+  if (nodes > 1)
+    bucket.sumInterGather = model.costOfGather(Axis::node, nodes, part);
+  if (locals > 1 && bucket.sharding == Sharding::none)
+    bucket.sumIntraGather =
+        model.costOfGather(Axis::local, locals, part * nodes);
+  // What starts a sum is written where it stays, what adds to it is not.
+  if (bucket.accumulation == Accumulation::sharded &&
+      getMicroBatches(module) > 1)
+    uses.back().reducedBytes += byteSize(gather.getResult().getType());
+}
+
+/// A copy is read until the use in which its last reader is.
+void ProblemBuilder::endUses() {
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    size_t last = positions[findLastUser(fetches[i]->getResult(0))];
+    uses[i].until = i;
+    while (uses[i].until + 1 < fetches.size() &&
+           positions[fetches[uses[i].until + 1]] < last)
+      ++uses[i].until;
+  }
+}
+
+void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
+  collectLifetimes(function);
+  findFetches(function);
+  int64_t held = countStateBytes();
+  uses.emplace_back();
+  for (Operation &op : function.front()) {
+    held += change[positions[&op]];
+    if (StringAttr bucket = bucketOfFetch.lookup(&op))
+      beginUse(&op, bucket);
+    if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      if (gather.isOfGradient()) // a copy's costs what the plan makes of it
+        addGatherOfSum(problem, gather);
+    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+      addReduction(problem, reduce);
+    } else {
+      Cost cost = model.costOf(&op);
+      uses.back().seconds += cost.getTotal();
+      uses.back().deviceMemory += cost.deviceMemory;
+    }
+    uses.back().otherBytes = std::max(uses.back().otherBytes, held);
+  }
+  endUses();
+  if (!fetches.empty())
+    problem.uses = std::move(uses);
+}
+
+/// Whether one collective is faster in one step, on idle links.
+static bool isFasterFlat(const ResidencyProblem::Bucket &bucket) {
+  return bucket.flatGather.getTotal() <
+             bucket.interGather.getTotal() + bucket.intraGather.getTotal() ||
+         bucket.flatReduce.getTotal() <
+             bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
+}
+
+void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
+                                      std::optional<Collectives> given) {
+  if (mesh.getNode() == 1 || mesh.getLocal() == 1)
+    return; // there are no two levels
+  for (auto [bucket, op] :
+       llvm::zip_equal(problem.buckets, module.getOps<BucketOp>())) {
+    std::optional<Collectives> chosen =
+        op.getCollectives() ? op.getCollectives() : given;
+    if (chosen)
+      bucket.collectives = {*chosen};
+    else if (op.getSharding() == Sharding::world && isFasterFlat(bucket))
+      bucket.collectives.push_back(Collectives::flat);
+  }
+}
+
+ResidencyProblem fcdp::makeResidencyProblem(
+    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    Accumulation accumulation, std::optional<Collectives> collectives) {
+  ResidencyProblem problem;
+  problem.deviceBudget = budget.device;
+  problem.hostBudget = budget.host;
+  problem.localRanks = getMesh(module).getLocal();
+  problem.microBatches = getMicroBatches(module);
+  ProblemBuilder builder(module, model, accumulation);
+  builder.addBuckets(problem);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    if (role == Role::only_microbatch || role == Role::first_microbatch)
+      builder.addUses(problem, function);
+  }
+  builder.offerCollectives(problem, collectives);
+  return problem;
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Residency/ResidencyPlanning.h"
+#include "UseRanges.h"
+#include "fcdp/Planning/Checks.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace fcdp;
+
+//===----------------------------------------------------------------------===//
+// Problem and solution
+//===----------------------------------------------------------------------===//
+
+llvm::Error ResidencyProblem::check() const {
+  if (microBatches < 1 || localRanks < 1 || prefetch < 0 || reductions < 1)
+    return makeError("expected at least one micro-batch, local rank and "
+                     "reduction at once, and a prefetch of 0 or more");
+  if (deviceBudget < 0 || hostBudget < 0)
+    return makeError("expected budgets of 0 bytes or more");
+  for (const Bucket &bucket : buckets) {
+    if (bucket.wholeBytes < 0 || bucket.sliceBytes < 0 || bucket.sumBytes < 0)
+      return makeError("bucket '%s': expected 0 bytes or more",
+                       bucket.name.c_str());
+    for (const Cost *cost :
+         {&bucket.interGather, &bucket.intraGather, &bucket.hostStore,
+          &bucket.hostLoad, &bucket.intraReduce, &bucket.interReduce,
+          &bucket.sumInterGather, &bucket.sumIntraGather, &bucket.sumStore,
+          &bucket.sumLoad, &bucket.update, &bucket.flatGather,
+          &bucket.flatReduce})
+      if (!isGood(*cost))
+        return makeError("bucket '%s': expected finite costs of 0 s or more",
+                         bucket.name.c_str());
+    if (bucket.collectives.empty())
+      return makeError("bucket '%s': expected collectives to choose from",
+                       bucket.name.c_str());
+  }
+  for (const Use &use : uses) {
+    if (use.until >= uses.size())
+      return makeError(
+          "a use of bucket '%s' ends with use %u of %zu",
+          use.bucket < buckets.size() ? buckets[use.bucket].name.c_str() : "",
+          use.until, uses.size());
+    if (use.bucket >= buckets.size() ||
+        llvm::any_of(use.reduced,
+                     [&](unsigned b) { return b >= buckets.size(); }))
+      return makeError("a use names bucket %u of %zu", use.bucket,
+                       buckets.size());
+    if (!isDuration(use.seconds) || use.otherBytes < 0 || use.reducedBytes < 0)
+      return makeError("a use of bucket '%s': expected a finite time and bytes "
+                       "of 0 or more",
+                       buckets[use.bucket].name.c_str());
+  }
+  return llvm::Error::success();
+}
+
+/// Whether `bucket` can have what a plan wants, or a user has given.
+static bool isPossibleFor(const ResidencyProblem::Bucket &bucket,
+                          const BucketResidency &plan) {
+  return (bucket.residency || isPossible(bucket.sharding, plan.residency)) &&
+         (bucket.carry || isPossible(bucket.sharding, plan.carry));
+}
+
+llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
+  if (buckets.size() != problem.buckets.size())
+    return makeError("a plan of %zu buckets for %zu", buckets.size(),
+                     problem.buckets.size());
+  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets)) {
+    if (!isPossibleFor(bucket, plan))
+      return makeError("bucket '%s': its sharding has no such residency",
+                       bucket.name.c_str());
+    if ((bucket.residency && *bucket.residency != plan.residency) ||
+        (bucket.carry && *bucket.carry != plan.carry))
+      return makeError("bucket '%s': the given residency is not kept",
+                       bucket.name.c_str());
+  }
+  for (auto [plan, bucket] : llvm::zip_equal(buckets, problem.buckets))
+    if (!llvm::is_contained(bucket.collectives, plan.collectives))
+      return makeError("bucket '%s': its collectives are not among those to "
+                       "choose from",
+                       bucket.name.c_str());
+  ResidencyEstimate taken = ::estimate(problem, buckets);
+  if (taken.deviceBytes > problem.deviceBudget)
+    return makeError("the plan takes %lld bytes of device memory of %lld",
+                     (long long)taken.deviceBytes,
+                     (long long)problem.deviceBudget);
+  if (taken.hostBytes > problem.hostBudget)
+    return makeError("the plan takes %lld bytes of host memory of %lld",
+                     (long long)taken.hostBytes, (long long)problem.hostBudget);
+  return llvm::Error::success();
+}
+
+bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
+  constexpr double tolerance = 1e-9;
+  if (std::abs(a.seconds - b.seconds) >
+      tolerance * std::max(a.seconds, b.seconds))
+    return a.seconds < b.seconds;
+  return std::make_pair(a.deviceBytes, a.hostBytes) <
+         std::make_pair(b.deviceBytes, b.hostBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Up to this many plans are all looked at: 4 residencies of 6 buckets, or,
+/// flat or not, of 4.
+constexpr double kExhaustiveLimit = 4096;
+/// Plans that are looked at otherwise, beside the uniform ones.
+constexpr unsigned kSearchLimit = 4000;
+
+/// Of equal plans the one with the first is taken.
+constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
+                                      Residency::node, Residency::full};
+
+using Plan = std::vector<BucketResidency>;
+
+class Search {
+public:
+  explicit Search(const ResidencyProblem &problem);
+  llvm::Expected<ResidencySolution> run();
+
+private:
+  llvm::SmallVector<BucketResidency> findOptions(unsigned bucket) const;
+  std::vector<unsigned> orderByReuse() const;
+  bool fits(const ResidencyEstimate &estimate) const {
+    return estimate.deviceBytes <= problem.deviceBudget &&
+           estimate.hostBytes <= problem.hostBudget;
+  }
+  double countPlans() const;
+  void tryAll(Plan &plan, size_t bucket);
+  void tryUniform();
+  void tryUniform(const BucketResidency &option);
+  bool tryThresholds();
+  bool trySingleChanges();
+  /// Whether `plan` fits and is better than what was best.
+  bool consider(const Plan &plan);
+  /// Like `option`, as far as `bucket` is free.
+  void set(Plan &plan, unsigned bucket, const BucketResidency &option) const;
+
+  const ResidencyProblem &problem;
+  std::vector<llvm::SmallVector<BucketResidency>> options;
+  std::optional<ResidencySolution> best;
+  /// Of the plans that do not fit.
+  std::optional<ResidencyEstimate> smallest;
+  unsigned considered = 0;
+};
+} // namespace
+
+/// Whether there is something that may be flat.
+static bool mayBeFlat(const ResidencyProblem::Bucket &bucket,
+                      Residency residency, Residency carry) {
+  return (bucket.trainable && !sumsSlice(bucket.accumulation)) ||
+         !keepsSlice(residency, carry);
+}
+
+/// Options of which none does what another does. A copy that stays on the
+/// device between micro-batches stays within them.
+llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
+  const ResidencyProblem::Bucket &bucket = problem.buckets[index];
+  bool isCarried = !bucket.trainable || problem.microBatches > 1;
+  llvm::SmallVector<BucketResidency> found;
+  for (Residency residency : kResidencies)
+    for (Residency carry : kResidencies) {
+      if (bucket.residency && residency != *bucket.residency)
+        continue;
+      if (bucket.carry ? carry != *bucket.carry
+                       : !isCarried && carry != residency)
+        continue;
+      if (!isPossibleFor(bucket, {residency, carry}))
+        continue;
+      bool isRedundant = isCarried && !bucket.residency && carry < residency;
+      if (isRedundant)
+        continue;
+      for (Collectives collectives : bucket.collectives)
+        if (collectives == bucket.collectives.front() ||
+            mayBeFlat(bucket, residency, carry))
+          found.push_back({residency, carry, collectives});
+    }
+  return found;
+}
+
+Search::Search(const ResidencyProblem &problem) : problem(problem) {
+  for (unsigned b = 0; b < problem.buckets.size(); ++b)
+    options.push_back(findOptions(b));
+}
+
+double Search::countPlans() const {
+  double count = 1;
+  for (const auto &ofBucket : options)
+    count *= double(ofBucket.size());
+  return count;
+}
+
+bool Search::consider(const Plan &plan) {
+  ++considered;
+  ResidencyEstimate taken = estimate(problem, plan);
+  if (!fits(taken)) {
+    auto bytes = [](const ResidencyEstimate &estimate) {
+      return std::make_pair(estimate.deviceBytes, estimate.hostBytes);
+    };
+    if (!smallest || bytes(taken) < bytes(*smallest))
+      smallest = taken;
+    return false;
+  }
+  if (best && !isBetter(taken, best->estimate))
+    return false;
+  best = ResidencySolution{plan, taken};
+  return true;
+}
+
+void Search::tryAll(Plan &plan, size_t bucket) {
+  if (bucket == plan.size()) {
+    consider(plan);
+    return;
+  }
+  for (const BucketResidency &option : options[bucket]) {
+    plan[bucket] = option;
+    tryAll(plan, bucket + 1);
+  }
+}
+
+void Search::set(Plan &plan, unsigned bucket,
+                 const BucketResidency &option) const {
+  BucketResidency kept = option;
+  if (!llvm::is_contained(options[bucket], option))
+    kept.collectives = problem.buckets[bucket].collectives.front();
+  if (llvm::is_contained(options[bucket], kept))
+    plan[bucket] = kept;
+}
+
+/// The plans of the presets, and others that treat all buckets alike.
+void Search::tryUniform() {
+  bool isFree = llvm::any_of(problem.buckets, [](const auto &bucket) {
+    return bucket.collectives.size() > 1;
+  });
+  for (Residency residency : kResidencies)
+    for (Residency carry : kResidencies) {
+      tryUniform({residency, carry});
+      if (isFree)
+        tryUniform({residency, carry, Collectives::flat});
+    }
+}
+
+void Search::tryUniform(const BucketResidency &option) {
+  Plan plan;
+  for (const auto &ofBucket : options)
+    plan.push_back(ofBucket.front());
+  for (unsigned b = 0; b < plan.size(); ++b) {
+    BucketResidency chosen = option;
+    if (problem.buckets[b].trainable && problem.microBatches == 1)
+      chosen.carry = chosen.residency;
+    set(plan, b, chosen);
+  }
+  consider(plan);
+}
+
+/// Buckets in the order in which a copy waits shortest: backward is last in,
+/// first out.
+std::vector<unsigned> Search::orderByReuse() const {
+  UseRanges ranges(problem);
+  std::vector<unsigned> order;
+  for (unsigned b = 0; b < problem.buckets.size(); ++b)
+    if (ranges.isUsed(b))
+      order.push_back(b);
+  auto getKey = [&](unsigned b) {
+    return std::make_pair(ranges.last[b] - ranges.first[b], b);
+  };
+  llvm::sort(order,
+             [&](unsigned a, unsigned b) { return getKey(a) < getKey(b); });
+  return order;
+}
+
+/// Gives one residency to those that are used again soonest, or latest, as many
+/// as fit and are worth it.
+bool Search::tryThresholds() {
+  std::vector<unsigned> order = orderByReuse();
+  llvm::SmallVector<BucketResidency> all;
+  for (const auto &ofBucket : options)
+    for (const BucketResidency &option : ofBucket)
+      if (!llvm::is_contained(all, option))
+        all.push_back(option);
+  bool improved = false;
+  for (bool soonest : {true, false}) {
+    for (const BucketResidency &option : all) {
+      const Plan base = best->buckets;
+      // The step halves around the best number so far.
+      size_t center = 0;
+      for (size_t step = order.size(); step >= 1 && considered < kSearchLimit;
+           step /= 2) {
+        size_t from = center < step ? 0 : center - step;
+        for (size_t count : {from, center + step}) {
+          if (count > order.size() || count == center)
+            continue;
+          Plan plan = base;
+          for (size_t i = 0; i < count; ++i)
+            set(plan, order[soonest ? i : order.size() - 1 - i], option);
+          if (consider(plan)) {
+            improved = true;
+            center = count;
+          }
+        }
+      }
+    }
+  }
+  return improved;
+}
+
+bool Search::trySingleChanges() {
+  bool improved = false;
+  for (unsigned b = 0; b < options.size() && considered < kSearchLimit; ++b)
+    for (const BucketResidency &option : options[b]) {
+      Plan plan = best->buckets;
+      if (plan[b] == option)
+        continue;
+      plan[b] = option;
+      improved |= consider(plan);
+    }
+  return improved;
+}
+
+llvm::Expected<ResidencySolution> Search::run() {
+  if (countPlans() <= kExhaustiveLimit) {
+    Plan plan(problem.buckets.size());
+    tryAll(plan, 0);
+  } else {
+    tryUniform();
+    bool improved = best.has_value();
+    while (improved && considered < kSearchLimit) {
+      improved = tryThresholds();
+      improved |= trySingleChanges();
+    }
+  }
+  if (best)
+    return std::move(*best);
+  return makeError(
+      "no plan fits: the smallest takes %lld bytes of device "
+      "memory of %lld and %lld bytes of host memory of %lld",
+      (long long)smallest->deviceBytes, (long long)problem.deviceBudget,
+      (long long)smallest->hostBytes, (long long)problem.hostBudget);
+}
+
+llvm::Expected<ResidencySolution>
+fcdp::planResidency(const ResidencyProblem &problem) {
+  if (llvm::Error error = problem.check())
+    return std::move(error);
+  return Search(problem).run();
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Shard/CutStates.h"
+#include "Shard/JoinBuckets.h"
+#include "StepPlanning.h"
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_DECIDEPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
+public:
+  using DecidePassBase::DecidePassBase;
+  DecidePass(DecidePassOptions options, std::optional<Cluster> described)
+      : DecidePassBase(std::move(options)), described(std::move(described)) {}
+  void runOnOperation() override;
+
+private:
+  FailureOr<std::optional<Accumulation>> getAccumulation();
+  FailureOr<std::optional<Collectives>> getCollectives();
+  FailureOr<Cluster> getCluster(StringRef what);
+  FailureOr<StepPlan> planByPreset();
+  FailureOr<StepPlan> planByCost();
+  StepChoices getChoices(const Cluster &described);
+  SmallVector<Sharding> getShardings();
+  std::optional<int64_t> getGiven(int64_t option, int64_t least,
+                                  StringRef attribute);
+
+  std::optional<Cluster> described;
+};
+} // namespace
+
+std::unique_ptr<Pass> fcdp::createDecidePass(DecidePassOptions options,
+                                             std::optional<Cluster> described) {
+  return std::make_unique<DecidePass>(std::move(options), std::move(described));
+}
+
+llvm::Expected<Cluster>
+fcdp::getClusterOf(MeshOp mesh, const std::optional<Cluster> &described,
+                   StringRef cluster, StringRef profile) {
+  if (described)
+    return withRanks(*described, mesh.getNode(), mesh.getLocal());
+  return loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile);
+}
+
+/// Buckets are laid out before. Fails if a strategy would decide for some of
+/// them, but none is laid out as it needs.
+static LogicalResult checkSharding(ModuleOp module, StringRef name,
+                                   Sharding sharding) {
+  BucketOp other;
+  for (auto bucket : module.getOps<BucketOp>()) {
+    if (bucket.getResidency())
+      continue;
+    if (bucket.getSharding() == sharding)
+      return success();
+    other = bucket;
+  }
+  if (!other)
+    return success();
+  return other.emitOpError("strategy '")
+         << name << "' needs buckets of sharding '"
+         << stringifySharding(sharding) << "', got '"
+         << stringifySharding(other.getSharding())
+         << "'; run --fcdp-bucket=sharding=" << stringifySharding(sharding);
+}
+
+/// Gives what `parsed` holds, or an error of `module` about `option`.
+template <typename T>
+static FailureOr<T> check(ModuleOp module, StringRef option,
+                          llvm::Expected<T> parsed) {
+  if (parsed)
+    return *parsed;
+  return module.emitError(option) << ": " << toString(parsed.takeError());
+}
+
+FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
+  if (accumulate.empty())
+    return std::optional<Accumulation>();
+  FailureOr<Accumulation> given =
+      check(getOperation(), "accumulate", parseAccumulation(accumulate));
+  if (failed(given))
+    return failure();
+  return std::optional(*given);
+}
+
+/// None: to be chosen.
+FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
+  if (collectives.empty())
+    return strategy == kAutoStrategy ? std::nullopt
+                                     : std::optional(Collectives::two_level);
+  return check(getOperation(), "collectives", parseCollectives(collectives));
+}
+
+/// Fails, and says that `what` needs it, if none is given.
+FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
+  ModuleOp module = getOperation();
+  if (cluster.empty() && !described)
+    return module.emitError(what)
+           << " 'auto' chooses for a cluster; give one as 'cluster', a file or "
+              "the name of a preset";
+  return check(module, "cluster",
+               getClusterOf(getMesh(module), described, cluster, profile));
+}
+
+/// What the module says, or else the option, if that is at least `least`.
+std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
+                                            StringRef attribute) {
+  if (auto given = getOperation()->getAttrOfType<IntegerAttr>(attribute))
+    return given.getInt();
+  return option >= least ? std::optional(option) : std::nullopt;
+}
+
+FailureOr<StepPlan> DecidePass::planByPreset() {
+  ModuleOp module = getOperation();
+  FailureOr<Strategy> preset =
+      check(module, "strategy", parseStrategy(strategy));
+  FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(preset) || failed(accumulation) || failed(chosen))
+    return failure();
+  StepPlan plan;
+  if (module->hasAttr(kOpenShardingAttr) &&
+      canCutStates(module, preset->sharding))
+    cutStates(module, preset->sharding);
+  else if (failed(checkSharding(module, strategy, preset->sharding)))
+    return failure();
+  plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
+                                {preset->residency, preset->carry,
+                                 chosen->value_or(Collectives::two_level)});
+  plan.accumulation = accumulation->value_or(preset->accumulation);
+  plan.prefetch =
+      getGiven(prefetch, 0, kPrefetchAttr).value_or(kDefaultPrefetch);
+  plan.reductions =
+      getGiven(reductions, 1, kReductionsAttr).value_or(kDefaultReductions);
+  if (*chosen)
+    return plan;
+  FailureOr<Cluster> described = getCluster("collectives");
+  if (failed(described) ||
+      failed(planCollectives(module, CostModel(*described), plan)))
+    return failure();
+  return plan;
+}
+
+/// Those that differ, where the buckets leave it open.
+SmallVector<Sharding> DecidePass::getShardings() {
+  ModuleOp module = getOperation();
+  MeshOp mesh = getMesh(module);
+  SmallVector<Sharding> shardings{Sharding::world};
+  auto add = [&](Sharding sharding, bool isOther) {
+    if (isOther && module->hasAttr(kOpenShardingAttr) &&
+        canCutStates(module, sharding))
+      shardings.push_back(sharding);
+  };
+  add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
+  add(Sharding::none, mesh.getWorldSize() > 1);
+  return shardings;
+}
+
+StepChoices DecidePass::getChoices(const Cluster &described) {
+  StepChoices choices;
+  choices.shardings = getShardings();
+  choices.mayMerge = canJoinBuckets(getOperation());
+  choices.budget.device =
+      deviceMemory > 0 ? deviceMemory : described.device.memory;
+  choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
+  bool hasSeveral = getMicroBatches(getOperation()) > 1;
+  choices.accumulations = {Accumulation::sharded};
+  // Within one node these are `sharded`.
+  if (hasSeveral && getMesh(getOperation()).getNode() > 1)
+    choices.accumulations.append({Accumulation::node, Accumulation::node_host});
+  if (hasSeveral)
+    choices.accumulations.push_back(Accumulation::full);
+  choices.prefetch = getGiven(prefetch, 0, kPrefetchAttr);
+  choices.reductions = getGiven(reductions, 1, kReductionsAttr);
+  return choices;
+}
+
+FailureOr<StepPlan> DecidePass::planByCost() {
+  ModuleOp module = getOperation();
+  FailureOr<Cluster> described = getCluster("strategy");
+  if (failed(described))
+    return failure();
+  FailureOr<std::optional<Accumulation>> accumulation = getAccumulation();
+  FailureOr<std::optional<Collectives>> chosen = getCollectives();
+  if (failed(accumulation) || failed(chosen))
+    return failure();
+  StepChoices choices = getChoices(*described);
+  choices.collectives = *chosen;
+  if (*accumulation)
+    choices.accumulations = {**accumulation};
+  return planStep(module, CostModel(*described), choices);
+}
+
+/// Whether everything has been decided before.
+static bool isDecided(ModuleOp module) {
+  return module->hasAttr(kStrategyAttr) &&
+         llvm::all_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+           return bucket.getResidency().has_value();
+         });
+}
+
+void DecidePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (isDecided(module))
+    return;
+  FailureOr<StepPlan> plan =
+      strategy == kAutoStrategy ? planByCost() : planByPreset();
+  if (failed(plan) || failed(applyPlan(module, *plan)))
+    return signalPassFailure();
+  module->removeAttr(kOpenShardingAttr);
+  module->removeAttr(kOpenMergingAttr);
+  module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "PlanSearch.h"
+
+#include "Shard/CutStates.h"
+#include "Shard/JoinBuckets.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// What leaves a residency problem to be solved.
+struct Candidate {
+  int64_t bucketBytes = 0;
+  Sharding sharding = Sharding::world;
+  Accumulation accumulation = Accumulation::sharded;
+  ResidencyProblem problem;
+  /// No plan is estimated to take less, in seconds.
+  double least = std::numeric_limits<double>::infinity();
+};
+
+class Finalists {
+public:
+  Finalists(const StepChoices &choices,
+            const std::optional<ResidencyEstimate> &known)
+      : choices(choices), best(known) {}
+  void add(Candidate candidate);
+  std::vector<StepPlan> take() { return std::move(plans); }
+
+private:
+  std::optional<StepPlan> search(Candidate &candidate);
+  void addUniform(Candidate &candidate, int64_t prefetch, int64_t reductions);
+  void addUniform(const Candidate &candidate,
+                  std::vector<BucketResidency> buckets);
+
+  const StepChoices &choices;
+  std::vector<StepPlan> plans;
+  /// Of the best plan that is known.
+  std::optional<ResidencyEstimate> best;
+};
+} // namespace
+
+/// A given number, or those that are to be compared.
+static SmallVector<int64_t> getChoices(std::optional<int64_t> given) {
+  if (given)
+    return {*given};
+  return {1, 2, 3};
+}
+
+static void forEachDistance(ResidencyProblem &problem,
+                            const StepChoices &choices,
+                            llvm::function_ref<void()> visit) {
+  for (int64_t prefetch : getChoices(choices.prefetch))
+    for (int64_t reductions : getChoices(choices.reductions)) {
+      problem.prefetch = prefetch;
+      problem.reductions = reductions;
+      visit();
+    }
+}
+
+/// Whether flat collectives of one gather and one reduction take less.
+static bool isFlatFaster(const ResidencyProblem::Bucket &bucket) {
+  return bucket.flatGather.getTotal() + bucket.flatReduce.getTotal() <
+         bucket.interGather.getTotal() + bucket.intraGather.getTotal() +
+             bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
+}
+
+/// Nothing: those of each bucket that take less.
+static std::vector<BucketResidency>
+treatAlike(const ResidencyProblem &problem, Residency residency,
+           std::optional<Collectives> collectives) {
+  std::vector<BucketResidency> buckets;
+  for (const ResidencyProblem::Bucket &bucket : problem.buckets) {
+    Collectives wanted = collectives.value_or(
+        isFlatFaster(bucket) ? Collectives::flat : Collectives::two_level);
+    buckets.push_back({bucket.residency.value_or(residency),
+                       bucket.carry.value_or(residency),
+                       llvm::is_contained(bucket.collectives, wanted)
+                           ? wanted
+                           : bucket.collectives.front()});
+  }
+  return buckets;
+}
+
+/// Of copies that are never fetched again, whether they fit or not.
+static double estimateLeast(const ResidencyProblem &problem) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::optional<Collectives> collectives :
+       {std::optional(Collectives::two_level), std::optional(Collectives::flat),
+        std::optional<Collectives>()}) {
+    std::vector<BucketResidency> buckets =
+        treatAlike(problem, Residency::full, collectives);
+    least = std::min(least, estimate(problem, buckets).seconds);
+  }
+  return least;
+}
+
+/// The best plan, if it is better than what other searches have found.
+std::optional<StepPlan> Finalists::search(Candidate &candidate) {
+  std::optional<StepPlan> found;
+  forEachDistance(candidate.problem, choices, [&] {
+    const ResidencyProblem &problem = candidate.problem;
+    if (best && estimateLeast(problem) >= best->seconds)
+      return;
+    llvm::Expected<ResidencySolution> solution = planResidency(problem);
+    if (!solution)
+      return llvm::consumeError(solution.takeError());
+    if (best && !isBetter(solution->estimate, *best))
+      return;
+    best = solution->estimate;
+    found = StepPlan{candidate.bucketBytes, candidate.sharding,
+                     std::move(*solution),  candidate.accumulation,
+                     problem.prefetch,      problem.reductions};
+  });
+  return found;
+}
+
+/// Whether the decisions of `a` and `b` are the same.
+static bool isSame(const StepPlan &a, const StepPlan &b) {
+  return a.bucketBytes == b.bucketBytes && a.sharding == b.sharding &&
+         a.accumulation == b.accumulation && a.prefetch == b.prefetch &&
+         a.reductions == b.reductions &&
+         a.residency.buckets == b.residency.buckets;
+}
+
+/// Estimates of memory may be too high: results of operators share it with
+/// buffers, which only the plan knows.
+static int64_t allowMore(int64_t bytes) {
+  constexpr int64_t kShare = 4;
+  int64_t more = bytes / kShare;
+  return bytes > std::numeric_limits<int64_t>::max() - more ? bytes
+                                                            : bytes + more;
+}
+
+/// As far as that may fit and the sharding has it.
+void Finalists::addUniform(const Candidate &candidate,
+                           std::vector<BucketResidency> buckets) {
+  ResidencyProblem problem = candidate.problem;
+  problem.deviceBudget = allowMore(problem.deviceBudget);
+  StepPlan plan{candidate.bucketBytes,    candidate.sharding,
+                {std::move(buckets), {}}, candidate.accumulation,
+                problem.prefetch,         problem.reductions};
+  if (llvm::any_of(plans, [&](auto &other) { return isSame(plan, other); }))
+    return;
+  plan.residency.estimate = estimate(problem, plan.residency.buckets);
+  if (llvm::Error error = plan.residency.verify(problem))
+    llvm::consumeError(std::move(error));
+  else
+    plans.push_back(std::move(plan));
+}
+
+/// What presets would do.
+void Finalists::addUniform(Candidate &candidate, int64_t prefetch,
+                           int64_t reductions) {
+  candidate.problem.prefetch = choices.prefetch.value_or(prefetch);
+  candidate.problem.reductions = choices.reductions.value_or(reductions);
+  for (Residency residency :
+       {Residency::drop, Residency::host, Residency::node, Residency::full})
+    for (Collectives collectives : {Collectives::two_level, Collectives::flat})
+      addUniform(candidate,
+                 treatAlike(candidate.problem, residency, collectives));
+}
+
+void Finalists::add(Candidate candidate) {
+  std::optional<StepPlan> found = search(candidate);
+  if (found)
+    plans.push_back(*found);
+  if (candidate.bucketBytes != 0)
+    return; // no preset merges
+  if (found) {
+    addUniform(candidate, *found->prefetch, *found->reductions);
+  }
+  addUniform(candidate, kDefaultPrefetch, kDefaultReductions);
+}
+
+static void addCandidates(ModuleOp cut, const Candidate &shared,
+                          const CostModel &model, const StepChoices &choices,
+                          const MemoryBudget &budget,
+                          std::vector<Candidate> &candidates) {
+  for (Accumulation accumulation : choices.accumulations) {
+    Candidate candidate = shared;
+    candidate.accumulation = accumulation;
+    candidate.problem = makeResidencyProblem(cut, model, budget, accumulation,
+                                             choices.collectives);
+    if (llvm::Error error = candidate.problem.check())
+      llvm::consumeError(std::move(error)); // explainMissing says it
+    else
+      candidates.push_back(std::move(candidate));
+  }
+}
+
+/// In the order of what they take at least.
+static std::vector<Candidate> findCandidates(ModuleOp module,
+                                             const CostModel &model,
+                                             const StepChoices &choices,
+                                             const MemoryBudget &budget) {
+  std::vector<Candidate> candidates;
+  for (int64_t bucketBytes : choices.bucketBytes) {
+    for (Sharding sharding : choices.shardings) {
+      OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+      if (llvm::Error error = joinBuckets(*copy, bucketBytes)) {
+        llvm::consumeError(std::move(error)); // not one to choose
+        break;
+      }
+      cutStates(*copy, sharding);
+      Candidate shared;
+      shared.bucketBytes = bucketBytes;
+      shared.sharding = sharding;
+      addCandidates(*copy, shared, model, choices, budget, candidates);
+    }
+  }
+  for (Candidate &candidate : candidates)
+    forEachDistance(candidate.problem, choices, [&] {
+      candidate.least =
+          std::min(candidate.least, estimateLeast(candidate.problem));
+    });
+  llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return a.least < b.least;
+  });
+  return candidates;
+}
+
+std::vector<StepPlan>
+fcdp::findFinalists(ModuleOp module, const CostModel &model,
+                    const StepChoices &choices, int64_t deviceBudget,
+                    const std::optional<ResidencyEstimate> &known) {
+  Finalists finalists(choices, known);
+  MemoryBudget budget{deviceBudget, choices.budget.host};
+  for (Candidate &candidate : findCandidates(module, model, choices, budget))
+    finalists.add(std::move(candidate));
+  return finalists.take();
+}
+
+std::string fcdp::explainMissing(ModuleOp module, const CostModel &model,
+                                 const StepChoices &choices) {
+  ResidencyProblem problem =
+      makeResidencyProblem(module, model, choices.budget,
+                           choices.accumulations.front(), choices.collectives);
+  problem.prefetch = getChoices(choices.prefetch).front();
+  problem.reductions = getChoices(choices.reductions).front();
+  llvm::Expected<ResidencySolution> solution = planResidency(problem);
+  return solution ? "no plan fits" : toString(solution.takeError());
+}

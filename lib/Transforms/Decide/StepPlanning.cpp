@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "StepPlanning.h"
+
+#include "PlanSearch.h"
+#include "Shard/CutStates.h"
+#include "Shard/JoinBuckets.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
+#include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace fcdp;
+
+/// The part of a step's time that makes no difference.
+static constexpr double kSameTime = 1e-3;
+
+static void setIfAbsent(ModuleOp module, StringRef name,
+                        std::optional<int64_t> value) {
+  if (value && !module->hasAttr(name))
+    module->setAttr(name,
+                    Builder(module.getContext()).getI64IntegerAttr(*value));
+}
+
+LogicalResult fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
+  if (llvm::Error error = joinBuckets(module, plan.bucketBytes))
+    return module.emitError() << toString(std::move(error));
+  if (plan.bucketBytes != 0)
+    module->setAttr(
+        kBucketBytesAttr,
+        Builder(module.getContext()).getI64IntegerAttr(plan.bucketBytes));
+  cutStates(module, plan.sharding);
+  for (auto [bucket, chosen] :
+       llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
+    applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
+                           bucket.getSharding(), chosen.collectives});
+  setIfAbsent(module, kPrefetchAttr, plan.prefetch);
+  setIfAbsent(module, kReductionsAttr, plan.reductions);
+  return success();
+}
+
+/// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
+static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
+                                                 const StepPlan &plan,
+                                                 const CostModel &model,
+                                                 int64_t deviceBudget) {
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+  if (failed(applyPlan(*copy, plan)))
+    return failure();
+  PassManager decided(module.getContext());
+  buildDecided(decided);
+  PassManager scheduled(module.getContext());
+  buildScheduled(scheduled);
+  if (failed(decided.run(*copy)))
+    return failure();
+  if (llvm::Error error = decideOverlap(*copy, model, deviceBudget)) {
+    llvm::consumeError(std::move(error));
+    return OwningOpRef<ModuleOp>();
+  }
+  if (failed(scheduled.run(*copy)))
+    return failure();
+  return copy;
+}
+
+namespace {
+/// What has been simulated.
+struct Simulated {
+  StepPlan plan;
+  /// With the schedule that the plan leads to.
+  ResidencyEstimate taken;
+};
+
+/// Compares plans by what they lead to.
+class Finals {
+public:
+  /// `deviceBudget` is what estimates of memory are compared with.
+  Finals(ModuleOp module, const CostModel &model, const StepChoices &choices,
+         int64_t deviceBudget)
+      : module(module), model(model), choices(choices),
+        deviceBudget(deviceBudget) {}
+
+  /// In the order of what they are estimated to take. Leaves out what needs
+  /// more of a link, or of compute, than the fastest takes, and what is
+  /// estimated to take clearly more: estimates have been within 10 % of what
+  /// was simulated.
+  LogicalResult simulateAll(std::vector<StepPlan> plans);
+  /// Adds the few best with each fetch and each sum at a distance of its own.
+  LogicalResult refine();
+  /// Of the fastest whose planned memory fits the smallest; nothing if none
+  /// does. `planned` gets the least that a plan takes.
+  FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
+
+private:
+  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepPlan &plan) {
+    return ::schedule(module, plan, model, choices.budget.device);
+  }
+
+  ModuleOp module;
+  const CostModel &model;
+  const StepChoices &choices;
+  const int64_t deviceBudget;
+  std::vector<Simulated> simulated;
+};
+} // namespace
+
+LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
+  constexpr double kTooLong = 1.1;
+  llvm::sort(plans, [](const StepPlan &a, const StepPlan &b) {
+    return a.residency.estimate.seconds < b.residency.estimate.seconds;
+  });
+  double least = std::numeric_limits<double>::infinity();
+  for (const StepPlan &plan : plans) {
+    const ResidencyEstimate &estimated = plan.residency.estimate;
+    if (estimated.needed > least || estimated.seconds > kTooLong * least)
+      continue;
+    auto scheduled = schedule(plan);
+    if (failed(scheduled))
+      return failure();
+    if (!*scheduled)
+      continue;
+    StepProgram program = makeStepProgram(
+        **scheduled, [&](Operation *op) { return model.costOf(op); });
+    ResidencyEstimate taken = plan.residency.estimate;
+    taken.seconds = simulateStep(program).seconds;
+    // One that may not fit is no reason to leave out others.
+    if (estimated.deviceBytes <= deviceBudget)
+      least = std::min(least, taken.seconds);
+    simulated.push_back({plan, taken});
+  }
+  llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
+    return a.taken.seconds < b.taken.seconds;
+  });
+  return success();
+}
+
+LogicalResult Finals::refine() {
+  constexpr size_t kRefined = 3;
+  if (choices.prefetch && choices.reductions)
+    return success();
+  std::vector<StepPlan> refined;
+  for (const Simulated &one :
+       ArrayRef(simulated).take_front(std::min(kRefined, simulated.size()))) {
+    refined.push_back(one.plan);
+    refined.back().prefetch = choices.prefetch;
+    refined.back().reductions = choices.reductions;
+  }
+  return simulateAll(refined);
+}
+
+/// Whether a preset would do the same at these distances.
+static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
+  return plan.bucketBytes == 0 &&
+         plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
+         plan.reductions == choices.reductions.value_or(kDefaultReductions) &&
+         llvm::all_equal(plan.residency.buckets);
+}
+
+/// Pre: `simulated` is in order of time, and not empty. How many are as good as
+/// the fastest: they take at most a thousandth more, and are nearer to it than
+/// presets, so that what is taken is faster than these if anything is.
+static size_t countBest(ArrayRef<Simulated> simulated,
+                        const StepChoices &choices) {
+  constexpr double kRounding = 1e-9;
+  constexpr size_t kMost = 6;
+  double fastest = simulated.front().taken.seconds;
+  double limit = fastest * (1 + kSameTime);
+  for (const Simulated &one : simulated)
+    if (isPreset(one.plan, choices))
+      limit = std::min(limit, (fastest + one.taken.seconds) / 2);
+  limit = std::max(limit, fastest * (1 + kRounding));
+  size_t count = llvm::partition_point(simulated,
+                                       [&](const Simulated &one) {
+                                         return one.taken.seconds <= limit;
+                                       }) -
+                 simulated.begin();
+  return std::min(count, kMost);
+}
+
+FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
+  planned = std::numeric_limits<int64_t>::max();
+  while (!simulated.empty()) {
+    size_t count = countBest(simulated, choices);
+    const Simulated *best = nullptr;
+    for (const Simulated &one : ArrayRef(simulated).take_front(count)) {
+      auto scheduled = schedule(one.plan);
+      if (failed(scheduled))
+        return failure();
+      FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
+      if (failed(bytes))
+        return failure();
+      if (*bytes < planned) {
+        planned = *bytes;
+        best = &one;
+      }
+    }
+    if (planned <= choices.budget.device)
+      return std::optional(*best);
+    simulated.erase(simulated.begin(), simulated.begin() + count);
+  }
+  return std::optional<Simulated>();
+}
+
+/// The best plan with the merging that `choices` compare, if it is better than
+/// `known`; nothing if none is, or none fits: `why` says it if none is known.
+static FailureOr<std::optional<Simulated>>
+searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
+            const std::optional<ResidencyEstimate> &known, std::string &why) {
+  // Plans are searched by estimates of memory. If no plan that should fit does,
+  // others are searched with as much less.
+  constexpr int kSearches = 4;
+  int64_t budget = choices.budget.device;
+  for (int i = 0; i < kSearches && budget > 0; ++i) {
+    std::vector<StepPlan> finalists =
+        findFinalists(module, model, choices, budget, known);
+    if (finalists.empty() && why.empty() && !known)
+      why = explainMissing(module, model, choices);
+    if (finalists.empty())
+      break;
+    Finals finals(module, model, choices, budget);
+    if (failed(finals.simulateAll(std::move(finalists))) ||
+        failed(finals.refine()))
+      return failure();
+    int64_t planned = 0;
+    FailureOr<std::optional<Simulated>> best = finals.takeBest(planned);
+    if (failed(best) || *best)
+      return best;
+    why = ("no plan fits: the smallest takes " + Twine(planned) +
+           " bytes of device memory of " + Twine(choices.budget.device))
+              .str();
+    budget -= planned - choices.budget.device;
+  }
+  return std::optional<Simulated>();
+}
+
+FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
+                                   const StepChoices &choices) {
+  std::string why;
+  FailureOr<std::optional<Simulated>> best =
+      searchPlans(module, model, choices, /*known=*/std::nullopt, why);
+  if (failed(best))
+    return failure();
+  if (!*best)
+    return module.emitError("strategy 'auto': ") << why;
+  if (!choices.mayMerge)
+    return (*best)->plan;
+  StepChoices merging = choices;
+  merging.bucketBytes = findJoinLimits(module, model, choices.budget.device,
+                                       (*best)->taken.seconds);
+  if (merging.bucketBytes.empty())
+    return (*best)->plan;
+  FailureOr<std::optional<Simulated>> merged = searchPlans(
+      module, model, merging, (*best)->plan.residency.estimate, why);
+  if (failed(merged))
+    return failure();
+  bool isFaster = *merged && (*merged)->taken.seconds <
+                                 (*best)->taken.seconds * (1 - kSameTime);
+  return isFaster ? (*merged)->plan : (*best)->plan;
+}
+
+LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
+                                    StepPlan &plan) {
+  constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
+  ResidencyProblem problem =
+      makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,
+                           /*collectives=*/std::nullopt);
+  problem.prefetch = plan.prefetch.value_or(kDefaultPrefetch);
+  problem.reductions = plan.reductions.value_or(kDefaultReductions);
+  for (auto [bucket, chosen] :
+       llvm::zip_equal(problem.buckets, plan.residency.buckets))
+    if (!bucket.residency) {
+      bucket.residency = chosen.residency;
+      bucket.carry = chosen.carry;
+    }
+  llvm::Expected<ResidencySolution> found = planResidency(problem);
+  if (!found)
+    return module.emitError("collectives: ") << toString(found.takeError());
+  for (auto [chosen, solved] :
+       llvm::zip_equal(plan.residency.buckets, found->buckets))
+    chosen.collectives = solved.collectives;
+  return success();
+}

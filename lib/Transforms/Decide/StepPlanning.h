@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What strategy `auto` decides.
+#pragma once
+
+#include "fcdp/Planning/Residency/ResidencyAnalysis.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// What presets have: two copies and two reductions at once, as FSDP.
+inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
+
+/// All decisions on a step.
+struct StepPlan {
+  /// Greatest bytes of buckets that are merged first; 0: none is.
+  int64_t bucketBytes = 0;
+  Sharding sharding = Sharding::world;
+  /// One for each bucket that there is then, in the order of the module.
+  ResidencySolution residency;
+  Accumulation accumulation = Accumulation::sharded;
+  /// Nothing: of each fetch, and of each sum, its own.
+  std::optional<int64_t> prefetch = kDefaultPrefetch,
+                         reductions = kDefaultReductions;
+};
+
+/// What the decisions are chosen from.
+struct StepChoices {
+  MemoryBudget budget;
+  /// Whether buckets may be merged; requires canJoinBuckets.
+  bool mayMerge = false;
+  /// Greatest bytes of buckets that are compared; 0: of those that there are.
+  llvm::SmallVector<int64_t> bucketBytes{0};
+  /// `world` leaves the buckets as they are.
+  llvm::SmallVector<Sharding> shardings{Sharding::world};
+  llvm::SmallVector<Accumulation> accumulations;
+  /// Where they are given.
+  std::optional<int64_t> prefetch, reductions;
+  std::optional<Collectives> collectives;
+};
+
+/// What a step on `mesh` is decided for: `described` or, if there is none, what
+/// the file or preset `cluster` says, with the times in the file `profile`.
+llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
+                                     const std::optional<Cluster> &described,
+                                     llvm::StringRef cluster,
+                                     llvm::StringRef profile);
+
+/// Merges buckets and cuts states as the plan has it, and writes what is not
+/// given.
+mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+
+/// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
+llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,
+                          int64_t deviceBudget);
+
+/// Chooses, for each bucket of a plan, what makes a step take the least time:
+/// flat collectives or two-level ones. Its residencies stay.
+mlir::LogicalResult planCollectives(mlir::ModuleOp module,
+                                    const CostModel &model, StepPlan &plan);
+
+/// The plan with which a step takes the least time, and of equally fast ones
+/// the smallest. Plans are searched as residency problems, which are coarser
+/// than a schedule; the best of each search, and what presets would do, are
+/// scheduled and simulated in full, but for those that cannot be the fastest,
+/// and the one that is taken has its memory planned within the budget. Merged
+/// buckets are taken if the best plan with them is faster than the best one
+/// without. Fails, and says so on `module`, if no plan fits.
+mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
+                                   const CostModel &model,
+                                   const StepChoices &choices);
+
+} // namespace fcdp

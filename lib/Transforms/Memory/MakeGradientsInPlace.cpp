@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
+#include "fcdp/Planning/Memory/InPlacePlanning.h"
+#include "fcdp/Planning/Memory/SharedArena.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_MAKEGRADIENTSINPLACEPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// Gradients that `pack` may have made in place.
+struct Choice {
+  PackOp pack;
+  ArrayAttr inPlace;
+};
+
+/// What there is to decide about one function.
+struct Described {
+  FailureOr<SmallVector<Choice>> choose(int64_t limit);
+
+  func::FuncOp function;
+  SmallVector<PackOp> packs;
+  /// By pack, in the order in which they are made.
+  SmallVector<SmallVector<InPlaceGradient>> gradients;
+  /// One bucket for each pack.
+  InPlaceProblem problem;
+};
+
+class MakeGradientsInPlacePass
+    : public fcdp::impl::MakeGradientsInPlacePassBase<
+          MakeGradientsInPlacePass> {
+public:
+  void runOnOperation() override;
+
+private:
+  LogicalResult describe(func::FuncOp function);
+  LogicalResult decide();
+  LogicalResult apply(func::FuncOp function, ArrayRef<Choice> choices,
+                      int64_t &tries);
+
+  std::vector<Described> functions;
+  StatePlan states;
+  /// Bytes of the arena if all gradients are copied.
+  int64_t copied = 0;
+};
+} // namespace
+
+static InPlaceProblem::Bucket
+describePack(PackOp pack, ArrayRef<InPlaceGradient> gradients,
+             const llvm::DenseMap<Operation *, int64_t> &positions) {
+  InPlaceProblem::Bucket bucket;
+  bucket.bytes =
+      llvm::alignTo(byteSize(pack.getResult().getType()), kBufferAlignment);
+  bucket.packed = positions.lookup(pack);
+  for (InPlaceGradient gradient : gradients) {
+    auto type =
+        cast<RankedTensorType>(gradient.producer->getResult(0).getType());
+    bucket.gradients.push_back(
+        {positions.lookup(gradient.producer), getPoolBytes(byteSize(type))});
+  }
+  return bucket;
+}
+
+LogicalResult MakeGradientsInPlacePass::describe(func::FuncOp function) {
+  Described described;
+  described.function = function;
+  llvm::DenseMap<Operation *, int64_t> positions;
+  for (Operation &op : function.front())
+    positions.try_emplace(&op, positions.size());
+  for (auto pack : function.getOps<PackOp>()) {
+    if (pack.getInPlaceAttr())
+      continue; // a given one wins
+    SmallVector<InPlaceGradient> gradients = findInPlaceGradients(pack);
+    if (gradients.empty())
+      continue;
+    llvm::sort(gradients, [&](const auto &a, const auto &b) {
+      return positions.lookup(a.producer) < positions.lookup(b.producer);
+    });
+    described.problem.buckets.push_back(
+        describePack(pack, gradients, positions));
+    described.packs.push_back(pack);
+    described.gradients.push_back(std::move(gradients));
+  }
+  FailureOr<PackingProblem> values = describeBuffers(function, states);
+  if (failed(values))
+    return failure();
+  described.problem.inUse = measureUse(
+      function, *values, findActivations(function), states.deviceBytes);
+  if (llvm::Error error = described.problem.check())
+    return function.emitError("gradients in place: ")
+           << toString(std::move(error));
+  functions.push_back(std::move(described));
+  return success();
+}
+
+/// What lifetimes allow if `limit` bytes may be in use at once.
+FailureOr<SmallVector<Choice>> Described::choose(int64_t limit) {
+  problem.limit = limit;
+  InPlaceSolution solution = planInPlace(problem);
+  if (llvm::Error error = solution.verify(problem))
+    return function.emitError("gradients in place: ")
+           << toString(std::move(error));
+  SmallVector<Choice> choices;
+  for (size_t i = 0; i < packs.size(); ++i) {
+    SmallVector<Attribute> parameters;
+    for (auto [gradient, known] :
+         llvm::zip_equal(gradients[i], problem.buckets[i].gradients))
+      if (known.made >= solution.begins[i])
+        parameters.push_back(gradient.parameter);
+    if (!parameters.empty())
+      choices.push_back(
+          {packs[i], ArrayAttr::get(function.getContext(), parameters)});
+  }
+  return choices;
+}
+
+/// Writes the `choices` with which the arena of `function` is not larger than
+/// with copies, as far as `tries` plans show.
+LogicalResult MakeGradientsInPlacePass::apply(func::FuncOp function,
+                                              ArrayRef<Choice> choices,
+                                              int64_t &tries) {
+  if (choices.empty() || tries-- <= 0)
+    return success();
+  for (Choice choice : choices)
+    choice.pack.setInPlaceAttr(choice.inPlace);
+  FailureOr<BufferPlan> plan = planBuffers(function, states);
+  if (failed(plan))
+    return failure();
+  if (plan->arenaBytes <= copied)
+    return success();
+  for (Choice choice : choices)
+    choice.pack.removeInPlaceAttr();
+  if (choices.size() == 1)
+    return success();
+  // The later, the less is in use.
+  size_t half = choices.size() / 2;
+  if (failed(apply(function, choices.drop_front(half), tries)))
+    return failure();
+  return apply(function, choices.take_front(half), tries);
+}
+
+/// Lifetimes say what is in use. Packing takes more, and other lifetimes may
+/// make that more still, so it is looked at.
+LogicalResult MakeGradientsInPlacePass::decide() {
+  // The part of what is in use that packing is given room for.
+  constexpr int64_t kMargin = 64;
+  // Operations in all plans that are tried: less than half a second.
+  constexpr int64_t kMostOperations = 100000;
+  // All functions share one arena: what one needs the others may have.
+  int64_t inUse = 0, open = 0;
+  for (const Described &described : functions) {
+    FailureOr<BufferPlan> plan = planBuffers(described.function, states);
+    if (failed(plan))
+      return failure();
+    copied = std::max(copied, plan->arenaBytes);
+    inUse = std::max(inUse, *llvm::max_element(described.problem.inUse));
+    open += !described.packs.empty();
+  }
+  for (Described &described : functions) {
+    FailureOr<SmallVector<Choice>> choices =
+        described.choose(inUse - inUse / kMargin);
+    auto size = static_cast<int64_t>(described.problem.inUse.size());
+    int64_t tries = std::max<int64_t>(
+        kMostOperations / std::max<int64_t>(open, 1) / size, 1);
+    if (failed(choices) || failed(apply(described.function, *choices, tries)))
+      return failure();
+  }
+  return success();
+}
+
+void MakeGradientsInPlacePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::scheduled)) ||
+      failed(verifyOneLevel(module)))
+    return signalPassFailure();
+  functions.clear();
+  copied = 0;
+  states = planStates(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(describe(function)))
+      return signalPassFailure();
+  bool isOpen = llvm::any_of(functions, [](const Described &described) {
+    return !described.packs.empty();
+  });
+  if (isOpen && failed(decide()))
+    signalPassFailure();
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Borders.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_PLANMEMORYPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class PlanMemoryPass : public fcdp::impl::PlanMemoryPassBase<PlanMemoryPass> {
+public:
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Events are the module's: one may be waited for in another function than it
+/// is recorded in.
+static void numberEvents(ModuleOp module) {
+  int64_t next = 0;
+  llvm::DenseMap<Crossing, int64_t> crossings;
+  module.walk([&](RecordOp record) {
+    std::optional<Crossing> crossing = findCrossing(record);
+    if (!crossing)
+      return record.setEvent(next++);
+    auto [event, isNew] = crossings.try_emplace(*crossing, next);
+    next += isNew;
+    record.setEvent(event->second);
+  });
+  Builder builder(module.getContext());
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.setArgAttr(
+          i, kEventAttr,
+          builder.getI64IntegerAttr(crossings.lookup(getArrival(function, i))));
+}
+
+void PlanMemoryPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::scheduled)) ||
+      failed(verifyOneLevel(module)))
+    return signalPassFailure();
+  StatePlan states = planStates(module);
+  for (auto state : module.getOps<StateOp>())
+    state.setBufferAttr(states.places.lookup(state.getSymNameAttr()));
+  // All of them first: a function may have memory in use when the next begins.
+  SmallVector<BufferPlan> plans;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    FailureOr<BufferPlan> plan = planBuffers(function, states);
+    if (failed(plan))
+      return signalPassFailure();
+    plans.push_back(std::move(*plan));
+  }
+  for (const BufferPlan &plan : plans) {
+    for (auto [op, buffer] : plan.places)
+      op->setAttr("buffer", buffer);
+    for (auto [op, buffer] : plan.scratches)
+      cast<ReduceScatterOp>(op).setScratchAttr(buffer);
+  }
+  numberEvents(module);
+  setPhase(module, Phase::planned);
+}

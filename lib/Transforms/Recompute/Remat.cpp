@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Planning/Recompute/Rematerialization.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_REMATPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class RematPass : public fcdp::impl::RematPassBase<RematPass> {
+public:
+  void runOnOperation() override;
+};
+} // namespace
+
+static bool isChosen(aten::CallOp call) {
+  auto given = call->getAttrOfType<BoolAttr>(kRecomputeAttr);
+  return given && given.getValue();
+}
+
+/// Checks that what is to run again may, for the choice may be the user's.
+static LogicalResult checkChoices(func::FuncOp step) {
+  Operation *end = findForwardEnd(step);
+  for (auto call : step.getOps<aten::CallOp>()) {
+    if (!isChosen(call))
+      continue;
+    if (!end || end->isBeforeInBlock(call))
+      return call.emitOpError("cannot run again: expected '")
+             << kRecomputeAttr
+             << "' in the forward pass, in front of what gives the loss";
+    if (StringRef reason = findReasonToRunOnce(call); !reason.empty())
+      return call.emitOpError("cannot run again: ") << reason;
+  }
+  return success();
+}
+
+/// Clones `places.ops` in front of `places.user`.
+static void recompute(const Recomputed &place, IRMapping &mapping) {
+  OpBuilder builder(place.user);
+  for (Operation *op : place.ops)
+    // Without the attribute the two differ, so that CSE keeps both.
+    builder.clone(*op, mapping)->removeAttr(kRecomputeAttr);
+}
+
+void RematPass::runOnOperation() {
+  FailureOr<func::FuncOp> step = requireImported(getOperation());
+  if (failed(step) || failed(checkChoices(*step)))
+    return signalPassFailure();
+  SmallVector<Recomputed> places = placeRecomputed(*step, isChosen);
+  if (places.empty())
+    return;
+  IRMapping mapping;
+  for (const Recomputed &place : places)
+    recompute(place, mapping);
+  // All that reads a value behind the end of the forward pass reads the new
+  // one.
+  for (Operation *op = findForwardEnd(*step)->getNextNode(); op;
+       op = op->getNextNode())
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(mapping.lookupOrDefault(operand.get()));
+  // What only the backward pass needed has moved there.
+  for (const Recomputed &place : llvm::reverse(places))
+    for (Operation *op : llvm::reverse(place.ops))
+      if (op->use_empty())
+        op->erase();
+      else
+        mapping.lookup(op)->setAttr(kRepeatedAttr,
+                                    UnitAttr::get(&getContext()));
+}

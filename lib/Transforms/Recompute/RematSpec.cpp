@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Recompute/RematSpec.h"
+
+#include "llvm/ADT/StringRef.h"
+
+using namespace fcdp;
+
+llvm::Expected<RematSpec> fcdp::parseRemat(llvm::StringRef text) {
+  if (text == "none")
+    return RematSpec{RematSpec::Mode::None, std::nullopt};
+  if (text == "unit")
+    return RematSpec{RematSpec::Mode::Unit, std::nullopt};
+  int64_t bytes;
+  if (!text.getAsInteger(10, bytes) && bytes >= 0)
+    return RematSpec{RematSpec::Mode::Budget, bytes};
+  return llvm::createStringError(
+      "expected 'none', 'unit' or a number of bytes, got '" + text + "'");
+}

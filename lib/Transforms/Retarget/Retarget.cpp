@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "CudaAttention.h"
+#include "Verify/VerifyPhase.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_RETARGETPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+using aten::CallOp;
+
+namespace {
+class RetargetPass : public fcdp::impl::RetargetPassBase<RetargetPass> {
+public:
+  using RetargetPassBase::RetargetPassBase;
+  void runOnOperation() override;
+
+private:
+  /// The device that the step was exported on.
+  StringRef getSource();
+  LogicalResult toCuda(func::FuncOp step);
+};
+} // namespace
+
+static bool isCpuOnly(StringRef callee) {
+  static const llvm::StringSet<> names{
+#include "CpuOnlyOps.inc"
+  };
+  return names.contains(callee);
+}
+
+/// `cuda:1` without its index: which device a rank has is not the program's to
+/// say.
+static StringRef getKind(aten::DeviceAttr device) {
+  return device.getName().split(':').first;
+}
+
+/// Writes `to` in place of the device `from` in all arguments.
+static void replaceDevices(Operation *step, StringRef from, StringRef to) {
+  auto device = aten::DeviceAttr::get(step->getContext(), to);
+  step->walk([&](CallOp call) {
+    SmallVector<Attribute> args(call.getArgs().begin(), call.getArgs().end());
+    for (Attribute &arg : args)
+      if (auto given = dyn_cast<aten::DeviceAttr>(arg);
+          given && getKind(given) == from)
+        arg = device;
+    call.setArgsAttr(ArrayAttr::get(step->getContext(), args));
+  });
+}
+
+/// Fails if a call can only run on the CPU, or names a device that is neither
+/// the CPU nor one without memory.
+static LogicalResult checkCalls(func::FuncOp step) {
+  bool holds = true;
+  step.walk([&](CallOp call) {
+    if (isCpuOnly(call.getCallee())) {
+      holds = false;
+      call.emitError("'") << call.getCallee()
+                          << "' has no kernel for CUDA in PyTorch; export the "
+                             "model on a CUDA device, where it chooses another "
+                             "operator";
+    }
+    for (Attribute arg : call.getArgs())
+      if (auto device = dyn_cast<aten::DeviceAttr>(arg);
+          device && getKind(device) != "cpu" && getKind(device) != "meta") {
+        holds = false;
+        call.emitError("expected a step on the device 'cpu', got the device '")
+            << device.getName() << "'";
+      }
+  });
+  return success(holds);
+}
+
+StringRef RetargetPass::getSource() {
+  auto given = getOperation()->getAttrOfType<StringAttr>(kTargetAttr);
+  return given ? given.getValue() : "cpu";
+}
+
+LogicalResult RetargetPass::toCuda(func::FuncOp step) {
+  if (failed(checkCalls(step)) || failed(retargetAttention(step)))
+    return failure();
+  replaceDevices(step, "cpu", "cuda");
+  return success();
+}
+
+void RetargetPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  FailureOr<func::FuncOp> step = requireImported(module);
+  if (failed(step))
+    return signalPassFailure();
+  if (!target.empty() && !isTarget(target)) {
+    module.emitError("target: expected 'cpu' or 'cuda', got '")
+        << target << "'";
+    return signalPassFailure();
+  }
+  StringRef source = getSource();
+  StringRef wanted = target.empty() ? source : StringRef(target);
+  if (source == "cuda" && wanted == "cpu") {
+    module.emitError("expected the target 'cuda', which the step is made for, "
+                     "got 'cpu'; export the model on the CPU, which serves "
+                     "both");
+    return signalPassFailure();
+  }
+  if (source != wanted && failed(toCuda(*step)))
+    return signalPassFailure();
+  if (wanted == "cuda") {
+    replaceDevices(*step, "cuda", "cuda");
+    module->setAttr(kTargetAttr, StringAttr::get(&getContext(), wanted));
+  }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/GradientSums.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_DELAYSUMSPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class DelaySumsPass : public fcdp::impl::DelaySumsPassBase<DelaySumsPass> {
+public:
+  using DelaySumsPassBase::DelaySumsPassBase;
+  void runOnOperation() override;
+
+private:
+  void cross();
+  void cross(ArrayRef<func::FuncOp> functions);
+};
+} // namespace
+
+static void delaySums(Block &block, size_t byDefault) {
+  GradientSums sums(block);
+  for (const GradientSum &sum : sums.get()) {
+    if (sum.isRead)
+      continue;
+    auto given = sum.sum->getAttrOfType<IntegerAttr>(kReductionsAttr);
+    Operation *place = sums.findPlace(sum, given ? given.getInt() : byDefault);
+    if (!place || !sums.isBefore(sum.sum, place))
+      continue;
+    if (sum.add)
+      AddOp(sum.add)->moveBefore(place);
+    sum.sum->moveBefore(place);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Over the end of a function
+//===----------------------------------------------------------------------===//
+
+/// The sums that nothing but the end of `function` waits for, in order.
+static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
+  SmallVector<AccumulateOp> sums;
+  for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    auto sum = dyn_cast<AccumulateOp>(op);
+    if (!sum)
+      break;
+    Operation *reduction = sum.getValue().getDefiningOp();
+    if (isa_and_present<ReduceScatterOp, AllGatherOp>(reduction) &&
+        isa<RankedTensorType>(sum.getValue().getType()) &&
+        reduction->hasOneUse())
+      sums.push_back(sum);
+  }
+  std::reverse(sums.begin(), sums.end());
+  return sums;
+}
+
+/// Lets the last sums that all of `functions` have run on into what comes after
+/// them, in the order of the first.
+void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
+  llvm::MapVector<StringRef, SmallVector<AccumulateOp, 2>> sums;
+  for (func::FuncOp function : functions)
+    for (AccumulateOp sum : findLastSums(function))
+      sums[sum.getTarget()].push_back(sum);
+  auto update =
+      getOperation().lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
+  bool isEnd =
+      llvm::is_contained(getSuccessors(getRole(functions[0])), Role::update);
+  for (auto &[target, ofAll] : sums) {
+    if (ofAll.size() != functions.size())
+      continue;
+    for (AccumulateOp sum : ofAll)
+      sum.setLate(true);
+    // What waits for it comes last.
+    for (auto op : llvm::make_early_inc_range(update.getOps<ShardUpdateOp>()))
+      if (isEnd && op.getTarget() == target)
+        op->moveBefore(update.front().getTerminator());
+  }
+  // A stream sums in the order in which it reduces.
+  for (func::FuncOp function : functions)
+    for (AccumulateOp sum : llvm::to_vector(function.getOps<AccumulateOp>()))
+      if (sum.getLate())
+        sum->moveAfter(sum.getValue().getDefiningOp());
+}
+
+void DelaySumsPass::cross() {
+  std::map<Role, SmallVector<func::FuncOp>> before;
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    if (Role role = getRole(function);
+        role != Role::init && role != Role::update)
+      before[getSuccessors(role).front()].push_back(function);
+  for (auto &[after, functions] : before)
+    cross(functions);
+}
+
+void DelaySumsPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (inFlight < 1) {
+    module.emitError("in-flight: expected 1 or more, got ")
+        << inFlight.getValue();
+    return signalPassFailure();
+  }
+  if (auto decided = module->getAttrOfType<IntegerAttr>(kReductionsAttr))
+    inFlight = decided.getInt();
+  for (auto function : module.getOps<func::FuncOp>())
+    delaySums(function.front(), inFlight);
+  // Else nothing runs meanwhile: the next function begins with its gathers.
+  auto distance = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  if (distance && distance.getInt() > 0)
+    cross();
+  module->setAttr(kReductionsAttr,
+                  Builder(&getContext()).getI64IntegerAttr(inFlight));
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Fetches.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_PREFETCHPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class PrefetchPass : public fcdp::impl::PrefetchPassBase<PrefetchPass> {
+public:
+  using PrefetchPassBase::PrefetchPassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+/// The stores that fill each cache of the function.
+static llvm::DenseMap<StringAttr, Operation *> findStores(Block &block) {
+  llvm::DenseMap<StringAttr, Operation *> stores;
+  for (auto store : block.getOps<CacheStoreOp>())
+    stores[store.getTargetAttr().getAttr()] = store;
+  return stores;
+}
+
+/// Whether all that `fetch` needs is there in front of `place`.
+static bool isReadyAt(const Fetch &fetch, Operation *place,
+                      const llvm::DenseMap<StringAttr, Operation *> &stores) {
+  auto isThere = [&](Operation *needed) {
+    return !needed || llvm::is_contained(fetch.ops, needed) ||
+           needed->isBeforeInBlock(place);
+  };
+  return llvm::all_of(fetch.ops, [&](Operation *op) {
+    auto load = dyn_cast<CacheLoadOp>(op);
+    if (load && !isThere(stores.lookup(load.getSourceAttr().getAttr())))
+      return false;
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isThere(operand.getDefiningOp());
+    });
+  });
+}
+
+/// What the fetch says, or else `distance`.
+static size_t getDistance(const Fetch &fetch, size_t distance) {
+  auto given = fetch.last->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  return given ? given.getInt() : distance;
+}
+
+static void prefetch(Block &block, size_t byDefault) {
+  SmallVector<Fetch> fetches = findFetches(block);
+  llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
+  size_t before = 0; // no fetch overtakes another
+  for (size_t i = 1; i < fetches.size(); ++i) {
+    size_t distance = getDistance(fetches[i], byDefault);
+    size_t ahead = i;
+    while (distance > 0 && ahead > before &&
+           fetches[ahead - 1].range + distance >= fetches[i].range)
+      --ahead;
+    while (ahead < i && !isReadyAt(fetches[i], fetches[ahead].use, stores))
+      ++ahead;
+    if (ahead < i)
+      for (Operation *op : fetches[i].ops)
+        op->moveBefore(fetches[ahead].use);
+    before = ahead;
+  }
+}
+
+void PrefetchPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (distance < 0) {
+    module.emitError("distance: expected 0 or more, got ")
+        << distance.getValue();
+    return signalPassFailure();
+  }
+  if (module->hasAttr(kPrefetchedAttr))
+    return; // else what is ahead would go further ahead
+  Builder builder(&getContext());
+  if (auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr))
+    distance = decided.getInt();
+  for (auto function : module.getOps<func::FuncOp>())
+    prefetch(function.front(), distance);
+  module->setAttr(kPrefetchAttr, builder.getI64IntegerAttr(distance));
+  module->setAttr(kPrefetchedAttr, builder.getUnitAttr());
+}

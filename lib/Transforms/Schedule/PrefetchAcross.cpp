@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Fetches.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_PREFETCHACROSSPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// A micro-batch's function and its fetches, in program order.
+struct Member {
+  func::FuncOp function;
+  SmallVector<Fetch> fetches;
+
+  size_t countRanges() const {
+    return fetches.empty() ? 0 : fetches.back().range + 1;
+  }
+};
+
+/// A fetch of @next_microbatch, and the same one of @last_microbatch.
+struct Crosser {
+  Fetch *next, *last;
+  StateOp state;
+};
+
+class PrefetchAcrossPass
+    : public fcdp::impl::PrefetchAcrossPassBase<PrefetchAcrossPass> {
+public:
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Names a state and does nothing.
+static bool isRead(Operation *op) {
+  return isa_and_present<ReadShardOp, ReadStateOp>(op);
+}
+
+/// Adds what fetches share that read one state.
+static void addReads(Fetch &fetch) {
+  for (Operation *op : llvm::to_vector(fetch.ops))
+    for (Value operand : op->getOperands())
+      if (Operation *input = operand.getDefiningOp();
+          isRead(input) && !llvm::is_contained(fetch.ops, input))
+        fetch.ops.insert(fetch.ops.begin(), input);
+}
+
+/// Whether what `fetch` gathers on its way is its own and of no other use, so
+/// that all of it may happen in another function.
+static bool isAlone(const Fetch &fetch) {
+  auto isInside = [&](Operation *op) {
+    return op && llvm::is_contained(fetch.ops, op);
+  };
+  if (llvm::any_of(fetch.ops, llvm::IsaPred<CacheStoreOp>) ||
+      getInto(fetch.last))
+    return false;
+  return llvm::all_of(fetch.ops, [&](Operation *op) {
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) {
+                          return isInside(operand.getDefiningOp());
+                        }) &&
+           (op == fetch.last || isRead(op) ||
+            llvm::all_of(op->getUsers(), isInside));
+  });
+}
+
+/// Whether both bring the same copy in the same way.
+static bool isSame(const Fetch &a, const Fetch &b) {
+  return llvm::equal(a.ops, b.ops, [](Operation *x, Operation *y) {
+    return x->getName() == y->getName() &&
+           x->getAttrDictionary() == y->getAttrDictionary() &&
+           x->getResultTypes() == y->getResultTypes();
+  });
+}
+
+static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
+  if (auto gather = dyn_cast<AllGatherOp>(fetch.last))
+    return symbols.lookup<BucketOp>(gather.getSource());
+  auto load = cast<CacheLoadOp>(fetch.last);
+  return symbols.lookup<BucketOp>(
+      symbols.lookup<StateOp>(load.getSource()).getBucket());
+}
+
+/// The first fetches of both, as far as both may be made in the function
+/// before. No fetch overtakes another, and a bucket has one state.
+static SmallVector<Crosser> findCrossers(Member &next, Member &last,
+                                         size_t distance,
+                                         SymbolTable &symbols) {
+  llvm::SmallPtrSet<Operation *, 4> seen;
+  SmallVector<Crosser> crossers;
+  for (auto [fetch, twin] : llvm::zip(next.fetches, last.fetches)) {
+    if (fetch.range >= distance || !isAlone(fetch) || !isAlone(twin) ||
+        !isSame(fetch, twin) || !seen.insert(findBucket(fetch, symbols)).second)
+      break;
+    crossers.push_back({&fetch, &twin, StateOp()});
+  }
+  return crossers;
+}
+
+/// Where the copy that `fetch` brings is used.
+static Operation *findUse(const Fetch &fetch) {
+  Operation *last = fetch.last, *first = nullptr;
+  for (Operation *user : last->getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  return first ? first : last->getNextNode();
+}
+
+/// The last operation of `function` that a copy of `fetch` must stand behind:
+/// who fills the states that it reads, who uses the copy before it, and the
+/// fetch before it.
+static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
+  Operation *last = nullptr;
+  auto standBehind = [&](Operation *op) {
+    if (!last || last->isBeforeInBlock(op))
+      last = op;
+  };
+  llvm::SmallPtrSet<Attribute, 2> states;
+  for (Operation *op : fetch.ops)
+    if (isa<CacheLoadOp, ReadStateOp>(op))
+      states.insert(op->getAttr("source"));
+  for (Operation &op : function.front())
+    if (isa<AllGatherOp, CacheLoadOp, CacheStoreOp>(op))
+      for (StringRef name : {"into", "target"})
+        if (Attribute state = op.getAttr(name);
+            state && (states.contains(state) || mayLeave(&op)))
+          standBehind(&op);
+  if (fetch.last->getBlock() == &function.front())
+    for (Operation *user : collectMemoryUsers(fetch.last->getResult(0)))
+      standBehind(user);
+  return last;
+}
+
+/// In front of which operation of `member` the fetch for live range `range`,
+/// counted on over the function's end, is made.
+static Operation *findPlace(Member &member, const Fetch &fetch, size_t range,
+                            size_t distance) {
+  Operation *hazard = findLastHazard(member.function, fetch);
+  for (const Fetch &ahead : member.fetches) {
+    if (ahead.range + distance < range)
+      continue;
+    Operation *use = findUse(ahead);
+    if (!hazard || hazard->isBeforeInBlock(use))
+      return use;
+  }
+  return member.function.front().getTerminator();
+}
+
+/// Copies `fetch` in front of `place`, into the memory of `state`.
+static void copyFetch(const Fetch &fetch, Operation *place, StateOp state) {
+  OpBuilder builder(place);
+  IRMapping mapping;
+  Operation *copy = nullptr;
+  for (Operation *op : fetch.ops)
+    copy = builder.clone(*op, mapping);
+  copy->setAttr("into", FlatSymbolRefAttr::get(state.getSymNameAttr()));
+}
+
+/// What `fetch` would bring is there.
+static void replaceByRead(Fetch &fetch, StateOp state) {
+  Operation *last = fetch.last;
+  OpBuilder builder(findUse(fetch));
+  Value copy = ReadStateOp::create(builder, last->getLoc(),
+                                   state.getTensorType(), state.getSymName());
+  last->getResult(0).replaceAllUsesWith(copy);
+  for (Operation *op : llvm::reverse(fetch.ops))
+    if (op->use_empty())
+      op->erase();
+}
+
+static StateOp addState(BucketOp bucket, SymbolTable &symbols, MeshOp mesh) {
+  StateOp state =
+      createState(bucket, StateRole::prefetched,
+                  getStateType(bucket, StateRole::prefetched, mesh));
+  symbols.insert(state, std::next(Block::iterator(bucket)));
+  return state;
+}
+
+/// The first fetches of a micro-batch that others come before are made in
+/// these, as far ahead as the distance says. Weights are the same until the
+/// update, so that the copies are not stale.
+static void prefetchAcross(ArrayRef<Member *> before, Member &next,
+                           Member &last, size_t distance, ModuleOp module) {
+  SymbolTable symbols(module);
+  SmallVector<Crosser> crossers = findCrossers(next, last, distance, symbols);
+  for (Crosser &crosser : crossers) {
+    crosser.state =
+        addState(findBucket(*crosser.next, symbols), symbols, getMesh(module));
+    for (Member *member : before)
+      copyFetch(*crosser.next,
+                findPlace(*member, *crosser.next,
+                          member->countRanges() + crosser.next->range,
+                          distance),
+                crosser.state);
+  }
+  for (Crosser &crosser : crossers) {
+    replaceByRead(*crosser.next, crosser.state);
+    replaceByRead(*crosser.last, crosser.state);
+  }
+}
+
+/// Whether the module has buckets, and no fetch crosses yet.
+static bool isReady(ModuleOp module) {
+  return !module.getOps<BucketOp>().empty() &&
+         llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {
+           return state.getRole() == StateRole::prefetched;
+         });
+}
+
+void PrefetchAcrossPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  auto distance = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  if (!distance || !isReady(module))
+    return;
+  std::map<Role, Member> members;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Member &member = members[getRole(function)];
+    member = {function, findFetches(function.front())};
+    llvm::for_each(member.fetches, addReads);
+  }
+  if (auto first = members.find(Role::first_microbatch); first != members.end())
+    prefetchAcross({&first->second, &members[Role::next_microbatch]},
+                   members[Role::next_microbatch],
+                   members[Role::last_microbatch], distance.getInt(), module);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A function's operations on streams, in the order of the program.
+#pragma once
+
+#include "fcdp/Analysis/Buffers.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <array>
+
+namespace fcdp {
+
+/// A state that is in flight when a function ends.
+struct Carried {
+  mlir::StringAttr state;
+  /// Of the operation that is the last to write it.
+  Stream stream;
+  /// Whether it is a sum, for which memory of the function before is in use.
+  bool isSum;
+};
+
+/// What is in flight at both ends of a function, and the module's sums.
+struct Borders {
+  llvm::SmallVector<Carried> arriving, leaving;
+  /// As collectAccumulators gives them.
+  const llvm::DenseMap<mlir::StringAttr, StateOp> &sums;
+};
+
+/// Walks one function in program order and inserts records, waits and
+/// releases.
+class ProgramOrder {
+public:
+  ProgramOrder(mlir::func::FuncOp function, const Borders &borders)
+      : function(function), block(function.front()),
+        builder(function.getContext()), borders(borders) {
+    clocks.fill(Clock(kNumStreams + borders.arriving.size()));
+    // But for what arrives, the functions before this one were joined into
+    // compute, so their work counts as compute's.
+    clocks[0][0] = 1;
+  }
+
+  void run();
+
+private:
+  static constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
+  /// For each stream, how many of its operations are known to be done; behind
+  /// these, for each token that arrives, whether that is known of its work.
+  using Clock = llvm::SmallVector<int64_t, 2 * kNumStreams>;
+  static void merge(Clock &clock, const Clock &other);
+
+  /// An operation on another stream than compute.
+  struct Async {
+    /// Null if it is of the function before.
+    mlir::Operation *op;
+    Stream stream;
+    /// What is done once it is done.
+    Clock done;
+    /// Which entry of a clock it counts in.
+    size_t entry;
+    /// Null until someone waits for it.
+    mlir::Value token;
+  };
+
+  /// The memory of a value.
+  struct Buffer {
+    /// Operations that access it and have not been issued yet.
+    llvm::SmallPtrSet<mlir::Operation *, 4> open;
+    /// Those of all that run on another stream than compute.
+    llvm::SmallVector<mlir::Operation *, 2> asyncs;
+  };
+
+  void takeArguments();
+  void giveResults();
+  void collectBuffer(mlir::Value value);
+  void collectLeaving(mlir::Operation *op);
+  void issue(mlir::Operation *op, Stream stream);
+  /// Makes `stream`, before `op`, wait for the asynchronous producers that
+  /// `op` reads.
+  void waitForInputs(mlir::Operation *op, Stream stream);
+  void wait(Stream stream, Async &async);
+  /// Gives the token of `async`, recorded behind it.
+  mlir::Value getToken(Async &async);
+  /// What brings in what `state` holds, so far; null if that is long done.
+  Async *findFill(mlir::StringAttr state);
+  void waitForCompute(Stream stream);
+  /// Makes compute wait for the sums that arrive.
+  void waitForSums();
+  /// Makes `stream` wait for what is on its way to where `op`'s goes.
+  void waitForArrival(mlir::Operation *op, Stream stream);
+  /// Notes that `op` is done with the buffers that it uses.
+  void finishUses(mlir::Operation *op);
+  /// Joins compute with the asynchronous accesses to `value` and releases it.
+  void release(mlir::Value value);
+  /// Releases what `op`, which may leave, uses, once its own stream is done.
+  void releaseLate(mlir::Operation *op);
+  /// Makes compute wait for the stores before `store` that it has computed
+  /// behind: nothing else does, where a store is the last access to its value.
+  void waitForStoresBefore(mlir::Operation *store);
+  /// Whether compute has waited for all accesses to `value`.
+  bool isDone(mlir::Value value);
+  bool isCovered(const Async &async) const {
+    return clocks[0][async.entry] >= async.done[async.entry];
+  }
+
+  mlir::func::FuncOp function;
+  mlir::Block &block;
+  mlir::OpBuilder builder;
+  const Borders &borders;
+  /// What each stream has waited for, compute first.
+  std::array<Clock, kNumStreams> clocks{};
+  llvm::DenseMap<mlir::Operation *, Async> asyncs;
+  /// In order of issue.
+  llvm::SmallVector<mlir::Operation *> asyncOrder;
+  llvm::DenseMap<mlir::Value, Buffer> buffers;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> buffersOf;
+  /// Issued for the last time, with asynchronous accesses not known to be done.
+  llvm::SmallVector<mlir::Value> pending;
+  /// The last store that was the last access to its value, and the last of
+  /// those that compute has computed behind.
+  mlir::Operation *lastStore = nullptr, *olderStore = nullptr;
+  /// The last store to, and the last load from, each cache.
+  llvm::DenseMap<mlir::StringAttr, mlir::Operation *> stores, loads;
+  /// What fills each state: here, and in the function before.
+  llvm::DenseMap<mlir::StringAttr, mlir::Operation *> fills;
+  llvm::MapVector<mlir::StringAttr, Async> arrivals;
+  /// Sums that arrive and that compute has waited for.
+  llvm::DenseSet<mlir::StringAttr> arrived;
+  /// By what may be in flight at the end, its result and what only feeds it.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> leaving;
+  /// Who makes these, with the operation that they are for.
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> leavingFor;
+};
+
+} // namespace fcdp

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ProgramOrder.h"
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Streams.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+static SmallVector<Carried> findCarried(func::FuncOp function) {
+  SmallVector<Carried> carried;
+  for (auto [state, writer] : findLeaving(function))
+    carried.push_back({state.getSymNameAttr(), chooseStream(writer),
+                       isa<AccumulateOp>(writer)});
+  return carried;
+}
+
+namespace {
+class SchedulePass : public fcdp::impl::SchedulePassBase<SchedulePass> {
+public:
+  using SchedulePassBase::SchedulePassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void SchedulePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (order != "program") {
+    module.emitError("unknown order '") << order << "'; expected 'program'";
+    return signalPassFailure();
+  }
+  if (failed(verifyOneLevel(module)) || failed(verifyLeaving(module)) ||
+      failed(verifyPrefetched(module)))
+    return signalPassFailure();
+  llvm::DenseMap<StringAttr, StateOp> sums = collectAccumulators(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Borders borders{{}, findCarried(function), sums};
+    SmallVector<func::FuncOp> before = findPredecessors(function);
+    if (!before.empty())
+      borders.arriving = findCarried(before[0]);
+    ProgramOrder(function, borders).run();
+  }
+  setPhase(module, Phase::scheduled);
+}

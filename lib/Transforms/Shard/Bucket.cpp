@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "BucketBuilding.h"
+#include "CutStates.h"
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Shard/LayoutSpec.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_BUCKETPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class BucketPass : public fcdp::impl::BucketPassBase<BucketPass> {
+public:
+  using BucketPassBase::BucketPassBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult readOptions();
+  LogicalResult checkInput();
+
+  /// The option, read.
+  LayoutAttr blocks;
+};
+} // namespace
+
+/// Buckets are updated as one, and a reduced gradient goes to its accumulator.
+LogicalResult BucketPass::checkInput() {
+  ShardUpdateOp first;
+  WalkResult result = getOperation()->walk([&](Operation *op) {
+    if (auto update = dyn_cast<ShardUpdateOp>(op)) {
+      if (!first)
+        first = update;
+      if (update.getOptimizer() != first.getOptimizer() ||
+          update.getScale() != first.getScale()) {
+        InFlightDiagnostic diag = op->emitOpError(
+            "expected the optimizer and scale of all other updates");
+        diag.attachNote(first.getLoc()) << "this one differs";
+        return WalkResult::interrupt();
+      }
+    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+      if (!reduce->hasOneUse() || !isa<AccumulateOp>(*reduce->user_begin())) {
+        op->emitOpError("expected one use of its result, by an accumulate");
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult BucketPass::readOptions() {
+  ModuleOp module = getOperation();
+  llvm::Expected<LayoutAttr> kind = parseLayout(layout, &getContext());
+  if (!kind)
+    return module.emitError("layout: ") << toString(kind.takeError());
+  blocks = *kind;
+  if (sharding != kAutoStrategy && !symbolizeSharding(sharding))
+    return module.emitError("sharding: expected 'world', 'node', 'none' or "
+                            "'auto', got '")
+           << sharding << "'";
+  return success();
+}
+
+void BucketPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (failed(readOptions()))
+    return signalPassFailure();
+  if (!module.getOps<BucketOp>().empty())
+    return; // the layout is final
+  if (failed(checkInput()))
+    return signalPassFailure();
+  SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  if (failed(mergeBucketGroups(module, groups,
+                               {{}, bucketBytes, latency, bandwidth})))
+    return signalPassFailure();
+  Block::iterator symbolsEnd(*module.getOps<func::FuncOp>().begin());
+  BucketBuilder builder(module, blocks);
+  for (BucketGroup &group : groups)
+    if (llvm::Error error = builder.add(group, symbolsEnd)) {
+      group.members.front().emitError() << toString(std::move(error));
+      return signalPassFailure();
+    }
+  builder.moveFunctions();
+  if (sharding == kAutoStrategy)
+    module->setAttr(kOpenShardingAttr, UnitAttr::get(&getContext()));
+  else
+    cutStates(module, *symbolizeSharding(sharding));
+  if (openMerging)
+    module->setAttr(kOpenMergingAttr, UnitAttr::get(&getContext()));
+  if (bucketBytes > 0)
+    module->setAttr(kBucketBytesAttr,
+                    Builder(&getContext()).getI64IntegerAttr(bucketBytes));
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "BucketBuilding.h"
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/BucketRanges.h"
+#include "fcdp/Planning/Buckets/LayoutPlanning.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/CheckedArithmetic.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+BucketBuilder::BucketBuilder(ModuleOp module, LayoutAttr layout)
+    : module(module), table(module), mesh(getMesh(module)), layout(layout) {
+  module.walk([&](ShardUpdateOp update) {
+    optimizer = update.getOptimizer();
+    return WalkResult::interrupt();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+/// Members start at multiples of 64 bytes in the wire type, so also in the
+/// wider storage type.
+llvm::Error BucketBuilder::add(const BucketGroup &group,
+                               Block::iterator place) {
+  ArrayRef<ParameterOp> members = group.members;
+  int64_t alignment = kMemberAlignment / elementBytes(group.wire);
+  LayoutProblem problem{{}, mesh.getWorldSize(), alignment, alignment};
+  for (ParameterOp member : members)
+    problem.tensors.push_back(
+        {member.getTensorType().getNumElements(),
+         layout.getBlockElements(member.getTensorType())});
+  if (llvm::Error error = problem.check())
+    return llvm::createStringError("bucket '" + group.getName() +
+                                   "': " + toString(std::move(error)));
+  LayoutSolution solution = planLayout(problem);
+  std::optional<int64_t> elements =
+      llvm::checkedMul(solution.shardElements, mesh.getWorldSize());
+  if (!elements)
+    return llvm::createStringError(llvm::formatv(
+        "bucket '{0}': expected fewer than 2^63 elements, got {1} shards of "
+        "{2}",
+        group.getName(), mesh.getWorldSize(), solution.shardElements));
+
+  MLIRContext *context = module.getContext();
+  SmallVector<Attribute> places;
+  for (auto [member, offset] : llvm::zip_equal(members, solution.offsets))
+    places.push_back(MemberAttr::get(
+        context, FlatSymbolRefAttr::get(ParameterOp(member).getSymNameAttr()),
+        offset));
+  OpBuilder builder(context);
+  auto bucket = BucketOp::create(
+      builder, members.front()->getLoc(), group.getName(), group.unit,
+      *elements, group.storage, group.wire, group.trainable, Sharding::world,
+      layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
+      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
+      builder.getArrayAttr(places));
+  table.insert(bucket, place);
+  addStates(bucket, place);
+  for (BucketOp from : group.buckets)
+    buckets[from.getSymNameAttr()] = bucket;
+  if (group.buckets.empty())
+    for (ParameterOp member : members)
+      buckets[member.getSymNameAttr()] = bucket;
+  return llvm::Error::success();
+}
+
+/// The states of every strategy.
+void BucketBuilder::addStates(BucketOp bucket, Block::iterator place) {
+  auto make = [&](StateRole role) {
+    RankedTensorType type = getStateType(bucket, role, mesh);
+    table.insert(createState(bucket, role, type), place);
+  };
+  make(StateRole::shard);
+  if (!bucket.getTrainable())
+    return;
+  make(StateRole::grad);
+  if (isa_and_present<AdamWAttr>(optimizer)) {
+    make(StateRole::exp_avg);
+    make(StateRole::exp_avg_sq);
+  } else if (auto sgd = dyn_cast_if_present<SGDAttr>(optimizer)) {
+    if (sgd.getMomentum().getValueAsDouble() != 0)
+      make(StateRole::momentum_buffer);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+static StringAttr unitOf(Operation *source) {
+  if (auto bucket = dyn_cast<BucketOp>(source))
+    return bucket.getUnitAttr();
+  return cast<ParameterOp>(source).getUnitAttr();
+}
+
+llvm::DenseMap<Operation *, int64_t>
+BucketBuilder::findRanges(func::FuncOp function) {
+  SmallVector<SourceGather> gathers;
+  for (auto gather : function.getOps<AllGatherOp>()) {
+    Operation *source = table.lookup(gather.getSourceAttr().getAttr());
+    BucketOp bucket = bucketOf(gather.getSourceAttr());
+    gathers.push_back(
+        {gather, unitOf(source), bucket ? bucket.getOperation() : source});
+  }
+  return findBucketRanges(gathers);
+}
+
+/// The whole bucket in its wire type, from this rank's shard.
+Value BucketBuilder::gatherCopy(OpBuilder &builder, BucketOp bucket,
+                                AllGatherOp like, int64_t range) {
+  RankedTensorType type = getStateType(bucket, StateRole::shard, mesh);
+  Value part =
+      ReadShardOp::create(builder, like.getLoc(), type, bucket.getSymName());
+  if (bucket.getWire() != bucket.getStorage())
+    part =
+        CastShardOp::create(builder, like.getLoc(),
+                            type.clone(bucket.getWire()), part, BufferAttr());
+  auto whole = RankedTensorType::get(
+      {static_cast<int64_t>(bucket.getElements())}, bucket.getWire());
+  return AllGatherOp::create(builder, like.getLoc(), whole, part,
+                             FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
+                             like.getMeshAttr(), like.getAxes(),
+                             builder.getI64IntegerAttr(range),
+                             FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+}
+
+/// What `gather` gives is `whole`, if it is of a bucket's members, else a
+/// member of it.
+static void replaceGather(AllGatherOp gather, Value whole, BucketOp bucket,
+                          bool isOfMembers) {
+  if (isOfMembers) {
+    for (Operation *user : gather->getUsers())
+      cast<ViewMemberOp>(user).setBucket(bucket.getSymName());
+    gather.replaceAllUsesWith(whole);
+  } else {
+    OpBuilder builder(gather);
+    auto view = ViewMemberOp::create(builder, gather.getLoc(),
+                                     gather.getResult().getType(), whole,
+                                     gather.getSource(), bucket.getSymName());
+    gather.replaceAllUsesWith(view.getResult());
+  }
+  Operation *input = gather.getInput().getDefiningOp();
+  gather.erase();
+  // The shard's read, and a cast between it and the gather.
+  while (input && input->use_empty()) {
+    Operation *next = input->getNumOperands() == 1
+                          ? input->getOperand(0).getDefiningOp()
+                          : nullptr;
+    input->erase();
+    input = next;
+  }
+}
+
+/// Gathers of one bucket and live range become one, in front of the first.
+void BucketBuilder::mergeGathers(func::FuncOp function) {
+  llvm::DenseMap<Operation *, int64_t> ranges = findRanges(function);
+  llvm::DenseMap<std::pair<Operation *, int64_t>, Value> wholes;
+  for (AllGatherOp gather :
+       llvm::make_early_inc_range(function.getOps<AllGatherOp>())) {
+    FlatSymbolRefAttr source = gather.getSourceAttr();
+    BucketOp bucket = bucketOf(source);
+    if (!bucket)
+      continue;
+    int64_t range = ranges.lookup(gather);
+    Value &whole = wholes[{bucket, range}];
+    OpBuilder builder(gather);
+    if (!whole)
+      whole = gatherCopy(builder, bucket, gather, range);
+    replaceGather(gather, whole, bucket,
+                  isa<BucketOp>(table.lookup(source.getAttr())));
+  }
+}
+
+namespace {
+/// Gradients that are reduced together.
+struct Gradients {
+  SmallVector<Value> values;
+  SmallVector<Attribute> names;
+};
+} // namespace
+
+static Gradients collectGradients(ArrayRef<ReduceScatterOp> reductions) {
+  Gradients gradients;
+  for (ReduceScatterOp reduce : reductions) {
+    if (auto pack = reduce.getInput().getDefiningOp<PackOp>()) {
+      llvm::append_range(gradients.values, pack.getValues());
+      llvm::append_range(gradients.names, pack.getParameters());
+    } else {
+      gradients.values.push_back(reduce.getInput());
+      gradients.names.push_back(reduce.getSourceAttr());
+    }
+  }
+  return gradients;
+}
+
+/// With its sum, and what packs its input.
+static void erase(ReduceScatterOp reduce) {
+  (*reduce->user_begin())->erase();
+  auto pack = reduce.getInput().getDefiningOp<PackOp>();
+  reduce.erase();
+  if (pack)
+    pack.erase();
+}
+
+/// Gradients of a bucket are packed behind the last of them and reduced
+/// together. The sum before is accumulated when the next pack begins, so that
+/// one reduction overlaps with compute and no more are in flight.
+void BucketBuilder::mergeReductions(func::FuncOp function) {
+  llvm::MapVector<Operation *, SmallVector<ReduceScatterOp>> groups;
+  for (auto reduce : function.getOps<ReduceScatterOp>()) {
+    BucketOp bucket = bucketOf(reduce.getSourceAttr());
+    groups[bucket ? bucket.getOperation()
+                  : table.lookup(reduce.getSourceAttr().getAttr())]
+        .push_back(reduce);
+  }
+  auto ready = groups.takeVector();
+  llvm::sort(ready, [](const auto &a, const auto &b) {
+    return a.second.back()->isBeforeInBlock(b.second.back());
+  });
+
+  Value pending;
+  FlatSymbolRefAttr pendingBucket;
+  Accumulate mode = Accumulate::overwrite;
+  auto accumulate = [&](OpBuilder &builder) {
+    if (pending)
+      AccumulateOp::create(builder, pending.getLoc(), pending,
+                           pendingBucket.getValue(), mode);
+  };
+  for (auto &[op, reductions] : ready) {
+    auto bucket = cast<BucketOp>(op);
+    ReduceScatterOp last = reductions.back();
+    OpBuilder builder(last);
+    accumulate(builder);
+    mode = cast<AccumulateOp>(*last->user_begin()).getMode();
+    Gradients gradients = collectGradients(reductions);
+    auto elements = static_cast<int64_t>(bucket.getElements());
+    auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
+    Type type = getElementTypeOrSelf(gradients.values[0]);
+    auto packed = PackOp::create(
+        builder, last.getLoc(), RankedTensorType::get({elements}, type), name,
+        gradients.values, builder.getArrayAttr(gradients.names), ArrayAttr(),
+        BufferAttr());
+    pending = ReduceScatterOp::create(
+        builder, last.getLoc(),
+        RankedTensorType::get({elements / mesh.getWorldSize()},
+                              builder.getF32Type()),
+        packed, name, last.getMeshAttr(), last.getAxes(), StreamAttr(),
+        BufferAttr(), BufferAttr());
+    pendingBucket = name;
+    llvm::for_each(reductions, erase);
+  }
+  OpBuilder builder(function.front().getTerminator());
+  accumulate(builder);
+}
+
+void BucketBuilder::mergeUpdates(func::FuncOp function) {
+  llvm::DenseSet<Operation *> done;
+  for (ShardUpdateOp update :
+       llvm::make_early_inc_range(function.getOps<ShardUpdateOp>())) {
+    BucketOp bucket = bucketOf(update.getTargetAttr());
+    if (!bucket)
+      continue;
+    if (done.insert(bucket).second)
+      update.setTargetAttr(FlatSymbolRefAttr::get(bucket.getSymNameAttr()));
+    else
+      update.erase();
+  }
+}
+
+void BucketBuilder::moveFunctions() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    mergeGathers(function);
+    mergeReductions(function);
+    mergeUpdates(function);
+  }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which parameters share a bucket.
+#pragma once
+
+#include "fcdp/Planning/Buckets/BucketMerging.h"
+#include "fcdp/Transforms/Passes.h"
+
+namespace fcdp {
+
+/// Parameters that are to be one bucket, in their order, and what they have in
+/// common.
+struct BucketGroup {
+  mlir::StringAttr unit;
+  /// `gradient` is null where there is none.
+  mlir::Type storage, wire, gradient;
+  bool trainable, gathered;
+  llvm::SmallVector<ParameterOp> members;
+  /// Whose place it takes; none, where there are no buckets yet.
+  llvm::SmallVector<BucketOp, 0> buckets;
+
+  /// The bucket's name.
+  std::string getName() const;
+};
+
+/// What each unit gathers together, in the order of the first members, or,
+/// where there are buckets, those that nothing else is decided about. Requires
+/// gathers of single parameters or of whole buckets.
+llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module);
+
+/// What neighbours that differ in nothing but their unit gather, in bytes, for
+/// each kind that there is.
+llvm::SmallVector<llvm::SmallVector<int64_t>>
+collectNeighbourBytes(llvm::MutableArrayRef<BucketGroup> groups);
+
+/// Merges neighbours that differ in nothing but their unit where `limits`,
+/// whose bytes are left open, lets them. Fails on bad limits.
+mlir::LogicalResult mergeBucketGroups(mlir::ModuleOp module,
+                                      llvm::SmallVector<BucketGroup> &groups,
+                                      const MergingProblem &limits);
+
+} // namespace fcdp

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "JoinBuckets.h"
+
+#include "BucketBuilding.h"
+#include "fcdp/Transforms/Shard/LayoutSpec.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static bool isOverBothAxes(ArrayAttr axes) { return axes.size() == 2; }
+
+/// Of this rank's shard, and read by views of members.
+static bool isAsBuilt(AllGatherOp gather) {
+  Operation *input = gather.getInput().getDefiningOp();
+  if (auto cast = dyn_cast_or_null<CastShardOp>(input))
+    input = cast.getInput().getDefiningOp();
+  return isa_and_present<ReadShardOp>(input) &&
+         isOverBothAxes(gather.getAxes()) &&
+         llvm::all_of(gather->getUsers(), llvm::IsaPred<ViewMemberOp>);
+}
+
+/// Of a pack, and summed as it is.
+static bool isAsBuilt(ReduceScatterOp reduce) {
+  auto pack = reduce.getInput().getDefiningOp<PackOp>();
+  return pack && pack->hasOneUse() && isOverBothAxes(reduce.getAxes()) &&
+         reduce->hasOneUse() && isa<AccumulateOp>(*reduce->user_begin());
+}
+
+bool fcdp::canJoinBuckets(ModuleOp module) {
+  if (!module->hasAttr(kOpenMergingAttr) || module.getOps<BucketOp>().empty())
+    return false;
+  LayoutAttr layout = getLayout(*module.getOps<BucketOp>().begin());
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto isBuilt = [](auto op) { return isAsBuilt(op); };
+    if (!llvm::all_of(function.getOps<AllGatherOp>(), isBuilt) ||
+        !llvm::all_of(function.getOps<ReduceScatterOp>(), isBuilt))
+      return false;
+  }
+  return llvm::all_of(module.getOps<BucketOp>(), [&](BucketOp bucket) {
+    return bucket.getSharding() == Sharding::world &&
+           getLayout(bucket) == layout;
+  });
+}
+
+/// Seconds that one bucket fewer may save: of gathers for the forward and the
+/// backward pass and a reduction, in each micro-batch, what they take however
+/// little they carry, and as many small operators around each.
+static double boundSaving(const Cluster &cluster, int64_t microBatches) {
+  constexpr int kCollectives = 3, kOperators = 3;
+  double latency = cluster.inter.latency + cluster.intra.latency +
+                   cluster.h2d.latency + cluster.d2h.latency +
+                   kOperators * cluster.device.launchLatency;
+  return static_cast<double>(microBatches) * kCollectives * latency;
+}
+
+SmallVector<int64_t> fcdp::findJoinLimits(ModuleOp module,
+                                          const CostModel &model, int64_t most,
+                                          double seconds) {
+  // A comparison takes as long as another search.
+  constexpr double kWorth = 1e-3;
+  SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  return findLimits({collectNeighbourBytes(groups), most,
+                     boundSaving(model.getCluster(), getMicroBatches(module)),
+                     kWorth * seconds});
+}
+
+llvm::Error fcdp::joinBuckets(ModuleOp module, int64_t limit) {
+  if (limit == 0)
+    return llvm::Error::success();
+  SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  if (failed(mergeBucketGroups(module, groups, {{}, limit})))
+    return llvm::createStringError("cannot merge buckets");
+  SmallVector<BucketOp> joined;
+  BucketBuilder builder(module, getLayout(*module.getOps<BucketOp>().begin()));
+  for (const BucketGroup &group : groups) {
+    if (group.buckets.size() == 1)
+      continue;
+    Block::iterator place(group.buckets.front());
+    if (llvm::Error error = builder.add(group, place))
+      return error;
+    joined.append(group.buckets.begin(), group.buckets.end());
+  }
+  builder.moveFunctions();
+  llvm::DenseSet<StringAttr> gone;
+  for (BucketOp bucket : joined)
+    gone.insert(bucket.getSymNameAttr());
+  for (StateOp state : llvm::make_early_inc_range(module.getOps<StateOp>()))
+    if (gone.contains(state.getBucketAttr().getAttr()))
+      state.erase();
+  for (BucketOp bucket : joined)
+    bucket.erase();
+  return llvm::Error::success();
+}

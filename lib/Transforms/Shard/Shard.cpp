@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/LiveRanges.h"
+#include "fcdp/Transforms/Passes.h"
+#include "fcdp/Transforms/Shard/OptimizerSpec.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <cmath>
+
+namespace fcdp {
+#define GEN_PASS_DEF_SHARDPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+constexpr llvm::StringLiteral kMeshName = "world";
+
+class ShardPass : public fcdp::impl::ShardPassBase<ShardPass> {
+public:
+  using ShardPassBase::ShardPassBase;
+  void runOnOperation() override;
+
+private:
+  FailureOr<func::FuncOp> checkInput();
+  void insertMesh(func::FuncOp step);
+  void insertGathers(func::FuncOp step);
+  void insertReductions(func::FuncOp step);
+  void makeFamily(func::FuncOp step, Attribute optimizer);
+  func::FuncOp makeFunction(OpBuilder &builder, Role role);
+
+  ArrayAttr bothAxes() {
+    return ArrayAttr::get(&getContext(),
+                          {AxisAttr::get(&getContext(), Axis::node),
+                           AxisAttr::get(&getContext(), Axis::local)});
+  }
+  FlatSymbolRefAttr meshName() {
+    return FlatSymbolRefAttr::get(&getContext(), kMeshName);
+  }
+};
+} // namespace
+
+FailureOr<func::FuncOp> ShardPass::checkInput() {
+  ModuleOp module = getOperation();
+  FailureOr<func::FuncOp> step = requireImported(module);
+  if (failed(step))
+    return failure();
+  if (nodes < 1 || ranksPerNode < 1 || microBatches < 1)
+    return module.emitError("expected at least one node, rank per node and "
+                            "micro-batch, got ")
+           << nodes.getValue() << ", " << ranksPerNode.getValue() << " and "
+           << microBatches.getValue();
+  if (!std::isfinite(clipNorm) || clipNorm < 0)
+    return module.emitError("clip-norm: expected 0 or more, got ")
+           << clipNorm.getValue();
+  return step;
+}
+
+void ShardPass::insertMesh(func::FuncOp step) {
+  OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
+  MeshOp::create(builder, getOperation().getLoc(), kMeshName, nodes,
+                 ranksPerNode);
+}
+
+/// Clones `views` between a read of a parameter and `operand` in front of the
+/// operand's owner, on top of `whole` in place of the read.
+static void cloneViewsTo(OpOperand &operand, Value whole,
+                         const llvm::DenseSet<Operation *> &views) {
+  SmallVector<Operation *> chain;
+  Value root = operand.get();
+  for (; views.contains(root.getDefiningOp());
+       root = chain.back()->getOperand(0))
+    chain.push_back(root.getDefiningOp());
+  OpBuilder builder(operand.getOwner());
+  IRMapping mapping;
+  mapping.map(root, whole);
+  for (Operation *view : llvm::reverse(chain))
+    builder.clone(*view, mapping);
+  operand.set(mapping.lookup(operand.get()));
+}
+
+/// One gather per parameter and live range, in front of its first use there.
+void ShardPass::insertGathers(func::FuncOp step) {
+  SymbolTableCollection symbols;
+  llvm::DenseMap<std::pair<Operation *, int64_t>, Value> gathered;
+  LiveRanges ranges = findLiveRanges(step, symbols);
+  for (ParameterUse &use : ranges.uses) {
+    Value &whole = gathered[{use.parameter, use.range}];
+    if (!whole) {
+      OpBuilder builder(use.operand->getOwner());
+      RankedTensorType type = use.parameter.getTensorType();
+      Location loc = use.operand->getOwner()->getLoc();
+      auto name = FlatSymbolRefAttr::get(use.parameter.getSymNameAttr());
+      auto shard = ReadShardOp::create(
+          builder, loc, ShardType::get(&getContext(), type), name);
+      whole =
+          AllGatherOp::create(builder, loc, type, shard, name, meshName(),
+                              bothAxes(), builder.getI64IntegerAttr(use.range),
+                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+    }
+    cloneViewsTo(*use.operand, whole, ranges.views);
+  }
+  // The reads and the views on them are dead now; uses come before definitions.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step.front())))
+    if (op.use_empty() &&
+        (isa<ReadParameterOp>(op) || ranges.views.contains(&op)))
+      op.erase();
+}
+
+/// Reduces each gradient where it is made.
+void ShardPass::insertReductions(func::FuncOp step) {
+  for (GradientOp gradient :
+       llvm::make_early_inc_range(step.getOps<GradientOp>())) {
+    OpBuilder builder(gradient);
+    if (Operation *producer = gradient.getValue().getDefiningOp())
+      builder.setInsertionPointAfter(producer);
+    auto type = cast<RankedTensorType>(gradient.getValue().getType());
+    auto shard = ReduceScatterOp::create(
+        builder, gradient.getLoc(), ShardType::get(&getContext(), type),
+        gradient.getValue(), gradient.getParameterAttr(), meshName(),
+        bothAxes(), StreamAttr(), BufferAttr(), BufferAttr());
+    AccumulateOp::create(builder, gradient.getLoc(), shard,
+                         gradient.getParameter(), Accumulate::overwrite);
+    gradient.erase();
+  }
+}
+
+func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role) {
+  auto function = func::FuncOp::create(builder, getOperation().getLoc(),
+                                       stringifyRole(role),
+                                       builder.getFunctionType({}, {}));
+  function->setAttr(kRoleAttr, RoleAttr::get(&getContext(), role));
+  return function;
+}
+
+/// Replaces @step by the family of functions.
+void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
+  OpBuilder builder(step);
+  auto withReturn = [&](Role role) {
+    func::FuncOp function = makeFunction(builder, role);
+    OpBuilder body = OpBuilder::atBlockBegin(function.addEntryBlock());
+    func::ReturnOp::create(body, step.getLoc());
+    return function;
+  };
+  withReturn(Role::init);
+  SmallVector<Role> microbatches{Role::only_microbatch};
+  if (microBatches > 1)
+    microbatches = {Role::first_microbatch, Role::next_microbatch,
+                    Role::last_microbatch};
+  for (Role role : microbatches) {
+    func::FuncOp function = makeFunction(builder, role);
+    IRMapping mapping;
+    step.getBody().cloneInto(&function.getBody(), mapping);
+    bool starts =
+        role == Role::only_microbatch || role == Role::first_microbatch;
+    for (auto accumulate : function.getOps<AccumulateOp>())
+      accumulate.setMode(starts ? Accumulate::overwrite : Accumulate::add);
+  }
+  func::FuncOp update = withReturn(Role::update);
+  OpBuilder body = OpBuilder::atBlockBegin(&update.front());
+  double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
+  if (clipNorm > 0)
+    ClipGradientsOp::create(body, step.getLoc(), llvm::APFloat(clipNorm),
+                            llvm::APFloat(scale));
+  for (auto parameter : getOperation().getOps<ParameterOp>())
+    if (parameter.getTrainable())
+      ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),
+                            llvm::APFloat(scale), optimizer);
+  step.erase();
+}
+
+void ShardPass::runOnOperation() {
+  FailureOr<func::FuncOp> step = checkInput();
+  if (failed(step))
+    return signalPassFailure();
+  llvm::Expected<Attribute> spec = parseOptimizer(optimizer, &getContext());
+  if (!spec) {
+    getOperation().emitError() << llvm::toString(spec.takeError());
+    return signalPassFailure();
+  }
+  insertMesh(*step);
+  insertGathers(*step);
+  insertReductions(*step);
+  makeFamily(*step, *spec);
+  OpBuilder builder(&getContext());
+  getOperation()->setAttr(kMicroBatchesAttr,
+                          builder.getI64IntegerAttr(microBatches));
+  setPhase(getOperation(), Phase::sharded);
+}

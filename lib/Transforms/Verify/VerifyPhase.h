@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks that passes share.
+#pragma once
+
+#include "fcdp/Analysis/Buffers.h"
+#include "fcdp/Transforms/Passes.h"
+
+namespace fcdp {
+
+/// Fails unless `module` is in `phase`, at least sharded, with what every pass
+/// on it relies on: a mesh, the functions of a step, the states of its buckets.
+mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
+
+/// What holds from the sharded phase on: fails unless each micro-batch sums
+/// each gradient once, in the mode of its place, and @update clips and updates
+/// once.
+mlir::LogicalResult verifySteps(mlir::ModuleOp module);
+
+/// The function @step of a module in phase `imported`; fails if there is none
+/// of one block, without arguments and results.
+mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
+
+/// Whether a collective over both axes is one step: the bucket has chosen so,
+/// and nobody needs the slice of a node.
+bool staysWhole(AllGatherOp gather, const mlir::SymbolTable &symbols,
+                MeshOp mesh);
+bool staysWhole(ReduceScatterOp reduce, const mlir::SymbolTable &symbols,
+                MeshOp mesh);
+
+/// Fails unless each collective of `module` is of flat tensors, and over one
+/// axis or such that it stays whole.
+mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
+
+/// A state named after its bucket and role; in host memory if it is a cache.
+/// Not inserted into the module.
+StateOp createState(BucketOp bucket, StateRole role,
+                    mlir::RankedTensorType type);
+
+/// Fails unless all gathers over the same axes are on one stream, and all
+/// reductions over them, too: each of these has a communicator, which one
+/// stream may use. All must have a stream.
+mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
+
+/// Fails unless each copy that a function finds prefetched was brought in by
+/// every function that may come before it, after the last use there of what
+/// the copy overwrites, and is not stale.
+mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
+
+/// Fails unless functions that may come before the same ones leave the same
+/// states in flight.
+mlir::LogicalResult verifyLeaving(mlir::ModuleOp module);
+
+/// Fails unless functions give the tokens that those after them take.
+mlir::LogicalResult verifyTokens(mlir::ModuleOp module);
+
+/// Fails unless every record has an event of its own, but that tokens which
+/// cross a border at one place share theirs with the argument.
+mlir::LogicalResult verifyEvents(mlir::ModuleOp module);
+
+/// Fails unless every buffer and state has a place of its size.
+mlir::LogicalResult verifyBuffers(mlir::ModuleOp module);
+
+} // namespace fcdp

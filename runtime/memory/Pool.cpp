@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/Pool.h"
+
+#include "memory/PoolRecording.h"
+#include "memory/PoolReplay.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace fcdp {
+
+namespace {
+
+thread_local Pool *activePool = nullptr;
+
+/// Where the first byte is that an allocation has which does not end in front
+/// of byte `end`.
+uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
+                         uint64_t end) {
+  uint64_t first = placement.regionBytes;
+  for (size_t i = 0; i < events.lifetimes.size(); ++i)
+    if (events.lifetimes[i].freedAt != Lifetime::kNever &&
+        placement.offsets[i] + events.lifetimes[i].bytes > end)
+      first = std::min<uint64_t>(first, placement.offsets[i]);
+  return first;
+}
+
+} // namespace
+
+Pool::Pool(PoolArena arena, c10::Allocator &system)
+    : arena(std::move(arena)), system(system) {}
+
+Pool::~Pool() {
+  if (replay)
+    replay->retire();
+}
+
+Pool::Scope::Scope(Pool &pool) : outer(std::exchange(activePool, &pool)) {}
+Pool::Scope::~Scope() { activePool = outer; }
+
+Pool *Pool::active() { return activePool; }
+
+void Pool::beginStep() {
+  recordedPeak = 0;
+  if (replay)
+    replay->begin();
+  if (replay && replayIsStale) {
+    replay->retire();
+    replay = nullptr;
+  }
+  replayIsStale = false;
+  if (replay) {
+    mode = Mode::Replaying;
+    return;
+  }
+  mode = Mode::Recording;
+  recording = std::make_shared<PoolRecording>(arena.base, arena.device);
+}
+
+/// Places what was recorded.
+void Pool::plan() {
+  StepEvents events = recording->events();
+  Placement placement = placeLifetimes(events, arena.reserved);
+  PoolMemory memory{arena.base, arena.bytes, arena.bytes, nullptr};
+  if (placement.regionBytes > arena.bytes) {
+    memory.behindFrom = findFirstBehind(events, placement, arena.bytes);
+    memory.behind = arena.extend(memory.behindFrom, placement.regionBytes);
+  }
+  replay = new PoolReplay(std::move(events), std::move(placement),
+                          std::move(memory), arena.device);
+}
+
+void Pool::endStep() {
+  if (mode == Mode::Recording) {
+    recordedPeak = recording->peakBytes();
+    plan();
+    recording.reset();
+  }
+  mode = Mode::Idle;
+}
+
+void Pool::beginFunction(const HeldMemory &function,
+                         std::span<const ResultPlace> results) {
+  held = &function;
+  nextMoment = 0;
+  if (mode == Mode::Recording)
+    recording->beginFunction(results);
+}
+
+void Pool::reachMoment(const HeldMoment &moment) {
+  if (mode == Mode::Recording)
+    recording->reach(*held, moment);
+  else if (mode == Mode::Replaying)
+    replay->reach(*held, moment);
+}
+
+void Pool::reach(size_t op) {
+  if (held)
+    for (; nextMoment < held->moments.size() &&
+           held->moments[nextMoment].op <= op;
+         ++nextMoment)
+      reachMoment(held->moments[nextMoment]);
+  if (mode == Mode::Recording)
+    recording->reach(op);
+}
+
+void Pool::endFunction() {
+  reach(std::numeric_limits<size_t>::max());
+  held = nullptr;
+}
+
+c10::DataPtr Pool::fromSystem(size_t bytes) {
+  ++systemCount;
+  return system.allocate(bytes);
+}
+
+c10::DataPtr Pool::allocate(size_t bytes) {
+  switch (mode) {
+  case Mode::Idle:
+    return fromSystem(bytes);
+  case Mode::Recording: {
+    PoolRecording::Allocation made = recording->allocate(system, bytes);
+    systemCount += made.isFromSystem;
+    return std::move(made.memory);
+  }
+  case Mode::Replaying:
+    break;
+  }
+  PoolReplay::Result result = replay->allocate(bytes);
+  if (result.kind == PoolReplay::Result::Kind::Placed)
+    return std::move(result.memory);
+  if (result.kind == PoolReplay::Result::Kind::Mismatch)
+    replayIsStale = true;
+  return fromSystem(bytes);
+}
+
+bool Pool::isReplaying() const {
+  return mode == Mode::Replaying && replay->isLikeRecorded();
+}
+
+size_t Pool::numPlaced() const {
+  return isReplaying() ? replay->numPlaced() : 0;
+}
+
+const std::byte *Pool::place(size_t index) const {
+  return isReplaying() ? replay->place(index) : nullptr;
+}
+
+void Pool::skip(size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    replay->skip();
+}
+
+size_t Pool::regionBytes() const { return replay ? replay->regionBytes() : 0; }
+
+} // namespace fcdp

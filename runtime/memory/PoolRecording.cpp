@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/PoolRecording.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace fcdp {
+
+void PoolRecording::beginFunction(std::span<const ResultPlace> results) {
+  std::lock_guard lock(mutex);
+  planned.beginFunction(results);
+}
+
+void PoolRecording::reach(size_t op) {
+  std::lock_guard lock(mutex);
+  planned.reach(op);
+}
+
+PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
+                                                  size_t bytes) {
+  auto block = std::make_unique<Block>();
+  block->owner = shared_from_this();
+  {
+    std::lock_guard lock(mutex);
+    block->place = planned.take(bytes);
+    block->index = noted.lifetimes.size();
+    noted.lifetimes.push_back({bytes, now++, Lifetime::kNever});
+    if (!block->place) {
+      live += bytes;
+      peak = std::max(peak, live);
+    }
+  }
+  if (!block->place)
+    block->memory = system.allocate(bytes);
+  bool isFromSystem = !block->place;
+  void *data = isFromSystem ? block->memory.get() : base + *block->place;
+  return {{data, block.release(), &release, device}, isFromSystem};
+}
+
+void PoolRecording::reach(const HeldMemory &held, const HeldMoment &moment) {
+  std::lock_guard lock(mutex);
+  for (uint32_t range : moment.ends) {
+    noted.obstacles[open.at(range)].to = now;
+    open.erase(range);
+  }
+  for (uint32_t range : moment.begins) {
+    if (!planned.isFree(held.ranges[range].offset, held.ranges[range].bytes))
+      throw std::runtime_error(
+          "a result of an operator is still in use, and its place is due for a "
+          "buffer of the plan: it is kept for longer than was planned");
+    open[range] = noted.obstacles.size();
+    noted.obstacles.push_back(
+        {held.ranges[range].offset, held.ranges[range].bytes, now});
+  }
+  ++now;
+}
+
+void PoolRecording::release(void *context) {
+  std::unique_ptr<Block> block(static_cast<Block *>(context));
+  PoolRecording &owner = *block->owner;
+  std::lock_guard lock(owner.mutex);
+  Lifetime &lifetime = owner.noted.lifetimes[block->index];
+  lifetime.freedAt = owner.now;
+  if (block->place)
+    owner.planned.release(*block->place);
+  else
+    owner.live -= lifetime.bytes;
+}
+
+StepEvents PoolRecording::events() const {
+  std::lock_guard lock(mutex);
+  return noted;
+}
+
+size_t PoolRecording::peakBytes() const {
+  std::lock_guard lock(mutex);
+  return peak;
+}
+
+} // namespace fcdp

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The allocations of one step, and what is held beside them, written down as
+// they happen.
+#pragma once
+
+#include "memory/LifetimePlan.h"
+#include "memory/PlannedResults.h"
+#include "plan/HeldMemory.h"
+
+#include <c10/core/Allocator.h>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace fcdp {
+
+/// Called by one thread, but memory may be freed by any.
+class PoolRecording : public std::enable_shared_from_this<PoolRecording> {
+public:
+  /// `base` is where the device arena begins.
+  PoolRecording(std::byte *base, c10::Device device)
+      : base(base), device(device) {}
+
+  void beginFunction(std::span<const ResultPlace> results);
+  /// Operation `op` of it is about to run.
+  void reach(size_t op);
+  /// Notes that ranges of `held` end and begin. Throws std::runtime_error if an
+  /// allocation is still where one begins to be.
+  void reach(const HeldMemory &held, const HeldMoment &moment);
+
+  struct Allocation {
+    c10::DataPtr memory;
+    bool isFromSystem;
+  };
+  /// Memory whose end of life will be written down: where it is planned, or
+  /// from `system`.
+  Allocation allocate(c10::Allocator &system, size_t bytes);
+
+  StepEvents events() const;
+  /// The greatest number of bytes of the system in use at once.
+  size_t peakBytes() const;
+
+private:
+  struct Block {
+    std::shared_ptr<PoolRecording> owner;
+    uint32_t index;
+    /// One of the two.
+    c10::DataPtr memory;
+    std::optional<uint64_t> place;
+  };
+  static void release(void *block);
+
+  std::byte *const base;
+  const c10::Device device;
+  mutable std::mutex mutex;
+  PlannedResults planned;
+  StepEvents noted;
+  /// Events so far.
+  uint32_t now = 0;
+  /// By range, the obstacle that it is now.
+  std::map<uint32_t, size_t> open;
+  size_t live = 0, peak = 0;
+};
+
+} // namespace fcdp

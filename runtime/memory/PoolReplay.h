@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hands out planned places of the device arena, in the recorded order.
+#pragma once
+
+#include "memory/LifetimePlan.h"
+#include "plan/HeldMemory.h"
+
+#include <atomic>
+#include <c10/core/Allocator.h>
+#include <memory>
+#include <optional>
+
+namespace fcdp {
+
+/// The device arena of `bytes` bytes, and what stands for an arena that goes
+/// on: from byte `behindFrom` on `behind` has what does not end in front of
+/// `bytes`.
+struct PoolMemory {
+  std::byte *base;
+  uint64_t bytes;
+  uint64_t behindFrom;
+  std::shared_ptr<std::byte> behind;
+};
+
+/// Called by one thread, but memory may be freed by any. Lives until it is
+/// retired and the last of its memory is freed.
+class PoolReplay {
+public:
+  PoolReplay(StepEvents events, Placement placement, PoolMemory memory,
+             c10::Device device);
+  PoolReplay(const PoolReplay &) = delete;
+  PoolReplay &operator=(const PoolReplay &) = delete;
+  /// Gives up the owner's share; the object must not be used after it.
+  void retire() { releaseShare(); }
+
+  /// Starts a step. Throws std::runtime_error if memory of an earlier step is
+  /// still in use.
+  void begin();
+  struct Result {
+    enum class Kind { Placed, Mismatch, Outlives } kind;
+    c10::DataPtr memory;
+  };
+  /// Memory ends and begins to be held as in the recorded step. Throws
+  /// std::runtime_error if an allocation of what is then held is still in use.
+  void reach(const HeldMemory &held, const HeldMoment &moment);
+  /// The next allocation of the step: its place; or `Mismatch` if the recorded
+  /// step made none of this size here; or `Outlives` if it needs memory of its
+  /// own. Throws c10::Error if the place is still in use.
+  Result allocate(size_t bytes);
+
+  /// Whether the step has made the recorded step's allocations so far, how
+  /// many, and where allocation `index` is; null if that has no place.
+  bool isLikeRecorded() const { return isAsRecorded; }
+  size_t numPlaced() const { return nextBlock; }
+  const std::byte *place(size_t index) const {
+    return index < lifetimes.size() ? blocks[index].data : nullptr;
+  }
+  /// Goes on as if the next allocation had been made, and is freed in time.
+  void skip();
+
+  size_t regionBytes() const { return placement.regionBytes; }
+
+private:
+  struct Block {
+    PoolReplay *owner = nullptr;
+    std::byte *data = nullptr;
+    std::atomic<bool> inUse{false};
+  };
+  ~PoolReplay() = default;
+  static void release(void *block);
+  void releaseShare();
+  /// One more event. Throws c10::Error if the place of an allocation that the
+  /// recorded step had freed is due and still in use.
+  void goOn();
+  /// The first allocation that the recorded step had freed by now and that is
+  /// in use, or none.
+  std::optional<uint32_t> findLate();
+  /// The same of those in `range`, whatever the recorded step did.
+  std::optional<uint32_t> findIn(const HeldRange &range) const;
+
+  const std::vector<Lifetime> lifetimes;
+  const Placement placement;
+  const PoolMemory memory;
+  const c10::Device device;
+  std::unique_ptr<Block[]> blocks;
+  /// Indices of the planned allocations in the order of their ends.
+  std::vector<uint32_t> byEnd;
+  size_t nextEnd = 0;
+  uint32_t nextBlock = 0;
+  /// Events of this step so far, while it goes as the recorded one.
+  uint32_t now = 0;
+  bool isAsRecorded = true;
+  /// The owner's share and one per allocation in use.
+  std::atomic<int64_t> shares{1};
+};
+
+} // namespace fcdp

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bound on the gradients' norm, over all ranks.
+#include "operators/PreparedOp.h"
+
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+
+namespace fcdp {
+
+namespace {
+
+/// What it computes stays where the gradients are: on a GPU the host reads none
+/// of it. Used by the issuing thread only.
+class ClipGradients final : public PreparedOp {
+public:
+  ClipGradients(const Op &op, StepState &state)
+      : op(std::get<ops::ClipGradients>(op.body)), what(op.what) {
+    auto options = at::TensorOptions(at::kDouble).device(state.device);
+    sum = at::empty({}, options);
+    factor = at::empty({}, options);
+    maxNorm = at::full({}, this->op.maxNorm, options);
+    scratch = at::empty({int64_t(state.manifest.mesh.size())}, options);
+    for (const Bucket &bucket : state.manifest.buckets)
+      if (bucket.grad && bucket.shardElements != 0)
+        grads.push_back(makeGrad(bucket, state));
+  }
+
+  void run(StepState &state) override {
+    sum.zero_();
+    for (const Grad &grad : grads) {
+      at::Tensor norm = at::linalg_vector_norm(grad.part, 2, std::nullopt,
+                                               /*keepdim=*/false, at::kDouble);
+      sum.add_(norm.mul_(norm));
+    }
+    state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
+                               scratch.mutable_data_ptr<double>(),
+                               what.c_str());
+    // As torch.nn.utils.clip_grad_norm_; what is no number stays none.
+    sum.sqrt_().mul_(op.gradScale).add_(1e-6);
+    at::div_out(factor, maxNorm, sum).clamp_max_(1);
+    for (Grad &grad : grads)
+      grad.all.mul_(factor);
+  }
+
+private:
+  struct Grad {
+    at::Tensor all;
+    /// This rank's own of as many shards as there are ranks: so each counts
+    /// once, and sums are the same whatever ranks hold beside it.
+    at::Tensor part;
+  };
+
+  static Grad makeGrad(const Bucket &bucket, StepState &state) {
+    const Mesh &mesh = state.manifest.mesh;
+    at::Tensor all =
+        state.flat(*bucket.grad, bucket.shardElements, bucket.grad->dtype);
+    int64_t size = bucket.elements / mesh.size();
+    int64_t begin =
+        partOf(Sharding::World, mesh, state.place) * size -
+        partOf(bucket.sharding, mesh, state.place) * bucket.shardElements;
+    return {all, all.narrow(0, begin, size)};
+  }
+
+  const ops::ClipGradients &op;
+  const std::string &what;
+  std::vector<Grad> grads;
+  /// Of squares, then the norm; f64 of no dimension, as the others.
+  at::Tensor sum;
+  at::Tensor factor, maxNorm;
+  at::Tensor scratch; ///< a number of each rank
+};
+
+} // namespace
+
+std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state) {
+  return std::make_unique<ClipGradients>(op, state);
+}
+
+} // namespace fcdp

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/CpuPool.h"
+
+#include "memory/Pool.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/alignment.h>
+
+namespace fcdp {
+
+namespace {
+
+/// Stands in front of all memory that libtorch is given. Its maths libraries
+/// ask by raw pointer and give back a pointer alone, so how to free must be
+/// found from that.
+struct Tag {
+  c10::DeleterFnPtr release;
+  void *context;
+};
+static_assert(sizeof(Tag) <= kPoolTagBytes &&
+              kPoolTagBytes % c10::gAlignment == 0);
+
+void releaseTagged(void *data) {
+  if (!data)
+    return;
+  auto *tag =
+      reinterpret_cast<Tag *>(static_cast<std::byte *>(data) - kPoolTagBytes);
+  tag->release(tag->context);
+}
+
+/// Takes `memory`, whose first bytes are free for the tag.
+c10::DataPtr tagged(c10::DataPtr memory) {
+  auto *base = static_cast<std::byte *>(memory.get());
+  c10::DeleterFnPtr release = memory.get_deleter();
+  new (base) Tag{release, memory.release_context()};
+  std::byte *data = base + kPoolTagBytes;
+  return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
+}
+
+c10::Allocator &system() { return *c10::GetDefaultCPUAllocator(); }
+
+/// Stands in for libtorch's CPU allocator, and passes on to it what is not for
+/// a pool. Thread-safe.
+class RoutingAllocator final : public c10::Allocator {
+public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0)
+      return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
+    Pool *pool = Pool::active();
+    bool isForPool = pool && pool->device().is_cpu();
+    return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)
+                            : system().allocate(bytes + kPoolTagBytes));
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
+  void copy_data(void *target, const void *source,
+                 std::size_t count) const override {
+    default_copy_data(target, source, count);
+  }
+};
+
+} // namespace
+
+c10::Allocator &routeCpuAllocations() {
+  // libtorch keeps the pointer for good.
+  static const bool isInstalled = [] {
+    constexpr uint8_t aboveDefault = 1;
+    c10::SetCPUAllocator(new RoutingAllocator, aboveDefault);
+    return true;
+  }();
+  (void)isInstalled;
+  return system();
+}
+
+} // namespace fcdp

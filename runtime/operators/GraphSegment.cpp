@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/GraphSegment.h"
+
+#include "operators/RecordedOp.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+/// To launch a graph takes the host as long as an operator or two.
+constexpr size_t kLeastOps = 3;
+/// Of one segment. Each micro-batch of a step may have its results elsewhere.
+constexpr size_t kMostGraphs = 8;
+
+bool mayBeInGraph(const Op &op) {
+  if (streamOf(op) != StreamId::Compute)
+    return false;
+  switch (op.kind) {
+  case OpKind::AtenCall:
+    return std::get<ops::AtenCall>(op.body).replayable;
+  case OpKind::WriteBuffer:
+  case OpKind::Cast:
+  case OpKind::Pack:
+  case OpKind::Accumulate:
+  case OpKind::Add:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Which slots an operation reads, writes and drops.
+struct SlotUse {
+  std::vector<size_t> reads, writes, drops;
+
+  explicit SlotUse(const Op &op) {
+    if (auto *call = std::get_if<ops::AtenCall>(&op.body))
+      addCall(*call);
+    if (auto *pack = std::get_if<ops::Pack>(&op.body)) {
+      for (const ops::Pack::Member &member : pack->members)
+        reads.push_back(member.source);
+      drops = pack->free;
+    }
+    if (auto *write = std::get_if<ops::WriteBuffer>(&op.body)) {
+      reads.push_back(write->slot);
+      drops = write->free;
+    }
+  }
+
+private:
+  void addCall(const ops::AtenCall &call) {
+    auto read = [&](int64_t slot) {
+      if (slot >= 0)
+        reads.push_back(size_t(slot));
+    };
+    for (const auto &[name, value] : call.args) {
+      if (auto *one = std::get_if<arg::TensorSlot>(&value))
+        read(one->slot);
+      if (auto *many = std::get_if<arg::TensorSlots>(&value))
+        std::for_each(many->slots.begin(), many->slots.end(), read);
+    }
+    for (int64_t slot : call.results)
+      if (slot >= 0)
+        writes.push_back(size_t(slot));
+    drops = call.free;
+  }
+};
+
+const void *addressOf(const at::Tensor &tensor) {
+  return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+}
+
+} // namespace
+
+std::vector<OpRange> findSegments(const Manifest &manifest) {
+  std::vector<OpRange> segments;
+  for (const auto &[name, function] : manifest.specs) {
+    size_t first = function.first;
+    for (size_t op = function.first; op <= function.end; ++op) {
+      if (op < function.end && mayBeInGraph(manifest.ops[op]))
+        continue;
+      if (op - first >= kLeastOps)
+        segments.push_back({first, op});
+      first = op + 1;
+    }
+  }
+  return segments;
+}
+
+GraphSegment::GraphSegment(const Manifest &manifest, OpRange range,
+                           std::vector<std::unique_ptr<PreparedOp>> givenOps,
+                           GraphCapture &capture, Pool &pool)
+    : ops(std::move(givenOps)), capturing(capture), pool(pool) {
+  std::set<size_t> reads, own;
+  for (size_t op = range.first; op < range.end; ++op) {
+    SlotUse use(manifest.ops[op]);
+    for (size_t slot : use.reads)
+      if (!own.count(slot) &&
+          std::holds_alternative<TransientSlot>(manifest.slots[slot]))
+        reads.insert(slot);
+    own.insert(use.writes.begin(), use.writes.end());
+    for (size_t slot : use.drops)
+      own.erase(slot);
+    freed.push_back(std::move(use.drops));
+  }
+  operandSlots.assign(reads.begin(), reads.end());
+  resultSlots.assign(own.begin(), own.end());
+}
+
+std::vector<const void *>
+GraphSegment::findOperands(const StepState &state) const {
+  std::vector<const void *> operands;
+  for (size_t slot : operandSlots)
+    operands.push_back(addressOf(state.slots[slot]));
+  return operands;
+}
+
+bool GraphSegment::fits(const Captured &one, const StepState &state) const {
+  for (size_t i = 0; i < operandSlots.size(); ++i)
+    if (addressOf(state.slots[operandSlots[i]]) != one.operands[i])
+      return false;
+  for (size_t i = 0; i < one.memory.size(); ++i)
+    if (pool.nextPlace(i) != one.memory[i])
+      return false;
+  return true;
+}
+
+void GraphSegment::begin(const StepState &state) {
+  mode = Mode::OneByOne;
+  if (isRefused || !pool.isReplaying())
+    return;
+  for (current = 0; current < captured.size(); ++current)
+    if (fits(captured[current], state)) {
+      mode = Mode::Replaying;
+      return;
+    }
+  if (captured.size() == kMostGraphs)
+    return;
+  captured.push_back({nullptr, findOperands(state), {}, {}, {}});
+  systemBefore = pool.systemAllocations();
+  capturing.begin();
+  mode = Mode::Capturing;
+}
+
+void GraphSegment::capture(size_t position, StepState &state) {
+  Captured &one = captured[current];
+  size_t before = pool.numPlaced();
+  try {
+    ops[position]->run(state);
+  } catch (const std::exception &error) {
+    capturing.abandon();
+    throw std::runtime_error(
+        describeError(error) +
+        "; this was while it was captured for a graph, which "
+        "--cuda-graphs=off does without");
+  }
+  one.allocations.push_back(pool.numPlaced() - before);
+  for (size_t i = before; i < pool.numPlaced(); ++i)
+    one.memory.push_back(pool.place(i));
+}
+
+void GraphSegment::replay(size_t position, StepState &state) {
+  pool.skip(captured[current].allocations[position]);
+  state.drop(freed[position]);
+}
+
+void GraphSegment::keepResults(const StepState &state) {
+  Captured &one = captured[current];
+  for (size_t slot : resultSlots) {
+    const at::Tensor &tensor = state.slots[slot];
+    // Of memory elsewhere nobody knows how long it lasts.
+    isRefused |= tensor.defined() && tensor.device() != state.device;
+    one.results.push_back(tensor.defined() ? borrow(tensor) : at::Tensor());
+  }
+}
+
+void GraphSegment::end(StepState &state) {
+  Captured &one = captured[current];
+  if (mode == Mode::Replaying) {
+    // Now that nobody on the host has what it overwrites.
+    one.graph->launch();
+    for (size_t i = 0; i < resultSlots.size(); ++i)
+      state.slots[resultSlots[i]] = one.results[i];
+    return;
+  }
+  one.graph = capturing.end();
+  one.graph->launch();
+  isRefused = !pool.isReplaying() || pool.systemAllocations() != systemBefore;
+  keepResults(state);
+}
+
+void GraphSegment::run(size_t position, StepState &state) {
+  if (position == 0)
+    begin(state);
+  switch (mode) {
+  case Mode::OneByOne:
+    return ops[position]->run(state);
+  case Mode::Capturing:
+    capture(position, state);
+    break;
+  case Mode::Replaying:
+    replay(position, state);
+    break;
+  }
+  if (position + 1 == ops.size())
+    end(state);
+}
+
+} // namespace fcdp

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations in a row that a device can do again by one call.
+//
+// Only compute's own operations are in a graph: collectives, copies to the
+// host, events and waits are issued between graphs, as the plan has them. So
+// what is in flight over a function's end stays in flight, and a collective
+// that fails is found as it is without graphs.
+#pragma once
+
+#include "core/GraphCapture.h"
+#include "memory/Pool.h"
+#include "operators/PreparedOp.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace fcdp {
+
+/// Operations [first, end) of the manifest.
+struct OpRange {
+  size_t first, end;
+};
+
+/// The longest runs of operations of one function each that may be in a graph:
+/// calls that the compiler says are replayable, and what else compute does by
+/// itself in a micro-batch. Short ones, for which it does not pay, are left
+/// out.
+std::vector<OpRange> findSegments(const Manifest &manifest);
+
+/// Runs its operations one by one, or captures them as it does, or launches
+/// what was captured, in which case they only do what the host has to know:
+/// where results are, and whose memory is free.
+///
+/// A graph has addresses in it. It fits where the memory of the operands that
+/// come from outside is where it was when it was captured, and so is the memory
+/// that the pool has planned for what the operations allocate. Where none fits,
+/// another one is captured, up to some. A step that the pool records, or that
+/// differs from the recorded one, is run one by one; so is for ever a segment
+/// that took memory of the system while it was captured.
+///
+/// Used by the issuing thread only.
+class GraphSegment {
+public:
+  /// `ops` are those of `range`. All must outlive it.
+  GraphSegment(const Manifest &manifest, OpRange range,
+               std::vector<std::unique_ptr<PreparedOp>> ops,
+               GraphCapture &capture, Pool &pool);
+
+  /// The operation at `position` of the range; they run in order. Throws what
+  /// the operation does, and std::runtime_error.
+  void run(size_t position, StepState &state);
+
+private:
+  struct Captured {
+    std::unique_ptr<ComputeGraph> graph;
+    /// Where operands from outside are, null for none.
+    std::vector<const void *> operands;
+    /// Where the pool's allocations are, and how many of them each operation
+    /// makes.
+    std::vector<const std::byte *> memory;
+    std::vector<size_t> allocations;
+    /// Results that are used outside, over memory that others own.
+    std::vector<at::Tensor> results;
+  };
+  enum class Mode { OneByOne, Capturing, Replaying };
+
+  void begin(const StepState &state);
+  void end(StepState &state);
+  std::vector<const void *> findOperands(const StepState &state) const;
+  bool fits(const Captured &captured, const StepState &state) const;
+  void capture(size_t position, StepState &state);
+  void replay(size_t position, StepState &state);
+  void keepResults(const StepState &state);
+
+  const std::vector<std::unique_ptr<PreparedOp>> ops;
+  GraphCapture &capturing;
+  Pool &pool;
+  /// Transient slots: read but not written here, written here and not dropped,
+  /// and dropped by each operation.
+  std::vector<size_t> operandSlots, resultSlots;
+  std::vector<std::vector<size_t>> freed;
+  std::vector<Captured> captured;
+  /// Of the system, when the capture began.
+  uint64_t systemBefore = 0;
+  bool isRefused = false;
+  Mode mode = Mode::OneByOne;
+  /// The one that is captured or replayed, while it is.
+  size_t current = 0;
+};
+
+} // namespace fcdp

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "operators/RecordedOp.h"
+
+namespace fcdp {
+
+namespace {
+
+/// Used by the issuing thread only, as is the class below.
+class RecordedOp : public PreparedOp {
+public:
+  RecordedOp(std::unique_ptr<PreparedOp> inner, StreamId stream, size_t index,
+             StepRecorder &recorder)
+      : recorder(recorder), stream(stream), index(index),
+        inner(std::move(inner)) {}
+
+  void run(StepState &state) override {
+    recorder.issue(stream, index);
+    recorder.beginSpan(stream);
+    inner->run(state);
+    recorder.endSpan(stream);
+  }
+
+protected:
+  StepRecorder &recorder;
+  const StreamId stream;
+  const size_t index;
+
+private:
+  const std::unique_ptr<PreparedOp> inner;
+};
+
+/// "f32[64,128]", or "?" for a type that the compiler does not know.
+std::string describe(const at::Tensor &tensor) {
+  std::string text = "?";
+  for (size_t type = 0; type <= size_t(DType::Bool); ++type)
+    if (toScalarType(DType(type)) == tensor.scalar_type())
+      text = name(DType(type));
+  text += '[';
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+    text += (dim ? "," : "") + std::to_string(tensor.size(dim));
+  return text + ']';
+}
+
+class RecordedCall final : public RecordedOp {
+public:
+  RecordedCall(std::unique_ptr<PreparedOp> inner, size_t index,
+               StepRecorder &recorder, const ops::AtenCall &call)
+      : RecordedOp(std::move(inner), StreamId::Compute, index, recorder),
+        call(call) {}
+
+  void run(StepState &state) override {
+    // Operands may be dropped by the call.
+    std::string &key = recorder.getKey(index);
+    bool isFirst = key.empty();
+    if (isFirst)
+      key = describeOperands(state);
+    RecordedOp::run(state);
+    if (isFirst)
+      key += describeResults(state);
+  }
+
+private:
+  std::string describeOperands(StepState &state) const {
+    std::string text = operatorName(call) + "(";
+    const char *separator = "";
+    auto add = [&](int64_t slot) {
+      if (slot < 0 || !state.slots[slot].defined())
+        return;
+      text += separator + describe(state.slots[slot]);
+      separator = ", ";
+    };
+    for (const auto &[name, value] : call.args) {
+      if (call.functional && name == "out")
+        continue; // where the result is, which comes below
+      if (auto *one = std::get_if<arg::TensorSlot>(&value))
+        add(one->slot);
+      if (auto *many = std::get_if<arg::TensorSlots>(&value))
+        for (int64_t slot : many->slots)
+          add(slot);
+    }
+    return text + ")";
+  }
+
+  std::string describeResults(StepState &state) const {
+    std::string text;
+    for (int64_t slot : call.results)
+      if (slot >= 0 && state.slots[slot].defined())
+        text += (text.empty() ? " -> " : ", ") + describe(state.slots[slot]);
+    return text;
+  }
+
+  const ops::AtenCall &call;
+};
+
+} // namespace
+
+std::string operatorName(const ops::AtenCall &call) {
+  std::string text = call.callee;
+  if (size_t colons = text.find("::"); colons != text.npos)
+    text.replace(colons, 2, ".");
+  const std::string &overload = call.functional.value_or(call.overload);
+  return text + "." + (overload.empty() ? "default" : overload);
+}
+
+StreamId streamOf(const Op &op) {
+  return std::visit(
+      [](const auto &body) {
+        if constexpr (requires { body.stream; })
+          return body.stream;
+        else
+          return StreamId::Compute;
+      },
+      op.body);
+}
+
+std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
+                                         const Manifest &manifest, size_t index,
+                                         StepRecorder &recorder) {
+  const Op &entry = manifest.ops[index];
+  StreamId stream = streamOf(entry);
+  if (entry.kind == OpKind::Record ||
+      (entry.kind == OpKind::Wait && stream != StreamId::Compute))
+    return op;
+  if (auto *call = std::get_if<ops::AtenCall>(&entry.body))
+    return std::make_unique<RecordedCall>(std::move(op), index, recorder,
+                                          *call);
+  return std::make_unique<RecordedOp>(std::move(op), stream, index, recorder);
+}
+
+} // namespace fcdp

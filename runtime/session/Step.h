@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A running training step of one rank.
+#pragma once
+
+#include "core/Backend.h"
+#include "core/GraphCapture.h"
+#include "core/StepRecorder.h"
+#include "fcdp/runtime.h"
+#include "plan/Manifest.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace c10 {
+struct DeviceAllocator;
+}
+
+/// What the C ABI's handle points to: fcdp::Step.
+struct fcdp_step {};
+
+namespace fcdp {
+
+class StepObject;
+
+/// The GPU that a step computes on.
+struct CudaDevice {
+  /// Its number, as this process sees it.
+  int index = 0;
+  /// The backend's compute stream, a cudaStream_t.
+  void *computeStream = nullptr;
+  /// libtorch's, for memory that is not for a pool; libtorch's current
+  /// allocator must ask the active pool.
+  c10::DeviceAllocator *memory = nullptr;
+};
+
+struct StepOptions {
+  Place place;
+  /// The random state starts from seed + world rank.
+  uint64_t seed = 0;
+  /// None: the CPU. Else libtorch's part for CUDA must be loaded.
+  std::optional<CudaDevice> cuda = std::nullopt;
+  /// Is told what each step does, and must be the backend's, too; null: nobody
+  /// is.
+  StepRecorder *recorder = nullptr;
+  /// What may be in graphs is captured with it, unless there is a recorder;
+  /// null: nothing is. It must outlive the step.
+  GraphCapture *graphs = nullptr;
+};
+
+/// Used by one thread, the issuer, whose random state it sets. Functions throw
+/// std::runtime_error; after an error the step is of no use.
+class Step final : public fcdp_step {
+public:
+  /// Resolves all operations. The object and the backend must outlive the
+  /// step. Parameters, buffers without constants and inputs are the caller's
+  /// to fill.
+  Step(const StepObject &object, Backend &backend, const StepOptions &options);
+  ~Step();
+  Step(const Step &) = delete;
+  Step &operator=(const Step &) = delete;
+
+  /// Of the micro-batch that is being filled.
+  std::span<std::byte> input(size_t index);
+  /// On a GPU, here and below, these are copies on the host: `init` takes over
+  /// what was written before, and each call after it makes a new one.
+  std::span<std::byte> buffer(size_t index);
+  /// This rank's shard of a bucket.
+  std::span<std::byte> shard(size_t bucket);
+
+  /// Runs once, before the first step and after the shards are filled.
+  void init();
+  /// One optimizer step: `fillInputs(k)` is called before micro-batch k runs.
+  /// On the CPU, and with a recorder, all work is done when it returns; on a
+  /// GPU it is issued, and nothing has waited for it. At most kMostUnread steps
+  /// may have losses that nobody has read.
+  void run(const std::function<void(int64_t microBatch)> &fillInputs);
+  /// The micro-batches' losses of the oldest step that they were not read of.
+  /// Waits for that step, and, if it is the last one, for all work.
+  std::vector<double> losses();
+
+  static constexpr uint32_t kMostUnread = 2;
+  /// The backend must have as many events: those of the plan, and one for each
+  /// step whose end somebody may wait for.
+  static uint32_t numEvents(const Manifest &manifest) {
+    return manifest.numEvents + kMostUnread;
+  }
+
+  struct Memory {
+    /// In the last step: the arena of this rank, inputs and buffers. In a step
+    /// that is recorded, as the first one is, operators have memory of the
+    /// system beside that for what is not planned. On a GPU all that libtorch
+    /// keeps beside the arena is counted.
+    uint64_t devicePeakBytes;
+    /// Allocations by operators that the system was asked for, so far.
+    uint64_t systemAllocations;
+  };
+  Memory memory() const;
+
+  /// For the entry points: runs an operation unless an earlier one failed.
+  void execute(int64_t op, OpKind kind) noexcept;
+
+private:
+  struct Impl;
+  void call(const std::string &function);
+  void throwIfFailed() const;
+
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace fcdp

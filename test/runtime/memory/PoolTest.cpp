@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/Pool.h"
+#include "memory/LifetimePlan.h"
+#include "operators/CpuPool.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+#include <thread>
+
+using namespace fcdp;
+
+namespace {
+
+/// An arena that the pool may have alone.
+class TestArena {
+public:
+  explicit TestArena(size_t reserved = 0, size_t bytes = 0) {
+    memory.reserve(kMost);
+    memory.resize(bytes);
+    arena = {base(), bytes, reserved, [this](uint64_t from, uint64_t to) {
+               if (to > kMost - 64)
+                 throw std::runtime_error("no memory");
+               memory.resize(to);
+               return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(),
+                                                 base() + from);
+             }};
+  }
+  std::byte *base() {
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (64 - address % 64) % 64;
+  }
+  operator PoolArena() const { return arena; }
+
+private:
+  static constexpr size_t kMost = 1 << 20;
+  std::vector<std::byte> memory;
+  PoolArena arena;
+};
+
+c10::DataPtr take(size_t bytes) {
+  return c10::GetCPUAllocator()->allocate(bytes);
+}
+
+/// Runs a step and returns how often the system was asked.
+template <typename Body>
+uint64_t step(Pool &pool, Body body) {
+  uint64_t before = pool.systemAllocations();
+  pool.beginStep();
+  {
+    Pool::Scope scope(pool);
+    body();
+  }
+  pool.endStep();
+  return pool.systemAllocations() - before;
+}
+
+void threeTensors() {
+  c10::DataPtr a = take(1000);
+  c10::DataPtr b = take(2000);
+  a.clear();
+  c10::DataPtr c = take(900);
+}
+
+TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  EXPECT_EQ(step(pool, threeTensors), 3u);
+  EXPECT_EQ(step(pool, threeTensors), 0u);
+  EXPECT_EQ(step(pool, threeTensors), 0u);
+}
+
+TEST(PoolTest, ReusesMemoryOfTheDead) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  step(pool, threeTensors);
+  // c takes a's place.
+  EXPECT_EQ(pool.regionBytes(), 1024u + 2048u + 2 * kPoolTagBytes);
+  EXPECT_EQ(pool.recordedBytes(), 3000u + 2 * kPoolTagBytes);
+}
+
+TEST(PoolTest, AlignsTo64Bytes) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    std::vector<c10::DataPtr> all;
+    for (size_t bytes : {1, 3, 65, 128, 7}) {
+      all.push_back(take(bytes));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(all.back().get()) % 64, 0u);
+    }
+  };
+  step(pool, body);
+  step(pool, body);
+}
+
+TEST(PoolTest, GivesTheSamePlacesInEachStep) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  std::vector<void *> places;
+  auto body = [&] {
+    places.push_back(take(100).get());
+    places.push_back(take(100).get());
+  };
+  step(pool, body);
+  places.clear();
+  step(pool, body);
+  step(pool, body);
+  EXPECT_EQ(places[0], places[2]);
+  EXPECT_EQ(places[1], places[3]);
+}
+
+TEST(PoolTest, NoBytesNeedNoMemory) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] { take(0); };
+  EXPECT_EQ(step(pool, body), 0u);
+  EXPECT_EQ(step(pool, body), 0u);
+}
+
+TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto sizes = [](size_t first, size_t second) {
+    return [=] {
+      c10::DataPtr a = take(first);
+      c10::DataPtr b = take(second);
+      std::memset(a.get(), 1, first);
+      std::memset(b.get(), 2, second);
+    };
+  };
+  step(pool, sizes(100, 200));
+  EXPECT_EQ(step(pool, sizes(100, 200)), 0u);
+  // The first fits the record, the second comes from the system.
+  EXPECT_EQ(step(pool, sizes(100, 300)), 1u);
+  EXPECT_EQ(step(pool, sizes(100, 300)), 2u);
+  EXPECT_EQ(step(pool, sizes(100, 300)), 0u);
+}
+
+TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto many = [](int count) {
+    return [=] {
+      for (int i = 0; i < count; ++i)
+        take(100);
+    };
+  };
+  step(pool, many(2));
+  EXPECT_EQ(step(pool, many(3)), 1u);
+  EXPECT_EQ(step(pool, many(3)), 3u);
+  EXPECT_EQ(step(pool, many(3)), 0u);
+  EXPECT_EQ(step(pool, many(1)), 0u);
+}
+
+TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto early = [] {
+    take(100);
+    take(100);
+  };
+  step(pool, early);
+  pool.beginStep();
+  Pool::Scope scope(pool);
+  c10::DataPtr kept = take(100);
+  std::memset(kept.get(), 7, 100);
+  try {
+    take(100);
+    FAIL() << "expected an error";
+  } catch (const c10::Error &error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("allocation 0 of this step is still in use"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(static_cast<char *>(kept.get())[99], 7);
+}
+
+TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  c10::DataPtr kept;
+  auto body = [&] {
+    take(64);
+    c10::DataPtr fresh = take(64);
+    std::memset(fresh.get(), 5, 64);
+    kept = std::move(fresh);
+    take(64);
+  };
+  step(pool, body);
+  c10::DataPtr first = std::move(kept);
+  EXPECT_EQ(step(pool, body), 1u);
+  c10::DataPtr second = std::move(kept);
+  EXPECT_EQ(step(pool, body), 1u);
+  EXPECT_NE(first.get(), second.get());
+  EXPECT_NE(second.get(), kept.get());
+  for (const c10::DataPtr *data : {&first, &second, &kept})
+    EXPECT_EQ(static_cast<char *>(data->get())[63], 5);
+}
+
+TEST(PoolTest, MemoryOutlivesThePool) {
+  TestArena arena;
+  c10::DataPtr kept, recorded;
+  {
+    Pool pool(arena, routeCpuAllocations());
+    auto body = [&](bool keep) {
+      return [&, keep] {
+        c10::DataPtr data = take(256);
+        if (keep)
+          kept = std::move(data);
+      };
+    };
+    step(pool, body(false));
+    step(pool, body(true));
+  }
+  std::memset(kept.get(), 1, 256);
+  {
+    Pool pool(arena, routeCpuAllocations());
+    step(pool, [&] { recorded = take(256); });
+  }
+  std::memset(recorded.get(), 1, 256);
+}
+
+/// Calls `body` and expects an error that says `what`.
+template <typename Body>
+void expectError(Body body, const std::string &what) {
+  try {
+    body();
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find(what), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  c10::DataPtr kept;
+  step(pool, [] { take(64); });
+  step(pool, [&] { kept = take(64); });
+  expectError(
+      [&] { pool.beginStep(); },
+      "memory that an operator took in the step before is still in use");
+}
+
+TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  expectError([&] { step(pool, [] { take(2 << 20); }); }, "no memory");
+}
+
+/// As on a GPU, whose memory does not grow: what does not end in the arena is
+/// elsewhere, as far apart as it would be.
+TEST(PoolTest, TheArenaMayGoOnElsewhere) {
+  alignas(64) std::byte near[256], far[1024];
+  uint64_t from = 0, to = 0;
+  PoolArena arena{
+      near, sizeof(near), /*reserved=*/0, [&](uint64_t begin, uint64_t end) {
+        from = begin;
+        to = end;
+        return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(), far);
+      }};
+  Pool pool(arena, routeCpuAllocations());
+  std::vector<std::byte *> places;
+  auto body = [&] {
+    std::vector<c10::DataPtr> all;
+    for (size_t bytes : {128, 64, 64}) {
+      all.push_back(take(bytes));
+      places.push_back(static_cast<std::byte *>(all.back().get()) -
+                       kPoolTagBytes);
+    }
+  };
+  step(pool, body);
+  EXPECT_EQ(to, 192u + 128 + 128);
+  EXPECT_EQ(from, 192u); // the second would end behind the arena
+  places.clear();
+  EXPECT_EQ(step(pool, body), 0u);
+  EXPECT_EQ(places, (std::vector<std::byte *>{near, far, far + 128}));
+}
+
+/// A function of four operations; a buffer of 512 bytes, behind states of 256,
+/// is held while the second and third run.
+HeldMemory makeHeld() {
+  return HeldMemory({{/*from=*/1, /*to=*/3, /*offset=*/256, /*bytes=*/512}});
+}
+
+/// Runs `ops` in `pool` as a function.
+uint64_t runFunction(Pool &pool, const HeldMemory &held,
+                     const std::vector<std::function<void()>> &ops,
+                     const std::vector<ResultPlace> &results = {}) {
+  return step(pool, [&] {
+    pool.beginFunction(held, results);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      pool.reach(i);
+      ops[i]();
+    }
+    pool.endFunction();
+  });
+}
+
+TEST(PoolTest, LendsWhatIsNotHeld) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  std::vector<std::byte *> places;
+  auto note = [&](size_t bytes) {
+    c10::DataPtr data = take(bytes);
+    places.push_back(static_cast<std::byte *>(data.get()) - kPoolTagBytes);
+    return data;
+  };
+  c10::DataPtr kept;
+  std::vector<std::function<void()>> ops = {
+      [&] { note(448); }, // in front of the buffer
+      [&] {
+        note(192); // beside it
+        kept = note(64);
+      },
+      [&] { kept.clear(); }, [&] { note(448); }}; // behind it
+  runFunction(pool, held, ops);
+  EXPECT_EQ(pool.recordedBytes(), 512u);
+  EXPECT_EQ(pool.regionBytes(), 1024u);
+  places.clear();
+  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(pool.recordedBytes(), 0u);
+  EXPECT_EQ(places[0], arena.base() + 256);
+  EXPECT_EQ(places[1], arena.base() + 768);
+  EXPECT_EQ(places[2], arena.base() + 768);
+  EXPECT_EQ(places[3], arena.base() + 256);
+}
+
+TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  c10::DataPtr kept;
+  std::byte *place = nullptr;
+  std::vector<std::function<void()>> ops = {
+      [&] {
+        kept = take(64);
+        place = static_cast<std::byte *>(kept.get()) - kPoolTagBytes;
+      },
+      [&] { kept.clear(); }};
+  runFunction(pool, held, ops);
+  EXPECT_EQ(pool.regionBytes(), 896u); // the arena grows
+  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(place, arena.base() + 768);
+}
+
+/// Its operation may ask for more, which nobody planned, before or after.
+TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
+  std::byte *first = nullptr, *second = nullptr, *other = nullptr;
+  auto place = [](const c10::DataPtr &data) {
+    return static_cast<std::byte *>(data.get()) - kPoolTagBytes;
+  };
+  uint64_t asked = runFunction(pool, held,
+                               {[&] {
+                                  take(64);
+                                  first = place(take(448));
+                                },
+                                [&] {
+                                  c10::DataPtr result = take(192);
+                                  c10::DataPtr same = take(192);
+                                  second = place(result);
+                                  other = place(same);
+                                }},
+                               results);
+  EXPECT_EQ(asked, 2u);
+  EXPECT_EQ(first, arena.base() + 256);
+  EXPECT_EQ(second, arena.base() + 768);
+  EXPECT_NE(other, second);
+  EXPECT_EQ(pool.recordedBytes(), 256u); // of what was not planned
+}
+
+TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/1024);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
+  c10::DataPtr kept;
+  auto keep = [&] { kept = take(192); };
+  auto allocate = [&] {
+    take(64);
+    kept.clear();
+  };
+  EXPECT_EQ(runFunction(pool, held, {keep, allocate}, results), 1u);
+}
+
+TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  const std::vector<ResultPlace> results = {{0, 256, 128}};
+  pool.beginStep();
+  Pool::Scope scope(pool);
+  pool.beginFunction(held, results);
+  pool.reach(0);
+  c10::DataPtr kept = take(64);
+  expectError([&] { pool.reach(1); },
+              "a result of an operator is still in use, and its place is due");
+}
+
+TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
+  for (bool isMismatch : {false, true}) {
+    TestArena arena(/*reserved=*/256, /*bytes=*/768);
+    Pool pool(arena, routeCpuAllocations());
+    HeldMemory held = makeHeld();
+    c10::DataPtr kept;
+    runFunction(pool, held, {[&] { take(64); }});
+    pool.beginStep();
+    Pool::Scope scope(pool);
+    pool.beginFunction(held);
+    pool.reach(0);
+    kept = take(64);
+    if (isMismatch)
+      take(100);
+    expectError([&] { pool.reach(1); },
+                "allocation 0 of this step is still in use, and its place is "
+                "due for a buffer");
+  }
+}
+
+/// An allocation that comes when a buffer is held finds no place that was
+/// planned for when it was not.
+TEST(PoolTest, AnotherMomentIsAMismatch) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/768);
+  Pool pool(arena, routeCpuAllocations());
+  HeldMemory held = makeHeld();
+  auto allocate = [&] { take(64); };
+  auto nothing = [] {};
+  runFunction(pool, held, {allocate, nothing});
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 0u);
+}
+
+TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  std::vector<const void *> places;
+  auto body = [&] {
+    EXPECT_EQ(pool.isReplaying(), !places.empty());
+    for (size_t bytes : {100, 200, 300})
+      places.push_back(take(bytes).get());
+  };
+  step(pool, body);
+  EXPECT_FALSE(pool.isReplaying());
+  places.clear();
+  uint64_t asked = step(pool, [&] {
+    c10::DataPtr first = take(100);
+    EXPECT_EQ(pool.numPlaced(), 1u);
+    // The tag stands in front of what libtorch is given.
+    EXPECT_EQ(pool.place(0) + kPoolTagBytes, first.get());
+    first.clear();
+    const std::byte *second = pool.nextPlace(0), *third = pool.nextPlace(1);
+    EXPECT_NE(second, nullptr);
+    EXPECT_EQ(pool.nextPlace(2), nullptr);
+    pool.skip(1);
+    EXPECT_EQ(pool.place(1), second);
+    EXPECT_EQ(static_cast<std::byte *>(take(300).get()), third + kPoolTagBytes);
+    EXPECT_TRUE(pool.isReplaying());
+  });
+  EXPECT_EQ(asked, 0u);
+}
+
+TEST(PoolTest, DoesntSkipWhatIsStillInUse) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    take(100).clear();
+    take(200).clear();
+  };
+  step(pool, body);
+  step(pool, [&] {
+    c10::DataPtr kept = take(100);
+    EXPECT_THROW(pool.skip(1), c10::Error);
+  });
+}
+
+TEST(PoolTest, PlacesAreThoseOfAStepLikeTheRecordedOne) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  step(pool, threeTensors);
+  step(pool, [&] {
+    EXPECT_NE(pool.nextPlace(0), nullptr);
+    c10::DataPtr other = take(77);
+    EXPECT_FALSE(pool.isReplaying());
+    EXPECT_EQ(pool.numPlaced(), 0u);
+    EXPECT_EQ(pool.nextPlace(0), nullptr);
+  });
+}
+
+TEST(PoolTest, OtherThreadsUseTheSystem) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    c10::DataPtr own = take(64);
+    std::thread([] { take(1 << 20); }).join();
+  };
+  EXPECT_EQ(step(pool, body), 1u);
+  EXPECT_EQ(step(pool, body), 0u);
+  EXPECT_EQ(pool.regionBytes(), 64u + kPoolTagBytes);
+}
+
+TEST(PoolTest, MayBeFreedByAnotherThread) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    c10::DataPtr own = take(64);
+    std::thread([data = std::move(own)]() mutable { data.clear(); }).join();
+    take(64);
+  };
+  step(pool, body);
+  EXPECT_EQ(step(pool, body), 0u);
+}
+
+TEST(PoolTest, MathsLibrariesFreeByPointer) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  auto body = [] {
+    c10::Allocator &allocator = *c10::GetCPUAllocator();
+    allocator.raw_deallocate(allocator.raw_allocate(100));
+    allocator.raw_deallocate(allocator.raw_allocate(0));
+    allocator.raw_deallocate(allocator.raw_allocate(100));
+  };
+  body();
+  EXPECT_EQ(step(pool, body), 2u);
+  EXPECT_EQ(step(pool, body), 0u);
+  EXPECT_EQ(pool.regionBytes(), 128u + kPoolTagBytes);
+}
+
+TEST(PoolTest, OutsideAScopeNothingIsCounted) {
+  TestArena arena;
+  Pool pool(arena, routeCpuAllocations());
+  step(pool, threeTensors);
+  uint64_t before = pool.systemAllocations();
+  take(128);
+  EXPECT_EQ(pool.systemAllocations(), before);
+}
+
+/// No two allocations that live at the same time may share a byte.
+void expectDisjoint(const std::vector<Lifetime> &lifetimes,
+                    const Placement &placement) {
+  for (size_t i = 0; i < lifetimes.size(); ++i)
+    for (size_t j = i + 1; j < lifetimes.size(); ++j) {
+      bool both = lifetimes[i].freedAt > j;
+      bool apart =
+          placement.offsets[i] + lifetimes[i].bytes <= placement.offsets[j] ||
+          placement.offsets[j] + lifetimes[j].bytes <= placement.offsets[i];
+      ASSERT_TRUE(!both || apart) << i << " and " << j;
+    }
+}
+
+TEST(LifetimePlanTest, RandomLifetimesNeverOverlap) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    StepEvents events;
+    size_t live = 0;
+    for (uint32_t i = 0; i < 200; ++i) {
+      size_t bytes = 1 + random() % 5000;
+      events.lifetimes.push_back(
+          {bytes, i, static_cast<uint32_t>(i + 1 + random() % 30)});
+      live += bytes;
+    }
+    Placement placement = placeLifetimes(events);
+    expectDisjoint(events.lifetimes, placement);
+    EXPECT_LT(placement.regionBytes, live);
+    for (size_t offset : placement.offsets)
+      EXPECT_EQ(offset % kPoolAlignment, 0u);
+  }
+}
+
+TEST(LifetimePlanTest, ChainNeedsTwoPlaces) {
+  StepEvents chain;
+  for (uint32_t i = 0; i < 100; ++i)
+    chain.lifetimes.push_back({640, i, i + 2});
+  EXPECT_EQ(placeLifetimes(chain).regionBytes, 1280u);
+}
+
+} // namespace

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fcdp-run as a user calls it, on steps made without the compiler.
+#include "plan/Archive.h"
+#include "plan/FakeStep.h"
+
+#include "checkpoint/WeightSource.h"
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+struct Outcome {
+  int exitCode;
+  std::string output; ///< standard output and standard error
+};
+
+Outcome execute(const std::string &command) {
+  Outcome outcome;
+  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  size_t got;
+  while ((got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0)
+    outcome.output.append(buffer.data(), got);
+  int status = pclose(pipe);
+  outcome.exitCode = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+size_t count(const std::string &text, const std::string &part) {
+  size_t number = 0;
+  for (size_t at = text.find(part); at != text.npos;
+       at = text.find(part, at + part.size()))
+    ++number;
+  return number;
+}
+
+constexpr int64_t kRows = 16;
+
+/// A folder with weights and inputs for linearStep.
+class RunTest : public ::testing::Test {
+protected:
+  RunTest() {
+    Archive archive;
+    archive.weights = {{"w", "weight_0", 7, {2, 3}, {3, 1}}};
+    archive.payloads = {{"weight_0", floatBytes(weights)}};
+    archive.write(folder.file("w.pt2"));
+    Archive other = archive;
+    other.weights[0].sizes = {6};
+    other.weights[0].strides = {1};
+    other.write(folder.file("other.pt2"));
+    writeX();
+    std::ofstream tokens(folder.file("y.bin"), std::ios::binary);
+    for (int64_t i = 0; i < kRows * 6; ++i) {
+      uint16_t token = label(i);
+      tokens.write(reinterpret_cast<char *>(&token), sizeof(token));
+    }
+  }
+
+  static float sample(int64_t i) { return float((i * 7) % 11 - 5) / 8; }
+  static uint16_t label(int64_t i) { return (i * 5) % 10; }
+
+  void writeX() const {
+    std::ofstream file(folder.file("x.npy"), std::ios::binary);
+    std::string header = "{'descr': '<f4', 'fortran_order': False, "
+                         "'shape': (16, 2, 3), }";
+    header.resize(117, ' ');
+    header += '\n';
+    uint16_t length = header.size();
+    file.write("\x93NUMPY\x01\x00", 8);
+    file.write(reinterpret_cast<char *>(&length), 2);
+    file << header;
+    for (int64_t i = 0; i < kRows * 6; ++i) {
+      float value = sample(i);
+      file.write(reinterpret_cast<char *>(&value), sizeof(value));
+    }
+  }
+
+  std::string command(const std::string &object,
+                      const std::string &more = "") const {
+    return FCDP_RUN " " + object + " --weights=" + folder.file("w.pt2") +
+           " --input x=" + folder.file("x.npy") +
+           " --input y=" + folder.file("y.bin") + ":u16 " + more;
+  }
+
+  /// The losses that linearStep must have, and the weights after it.
+  std::vector<double> reference(int steps, int ranks, int microBatches) {
+    std::vector<double> losses;
+    for (int step = 0; step < steps; ++step) {
+      std::vector<double> grad(6);
+      double loss = 0;
+      for (int m = 0; m < ranks * microBatches; ++m) {
+        int64_t row = (step * microBatches * ranks + m) % kRows;
+        for (int i = 0; i < 6; ++i) {
+          double x = sample(row * 6 + i);
+          double diff = weights[i] * x - label(row * 6 + i);
+          loss += diff * diff;
+          grad[i] += 2 * diff * x;
+        }
+      }
+      losses.push_back(loss / (ranks * microBatches));
+      for (int i = 0; i < 6; ++i)
+        weights[i] -= 0.5 * grad[i] / (ranks * microBatches);
+    }
+    return losses;
+  }
+
+  std::vector<Json> readLog() const {
+    std::vector<Json> lines;
+    std::ifstream file(folder.file("log.jsonl"));
+    for (std::string line; std::getline(file, line);)
+      lines.push_back(Json::parse(line));
+    return lines;
+  }
+
+  void checkTraining(uint32_t nodes, uint32_t locals, int microBatches,
+                     const std::string &launch);
+
+  TemporaryFolder folder;
+  std::vector<float> weights = {0.5, -1, 2, 0.25, 3, -0.75};
+};
+
+void RunTest::checkTraining(uint32_t nodes, uint32_t locals, int microBatches,
+                            const std::string &launch) {
+  constexpr int steps = 5;
+  std::string object = linearStep(nodes, locals, microBatches).build(folder);
+  std::string out = folder.file("out.safetensors");
+  Outcome run = execute(
+      launch + command(object, "--steps=5 --json=" + folder.file("log.jsonl") +
+                                   " --params-out=" + out));
+  ASSERT_EQ(run.exitCode, 0) << run.output;
+  EXPECT_EQ(count(run.output, "step "), size_t(steps)) << run.output;
+  std::vector<double> losses = reference(steps, nodes * locals, microBatches);
+  std::vector<Json> log = readLog();
+  ASSERT_EQ(log.size(), size_t(steps));
+  for (int i = 0; i < steps; ++i) {
+    EXPECT_EQ(log[i]["step"], i + 1);
+    EXPECT_NEAR(log[i]["loss"], losses[i], 1e-5 * losses[i]);
+    // Gathers and reductions of 32 bytes, each rank's part.
+    uint64_t inter = 2 * 32 * (nodes - 1) / nodes * microBatches;
+    EXPECT_EQ(log[i]["inter_bytes_sent"], inter);
+    uint64_t intra = 2 * 32 * (locals - 1) * microBatches;
+    EXPECT_EQ(log[i]["intra_bytes_sent"], intra);
+    EXPECT_EQ(log[i]["d2h_bytes"], 32 * microBatches);
+    EXPECT_EQ(log[i]["h2d_bytes"], 32 * microBatches);
+    EXPECT_EQ(log[i]["host_cache_bytes"], 4096);
+    if (i > 0) {
+      EXPECT_EQ(log[i]["system_allocations"], 0) << "step " << i + 1;
+    }
+  }
+  auto saved = openWeights(out);
+  StoredTensor tensor = requireTensor(*saved, {"tied.w"}, {2, 3}, DType::F32);
+  for (int i = 0; i < 6; ++i) {
+    float value;
+    copyElements(tensor, i, 1, reinterpret_cast<std::byte *>(&value));
+    EXPECT_NEAR(value, weights[i], 1e-5);
+  }
+}
+
+TEST_F(RunTest, OneRank) { checkTraining(1, 1, 1, ""); }
+TEST_F(RunTest, OneRankThreeMicroBatches) { checkTraining(1, 1, 3, ""); }
+TEST_F(RunTest, TwoByTwoRanks) { checkTraining(2, 2, 1, ""); }
+TEST_F(RunTest, TwoByTwoRanksThreeMicroBatches) { checkTraining(2, 2, 3, ""); }
+TEST_F(RunTest, FourNodes) { checkTraining(4, 1, 1, ""); }
+
+TEST_F(RunTest, Mpirun) {
+  checkTraining(1, 2, 1,
+                "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                "mpirun --oversubscribe -n 2 ");
+}
+
+TEST_F(RunTest, Torchrun) {
+  checkTraining(1, 2, 1,
+                FCDP_TORCHRUN " --no-python --nproc-per-node 2 "
+                              "--master-port 0 --nnodes 1 --rdzv-backend c10d "
+                              "--rdzv-endpoint 127.0.0.1:0 ");
+}
+
+TEST_F(RunTest, TwoJobsAtOnce) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  Outcome both = execute("(" + command(object) + " & " + command(object) +
+                         "; a=$?; wait $! && exit $a)");
+  EXPECT_EQ(both.exitCode, 0) << both.output;
+  EXPECT_EQ(count(both.output, "step 1"), 2u) << both.output;
+}
+
+TEST_F(RunTest, GoesOnFromSavedParameters) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  std::string out = folder.file("out.safetensors");
+  ASSERT_EQ(execute(command(object, "--params-out=" + out)).exitCode, 0);
+  Outcome again = execute(command(object, "--weights=" + out));
+  // The option given last would be a second --weights.
+  EXPECT_EQ(again.exitCode, 1);
+  Outcome on = execute(FCDP_RUN " " + object + " --weights=" + out +
+                       " --input x=random:1 --input y=random:2");
+  EXPECT_EQ(on.exitCode, 0) << on.output;
+}
+
+struct BadCommand {
+  const char *name;
+  const char *arguments;
+  const char *message;
+};
+
+/// Errors that a user can make: one line, exit code 1, nothing left behind.
+class BadCommandTest : public RunTest,
+                       public ::testing::WithParamInterface<BadCommand> {};
+
+std::string replaceAll(std::string text, const std::string &from,
+                       const std::string &to) {
+  for (size_t at = text.find(from); at != text.npos;
+       at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+TEST_P(BadCommandTest, OneErrorLine) {
+  linearStep(2, 2, 1).build(folder);
+  std::string arguments =
+      replaceAll(GetParam().arguments, "@", folder.path.string() + "/");
+  Outcome run = execute(FCDP_RUN " " + arguments);
+  EXPECT_EQ(run.exitCode, 1);
+  EXPECT_EQ(count(run.output, "\n"), 1u) << run.output;
+  EXPECT_EQ(count(run.output, "fcdp-run: error: "), 1u) << run.output;
+  EXPECT_NE(run.output.find(GetParam().message), std::string::npos)
+      << run.output;
+  EXPECT_FALSE(std::filesystem::exists(folder.file("log")));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("log.tmp")));
+}
+
+const BadCommand kBadCommands[] = {
+    {"NoArguments", "", "STEP is required"},
+    {"NoWeights", "@step.so", "--weights is required"},
+    {"ProbeOfAStep", "@step.so --probe-cluster=@c.yaml",
+     "--probe-cluster: expected no step"},
+    {"NoObject", "@none.so --weights=@w.pt2", "none.so: cannot open this file"},
+    {"NotAnObject", "@w.pt2 --weights=@w.pt2", "w.pt2: cannot be loaded"},
+    {"OtherMesh", "@step.so --weights=@w.pt2 --nodes 4 --ranks-per-node 1",
+     "the step was compiled for 2 nodes x 2 ranks, but fcdp-run starts 4 nodes "
+     "x 1 rank"},
+    {"OneNodeOnly", "@step.so --weights=@w.pt2 --nodes 1",
+     "fcdp-run starts 1 node x 2 ranks"},
+    {"InputMissing", "@step.so --weights=@w.pt2 --input x=@x.npy --json=@log",
+     "--input y=FILE is missing; the step's inputs are: x f32[2, 3], y "
+     "i64[2, 3]"},
+    {"InputUnknown", "@step.so --weights=@w.pt2 --input z=@x.npy",
+     "--input z: unknown"},
+    {"InputType",
+     "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@x.npy --json=@log",
+     "input 'y': expected type i64, got <f4"},
+    {"WeightsMissing",
+     "@step.so --weights=@none --input x=@x.npy --input y=@y.bin:u16 "
+     "--json=@log",
+     "none: expected a .pt2 archive"},
+    {"WeightsOfAnotherModel",
+     "@step.so --weights=@other.pt2 --input x=@x.npy --input y=@y.bin:u16",
+     "other.pt2: 'w': expected shape [2, 3], got [6]"},
+    {"JsonUnwritable",
+     "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@y.bin:u16 "
+     "--json=/no/such/log",
+     "--json /no/such/log: cannot be created"},
+    {"ParamsUnwritable",
+     "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@y.bin:u16 "
+     "--params-out=/no/such/file",
+     "--params-out /no/such/file: cannot write to /no/such"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Run, BadCommandTest, ::testing::ValuesIn(kBadCommands),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+// Most machines have no GPU, and most libtorch here no part for one. All ranks
+// end, and one of them says why.
+TEST_F(RunTest, AGpuThatIsMissingIsAnError) {
+  FakeStep step = linearStep(2, 2, 1);
+  step.manifest["target"] = "cuda";
+  Outcome outcome =
+      execute(command(step.build(folder), "--nodes 2 --ranks-per-node 2"));
+  if (outcome.exitCode == 0)
+    GTEST_SKIP() << "there is a GPU";
+  EXPECT_EQ(outcome.exitCode, 1);
+  EXPECT_EQ(count(outcome.output, "error:"), 1u) << outcome.output;
+  EXPECT_NE(outcome.output.find("the step was compiled for 'cuda'"),
+            std::string::npos)
+      << outcome.output;
+}
+
+/// A run that takes long enough to interfere with.
+class LongRunTest : public RunTest {
+protected:
+  void start(const std::string &more) {
+    std::string object = linearStep(2, 2, 1).build(folder);
+    std::string line =
+        "exec " +
+        command(object, "--steps=10000000 --json=" + folder.file("log ")) +
+        more + " > " + folder.file("output") + " 2>&1";
+    launcher = fork();
+    if (launcher == 0) {
+      execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      _exit(127);
+    }
+    while (output().find("step 3") == std::string::npos)
+      usleep(20000);
+  }
+
+  std::string output() const {
+    std::ifstream file(folder.file("output"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  /// Process ids of the ranks, in the order they were started.
+  std::vector<pid_t> ranks() const {
+    std::string pids = execute("pgrep -P " + std::to_string(launcher)).output;
+    std::istringstream stream(pids);
+    return {std::istream_iterator<pid_t>(stream), {}};
+  }
+
+  int waitForEnd() const {
+    int status;
+    waitpid(launcher, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  pid_t launcher = -1;
+};
+
+TEST_F(LongRunTest, KilledRankEndsTheJobWithItsName) {
+  start("");
+  std::vector<pid_t> pids = ranks();
+  ASSERT_EQ(pids.size(), 4u);
+  auto begin = std::chrono::steady_clock::now();
+  kill(pids[2], SIGKILL);
+  EXPECT_EQ(waitForEnd(), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_EQ(count(output(), "error:"), 1u);
+  EXPECT_NE(output().find("error: rank 2 was killed by signal 9"),
+            std::string::npos)
+      << output().substr(output().size() - 500);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("log")));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("log.tmp")));
+  for (pid_t pid : pids)
+    EXPECT_NE(kill(pid, 0), 0);
+}
+
+TEST_F(RunTest, ClosedOutputEndsTheJob) {
+  std::string object = linearStep(2, 2, 1).build(folder);
+  execute(command(object, "--steps=10000000") + " 2> " + folder.file("errors") +
+          " | head -n 1");
+  std::ifstream file(folder.file("errors"));
+  std::string errors{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(count(errors, "error:"), 1u) << errors;
+  EXPECT_NE(errors.find("standard output cannot be written"), std::string::npos)
+      << errors;
+}
+
+TEST_F(LongRunTest, InterruptEndsAll) {
+  start("");
+  std::vector<pid_t> pids = ranks();
+  kill(launcher, SIGINT);
+  EXPECT_EQ(waitForEnd(), 130);
+  for (pid_t pid : pids)
+    EXPECT_NE(kill(pid, 0), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("log.tmp")));
+}
+
+TEST_F(LongRunTest, RanksEndWithTheirLauncher) {
+  start("");
+  std::vector<pid_t> pids = ranks();
+  kill(launcher, SIGKILL);
+  waitForEnd();
+  auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  auto gone = [](pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+    std::string id, name, state;
+    return !(status >> id >> name >> state) || state == "Z";
+  };
+  for (pid_t pid : pids)
+    while (!gone(pid)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
+      usleep(10000);
+    }
+}
+
+} // namespace

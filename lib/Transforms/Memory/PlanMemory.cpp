@@ -2,6 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/Borders.h"
+#include "fcdp/Planning/Memory/BufferPlan.h"
 
 #include "mlir/IR/Builders.h"
 

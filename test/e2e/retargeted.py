@@ -13,7 +13,7 @@ import torch
 
 from harness import ROOT
 
-sys.path.insert(0, str(ROOT / "test/lit/Transforms/Inputs/simulate"))
+sys.path.insert(0, str(ROOT / "test/simulate"))
 
 import ir  # noqa: E402
 

@@ -27,7 +27,13 @@ for directory in (config.llvm_tools_dir, config.fcdp_tools_dir):
 # environment where there is one.
 venv_python = os.path.join(config.fcdp_src_root, ".venv", "bin", "python")
 has_venv = os.path.exists(venv_python)
-config.substitutions.append(("%python", venv_python if has_venv else "python3"))
+python = venv_python if has_venv else "python3"
+config.substitutions.append(("%python", python))
+# Programs of test/simulate, which run steps on simulated ranks. Tests that use them need numpy.
+for program in ("check-steps", "check-faults", "check-order", "check-mutants"):
+    path = os.path.join(config.fcdp_src_root, "test", "simulate", program.replace("-", "_") + ".py")
+    options = "" if program == "check-order" else ' --opt "fcdp-opt"'
+    config.substitutions.append((f"%{program}", f"{python} {path}{options}"))
 config.substitutions.append(("%fcdp_src_root", config.fcdp_src_root))
 config.substitutions.append(("%fcdp_obj_root", config.fcdp_obj_root))
 
@@ -54,8 +60,11 @@ for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-run", "f
     if os.path.exists(os.path.join(config.fcdp_tools_dir, tool)):
         config.available_features.add(tool)
 
-if has_venv and subprocess.run([venv_python, "-c", "import torch"], capture_output=True).returncode == 0:
-    config.available_features.add("torch")
+for package in ("numpy", "torch"):
+    # Looks for the package without importing it, which takes seconds for torch.
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{package}') is None)"
+    if subprocess.run([python, "-c", find]).returncode == 0:
+        config.available_features.add(package)
 # Draws the page of fcdp-sim; scripts/setup does not install one.
 browsers = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "google-chrome"))
 if browser := next(filter(None, browsers), None):

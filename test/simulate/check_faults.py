@@ -13,7 +13,7 @@ import shlex
 import sys
 import warnings
 
-from check import Mismatch, Reference, compile_step, passes, run
+from check_steps import Mismatch, Reference, compile_step, passes, run
 from ir import Module, Op
 from machine import Deadlock, policies
 

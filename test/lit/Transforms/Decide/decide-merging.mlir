@@ -1,7 +1,7 @@
 // Buckets that are merged where a step is faster so, if --fcdp-bucket leaves it
 // open: eight small units on a network whose collectives are all latency.
 // RUN: split-file %s %t
-// RUN: %python %S/Inputs/chain.py 8 1024 > %t/step.mlir
+// RUN: %python %S/../Inputs/chain.py 8 1024 > %t/step.mlir
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="open-merging" -o %t/open.mlir
 // RUN: FileCheck %s --check-prefix=OPEN --input-file=%t/open.mlir
 // OPEN: fcdp.open_merging

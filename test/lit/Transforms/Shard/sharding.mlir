@@ -40,7 +40,7 @@
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard --fcdp-bucket="sharding=none" | FileCheck %s --check-prefix=DONT
 
 // Dont: what has no elements is gathered as what has, so that it can be proved.
-// RUN: split-file %S/Inputs/steps.mlir %t.steps
+// RUN: split-file %S/../Inputs/steps.mlir %t.steps
 // RUN: fcdp-opt %t.steps/corners.mlir --fcdp-pipeline="strategy=ddp nodes=2 ranks-per-node=2" | FileCheck %s --check-prefix=EMPTY
 // RUN: fcdp-opt %t.steps/corners.mlir --fcdp-pipeline="strategy=mics nodes=2 ranks-per-node=2 micro-batches=2" | FileCheck %s --check-prefix=EMPTY
 // EMPTY: fcdp.all_gather %{{.*}} of @bucket.empty over @world[node]

@@ -29,7 +29,7 @@
 
 // Sums of the gradients of four micro-batches that the device has no room for
 // are kept in host memory, if that has.
-// RUN: %python %S/Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
+// RUN: %python %S/../Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000" | FileCheck %s --check-prefix=SUMS
 // SUMS-COUNT-12: accumulation {{ *}}node_host members
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000 host-memory=3000000" | FileCheck %s --check-prefix=NOROOM

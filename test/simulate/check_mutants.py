@@ -21,14 +21,12 @@ import sys
 import tempfile
 import warnings
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../Transforms/Inputs/simulate"))
-
-from check import Mismatch, Reference, run  # noqa: E402
-from ir import Module  # noqa: E402
-from machine import Deadlock, Machine, Policy  # noqa: E402
-from mutations import BREAKING, HARMLESS, Plan  # noqa: E402
-from races import find_race  # noqa: E402
-from random_steps import Step  # noqa: E402
+from check_steps import Mismatch, Reference, run
+from ir import Module
+from machine import Deadlock, Machine, Policy
+from mutations import BREAKING, HARMLESS, Plan
+from races import find_race
+from random_steps import Step
 
 # From the first function of the first step on, each pair of neighbours in legal runs.
 CALLS = {

@@ -1,7 +1,7 @@
 // Gradients that operators write straight into their bucket, where the arena
 // stays as large as it is.
 // RUN: split-file %s %t
-// RUN: %python %S/Inputs/products.py 6 64 > %t/products.mlir
+// RUN: %python %S/../Inputs/products.py 6 64 > %t/products.mlir
 
 // A gradient alone in its bucket takes no memory of its own any more. Not those
 // whose reductions run on past the end.
@@ -68,9 +68,9 @@
 // AGAINST: note: it is written here
 // AGAINST: note: overwritten here
 
-// RUN: %python %S/Inputs/simulate/check.py %t/step.mlir --meshes 2x2 --stages planned --strategies zero2 --random 0 --opt "fcdp-opt" | FileCheck %s --check-prefix=AGREE
-// RUN: %python %S/Inputs/products.py 4 4 > %t/small.mlir
-// RUN: %python %S/Inputs/simulate/check.py %t/small.mlir --meshes 2x2 --micro-batches 2 --stages planned --strategies zero2 --random 0 --opt "fcdp-opt" | FileCheck %s --check-prefix=AGREE
+// RUN: %check-steps %t/step.mlir --meshes 2x2 --stages planned --strategies zero2 --random 0 | FileCheck %s --check-prefix=AGREE
+// RUN: %python %S/../Inputs/products.py 4 4 > %t/small.mlir
+// RUN: %check-steps %t/small.mlir --meshes 2x2 --micro-batches 2 --stages planned --strategies zero2 --random 0 | FileCheck %s --check-prefix=AGREE
 // AGREE: {{^[1-9][0-9]* (runs agree|modules compiled)$}}
 
 //--- step.mlir

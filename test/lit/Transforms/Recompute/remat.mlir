@@ -1,7 +1,7 @@
 // What the backward pass needs of a block is computed again there; see
 // Inputs/blocks.mlir.
 // RUN: split-file %s %t
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat -o %t.decided
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat -o %t.decided
 // RUN: FileCheck %s --input-file=%t.decided --check-prefix=UNIT
 // RUN: fcdp-opt %t.decided --fcdp-remat -o %t.remat
 // RUN: FileCheck %s --input-file=%t.remat --check-prefix=AGAIN
@@ -43,11 +43,11 @@
 
 // A budget is met with as little as does: nothing, one block, both. Three
 // values of 64 bytes and the loss pass between units.
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=324 | FileCheck %s --check-prefix=NOTHING
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=323 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=260 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=259 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
-// RUN: fcdp-opt %S/Inputs/blocks.mlir --fcdp-decide-remat=remat=196 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=324 | FileCheck %s --check-prefix=NOTHING
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=323 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=260 | grep -c 'recompute = true' | FileCheck %s --check-prefix=ONE
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=259 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=196 | grep -c 'recompute = true' | FileCheck %s --check-prefix=TWO
 // NOTHING: fcdp.remat = "324"
 // NOTHING-NOT: recompute
 // ONE: {{^}}1

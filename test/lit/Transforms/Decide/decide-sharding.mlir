@@ -1,7 +1,7 @@
 // Over which ranks states are cut, where that is left open: a step of six small
 // units on a network whose collectives are all latency.
 // RUN: split-file %s %t
-// RUN: %python %S/Inputs/chain.py 6 1024 > %t/step.mlir
+// RUN: %python %S/../Inputs/chain.py 6 1024 > %t/step.mlir
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="sharding=auto" -o %t/open.mlir
 // RUN: FileCheck %s --check-prefix=OPEN --input-file=%t/open.mlir
 // OPEN: fcdp.open_sharding

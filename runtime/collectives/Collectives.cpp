@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/Collectives.h"
-#include "cpu/SumKernels.h"
+#include "core/SumKernels.h"
 
 #include <cstring>
 

@@ -3,8 +3,8 @@
 #include "cpu/CpuBackend.h"
 #include "collectives/Collectives.h"
 #include "core/StreamSet.h"
+#include "core/SumKernels.h"
 #include "cpu/Arena.h"
-#include "cpu/SumKernels.h"
 
 #include <array>
 #include <cstring>

@@ -3,7 +3,7 @@
 // An operation of the manifest, resolved as far as can be done at load.
 #pragma once
 
-#include "session/StepState.h"
+#include "operators/StepState.h"
 
 #include <memory>
 

@@ -4,8 +4,8 @@
 #include "Options.h"
 #include "TorchCuda.h"
 #include "collectives/LocalAddress.h"
-#include "collectives/nccl/NcclAxes.h"
 #include "cuda/CudaBackend.h"
+#include "nccl/NcclAxes.h"
 
 #include <cstdlib>
 #include <stdexcept>

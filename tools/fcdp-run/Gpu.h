@@ -5,7 +5,7 @@
 
 #include "collectives/Job.h"
 #include "core/Backend.h"
-#include "session/Step.h"
+#include "step/Step.h"
 
 namespace fcdp::run {
 

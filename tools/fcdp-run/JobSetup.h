@@ -3,10 +3,10 @@
 // How a rank joins its job, and leaves it when something is wrong.
 #pragma once
 
-#include "Failure.h"
-#include "Launch.h"
 #include "Options.h"
 #include "collectives/Job.h"
+#include "launch/Failure.h"
+#include "session/Launch.h"
 
 namespace fcdp::run {
 

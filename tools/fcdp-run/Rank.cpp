@@ -2,19 +2,19 @@
 #include "Rank.h"
 
 #include "Gpu.h"
-#include "Inputs.h"
 #include "JobSetup.h"
 #include "JsonLog.h"
-#include "Profile.h"
 #include "Progress.h"
 #include "StepStats.h"
-#include "Trace.h"
 #include "WholeFile.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Job.h"
 #include "cpu/CpuBackend.h"
-#include "session/Step.h"
-#include "session/StepObject.h"
+#include "inputs/Inputs.h"
+#include "profile/Profile.h"
+#include "profile/Trace.h"
+#include "step/Step.h"
+#include "step/StepObject.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>

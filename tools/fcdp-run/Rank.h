@@ -3,8 +3,8 @@
 // One rank's run, from joining the job to its last step.
 #pragma once
 
-#include "Launch.h"
 #include "Options.h"
+#include "session/Launch.h"
 
 namespace fcdp {
 class StepObject;

@@ -2,15 +2,15 @@
 //
 // fcdp-run: runs a compiled training step, as one rank of a job or as the
 // launcher of all of them.
-#include "Failure.h"
 #include "JobSetup.h"
 #include "JsonLog.h"
-#include "Launch.h"
 #include "Options.h"
-#include "Probe.h"
 #include "Rank.h"
-#include "Spawn.h"
-#include "session/StepObject.h"
+#include "launch/Failure.h"
+#include "launch/Spawn.h"
+#include "probe/Probe.h"
+#include "session/Launch.h"
+#include "step/StepObject.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -7,9 +7,9 @@
 #include "Conformance.h"
 #include "collectives/InProcessTransport.h"
 #include "collectives/MemoryStore.h"
-#include "collectives/nccl/NcclAxes.h"
 #include "cuda/CudaBackend.h"
 #include "fake/Machine.h"
+#include "nccl/NcclAxes.h"
 
 namespace fcdp {
 

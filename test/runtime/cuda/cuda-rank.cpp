@@ -6,8 +6,8 @@
 //   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL
 
 #include "collectives/Job.h"
-#include "collectives/nccl/NcclAxes.h"
 #include "cuda/CudaBackend.h"
+#include "nccl/NcclAxes.h"
 
 #include <csignal>
 #include <cstdio>

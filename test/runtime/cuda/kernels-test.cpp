@@ -4,7 +4,7 @@
 // fakes, everywhere.
 
 #include "OnGpuOrFake.h"
-#include "cpu/SumKernels.h"
+#include "core/SumKernels.h"
 #include "cuda/KernelImage.h"
 
 #include <cmath>

@@ -3,7 +3,7 @@
 // The source of the device's sums, compiled for the host, has the bits of the
 // CPU backend's.
 
-#include "cpu/SumKernels.h"
+#include "core/SumKernels.h"
 #include "cuda/SumChunks.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/ArgConversion.h"
 #include "operators/PreparedOp.h"
-#include "session/LocalBackend.h"
+#include "step/LocalBackend.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>

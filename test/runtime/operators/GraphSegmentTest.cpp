@@ -2,9 +2,9 @@
 #include "operators/GraphSegment.h"
 #include "operators/EmulatedCapture.h"
 #include "plan/FakeStep.h"
-#include "session/LocalBackend.h"
-#include "session/Step.h"
-#include "session/StepObject.h"
+#include "step/LocalBackend.h"
+#include "step/Step.h"
+#include "step/StepObject.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Inputs.h"
+#include "inputs/Inputs.h"
 #include "plan/FakeStep.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Launch.h"
+#include "session/Launch.h"
 #include "Options.h"
 #include "StepStats.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What fcdp-run makes of measured times.
-#include "LinkFit.h"
-#include "OverRanks.h"
-#include "ProbedCluster.h"
-#include "RankTraces.h"
+#include "probe/LinkFit.h"
+#include "probe/ProbedCluster.h"
+#include "profile/OverRanks.h"
+#include "profile/RankTraces.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "nccl/NcclAxes.h"
+
+#include <algorithm>
+
+namespace fcdp {
+
+static std::unique_ptr<DeviceGroup>
+join(const NcclAxesOptions &options, const std::string &name,
+     const std::vector<uint32_t> &worldRanks) {
+  uint32_t own = worldRank(options.mesh, options.place);
+  NcclGroupOptions group;
+  group.nccl = options.nccl;
+  group.cuda = options.cuda;
+  group.device = options.device;
+  group.worldRanks = worldRanks;
+  group.rank = uint32_t(std::find(worldRanks.begin(), worldRanks.end(), own) -
+                        worldRanks.begin());
+  group.ids = options.ids;
+  group.name = name;
+  group.joinSeconds = options.joinSeconds;
+  group.callSeconds = options.callSeconds;
+  return makeNcclGroup(group);
+}
+
+static std::vector<uint32_t> inShardOrder(const Mesh &mesh) {
+  std::vector<uint32_t> worldRanks;
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    for (uint32_t node = 0; node < mesh.nodes; ++node)
+      worldRanks.push_back(worldRank(mesh, {node, local}));
+  return worldRanks;
+}
+
+NcclAxes joinAxes(const NcclAxesOptions &options) {
+  const Mesh &mesh = options.mesh;
+  std::vector<uint32_t> sameLocal, sameNode;
+  for (uint32_t node = 0; node < mesh.nodes; ++node)
+    sameLocal.push_back(worldRank(mesh, {node, options.place.local}));
+  for (uint32_t local = 0; local < mesh.locals; ++local)
+    sameNode.push_back(worldRank(mesh, {options.place.node, local}));
+
+  NcclAxes axes;
+  auto joinAxis = [&](Axis axis, const char *name, const AxisGroups &wanted,
+                      const std::vector<uint32_t> &worldRanks) {
+    auto &[gather, reduce] = axes[size_t(axis)];
+    if (wanted.gather)
+      gather = join(options, std::string(name) + "-gather", worldRanks);
+    if (wanted.reduce)
+      reduce = join(options, std::string(name) + "-reduce", worldRanks);
+  };
+  joinAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
+  joinAxis(Axis::Local, "local", options.localGroups, sameNode);
+  joinAxis(Axis::World, "world", options.worldGroups, inShardOrder(mesh));
+  return axes;
+}
+
+std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {
+  return join(options, "all", inShardOrder(options.mesh));
+}
+
+} // namespace fcdp

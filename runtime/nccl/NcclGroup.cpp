@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "nccl/NcclGroup.h"
+#include "cuda/Seconds.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+namespace fcdp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a group is given to end in good order before it is aborted.
+constexpr double finalizeSeconds = 5;
+constexpr std::chrono::microseconds pollInterval(50);
+
+/// Of a call on a communicator that does not block.
+bool isFine(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+class NcclGroup final : public DeviceGroup {
+public:
+  explicit NcclGroup(const NcclGroupOptions &options);
+  ~NcclGroup() override;
+
+  void registerMemory(std::byte *base, size_t bytes) override;
+  std::optional<std::string> findError() override;
+  void abort() noexcept override;
+
+protected:
+  void doAllGather(const std::byte *in, std::byte *out, size_t bytes,
+                   cudaStream_t stream) override;
+  void doExchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
+                        cudaStream_t stream) override;
+
+private:
+  ncclUniqueId shareId() const;
+  void join();
+  void connect();
+  void waitForFirst(cudaStream_t stream);
+  /// Polls until the communicator has nothing in progress; the result that
+  /// ended it, or ncclInProgress when the time is over.
+  ncclResult_t settle(ncclResult_t result, double seconds);
+  void finish(ncclResult_t result, const char *call, double seconds);
+  [[noreturn]] void fail(const char *call, const std::string &text) const;
+  std::string textOf(ncclResult_t result) const;
+
+  const NcclGroupOptions options;
+  const NcclLibrary &nccl;
+  ncclComm_t comm = nullptr; ///< null once aborted
+  void *registration = nullptr;
+  /// Held for each call on the communicator: asking for its errors may end
+  /// what another thread's call began.
+  std::mutex mutex;
+};
+
+NcclGroup::NcclGroup(const NcclGroupOptions &givenOptions)
+    : DeviceGroup(givenOptions.worldRanks, givenOptions.rank),
+      options(givenOptions), nccl(*options.nccl) {
+  try {
+    options.cuda->useDevice(options.device);
+    join();
+    connect();
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+NcclGroup::~NcclGroup() {
+  if (!comm)
+    return;
+  if (registration)
+    (void)nccl.ncclCommDeregister(comm, registration);
+  // Finalizing waits for the peers, which may be gone.
+  if (settle(nccl.ncclCommFinalize(comm), finalizeSeconds) == ncclSuccess)
+    (void)nccl.ncclCommDestroy(comm);
+  else
+    abort();
+}
+
+ncclUniqueId NcclGroup::shareId() const {
+  // The first rank tells the groups of one kind apart.
+  std::string key = "nccl/" + options.name + "-" + std::to_string(worldRank(0));
+  ncclUniqueId id;
+  if (rank() == 0) {
+    ncclResult_t result = nccl.ncclGetUniqueId(&id);
+    if (result != ncclSuccess)
+      fail("ncclGetUniqueId", textOf(result));
+    options.ids.set(key, std::string(id.internal, sizeof(id.internal)));
+    return id;
+  }
+  std::string text = options.ids.get(key, options.joinSeconds);
+  if (text.size() != sizeof(id.internal))
+    fail("the communicator's id in the store",
+         "expected " + std::to_string(sizeof(id.internal)) + " bytes, got " +
+             std::to_string(text.size()));
+  std::memcpy(id.internal, text.data(), text.size());
+  return id;
+}
+
+void NcclGroup::join() {
+  ncclUniqueId id = shareId();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  finish(
+      nccl.ncclCommInitRankConfig(&comm, int(size()), id, int(rank()), &config),
+      "ncclCommInitRankConfig", options.joinSeconds);
+}
+
+/// NCCL connects ranks in the first collective of each kind, and would keep the
+/// issuer waiting there.
+void NcclGroup::connect() {
+  const CudaLibrary &cuda = *options.cuda;
+  void *scratch = nullptr;
+  cudaStream_t stream = nullptr;
+  cuda.check(cuda.cudaMalloc(&scratch, 2 * size()), "cudaMalloc");
+  std::shared_ptr<void> freeScratch(
+      scratch, [&](void *memory) { (void)cuda.cudaFree(memory); });
+  cuda.check(
+      cuda.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0),
+      "cudaStreamCreateWithPriority");
+  std::shared_ptr<CUstream_st> destroyStream(
+      stream, [&](cudaStream_t made) { (void)cuda.cudaStreamDestroy(made); });
+  auto *bytes = static_cast<std::byte *>(scratch);
+  try {
+    doAllGather(bytes + rank(), bytes, 1, stream);
+    doExchangeChunks(bytes, bytes + size(), 1, stream);
+    waitForFirst(stream);
+  } catch (...) {
+    // Freeing memory waits for the device, which would wait for the peers.
+    abort();
+    throw;
+  }
+}
+
+void NcclGroup::waitForFirst(cudaStream_t stream) {
+  const CudaLibrary &cuda = *options.cuda;
+  auto deadline =
+      Clock::now() + std::chrono::duration<double>(options.joinSeconds);
+  cudaError_t state;
+  while ((state = cuda.cudaStreamQuery(stream)) == cudaErrorNotReady) {
+    if (auto error = findError())
+      fail("the first collective", *error);
+    if (Clock::now() > deadline)
+      fail("the first collective",
+           "timed out after " + spellSeconds(options.joinSeconds));
+    std::this_thread::sleep_for(pollInterval);
+  }
+  cuda.check(state, "cudaStreamQuery");
+}
+
+std::string NcclGroup::textOf(ncclResult_t result) const {
+  const char *detail = nccl.ncclGetLastError(comm);
+  std::string text = nccl.ncclGetErrorString(result);
+  return detail && *detail ? text + " (" + detail + ")" : text;
+}
+
+void NcclGroup::fail(const char *call, const std::string &text) const {
+  throw DeviceGroupError("group " + options.name + ": " + call + " with " +
+                         describePeers() + ": " + text);
+}
+
+ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
+  auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  while (result == ncclInProgress && Clock::now() < deadline) {
+    ncclResult_t asked;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      asked = nccl.ncclCommGetAsyncError(comm, &result);
+    }
+    if (asked != ncclSuccess)
+      return asked;
+    if (result == ncclInProgress)
+      std::this_thread::sleep_for(pollInterval);
+  }
+  return result;
+}
+
+void NcclGroup::finish(ncclResult_t result, const char *call, double seconds) {
+  result = settle(result, seconds);
+  if (result == ncclInProgress)
+    fail(call, "timed out after " + spellSeconds(seconds));
+  if (result != ncclSuccess)
+    fail(call, textOf(result));
+}
+
+void NcclGroup::registerMemory(std::byte *base, size_t bytes) {
+  // Where NCCL cannot use it, it takes its own buffers, as without.
+  ncclResult_t result =
+      settle(nccl.ncclCommRegister(comm, base, bytes, &registration),
+             options.callSeconds);
+  if (result != ncclSuccess)
+    registration = nullptr;
+}
+
+std::optional<std::string> NcclGroup::findError() {
+  // While another thread is in a call, that finds the errors.
+  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+  if (!lock || !comm)
+    return std::nullopt;
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t asked = nccl.ncclCommGetAsyncError(comm, &state);
+  if (asked != ncclSuccess)
+    state = asked;
+  if (state == ncclSuccess || state == ncclInProgress)
+    return std::nullopt;
+  return textOf(state);
+}
+
+void NcclGroup::abort() noexcept {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!comm)
+    return;
+  (void)nccl.ncclCommAbort(comm);
+  comm = nullptr;
+  registration = nullptr;
+}
+
+void NcclGroup::doAllGather(const std::byte *in, std::byte *out, size_t bytes,
+                            cudaStream_t stream) {
+  if (!comm)
+    fail("ncclAllGather", "the group was aborted");
+  std::unique_lock<std::mutex> lock(mutex);
+  ncclResult_t result =
+      nccl.ncclAllGather(in, out, bytes, ncclInt8, comm, stream);
+  lock.unlock();
+  finish(result, "ncclAllGather", options.callSeconds);
+}
+
+void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
+                                 size_t bytes, cudaStream_t stream) {
+  if (!comm)
+    fail("ncclSend", "the group was aborted");
+  std::unique_lock<std::mutex> lock(mutex);
+  ncclResult_t result = nccl.ncclGroupStart();
+  // Peers in the order rank + 1, rank + 2, ...: so the ranks do not all send to
+  // rank 0 first.
+  for (uint32_t distance = 1; distance < size(); ++distance) {
+    uint32_t to = (rank() + distance) % size();
+    uint32_t from = (rank() + size() - distance) % size();
+    if (isFine(result))
+      result = nccl.ncclSend(in + to * bytes, bytes, ncclInt8, int(to), comm,
+                             stream);
+    if (isFine(result))
+      result = nccl.ncclRecv(out + from * bytes, bytes, ncclInt8, int(from),
+                             comm, stream);
+  }
+  // Ended even after an error: the calling thread would stay in the group.
+  ncclResult_t ended = nccl.ncclGroupEnd();
+  lock.unlock();
+  finish(isFine(result) ? ended : result, "ncclSend and ncclRecv",
+         options.callSeconds);
+}
+
+} // namespace
+
+std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options) {
+  if (options.worldRanks.size() == 1)
+    return std::make_unique<SingleDeviceGroup>(options.worldRanks[0]);
+  return std::make_unique<NcclGroup>(options);
+}
+
+void shareDevice(const std::string &jobName, uint32_t worldRank) {
+  std::string id = jobName + "-" + std::to_string(worldRank);
+  setenv("NCCL_HOSTID", id.c_str(), 1);
+}
+
+} // namespace fcdp

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/LossLog.h"
+
+#include <ATen/ops/zeros.h>
+#include <stdexcept>
+#include <string>
+
+namespace fcdp {
+
+void LossLog::reserve(size_t steps, int64_t perStep, at::Device device) {
+  numSteps = steps;
+  microBatches = perStep;
+  // From memory that is not pinned the device would copy at once.
+  memory =
+      at::zeros({int64_t(steps) * perStep},
+                at::TensorOptions(at::kDouble).pinned_memory(!device.is_cpu()));
+  for (int64_t i = 0; i < memory.numel(); ++i)
+    places.push_back(memory.select(0, i));
+}
+
+void LossLog::beginStep() {
+  if (numUnread() == numSteps)
+    throw std::runtime_error("the losses of " + std::to_string(numSteps) +
+                             " steps are not read: read those of the oldest "
+                             "before another step");
+  ++begun;
+  kept = 0;
+}
+
+void LossLog::keep(const at::Tensor &loss) {
+  if (kept == microBatches)
+    throw std::runtime_error("expected one loss per micro-batch, " +
+                             std::to_string(microBatches) + ", got more");
+  places[newest() * microBatches + kept++].copy_(loss.view(at::IntArrayRef()),
+                                                 /*non_blocking=*/true);
+}
+
+void LossLog::endStep() {
+  if (kept != microBatches)
+    throw std::runtime_error("expected one loss per micro-batch, " +
+                             std::to_string(microBatches) + ", got " +
+                             std::to_string(kept));
+}
+
+std::vector<double> LossLog::take() {
+  const double *first =
+      memory.const_data_ptr<double>() + oldest() * microBatches;
+  ++read;
+  return {first, first + microBatches};
+}
+
+} // namespace fcdp

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the prepared operations of a running step work on.
+#pragma once
+
+#include "core/Backend.h"
+#include "operators/LossLog.h"
+#include "operators/TorchTypes.h"
+#include "plan/Manifest.h"
+
+#include <ATen/core/stack.h>
+#include <stdexcept>
+#include <vector>
+
+namespace fcdp {
+
+/// Optimizer state of one bucket that no arena holds.
+struct UpdateState {
+  /// AdamW's step count, as a tensor of one f32 as PyTorch keeps it.
+  at::Tensor count;
+  bool isFirst = true;
+};
+
+/// Used by the issuing thread only.
+struct StepState {
+  const Manifest &manifest;
+  Backend &backend;
+  Place place;
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> buffers;
+  std::vector<at::Tensor> slots;
+  std::vector<UpdateState> updates;
+  torch::jit::Stack stack;
+  /// Of the tensors that the compute stream works on.
+  at::Device device = at::kCPU;
+  LossLog losses = {};
+
+  std::byte *address(const Buf &buf) {
+    std::byte *base =
+        buf.arena == Arena::Device ? backend.deviceBase() : backend.hostBase();
+    return base + buf.offsetOn(place);
+  }
+  /// A one-dimensional view of a region, for the compute stream. Throws if
+  /// that cannot work on it.
+  at::Tensor flat(const Buf &buf, int64_t elements, DType type) {
+    if (buf.arena != Arena::Device && !device.is_cpu())
+      throw std::runtime_error("expected device memory: the compute stream of "
+                               "a GPU does not work on the host's");
+    return tensorOver(address(buf), {elements}, type, device);
+  }
+  void drop(const std::vector<size_t> &freed) {
+    for (size_t slot : freed)
+      slots[slot].reset();
+  }
+};
+
+} // namespace fcdp

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Launch.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+/// Reads one launcher's variables.
+class Variables {
+public:
+  Variables(const Environment &environment, std::string launcher)
+      : environment(environment), launcher(std::move(launcher)) {}
+
+  std::string text(const std::string &name) const {
+    if (auto value = environment(name))
+      return *value;
+    fail("the variable " + name + " is not set");
+  }
+  uint32_t number(const std::string &name) const {
+    return parse(name, text(name));
+  }
+  uint32_t number(const std::string &name, uint32_t otherwise) const {
+    auto value = environment(name);
+    return value ? parse(name, *value) : otherwise;
+  }
+  [[noreturn]] void fail(const std::string &message) const {
+    throw std::runtime_error("launched by " + launcher + ": " + message);
+  }
+
+private:
+  uint32_t parse(const std::string &name, const std::string &value) const {
+    uint32_t number = 0;
+    auto [end, error] =
+        std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size())
+      fail("expected a number in " + name + ", got '" + value + "'");
+    return number;
+  }
+
+  const Environment &environment;
+  std::string launcher;
+};
+
+/// A port for a job of this number, the same on all its ranks.
+uint16_t portOfJob(uint64_t job) {
+  constexpr uint64_t first = 20000, count = 12000, prime = 2654435761;
+  return first + job * prime % 4294967296 % count;
+}
+
+void checkCounts(const Variables &variables, const Launch &launch,
+                 uint32_t size) {
+  if (launch.mesh.locals == 0 || launch.mesh.nodes == 0 ||
+      launch.mesh.size() != size)
+    variables.fail("expected the same number of ranks on each node, got " +
+                   std::to_string(size) + " ranks of which " +
+                   std::to_string(launch.mesh.locals) + " are on this node");
+}
+
+Launch fromTorchrun(const Environment &environment) {
+  Variables variables(environment, "torchrun");
+  Launch launch;
+  launch.launcher = "torchrun";
+  uint32_t size = variables.number("WORLD_SIZE");
+  launch.mesh.locals = variables.number("LOCAL_WORLD_SIZE");
+  launch.mesh.nodes = launch.mesh.locals ? size / launch.mesh.locals : 0;
+  checkCounts(variables, launch, size);
+  launch.place = {variables.number("GROUP_RANK"),
+                  variables.number("LOCAL_RANK")};
+  launch.rank = variables.number("RANK");
+  launch.masterHost = variables.text("MASTER_ADDR");
+  launch.masterPort = variables.number("MASTER_PORT");
+  bool agentServes = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  launch.servesStore = launch.rank == 0 && !agentServes;
+  launch.restartCount = variables.number("TORCHELASTIC_RESTART_COUNT", 0);
+  return launch;
+}
+
+/// Where the ranks meet, for launchers that do not say it.
+void findMaster(const Environment &environment, const Variables &variables,
+                uint64_t job, Launch &launch) {
+  auto host = environment("MASTER_ADDR");
+  if (!host && launch.mesh.nodes > 1)
+    variables.fail("several nodes need MASTER_ADDR and MASTER_PORT, the host "
+                   "of rank 0 and a free port there; give them with "
+                   "-x MASTER_ADDR=HOST -x MASTER_PORT=PORT");
+  launch.masterHost = host.value_or("127.0.0.1");
+  launch.masterPort = variables.number("MASTER_PORT", portOfJob(job));
+  launch.servesStore = launch.rank == 0;
+}
+
+/// Open MPI names the node only through its daemon, "<job>.<node>;tcp://...".
+uint32_t nodeOfDaemon(const Variables &variables) {
+  std::string uri = variables.text("OMPI_MCA_orte_local_daemon_uri");
+  size_t dot = uri.find('.');
+  uint32_t node = 0;
+  if (dot == uri.npos ||
+      std::from_chars(uri.data() + dot + 1, uri.data() + uri.size(), node).ec !=
+          std::errc())
+    variables.fail("OMPI_MCA_orte_local_daemon_uri does not name the node; "
+                   "start the ranks with torchrun or srun");
+  return node;
+}
+
+Launch fromOpenMpi(const Environment &environment) {
+  Variables variables(environment, "mpirun");
+  Launch launch;
+  launch.launcher = "mpirun";
+  uint32_t size = variables.number("OMPI_COMM_WORLD_SIZE");
+  launch.mesh.locals = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  launch.mesh.nodes = launch.mesh.locals ? size / launch.mesh.locals : 0;
+  checkCounts(variables, launch, size);
+  launch.rank = variables.number("OMPI_COMM_WORLD_RANK");
+  launch.place.local = variables.number("OMPI_COMM_WORLD_LOCAL_RANK");
+  if (launch.mesh.nodes > 1)
+    launch.place.node = nodeOfDaemon(variables);
+  findMaster(environment, variables,
+             variables.number("OMPI_MCA_ess_base_jobid", 0), launch);
+  return launch;
+}
+
+/// The first host of a list such as "a[07-09,12],b1".
+std::string firstHost(const std::string &list) {
+  size_t comma = list.find_first_of(",[");
+  if (comma == list.npos || list[comma] == ',')
+    return list.substr(0, comma);
+  size_t end = list.find_first_of(",-]", comma);
+  return list.substr(0, comma) + list.substr(comma + 1, end - comma - 1);
+}
+
+Launch fromSlurm(const Environment &environment) {
+  Variables variables(environment, "srun");
+  Launch launch;
+  launch.launcher = "srun";
+  uint32_t size = variables.number("SLURM_STEP_NUM_TASKS",
+                                   variables.number("SLURM_NTASKS", 1));
+  launch.mesh.nodes = variables.number("SLURM_STEP_NUM_NODES",
+                                       variables.number("SLURM_NNODES", 1));
+  launch.mesh.locals = launch.mesh.nodes ? size / launch.mesh.nodes : 0;
+  checkCounts(variables, launch, size);
+  launch.place = {variables.number("SLURM_NODEID"),
+                  variables.number("SLURM_LOCALID")};
+  launch.rank = variables.number("SLURM_PROCID");
+  uint64_t job = (uint64_t(variables.number("SLURM_JOB_ID", 0)) << 16) +
+                 variables.number("SLURM_STEP_ID", 0);
+  auto master = [&](const std::string &name) -> std::optional<std::string> {
+    if (auto given = environment(name); given || name != "MASTER_ADDR")
+      return given;
+    auto hosts = environment("SLURM_STEP_NODELIST");
+    if (!hosts || launch.mesh.nodes == 1)
+      return std::nullopt;
+    return firstHost(*hosts);
+  };
+  findMaster(master, variables, job, launch);
+  return launch;
+}
+
+} // namespace
+
+std::optional<std::string> processEnvironment(const std::string &name) {
+  const char *value = std::getenv(name.c_str());
+  if (!value)
+    return std::nullopt;
+  return value;
+}
+
+std::optional<Launch> detectLaunch(const Environment &environment,
+                                   bool ignoreSlurm) {
+  if (environment("RANK") && environment("WORLD_SIZE"))
+    return fromTorchrun(environment);
+  if (environment("OMPI_COMM_WORLD_RANK"))
+    return fromOpenMpi(environment);
+  // Only srun sets the step's variables.
+  if (!ignoreSlurm && environment("SLURM_PROCID") &&
+      environment("SLURM_STEP_NUM_TASKS"))
+    return fromSlurm(environment);
+  return std::nullopt;
+}
+
+} // namespace fcdp

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rank that a launcher made of this process: torchrun, Open MPI, srun, or
+// fcdp-run itself.
+#pragma once
+
+#include "core/Mesh.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+struct Launch {
+  std::string launcher; ///< "torchrun", for messages
+  Mesh mesh;
+  Place place;
+  uint32_t rank = 0; ///< the launcher's number
+  std::string masterHost;
+  uint16_t masterPort = 0;
+  bool servesStore = false;
+  uint32_t restartCount = 0;
+};
+
+/// The value of an environment variable, or none.
+using Environment =
+    std::function<std::optional<std::string>(const std::string &name)>;
+std::optional<std::string> processEnvironment(const std::string &name);
+
+/// None if no launcher has started this process. `ignoreSlurm`: the variables
+/// of a Slurm allocation are there in its shell, too. Throws
+/// std::runtime_error if a variable is missing or makes no sense.
+std::optional<Launch> detectLaunch(const Environment &environment,
+                                   bool ignoreSlurm);
+
+} // namespace fcdp

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the caller of a step reads and writes what lies on a GPU.
+#pragma once
+
+#include "operators/StepState.h"
+
+#include <map>
+#include <span>
+
+namespace fcdp {
+
+/// The bytes of a tensor that is on the CPU.
+std::span<std::byte> bytesOf(const at::Tensor &tensor);
+
+/// Copies on the host of a step's inputs, buffers and shards. Of no use on the
+/// CPU, where the caller has the tensors themselves. Used by the issuing thread
+/// only; functions enqueue on libtorch's current stream.
+class HostCopies {
+public:
+  explicit HostCopies(StepState &state) : state(state) {}
+
+  /// Input `index` of set `set`, in pinned memory. A micro-batch has a set of
+  /// its own, so that none is overwritten while it is still being copied.
+  std::span<std::byte> input(size_t set, size_t index);
+  void uploadInputs(size_t set);
+
+  /// Until `uploadAll` what the caller writes; after it what the device has,
+  /// for which this waits.
+  std::span<std::byte> of(const at::Tensor &tensor);
+  void uploadAll();
+  /// Once the uploading is done.
+  void clear() { copies.clear(); }
+
+private:
+  struct Copy {
+    at::Tensor device, host;
+  };
+
+  StepState &state;
+  bool isUploaded = false;
+  std::vector<std::vector<at::Tensor>> inputs; ///< by set
+  std::map<const void *, Copy> copies;         ///< by address on the device
+};
+
+} // namespace fcdp

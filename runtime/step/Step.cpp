@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/Step.h"
+
+#include "memory/Pool.h"
+#include "operators/CpuPool.h"
+#include "operators/GraphSegment.h"
+#include "operators/PreparedOp.h"
+#include "operators/RecordedOp.h"
+#include "step/HostCopies.h"
+#include "step/StepObject.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/StreamGuard.h>
+#include <cstring>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+at::Device deviceOf(const std::optional<CudaDevice> &cuda) {
+  return cuda ? at::Device(at::kCUDA, at::DeviceIndex(cuda->index))
+              : at::Device(at::kCPU);
+}
+
+/// libtorch's name for a CUDA stream that it has not made: its number is the
+/// handle.
+std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
+  if (!cuda)
+    return std::nullopt;
+  return c10::Stream(c10::Stream::UNSAFE, deviceOf(cuda),
+                     reinterpret_cast<c10::StreamId>(cuda->computeStream));
+}
+
+} // namespace
+
+struct Step::Impl {
+  Impl(const StepObject &object, Backend &backend, const StepOptions &options)
+      : object(object), recorder(options.recorder),
+        computeStream(streamOf(options.cuda)),
+        state{object.manifest(),     backend, options.place, {}, {}, {}, {}, {},
+              deviceOf(options.cuda)},
+        hostCopies(state),
+        gpuMemory(options.cuda ? options.cuda->memory : nullptr),
+        pool(poolArena(state),
+             isOnCpu() ? routeCpuAllocations()
+                       : static_cast<c10::Allocator &>(*gpuMemory)) {}
+
+  bool isOnCpu() const { return state.device.is_cpu(); }
+  /// Of the backend's, one that no plan has.
+  uint32_t eventOfStep(size_t place) const {
+    return object.manifest().numEvents + uint32_t(place);
+  }
+
+  static PoolArena poolArena(StepState &state) {
+    return {state.backend.deviceBase(), state.manifest.deviceBytes,
+            state.manifest.stateBytes,
+            [&backend = state.backend](uint64_t from, uint64_t to) {
+              return backend.extendDevice(from, to);
+            },
+            state.device};
+  }
+  void call(const std::string &function, fcdp_step *step);
+  /// Puts what may be in graphs in their hands.
+  void makeSegments(GraphCapture &capture);
+  /// Until the oldest step that is not read has ended, on a GPU.
+  void waitForOldest();
+
+  const StepObject &object;
+  StepRecorder *const recorder;
+  const std::optional<c10::Stream> computeStream;
+  StepState state;
+  HostCopies hostCopies;
+  /// Null on the CPU.
+  c10::DeviceAllocator *const gpuMemory;
+  Pool pool;
+  /// Which set of inputs the caller fills.
+  size_t filling = 0;
+  std::vector<std::unique_ptr<PreparedOp>> ops;
+  std::vector<std::unique_ptr<GraphSegment>> segments;
+  /// The first error, or empty.
+  std::string error;
+};
+
+namespace {
+
+/// While it lives, libtorch's current stream is the compute stream.
+struct StreamScope {
+  explicit StreamScope(const std::optional<c10::Stream> &stream) {
+    if (stream)
+      guard.emplace(*stream);
+  }
+  std::optional<c10::StreamGuard> guard;
+};
+
+/// While it lives, this thread computes without autograd, in the pool and on
+/// the compute stream.
+struct ComputeScope {
+  ComputeScope(Pool &pool, const std::optional<c10::Stream> &stream)
+      : streamScope(stream), poolScope(pool) {}
+  StreamScope streamScope;
+  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  at::NoGradGuard noGrad;
+  Pool::Scope poolScope;
+};
+
+at::Tensor bindSlot(const Slot &slot, StepState &state) {
+  if (auto *input = std::get_if<InputSlot>(&slot))
+    return state.inputs[input->input];
+  if (auto *buffer = std::get_if<BufferSlot>(&slot))
+    return state.buffers[buffer->buffer];
+  if (auto *planned = std::get_if<PlannedSlot>(&slot))
+    return tensorOver(state.address(planned->buf), planned->shape,
+                      planned->dtype, state.device);
+  return {};
+}
+
+void makeInputs(StepState &state) {
+  for (const InputSpec &input : state.manifest.inputs)
+    state.inputs.push_back(at::zeros(
+        input.shape,
+        at::TensorOptions(toScalarType(input.dtype)).device(state.device)));
+}
+
+void makeBuffers(StepState &state, std::span<const std::byte> constants) {
+  for (const BufferSpec &buffer : state.manifest.buffers) {
+    at::Tensor tensor = at::empty(buffer.shape, toScalarType(buffer.dtype));
+    if (buffer.constantOffset && tensor.nbytes() != 0)
+      std::memcpy(tensor.mutable_data_ptr(),
+                  constants.data() + *buffer.constantOffset, tensor.nbytes());
+    state.buffers.push_back(tensor.to(state.device));
+  }
+}
+
+void clearState(StepState &state, const std::optional<TypedBuf> &buf) {
+  if (buf && buf->bytes != 0)
+    state.flat(*buf, int64_t(buf->bytes), DType::U8).zero_();
+}
+
+void makeOptimizerState(StepState &state) {
+  for (const Bucket &bucket : state.manifest.buckets) {
+    state.updates.push_back(
+        {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)),
+         true});
+    clearState(state, bucket.expAvg);
+    clearState(state, bucket.expAvgSq);
+    clearState(state, bucket.momentumBuffer);
+  }
+}
+
+/// One of those that a segment runs.
+class InSegment final : public PreparedOp {
+public:
+  InSegment(GraphSegment &segment, size_t position)
+      : segment(segment), position(position) {}
+  void run(StepState &state) override { segment.run(position, state); }
+
+private:
+  GraphSegment &segment;
+  const size_t position;
+};
+
+/// Most arguments that one operator has; the stack never grows in a step.
+constexpr size_t kStackReserve = 64;
+
+} // namespace
+
+Step::Step(const StepObject &object, Backend &backend,
+           const StepOptions &options)
+    : impl(std::make_unique<Impl>(object, backend, options)) {
+  const Manifest &manifest = object.manifest();
+  if (options.cuda)
+    at::globalContext().lazyInitDevice(at::kCUDA);
+  at::manual_seed(options.seed + worldRank(manifest.mesh, options.place));
+  StepState &state = impl->state;
+  at::NoGradGuard noGrad;
+  StreamScope streamScope(impl->computeStream);
+  makeInputs(state);
+  makeBuffers(state, object.constants());
+  makeOptimizerState(state);
+  for (const Slot &slot : manifest.slots)
+    state.slots.push_back(bindSlot(slot, state));
+  state.stack.reserve(kStackReserve);
+  state.losses.reserve(kMostUnread, manifest.microBatches, state.device);
+  for (const Op &op : manifest.ops) {
+    try {
+      std::unique_ptr<PreparedOp> prepared = prepare(op, state);
+      if (impl->recorder)
+        prepared = makeRecorded(std::move(prepared), manifest, impl->ops.size(),
+                                *impl->recorder);
+      impl->ops.push_back(std::move(prepared));
+    } catch (const std::exception &error) {
+      throw std::runtime_error(object.path() + ": " + op.what + ": " +
+                               describeError(error));
+    }
+  }
+  if (options.graphs && !impl->recorder)
+    impl->makeSegments(*options.graphs);
+}
+
+Step::~Step() = default;
+
+void Step::Impl::makeSegments(GraphCapture &capture) {
+  const Manifest &manifest = object.manifest();
+  for (OpRange range : findSegments(manifest)) {
+    auto first = ops.begin() + range.first, end = ops.begin() + range.end;
+    std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
+                                                 std::make_move_iterator(end));
+    segments.push_back(std::make_unique<GraphSegment>(
+        manifest, range, std::move(own), capture, pool));
+    for (size_t i = 0; first + i < end; ++i)
+      first[i] = std::make_unique<InSegment>(*segments.back(), i);
+  }
+}
+
+std::span<std::byte> Step::input(size_t index) {
+  if (!impl->isOnCpu())
+    return impl->hostCopies.input(impl->filling, index);
+  return bytesOf(impl->state.inputs[index]);
+}
+
+std::span<std::byte> Step::buffer(size_t index) {
+  const at::Tensor &buffer = impl->state.buffers[index];
+  StreamScope streamScope(impl->computeStream);
+  return impl->isOnCpu() ? bytesOf(buffer) : impl->hostCopies.of(buffer);
+}
+
+std::span<std::byte> Step::shard(size_t bucket) {
+  StepState &state = impl->state;
+  const TypedBuf &shard = *state.manifest.buckets[bucket].shard;
+  if (impl->isOnCpu())
+    return {state.address(shard), shard.bytes};
+  StreamScope streamScope(impl->computeStream);
+  return impl->hostCopies.of(
+      state.flat(shard, int64_t(shard.bytes), DType::U8));
+}
+
+void Step::throwIfFailed() const {
+  if (!impl->error.empty())
+    throw std::runtime_error(impl->error);
+  if (impl->state.backend.failed())
+    throw std::runtime_error(impl->state.backend.failure());
+}
+
+void Step::Impl::call(const std::string &function, fcdp_step *step) {
+  static const FunctionSpec nothing;
+  auto found = object.manifest().specs.find(function);
+  const FunctionSpec &spec =
+      found == object.manifest().specs.end() ? nothing : found->second;
+  pool.beginFunction(spec.held, spec.results);
+  object.function(function)(step);
+  if (error.empty())
+    pool.endFunction();
+}
+
+void Step::call(const std::string &function) {
+  if (impl->recorder)
+    impl->recorder->beginFunction(function);
+  impl->call(function, this);
+  throwIfFailed();
+}
+
+void Step::init() {
+  ComputeScope scope(impl->pool, impl->computeStream);
+  impl->hostCopies.uploadAll();
+  call("init");
+  impl->state.backend.synchronize();
+  throwIfFailed();
+  impl->hostCopies.clear();
+}
+
+namespace {
+
+/// Which of the family runs micro-batch k of a step.
+const char *functionOf(int64_t k, int64_t microBatches) {
+  if (microBatches == 1)
+    return "only_microbatch";
+  if (k == 0)
+    return "first_microbatch";
+  return k + 1 == microBatches ? "last_microbatch" : "next_microbatch";
+}
+
+} // namespace
+
+void Step::run(const std::function<void(int64_t)> &fillInputs) {
+  StepState &state = impl->state;
+  const Manifest &manifest = state.manifest;
+  state.losses.beginStep();
+  if (impl->recorder)
+    impl->recorder->beginStep();
+  impl->pool.beginStep();
+  if (impl->gpuMemory)
+    impl->gpuMemory->resetPeakStats(state.device.index());
+  for (int64_t k = 0; k < manifest.microBatches; ++k) {
+    // As many sets as there may be unread steps: with the losses of a step its
+    // inputs are free, too.
+    impl->filling = state.losses.newest() * manifest.microBatches + k;
+    fillInputs(k);
+    ComputeScope scope(impl->pool, impl->computeStream);
+    impl->hostCopies.uploadInputs(impl->filling);
+    call(functionOf(k, manifest.microBatches));
+  }
+  {
+    ComputeScope scope(impl->pool, impl->computeStream);
+    call("update");
+  }
+  if (!impl->isOnCpu())
+    state.backend.record(impl->eventOfStep(state.losses.newest()),
+                         StreamId::Compute);
+  if (impl->isOnCpu() || impl->recorder)
+    state.backend.synchronize();
+  throwIfFailed();
+  if (impl->recorder)
+    impl->recorder->endStep();
+  for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
+    if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
+      state.slots[slot].reset();
+  impl->pool.endStep();
+  try {
+    state.losses.endStep();
+  } catch (const std::exception &error) {
+    throw std::runtime_error(impl->object.path() + ": " + error.what());
+  }
+}
+
+void Step::Impl::waitForOldest() {
+  if (state.losses.numUnread() == 1)
+    state.backend.synchronize();
+  else
+    state.backend.waitOnHost(eventOfStep(state.losses.oldest()));
+}
+
+std::vector<double> Step::losses() {
+  StepState &state = impl->state;
+  if (state.losses.numUnread() == 0)
+    throw std::runtime_error("the losses of all steps have been read");
+  if (!impl->isOnCpu())
+    impl->waitForOldest();
+  throwIfFailed();
+  return state.losses.take();
+}
+
+Step::Memory Step::memory() const {
+  const StepState &state = impl->state;
+  const Pool &pool = impl->pool;
+  uint64_t bytes =
+      std::max<uint64_t>(state.manifest.deviceBytes, pool.regionBytes());
+  if (impl->gpuMemory) {
+    constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
+    auto stats = impl->gpuMemory->getDeviceStats(state.device.index());
+    return {bytes + uint64_t(stats.allocated_bytes[all].peak),
+            uint64_t(stats.num_device_alloc)};
+  }
+  bytes += pool.recordedBytes();
+  for (const auto *tensors : {&state.inputs, &state.buffers})
+    for (const at::Tensor &tensor : *tensors)
+      bytes += tensor.nbytes();
+  return {bytes, pool.systemAllocations()};
+}
+
+void Step::execute(int64_t index, OpKind kind) noexcept {
+  if (!impl->error.empty())
+    return;
+  const std::vector<Op> &ops = impl->state.manifest.ops;
+  if (index < 0 || size_t(index) >= ops.size() || ops[index].kind != kind) {
+    impl->error = impl->object.path() + ": the code calls " + name(kind) +
+                  " with op " + std::to_string(index) +
+                  ", which the manifest does not have: code and manifest do "
+                  "not belong together";
+    return;
+  }
+  try {
+    impl->pool.reach(static_cast<size_t>(index));
+    impl->ops[index]->run(impl->state);
+    if (kind == OpKind::Wait && impl->state.backend.failed())
+      impl->error = impl->state.backend.failure();
+  } catch (const std::exception &error) {
+    impl->error = std::string(name(kind)) + ": " + ops[index].what + ": " +
+                  describeError(error);
+  }
+}
+
+} // namespace fcdp

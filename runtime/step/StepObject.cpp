@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/StepObject.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+/// dlopen looks a bare file name up in the system's folders.
+std::string absolutePath(const std::string &path) {
+  std::unique_ptr<char, decltype(&std::free)> real(
+      realpath(path.c_str(), nullptr), &std::free);
+  if (!real)
+    throw std::runtime_error("cannot open this file");
+  return real.get();
+}
+
+} // namespace
+
+void StepObject::Unload::operator()(void *handle) const { dlclose(handle); }
+
+template <typename T>
+T *StepObject::symbol(const char *name) const {
+  void *address = dlsym(handle.get(), name);
+  if (!address)
+    throw std::runtime_error("not a compiled step: the symbol '" +
+                             std::string(name) +
+                             "' is missing; make one with fcdp-compile");
+  return reinterpret_cast<T *>(address);
+}
+
+void StepObject::load() {
+  handle.reset(dlopen(absolutePath(objectPath).c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!handle)
+    throw std::runtime_error(std::string("cannot be loaded: ") + dlerror());
+  uint32_t abi = *symbol<const uint32_t>("fcdp_abi_version");
+  if (abi != FCDP_ABI_VERSION)
+    throw std::runtime_error(
+        "expected ABI version " + std::to_string(FCDP_ABI_VERSION) + ", got " +
+        std::to_string(abi) +
+        ": compile the step again with the fcdp-compile that belongs to this "
+        "runtime");
+  constantBytes = {symbol<const std::byte>("fcdp_constants"),
+                   *symbol<const uint64_t>("fcdp_constants_size")};
+  checked = parseManifest({symbol<const char>("fcdp_manifest"),
+                           *symbol<const uint64_t>("fcdp_manifest_size")},
+                          constantBytes.size());
+  for (const std::string &name : checked.functions)
+    functions[name] = symbol<void(fcdp_step *)>(("fcdp_" + name).c_str());
+}
+
+StepObject::StepObject(const std::string &path) : objectPath(path) {
+  try {
+    load();
+  } catch (const std::runtime_error &error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+}
+
+StepObject::Function StepObject::function(const std::string &name) const {
+  auto found = functions.find(name);
+  return found == functions.end() ? nullptr : found->second;
+}
+
+} // namespace fcdp

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/Step.h"
+#include "plan/FakeStep.h"
+#include "step/LocalBackend.h"
+#include "step/StepObject.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+/// A step under construction, and running on one rank.
+class StepTest : public ::testing::Test {
+protected:
+  void load() {
+    object = std::make_unique<StepObject>(fake.build(folder));
+    const Manifest &m = object->manifest();
+    backend = std::make_unique<LocalBackend>(m.deviceBytes, m.hostBytes);
+    step = std::make_unique<Step>(*object, *backend, StepOptions{});
+  }
+
+  /// One bucket of four elements with its states from byte 0 on.
+  void addBucket(const std::string &storage, uint64_t bytes,
+                 const std::vector<std::string> &states) {
+    Json bucket = {
+        {"name", "b"},        {"unit", "u"},         {"trainable", true},
+        {"elements", 4},      {"shard_elements", 4}, {"storage", storage},
+        {"wire", storage},    {"reduce", "f32"},     {"states", Json::object()},
+        {"sharding", "world"}};
+    uint64_t offset = 0;
+    for (const std::string &state : states) {
+      bool isGrad = state == "grad";
+      bucket["states"][state] =
+          device(offset, isGrad ? 16 : 4 * bytes, isGrad ? "f32" : storage);
+      offset += 64;
+    }
+    fake.manifest["buckets"].push_back(bucket);
+  }
+
+  /// Runs a step whose loss is that of a constant buffer.
+  std::vector<double> run() {
+    step->run([](int64_t) {});
+    return step->losses();
+  }
+
+  void addLoss() {
+    Json buffer = {{"name", "one"},    {"shape", Json::array()},
+                   {"dtype", "f32"},   {"persistent", false},
+                   {"mutable", false}, {"constant_offset", 0}};
+    fake.manifest["buffers"].push_back(buffer);
+    fake.constants = {0, 0, 0x80, 0x3f}; // 1.0f
+    size_t slot = fake.slot({{"kind", "buffer"}, {"buffer", 0}});
+    fake.add("only_microbatch",
+             {{"kind", "loss"}, {"slot", slot}, {"free", Json::array()}});
+  }
+
+  void expectLoadError(const std::string &message) {
+    try {
+      load();
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+          << error.what();
+    }
+  }
+
+  void expectRunError(const std::string &message) {
+    load();
+    try {
+      run();
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+          << error.what();
+    }
+  }
+
+  TemporaryFolder folder;
+  FakeStep fake;
+  std::unique_ptr<StepObject> object;
+  std::unique_ptr<LocalBackend> backend;
+  std::unique_ptr<Step> step;
+};
+
+TEST_F(StepTest, ConstantsAndLoss) {
+  addLoss();
+  load();
+  EXPECT_EQ(run(), std::vector<double>{1.0});
+}
+
+TEST_F(StepTest, LossesAreReadLater) {
+  addLoss();
+  load();
+  auto runWith = [&](float value) {
+    std::memcpy(step->buffer(0).data(), &value, sizeof(value));
+    step->run([](int64_t) {});
+  };
+  runWith(2);
+  runWith(3);
+  EXPECT_EQ(step->losses(), std::vector<double>{2.0});
+  runWith(4);
+  EXPECT_EQ(step->losses(), std::vector<double>{3.0});
+  EXPECT_EQ(step->losses(), std::vector<double>{4.0});
+}
+
+TEST_F(StepTest, NoMoreStepsAreUnreadThanThereIsRoomFor) {
+  addLoss();
+  load();
+  auto expectError = [](const std::string &message, auto act) {
+    try {
+      act();
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(error.what(), message);
+    }
+  };
+  expectError("the losses of all steps have been read",
+              [&] { step->losses(); });
+  step->run([](int64_t) {});
+  step->run([](int64_t) {});
+  expectError("the losses of 2 steps are not read: read those of the oldest "
+              "before another step",
+              [&] { step->run([](int64_t) {}); });
+}
+
+TEST_F(StepTest, WithoutALossIsAnError) {
+  expectRunError("expected one loss per micro-batch, 1, got 0");
+}
+
+TEST_F(StepTest, MoreLossesThanMicroBatchesAreAnError) {
+  addLoss();
+  addLoss();
+  expectRunError("expected one loss per micro-batch, 1, got more");
+}
+
+TEST_F(StepTest, Cast) {
+  addLoss();
+  fake.add("only_microbatch", {{"kind", "cast"},
+                               {"in", device(0, 16)},
+                               {"out", device(64, 8)},
+                               {"in_type", "f32"},
+                               {"out_type", "bf16"},
+                               {"elements", 4}});
+  load();
+  for (int i = 0; i < 4; ++i)
+    backend->at<float>(0)[i] = i + 1;
+  run();
+  EXPECT_EQ(backend->at<uint16_t>(64)[0], 0x3f80);
+  EXPECT_EQ(backend->at<uint16_t>(64)[3], 0x4080);
+}
+
+TEST_F(StepTest, Accumulate) {
+  addLoss();
+  for (const char *mode : {"overwrite", "add"})
+    fake.add("only_microbatch", {{"kind", "accumulate"},
+                                 {"in", device(0, 16)},
+                                 {"out", device(64, 16)},
+                                 {"elements", 4},
+                                 {"mode", mode}});
+  load();
+  backend->at<float>(0)[2] = 3;
+  backend->at<float>(64)[2] = 100;
+  run();
+  EXPECT_EQ(backend->at<float>(64)[2], 6);
+  EXPECT_TRUE(backend->added.empty());
+}
+
+TEST_F(StepTest, AccumulateOnAnotherStream) {
+  addLoss();
+  for (const char *mode : {"overwrite", "add"})
+    fake.add("only_microbatch", {{"kind", "accumulate"},
+                                 {"in", device(0, 16)},
+                                 {"out", device(64, 16)},
+                                 {"elements", 4},
+                                 {"mode", mode},
+                                 {"stream", "inter_reduce"}});
+  load();
+  backend->at<float>(0)[2] = 3;
+  backend->at<float>(64)[2] = 100;
+  run();
+  EXPECT_EQ(backend->at<float>(64)[2], 6);
+  EXPECT_EQ(backend->added, std::vector{StreamId::InterReduce});
+}
+
+TEST_F(StepTest, Add) {
+  addLoss();
+  fake.add("only_microbatch", {{"kind", "add"},
+                               {"sum", device(0, 16)},
+                               {"in", device(64, 16)},
+                               {"out", device(128, 16)},
+                               {"elements", 4}});
+  load();
+  backend->at<float>(0)[2] = 3;
+  backend->at<float>(64)[2] = 100;
+  backend->at<float>(128)[2] = 1000;
+  run();
+  EXPECT_EQ(backend->at<float>(128)[2], 103);
+  EXPECT_EQ(backend->at<float>(0)[2], 3);
+}
+
+TEST_F(StepTest, PackCopiesStridedAndZeroesPadding) {
+  addLoss();
+  size_t source = fake.slot({{"kind", "planned"},
+                             {"buf", device(0, 24)},
+                             {"shape", Json::array({2, 3})},
+                             {"dtype", "f32"}});
+  size_t transposed = fake.transient();
+  size_t target = fake.slot({{"kind", "planned"},
+                             {"buf", device(64, 24)},
+                             {"shape", Json::array({3, 2})},
+                             {"dtype", "f32"}});
+  fake.add("only_microbatch",
+           {{"kind", "aten_call"},
+            {"callee", "aten::t"},
+            {"overload", ""},
+            {"args", Json::array({Json::array({"self", Json{{"t", source}}})})},
+            {"results", Json::array({transposed})},
+            {"free", Json::array()}});
+  fake.add("only_microbatch",
+           {{"kind", "pack"},
+            {"members", Json::array({Json::array({transposed, target})})},
+            {"zero", Json::array({device(88, 8)})},
+            {"free", Json::array({transposed})}});
+  load();
+  for (int i = 0; i < 6; ++i)
+    backend->at<float>(0)[i] = i;
+  backend->at<float>(88)[1] = 7;
+  run();
+  EXPECT_EQ(backend->at<float>(64)[1], 3);
+  EXPECT_EQ(backend->at<float>(64)[2], 1);
+  EXPECT_EQ(backend->at<float>(88)[1], 0);
+}
+
+TEST_F(StepTest, PackDoesNotBroadcast) {
+  addLoss();
+  size_t source = fake.slot({{"kind", "planned"},
+                             {"buf", device(0, 12)},
+                             {"shape", Json::array({3})},
+                             {"dtype", "f32"}});
+  size_t target = fake.slot({{"kind", "planned"},
+                             {"buf", device(64, 24)},
+                             {"shape", Json::array({2, 3})},
+                             {"dtype", "f32"}});
+  fake.add("only_microbatch",
+           {{"kind", "pack"},
+            {"members", Json::array({Json::array({source, target})})},
+            {"zero", Json::array()},
+            {"free", Json::array()},
+            {"loc", "m.py:5"},
+            {"module", "a.b"}});
+  expectRunError("pack: pack (module 'a.b', m.py:5): expected a tensor of "
+                 "shape [2, 3], got [3] in slot");
+}
+
+TEST_F(StepTest, WriteBuffer) {
+  addLoss();
+  fake.manifest["buffers"].push_back({{"name", "running"},
+                                      {"shape", Json::array({2})},
+                                      {"dtype", "f32"},
+                                      {"persistent", true},
+                                      {"mutable", true},
+                                      {"constant_offset", nullptr}});
+  size_t source = fake.slot({{"kind", "planned"},
+                             {"buf", device(0, 8)},
+                             {"shape", Json::array({2})},
+                             {"dtype", "f32"}});
+  fake.add("only_microbatch", {{"kind", "write_buffer"},
+                               {"slot", source},
+                               {"buffer", 1},
+                               {"free", Json::array()}});
+  load();
+  backend->at<float>(0)[1] = 9;
+  run();
+  EXPECT_EQ(reinterpret_cast<float *>(step->buffer(1).data())[1], 9);
+}
+
+TEST_F(StepTest, Sgd) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.25}});
+  load();
+  backend->at<float>(0)[1] = 10;
+  backend->at<float>(64)[1] = 8;
+  run();
+  EXPECT_FLOAT_EQ(backend->at<float>(0)[1], 10 - 0.5 * 8 * 0.25);
+  EXPECT_EQ(backend->at<float>(0)[0], 0);
+}
+
+TEST_F(StepTest, ClipGradients) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 0.5}});
+  load();
+  float *grad = backend->at<float>(64);
+  // A norm of 10 * 0.5 is 5 times too much.
+  grad[0] = 6, grad[3] = 8;
+  run();
+  EXPECT_FLOAT_EQ(grad[0], 6 / 5.f);
+  EXPECT_FLOAT_EQ(grad[3], 8 / 5.f);
+  // One that is small enough stays, bit for bit.
+  grad[0] = 0.3f, grad[3] = 0.4f;
+  run();
+  EXPECT_EQ(grad[0], 0.3f);
+  EXPECT_EQ(grad[3], 0.4f);
+  grad[1] = std::numeric_limits<float>::quiet_NaN();
+  run();
+  EXPECT_TRUE(std::isnan(grad[0]));
+}
+
+TEST_F(StepTest, SgdMomentumStartsFromTheFirstGradient) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad", "momentum_buffer"});
+  fake.manifest["optimizer"]["momentum"] = 0.9;
+  fake.manifest["optimizer"]["dampening"] = 0.5;
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  load();
+  backend->at<float>(64)[0] = 2;
+  run();
+  // Dampening does not apply to the first step.
+  EXPECT_FLOAT_EQ(backend->at<float>(0)[0], -1);
+  backend->at<float>(64)[0] = 2;
+  run();
+  EXPECT_FLOAT_EQ(backend->at<float>(0)[0], -1 - 0.5 * (0.9 * 2 + 0.5 * 2));
+}
+
+Json adamw() {
+  return {{"name", "adamw"}, {"lr", 0.1},   {"beta1", 0.9},
+          {"beta2", 0.999},  {"eps", 1e-8}, {"weight_decay", 0.01}};
+}
+
+TEST_F(StepTest, AdamWCountsItsSteps) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad", "exp_avg", "exp_avg_sq"});
+  fake.manifest["optimizer"] = adamw();
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.5}});
+  load();
+  double p = 1, m = 0, v = 0;
+  backend->at<float>(0)[3] = 1;
+  for (int t = 1; t <= 3; ++t) {
+    backend->at<float>(64)[3] = 4 * t;
+    run();
+    double g = 2 * t;
+    p *= 1 - 0.1 * 0.01;
+    m = 0.9 * m + 0.1 * g;
+    v = 0.999 * v + 0.001 * g * g;
+    p -= 0.1 * (m / (1 - std::pow(0.9, t))) /
+         (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+    EXPECT_NEAR(backend->at<float>(0)[3], p, 1e-6) << t;
+  }
+}
+
+TEST_F(StepTest, AdamWOnBfloat16) {
+  addLoss();
+  addBucket("bf16", 2, {"shard", "grad", "exp_avg", "exp_avg_sq"});
+  fake.manifest["optimizer"] = adamw();
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  load();
+  backend->at<uint16_t>(0)[0] = 0x3f80; // 1.0
+  backend->at<float>(64)[0] = 5;
+  run();
+  // About 1 - lr - lr * decay = 0.899 in bf16.
+  EXPECT_EQ(backend->at<uint16_t>(0)[0], 0x3f66);
+  uint64_t first = step->memory().systemAllocations;
+  EXPECT_GT(first, 0u); // the gradient in bf16 among them
+  run();
+  EXPECT_EQ(step->memory().systemAllocations, first);
+}
+
+TEST_F(StepTest, QueuedOperationsReachTheBackend) {
+  addLoss();
+  addBucket("f32", 4, {"shard"});
+  fake.add("init", {{"kind", "cache_store"},
+                    {"bucket", 0},
+                    {"stream", "d2h"},
+                    {"in", device(0, 16)},
+                    {"out", host(32, 16)}});
+  fake.add("init", {{"kind", "cache_load"},
+                    {"bucket", 0},
+                    {"stream", "h2d"},
+                    {"in", host(32, 16)},
+                    {"out", device(256, 16)}});
+  fake.add("init", {{"kind", "all_gather"},
+                    {"bucket", 0},
+                    {"axis", "local"},
+                    {"stream", "intra"},
+                    {"in", device(256, 16)},
+                    {"out", device(512, 16)},
+                    {"loc", "m.py:1"}});
+  fake.add("init", {{"kind", "record"}, {"event", 3}, {"stream", "intra"}});
+  fake.add("init", {{"kind", "wait"}, {"event", 3}, {"stream", "compute"}});
+  load();
+  backend->at<float>(0)[1] = 4;
+  step->init();
+  EXPECT_EQ(backend->at<float>(512)[1], 4);
+  EXPECT_EQ(backend->copied.d2h, 16u);
+  EXPECT_EQ(backend->copied.h2d, 16u);
+  EXPECT_EQ(backend->what, "all-gather of bucket 'b' within the node (m.py:1)");
+  EXPECT_EQ(backend->recorded, std::vector<uint32_t>{3});
+  EXPECT_EQ(backend->waited, std::vector<uint32_t>{3});
+}
+
+TEST_F(StepTest, FailureOfTheBackendIsReported) {
+  addLoss();
+  load();
+  backend->error = "all-gather of bucket 'b': rank 1 is gone";
+  EXPECT_THROW(run(), std::runtime_error);
+}
+
+TEST_F(StepTest, FirstErrorStays) {
+  size_t empty = fake.transient();
+  for (const char *callee : {"aten::neg", "aten::abs"})
+    fake.add(
+        "only_microbatch",
+        {{"kind", "aten_call"},
+         {"callee", callee},
+         {"overload", ""},
+         {"args", Json::array({Json::array({"self", Json{{"t", empty}}})})},
+         {"results", Json::array({-1})},
+         {"loc", "model.py:12"},
+         {"module", "blocks.0"}});
+  expectRunError("aten_call: aten::neg (module 'blocks.0', model.py:12): slot "
+                 "0 holds no tensor");
+}
+
+TEST_F(StepTest, CodeThatDoesNotFitTheManifest) {
+  addLoss();
+  fake.calls["only_microbatch"].push_back({"cast", 0});
+  expectRunError("the code calls cast with op 0, which the manifest does not "
+                 "have");
+}
+
+TEST_F(StepTest, UnknownOperatorIsNamedAtLoad) {
+  fake.add("only_microbatch", {{"kind", "aten_call"},
+                               {"callee", "custom::op"},
+                               {"overload", ""},
+                               {"args", Json::array()},
+                               {"results", Json::array()},
+                               {"loc", "model.py:4"},
+                               {"module", "head"}});
+  expectLoadError("step.so: custom::op (module 'head', model.py:4): this "
+                  "libtorch has no operator 'custom::op'");
+}
+
+TEST_F(StepTest, OtherAbi) {
+  fake.abi = 7;
+  expectLoadError("step.so: expected ABI version " +
+                  std::to_string(FCDP_ABI_VERSION) + ", got 7");
+}
+
+TEST_F(StepTest, NoSharedObject) {
+  EXPECT_THROW(StepObject(folder.file("missing.so")), std::runtime_error);
+  EXPECT_THROW(StepObject("/proc/self/exe"), std::runtime_error);
+}
+
+TEST_F(StepTest, DevicePeakIsArenaPoolAndBuffers) {
+  addLoss();
+  load();
+  run();
+  // The arena, and a buffer of one f32.
+  EXPECT_EQ(step->memory().devicePeakBytes, 65536u + 4u);
+}
+
+} // namespace

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NumPy's .npy files.
+#include "checkpoint/MappedFile.h"
+#include "inputs/InputSource.h"
+#include "inputs/IntegerAccess.h"
+#include "inputs/NpyHeader.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace fcdp::run {
+
+namespace {
+
+class NpyInput final : public InputSource {
+public:
+  NpyInput(const std::string &path, const InputSpec &input)
+      : path(path), file(path), input(input) {
+    NpyHeader header;
+    try {
+      header = parseNpyHeader(file.bytes());
+    } catch (const std::runtime_error &error) {
+      fail(error.what());
+    }
+    check(header);
+    count = header.shape[0];
+    data = file.bytes().subspan(header.dataOffset);
+    rowBytes = numElements(input.shape) * byteSize(input.dtype);
+    if (data.size() != count * rowBytes)
+      fail("expected " + std::to_string(count * rowBytes) +
+           " bytes of data for shape " + toString(header.shape) + ", got " +
+           std::to_string(data.size()) +
+           (data.size() < count * rowBytes ? "; is the file truncated?" : ""));
+  }
+
+  std::optional<int64_t> rows() const override { return count; }
+  bool isCut() const override { return false; }
+
+  void read(int64_t row, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), data.data() + row * rowBytes, rowBytes);
+  }
+
+  void checkValues() const override {
+    if (!input.indexLimit)
+      return;
+    int64_t elements = data.size() / byteSize(input.dtype);
+    for (int64_t i = 0; i < elements; ++i)
+      checkValue(loadInteger(data.data(), i, formOf(input.dtype)), i, path,
+                 input);
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &message) const {
+    throw std::runtime_error(describe(path, input) + message);
+  }
+
+  void check(const NpyHeader &header) const {
+    if (header.fortranOrder)
+      fail("expected an array in C order, got one in Fortran order; save "
+           "numpy.ascontiguousarray(array)");
+    if (header.dtype != input.dtype)
+      fail(std::string("expected type ") + name(input.dtype) + ", got " +
+           header.descr +
+           (header.dtype ? std::string(" (") + name(*header.dtype) + ")" : ""));
+    Shape batch = header.shape;
+    if (!batch.empty())
+      batch.erase(batch.begin());
+    if (header.shape.empty() || batch != input.shape) {
+      std::string expected = toString(input.shape);
+      expected.insert(1, input.shape.empty() ? "M" : "M, ");
+      fail("expected shape " + expected + ", got " + toString(header.shape));
+    }
+    if (header.shape[0] < 1)
+      fail("expected at least one row, got shape " + toString(header.shape));
+  }
+
+  std::string path;
+  MappedFile file;
+  const InputSpec &input;
+  std::span<const std::byte> data;
+  size_t count = 0, rowBytes = 0;
+};
+
+} // namespace
+
+std::unique_ptr<InputSource> openNpy(const std::string &path,
+                                     const InputSpec &input) {
+  return std::make_unique<NpyInput>(path, input);
+}
+
+} // namespace fcdp::run

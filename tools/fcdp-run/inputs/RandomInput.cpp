@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made-up inputs, the same in every run.
+#include "inputs/InputSource.h"
+#include "inputs/IntegerAccess.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+namespace fcdp::run {
+
+namespace {
+
+/// SplitMix64 (Steele, Lea, Flood 2014): any two seeds give unrelated streams.
+class SplitMix {
+public:
+  explicit SplitMix(uint64_t seed) : state(seed) {}
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  /// In (0, 1].
+  double uniform() { return (double(next() >> 11) + 1) * 0x1p-53; }
+  /// Box and Muller; one of the two values is thrown away.
+  double normal() {
+    double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+  uint64_t below(uint64_t limit) {
+    return uint64_t((unsigned __int128)(next()) * limit >> 64);
+  }
+
+private:
+  uint64_t state;
+};
+
+/// FNV-1a.
+uint64_t hashOf(const std::string &text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : text)
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+template <typename T>
+void storeAs(std::span<std::byte> out, int64_t position, T value) {
+  std::memcpy(out.data() + position * sizeof(T), &value, sizeof(T));
+}
+
+void storeFloat(std::span<std::byte> out, int64_t i, DType type, double value) {
+  switch (type) {
+  case DType::F16:
+    return storeAs(out, i, c10::Half(float(value)));
+  case DType::BF16:
+    return storeAs(out, i, c10::BFloat16(float(value)));
+  case DType::F64:
+    return storeAs(out, i, value);
+  default:
+    return storeAs(out, i, float(value));
+  }
+}
+
+class RandomInput final : public InputSource {
+public:
+  RandomInput(uint64_t seed, std::optional<int64_t> limit,
+              const InputSpec &input)
+      : seed(seed), limit(limit.value_or(input.indexLimit.value_or(0))),
+        input(input) {
+    if (!isInteger(input.dtype))
+      return;
+    if (this->limit < 1)
+      fail("an integer input without a known limit needs random:SEED:LIMIT, "
+           "with a LIMIT of at least 1");
+    if (input.indexLimit && this->limit > *input.indexLimit)
+      fail("expected a limit of at most " + std::to_string(*input.indexLimit) +
+           ", got " + std::to_string(this->limit));
+    if (!fits(this->limit - 1, input.dtype))
+      fail("the limit " + std::to_string(this->limit) + " does not fit in " +
+           name(input.dtype));
+  }
+
+  std::optional<int64_t> rows() const override { return std::nullopt; }
+  bool isCut() const override { return false; }
+  void checkValues() const override {}
+
+  void read(int64_t row, std::span<std::byte> out) const override {
+    SplitMix mix(SplitMix(seed ^ hashOf(input.name)).next() ^ uint64_t(row));
+    int64_t elements = numElements(input.shape);
+    for (int64_t i = 0; i < elements; ++i) {
+      if (isInteger(input.dtype))
+        storeInteger(out.data(), i, input.dtype, mix.below(limit));
+      else if (input.dtype == DType::Bool)
+        storeAs(out, i, uint8_t(mix.next() >> 63));
+      else
+        storeFloat(out, i, input.dtype, mix.normal());
+    }
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &message) const {
+    throw std::runtime_error(describe("random", input) + message);
+  }
+
+  uint64_t seed;
+  int64_t limit;
+  const InputSpec &input;
+};
+
+} // namespace
+
+std::unique_ptr<InputSource> makeRandom(uint64_t seed,
+                                        std::optional<int64_t> limit,
+                                        const InputSpec &input) {
+  return std::make_unique<RandomInput>(seed, limit, input);
+}
+
+} // namespace fcdp::run

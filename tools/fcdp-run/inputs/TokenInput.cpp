@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Raw files of tokens, cut in consecutive windows.
+#include "checkpoint/MappedFile.h"
+#include "inputs/InputSource.h"
+#include "inputs/IntegerAccess.h"
+
+#include <stdexcept>
+
+namespace fcdp::run {
+
+namespace {
+
+class TokenInput final : public InputSource {
+public:
+  TokenInput(const std::string &path, IntegerForm form, int64_t shift,
+             const InputSpec &input)
+      : path(path), file(path), form(form), shift(shift), input(input),
+        window(numElements(input.shape)) {
+    if (!isInteger(input.dtype))
+      fail(std::string("tokens are for integer inputs, this one is ") +
+           name(input.dtype));
+    size_t bytes = file.bytes().size();
+    if (bytes % form.bytes != 0)
+      fail("expected a multiple of " + std::to_string(form.bytes) +
+           " bytes, got " + std::to_string(bytes));
+    tokens = bytes / form.bytes;
+    if (window == 0 || tokens < shift + window)
+      fail("expected at least " + std::to_string(shift + window) +
+           " tokens for one batch of shape " + toString(input.shape) +
+           (shift ? " shifted by " + std::to_string(shift) : "") + ", got " +
+           std::to_string(tokens));
+  }
+
+  std::optional<int64_t> rows() const override {
+    return (tokens - shift) / window;
+  }
+  bool isCut() const override { return true; }
+
+  void read(int64_t row, std::span<std::byte> out) const override {
+    int64_t first = row * window + shift;
+    for (int64_t i = 0; i < window; ++i)
+      storeInteger(out.data(), i, input.dtype, at(first + i));
+  }
+
+  void checkValues() const override {
+    int64_t end = shift + *rows() * window;
+    for (int64_t i = shift; i < end; ++i) {
+      checkValue(at(i), i, path, input);
+      if (!fits(at(i), input.dtype))
+        fail("value " + std::to_string(at(i)) + " at position " +
+             std::to_string(i) + " does not fit in " + name(input.dtype));
+    }
+  }
+
+private:
+  int64_t at(int64_t position) const {
+    return loadInteger(file.bytes().data(), position, form);
+  }
+  [[noreturn]] void fail(const std::string &message) const {
+    throw std::runtime_error(describe(path, input) + message);
+  }
+
+  std::string path;
+  MappedFile file;
+  IntegerForm form;
+  int64_t shift;
+  const InputSpec &input;
+  int64_t window, tokens = 0;
+};
+
+} // namespace
+
+std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
+                                        bool isUnsigned16, int64_t shift,
+                                        const InputSpec &input) {
+  IntegerForm form{byteSize(stored), !isUnsigned16};
+  return std::make_unique<TokenInput>(path, form, shift, input);
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/Failure.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <unistd.h>
+
+namespace fcdp::run {
+
+void printError(const std::string &message) {
+  std::string line = kErrorPrefix + message;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line += '\n';
+  std::fflush(stdout);
+  // One call, so that lines of several processes do not mix.
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+bool FailureExit::prints(const std::string &message) const {
+  // The ranks that the message speaks of may be gone, so the first other one
+  // prints. One that failed by itself has printed it already.
+  if (message.find(" failed: ") != std::string::npos)
+    return false;
+  bool isAboutFirst = message.starts_with("rank 0 ");
+  return rank == (isAboutFirst ? 1u : 0u);
+}
+
+void FailureExit::own(const std::string &message) { leave(&message); }
+
+void FailureExit::shared(const std::string &message) {
+  leave(prints(message) ? &message : nullptr);
+}
+
+void FailureExit::silent() { leave(nullptr); }
+
+void FailureExit::leave(const std::string *message) {
+  static std::mutex once;
+  // Never unlocked: who comes later waits for the end of the process.
+  once.lock();
+  if (message)
+    printError(*message);
+  for (const std::string &file : temporaryFiles)
+    std::remove(file.c_str());
+  std::fflush(stdout);
+  _exit(EXIT_FAILURE);
+}
+
+} // namespace fcdp::run

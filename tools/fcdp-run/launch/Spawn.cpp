@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/Spawn.h"
+
+#include "Progress.h"
+#include "cpu/FileDescriptor.h"
+#include "launch/ErrorLines.h"
+#include "launch/StoreServer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace fcdp::run {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The ranks' own monitors find a dead rank within ten seconds; what has not
+/// ended by then is asked to, and then made to, all within half a minute.
+constexpr std::chrono::seconds kOwnEnd(18), kAskedEnd(5);
+constexpr int kInterrupted = 130;
+
+[[noreturn]] void failCall(const char *call) {
+  throw std::runtime_error(std::string(call) +
+                           " failed: " + std::strerror(errno));
+}
+
+sigset_t watchedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, number);
+  return signals;
+}
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      failCall("pipe2");
+    reader = FileDescriptor(ends[0]);
+    writer = FileDescriptor(ends[1]);
+  }
+  FileDescriptor reader, writer;
+};
+
+/// Tells the ranks the port of the job's store, which takes threads of the
+/// launcher's and so cannot be started before they are forked.
+class PortAnnouncement {
+public:
+  void tell(uint16_t port, size_t ranks) {
+    std::vector<uint16_t> ports(ranks, port);
+    if (write(pipe.writer.get(), ports.data(), ranks * sizeof(port)) < 0)
+      failCall("write");
+  }
+
+  /// Waits; none if the launcher has failed before that. To be called by a
+  /// rank, once.
+  std::optional<uint16_t> hear() {
+    pipe.writer = FileDescriptor();
+    uint16_t port = 0;
+    ssize_t got;
+    do
+      got = read(pipe.reader.get(), &port, sizeof(port));
+    while (got < 0 && errno == EINTR);
+    pipe.reader = FileDescriptor();
+    return got == sizeof(port) ? std::optional(port) : std::nullopt;
+  }
+
+private:
+  Pipe pipe;
+};
+
+struct Child {
+  uint32_t rank;
+  pid_t pid;
+  FileDescriptor errors; ///< reading end of its standard error
+  std::string rest;
+  bool hasEnded = false;
+};
+
+/// Makes a process that was just forked one that a launcher has started.
+void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
+                   const sigset_t &signals) {
+  // For `ps` and `top`: "fcdp-run-12".
+  prctl(PR_SET_NAME, ("fcdp-run-" + std::to_string(rank)).c_str());
+  // Does not live longer than its parent, however that ends.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher)
+    _exit(EXIT_FAILURE);
+  setenv(kTerminalVariable, isatty(STDERR_FILENO) ? "1" : "0", /*replace=*/1);
+  dup2(errors, STDERR_FILENO);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port) {
+  Launch launch;
+  launch.launcher = "fcdp-run";
+  launch.mesh = mesh;
+  launch.place = placeOf(mesh, rank);
+  launch.rank = rank;
+  launch.masterHost = "127.0.0.1";
+  launch.masterPort = port;
+  return launch;
+}
+
+/// The ranks of a job from start to end. Used by one thread.
+class Ranks {
+public:
+  Ranks(const sigset_t &signals, int signalDescriptor)
+      : signals(signals), signalDescriptor(signalDescriptor) {}
+  ~Ranks();
+
+  /// Forks a process that runs `body`, and ends with the code it returns.
+  void start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
+             const RankBody &body);
+  /// Returns the exit code when all have ended.
+  int wait();
+
+private:
+  bool anyRuns() const;
+  void signalAll(int number);
+  void readSignals();
+  void reap();
+  void judge(const Child &child, int status);
+  void fail(Clock::duration grace);
+  void hurry();
+  void pollOnce();
+  void readErrors(Child &child);
+
+  const sigset_t &signals;
+  int signalDescriptor;
+  std::vector<Child> children;
+  ErrorLines errorLines;
+  /// What to say of a rank that failed if none has said anything.
+  std::string lastResort;
+  int exitCode = 0;
+  /// When to send the next, harder signal.
+  Clock::time_point deadline = Clock::time_point::max();
+  int nextSignal = SIGTERM;
+};
+
+Ranks::~Ranks() {
+  signalAll(SIGKILL);
+  for (Child &child : children)
+    if (!child.hasEnded)
+      waitpid(child.pid, nullptr, 0);
+}
+
+void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
+                  const RankBody &body) {
+  Pipe errors;
+  fcntl(errors.reader.get(), F_SETFL, O_NONBLOCK);
+  pid_t launcher = getpid();
+  pid_t pid = fork();
+  if (pid < 0)
+    failCall("fork");
+  if (pid == 0) {
+    leaveLauncher(rank, launcher, errors.writer.get(), signals);
+    // What the launcher watches is not this process's.
+    children.clear();
+    close(signalDescriptor);
+    errors.reader = FileDescriptor();
+    errors.writer = FileDescriptor();
+    std::optional<uint16_t> known = port.hear();
+    endProcess(known ? body(launchOf(mesh, rank, *known)) : EXIT_FAILURE);
+  }
+  children.push_back({rank, pid, std::move(errors.reader), "", false});
+}
+
+bool Ranks::anyRuns() const {
+  return std::any_of(children.begin(), children.end(),
+                     [](const Child &child) { return !child.hasEnded; });
+}
+
+void Ranks::signalAll(int number) {
+  for (const Child &child : children)
+    if (!child.hasEnded)
+      kill(child.pid, number);
+}
+
+void Ranks::fail(Clock::duration grace) {
+  if (exitCode == 0)
+    exitCode = EXIT_FAILURE;
+  deadline = std::min(deadline, Clock::now() + grace);
+}
+
+void Ranks::judge(const Child &child, int status) {
+  std::string rank = "rank " + std::to_string(child.rank);
+  if (WIFSIGNALED(status)) {
+    if (exitCode == 0)
+      errorLines.print(rank + " was killed by signal " +
+                       std::to_string(WTERMSIG(status)) + " (" +
+                       strsignal(WTERMSIG(status)) + ")");
+    fail(kOwnEnd);
+  } else if (WEXITSTATUS(status) != 0) {
+    // Most likely another rank has the message, and is about to print it.
+    if (lastResort.empty())
+      lastResort = rank + " ended with exit code " +
+                   std::to_string(WEXITSTATUS(status)) +
+                   " and without a message";
+    fail(kOwnEnd);
+  }
+}
+
+void Ranks::reap() {
+  for (Child &child : children) {
+    int status;
+    if (child.hasEnded || waitpid(child.pid, &status, WNOHANG) != child.pid)
+      continue;
+    child.hasEnded = true;
+    judge(child, status);
+  }
+}
+
+void Ranks::readSignals() {
+  signalfd_siginfo info;
+  while (read(signalDescriptor, &info, sizeof(info)) == sizeof(info)) {
+    if (info.ssi_signo == SIGCHLD)
+      continue;
+    exitCode = kInterrupted;
+    nextSignal = SIGTERM;
+    deadline = Clock::now();
+  }
+}
+
+void Ranks::hurry() {
+  if (Clock::now() < deadline)
+    return;
+  signalAll(nextSignal);
+  nextSignal = SIGKILL;
+  deadline = Clock::now() + kAskedEnd;
+}
+
+void Ranks::pollOnce() {
+  std::vector<pollfd> waited = {{signalDescriptor, POLLIN, 0}};
+  for (Child &child : children)
+    waited.push_back({child.errors.get(), POLLIN, 0}); // -1 is left out
+  constexpr int tick = 500; // milliseconds; deadlines are seconds
+  poll(waited.data(), waited.size(), tick);
+  readSignals();
+  // Before the survivors' lines: that a rank was killed explains them.
+  reap();
+  for (size_t i = 0; i < children.size(); ++i)
+    if (waited[i + 1].revents)
+      readErrors(children[i]);
+}
+
+void Ranks::readErrors(Child &child) {
+  if (child.errors && !errorLines.readFrom(child.errors.get(), child.rest))
+    child.errors = FileDescriptor();
+}
+
+int Ranks::wait() {
+  while (anyRuns()) {
+    pollOnce();
+    hurry();
+  }
+  for (Child &child : children)
+    readErrors(child);
+  if (!lastResort.empty() && exitCode != kInterrupted)
+    errorLines.print(lastResort);
+  return exitCode;
+}
+
+} // namespace
+
+void endProcess(int exitCode) {
+  std::fflush(nullptr);
+  _exit(exitCode);
+}
+
+int spawnRanks(const Mesh &mesh, const RankBody &body,
+               const std::vector<std::string> &temporaryFiles) {
+  // Blocked before any thread starts, so that none of them takes a signal.
+  sigset_t signals = watchedSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor < 0)
+    failCall("signalfd");
+  std::fflush(nullptr); // what is buffered here is not the ranks' to print
+  int exitCode;
+  {
+    Ranks ranks(signals, descriptor);
+    PortAnnouncement port;
+    for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+      ranks.start(mesh, rank, port, body);
+    StoreServer store;
+    port.tell(store.port(), mesh.size());
+    exitCode = ranks.wait();
+  }
+  close(descriptor);
+  if (exitCode != 0)
+    for (const std::string &file : temporaryFiles)
+      std::remove(file.c_str());
+  return exitCode;
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/LinkFit.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fcdp::run {
+
+namespace {
+
+/// More than noise: by so much a burst is quicker than what lasts.
+constexpr double kBurst = 1.25;
+/// Below this, of the greatest that it may be, sizes are one up to rounding.
+constexpr double kLeastDeterminant = 1e-12;
+
+double rateOf(const TimedSize &time) { return time.bytes / time.seconds; }
+
+} // namespace
+
+LinkFigures fitLink(const std::vector<TimedSize> &times) {
+  auto largest = std::max_element(
+      times.begin(), times.end(),
+      [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
+  double lasting = rateOf(*largest);
+  // Of (a + b x) / t, which is to be 1: the normal equations.
+  double one = 0, x = 0, xx = 0, a = 0, b = 0;
+  for (const TimedSize &time : times) {
+    if (rateOf(time) > kBurst * lasting)
+      continue;
+    double u = 1 / time.seconds, v = time.bytes / time.seconds;
+    one += u * u;
+    x += u * v;
+    xx += v * v;
+    a += u;
+    b += v;
+  }
+  double determinant = one * xx - x * x;
+  bool isSolvable = determinant > kLeastDeterminant * one * xx;
+  double latency = isSolvable ? (a * xx - b * x) / determinant : 0;
+  double slope = isSolvable ? (one * b - x * a) / determinant : 0;
+  if (latency >= 0 && slope > 0)
+    return {latency, 1 / slope};
+  // Noise: no size took longer than another, or less than none at no size. The
+  // largest says most of the bandwidth.
+  return {0, latency < 0 && b > 0 ? xx / b : lasting};
+}
+
+uint32_t countSharers(double slowdown, uint32_t ranks) {
+  uint32_t nearest = 1;
+  for (uint32_t sharers = 2; sharers <= ranks; ++sharers)
+    if (ranks % sharers == 0 && std::abs(std::log(sharers / slowdown)) <
+                                    std::abs(std::log(nearest / slowdown)))
+      nearest = sharers;
+  return nearest;
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/ProbedCluster.h"
+
+#include <cstdio>
+
+namespace fcdp::run {
+
+namespace {
+
+std::string spell(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", number);
+  return text;
+}
+
+std::string entry(const char *key, const std::string &value) {
+  return "  " + std::string(key) + ": " + value + "\n";
+}
+
+std::string describeSharing(uint32_t sharers, uint32_t locals) {
+  if (sharers == 1)
+    return entry("sharing", "rank");
+  if (sharers == locals)
+    return entry("sharing", "node");
+  return entry("sharing", "switch") +
+         entry("ranks_per_switch", std::to_string(sharers));
+}
+
+/// The bandwidth is that of a sharing domain.
+std::string describeLink(const char *name, const SharedLink &link,
+                         uint32_t locals, const std::string &comment) {
+  return std::string(name) + ":" + comment + "\n" +
+         entry("bandwidth", spell(link.each.bandwidth * link.sharers)) +
+         entry("latency", spell(link.each.latency)) +
+         describeSharing(link.sharers, locals);
+}
+
+} // namespace
+
+std::string toYaml(const ProbedCluster &cluster) {
+  uint32_t locals = cluster.mesh.locals;
+  // With nobody to send to: as fast as the host, so that it is in no way.
+  auto orElse = [&](const std::optional<SharedLink> &link) {
+    return link.value_or(cluster.h2d);
+  };
+  auto note = [](const std::optional<SharedLink> &link, const char *why) {
+    return link ? "" : " # not measured: " + std::string(why);
+  };
+  std::string text = "# Measured by fcdp-run --probe-cluster, with all ranks "
+                     "at work at once.\nname: probed\n";
+  text += "nodes: " + std::to_string(cluster.mesh.nodes) + "\n";
+  text += "ranks_per_node: " + std::to_string(locals) + "\n";
+  text += "device:\n" + entry("memory", std::to_string(cluster.deviceMemory)) +
+          entry("memory_bandwidth", spell(cluster.memoryBandwidth)) +
+          "  flops:\n";
+  for (const auto &[type, rate] :
+       {std::pair("f64", cluster.f64), std::pair("f32", cluster.f32),
+        std::pair("bf16", cluster.bf16), std::pair("f16", cluster.f16)})
+    text += "  " + entry(type, spell(rate));
+  // The rates are what operators have reached, not peaks.
+  text += entry("compute_efficiency", "1") + entry("memory_efficiency", "1") +
+          entry("launch_latency", spell(cluster.launchLatency));
+  text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
+  text += describeLink("inter", orElse(cluster.inter), locals,
+                       note(cluster.inter, "there is one node"));
+  text += describeLink("intra", orElse(cluster.intra), locals,
+                       note(cluster.intra, "a node has one rank"));
+  text += describeLink("h2d", cluster.h2d, locals, "");
+  text += describeLink("d2h", cluster.d2h, locals, "");
+  return text;
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/Profile.h"
+
+#include "profile/OverRanks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace fcdp::run {
+
+namespace {
+
+using Span = StepRecorder::Span;
+
+const char *name(Axis axis) {
+  switch (axis) {
+  case Axis::Node:
+    return "node";
+  case Axis::Local:
+    return "local";
+  case Axis::World:
+    return "world";
+  }
+  return "?";
+}
+
+/// What collectives and copies share a link with.
+StreamId otherStreamOfLink(StreamId stream) {
+  switch (stream) {
+  case StreamId::Inter:
+    return StreamId::InterReduce;
+  case StreamId::InterReduce:
+    return StreamId::Inter;
+  case StreamId::Intra:
+    return StreamId::IntraReduce;
+  case StreamId::IntraReduce:
+    return StreamId::Intra;
+  default:
+    return stream;
+  }
+}
+
+std::optional<Axis> axisOf(const Op &op) {
+  if (auto *gather = std::get_if<ops::AllGather>(&op.body))
+    return gather->axis;
+  if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
+    return reduce->axis;
+  if (op.kind == OpKind::ClipGradients)
+    return Axis::World;
+  return std::nullopt;
+}
+
+bool isCollective(const Op &op) {
+  return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter;
+}
+
+/// Bytes by which operations that are no ATen calls are told apart; see
+/// docs/profile.md. None for those that are not profiled.
+struct SizeOf {
+  const Manifest &manifest;
+
+  template <typename Body>
+  std::optional<uint64_t> operator()(const Body &) const {
+    return std::nullopt;
+  }
+  std::optional<uint64_t> operator()(const ops::AllGather &op) const {
+    return op.in.bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::ReduceScatter &op) const {
+    return op.in.bytes / manifest.ranks(op.axis);
+  }
+  std::optional<uint64_t> operator()(const ops::CacheCopy &op) const {
+    return op.in.bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::Cast &op) const {
+    return op.out.bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::Accumulate &op) const {
+    return op.out.bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::Add &op) const {
+    return op.out.bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::Pack &op) const {
+    uint64_t bytes = 0;
+    for (const Buf &buf : op.zero)
+      bytes += buf.bytes;
+    for (const ops::Pack::Member &member : op.members)
+      bytes += std::get<PlannedSlot>(manifest.slots[member.planned]).buf.bytes;
+    return bytes;
+  }
+  std::optional<uint64_t> operator()(const ops::ShardUpdate &op) const {
+    const Bucket &bucket = manifest.buckets[op.bucket];
+    return bucket.shardElements * byteSize(bucket.storage);
+  }
+  std::optional<uint64_t> operator()(const ops::ClipGradients &) const {
+    uint64_t elements = 0;
+    for (const Bucket &bucket : manifest.buckets)
+      if (bucket.trainable)
+        elements += bucket.shardElements;
+    return elements * sizeof(float);
+  }
+};
+
+/// Seconds of `span` in which `others`, which do not overlap each other, run.
+double overlapOf(const Span &span, const std::vector<Span> &others) {
+  auto first = std::lower_bound(
+      others.begin(), others.end(), span.begin,
+      [](const Span &other, double begin) { return other.end <= begin; });
+  double seconds = 0;
+  for (auto other = first; other != others.end() && other->begin < span.end;
+       ++other)
+    seconds +=
+        std::min(span.end, other->end) - std::max(span.begin, other->begin);
+  return seconds;
+}
+
+} // namespace
+
+size_t Profile::getEntry(const Op &op, const std::string &operatorKey) {
+  nlohmann::ordered_json keys;
+  if (!operatorKey.empty()) {
+    keys["operator"] = operatorKey;
+  } else {
+    keys["kind"] = fcdp::name(op.kind);
+    if (isCollective(op))
+      keys["axis"] = name(*axisOf(op));
+    keys["bytes"] = *std::visit(SizeOf{manifest}, op.body);
+  }
+  auto [found, isNew] = indices.try_emplace(keys.dump(), entries.size());
+  if (isNew)
+    entries.push_back({!operatorKey.empty(), found->first, 0, {}});
+  return found->second;
+}
+
+void Profile::measureCompute(const StepRecorder &recorder,
+                             std::vector<Sample> &samples) {
+  const auto &issues = recorder.getIssues(StreamId::Compute);
+  const auto &spans = recorder.getSpans(StreamId::Compute);
+  size_t waits = 0;
+  for (size_t i = 0; i < issues.size(); ++i) {
+    const Op &op = manifest.ops[issues[i].op];
+    waits += op.kind == OpKind::Wait;
+    const std::string &key = recorder.getKey(issues[i].op);
+    if (key.empty() && !std::visit(SizeOf{manifest}, op.body))
+      continue;
+    samples.push_back({getEntry(op, key), spans[i].end - spans[i].begin,
+                       axisOf(op), true, waits});
+  }
+}
+
+void Profile::measureStream(const StepRecorder &recorder, StreamId stream,
+                            std::vector<Sample> &samples) {
+  // Two that share a link at a time have half of it each; what one would take
+  // alone is what a model that lets them share it asks for.
+  StreamId other = otherStreamOfLink(stream);
+  std::vector<Span> others;
+  if (other != stream)
+    for (size_t i = 0; i < recorder.getIssues(other).size(); ++i)
+      if (isCollective(manifest.ops[recorder.getIssues(other)[i].op]))
+        others.push_back(recorder.getSpans(other)[i]);
+  for (size_t i = 0; i < recorder.getIssues(stream).size(); ++i) {
+    const Op &op = manifest.ops[recorder.getIssues(stream)[i].op];
+    const Span &span = recorder.getSpans(stream)[i];
+    double seconds = span.end - span.begin;
+    if (isCollective(op))
+      seconds -= overlapOf(span, others) / 2;
+    samples.push_back({getEntry(op, ""), seconds, axisOf(op)});
+  }
+}
+
+std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
+  std::vector<Sample> samples;
+  measureCompute(recorder, samples);
+  for (size_t stream = 0; stream < kNumStreams; ++stream)
+    if (StreamId(stream) != StreamId::Compute)
+      measureStream(recorder, StreamId(stream), samples);
+  return samples;
+}
+
+std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
+                                        const std::vector<double> &all) const {
+  size_t ranks = manifest.mesh.size();
+  size_t segments = 1;
+  for (const Sample &sample : samples)
+    segments = std::max(segments, sample.segment + 1);
+  std::vector<std::vector<double>> sums(segments, std::vector<double>(ranks));
+  for (size_t i = 0; i < samples.size(); ++i)
+    if (samples[i].isAlone())
+      for (size_t rank = 0; rank < ranks; ++rank)
+        sums[samples[i].segment][rank] += all[rank * samples.size() + i];
+  std::vector<double> delays;
+  for (const std::vector<double> &sum : sums) {
+    double mean = secondsOverRanks(manifest.mesh, std::nullopt, sum);
+    double most = *std::max_element(sum.begin(), sum.end());
+    delays.push_back(mean > 0 ? most / mean : 1);
+  }
+  return delays;
+}
+
+void Profile::add(const StepRecorder &recorder) {
+  std::vector<Sample> samples = measure(recorder);
+  std::vector<double> own;
+  for (const Sample &sample : samples)
+    own.push_back(sample.seconds);
+  std::vector<double> all = job.gather(own, "exchange of the profile");
+  std::vector<double> delays = findDelays(samples, all);
+  std::vector<double> sums(entries.size());
+  std::vector<size_t> calls(entries.size());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Sample &sample = samples[i];
+    std::vector<double> ofRanks;
+    for (size_t rank = 0; rank < manifest.mesh.size(); ++rank)
+      ofRanks.push_back(all[rank * samples.size() + i]);
+    double seconds = secondsOverRanks(manifest.mesh, sample.axis, ofRanks);
+    if (sample.isAlone())
+      seconds *= delays[sample.segment];
+    sums[sample.entry] += seconds;
+    ++calls[sample.entry];
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].calls = calls[i];
+    entries[i].seconds.push_back(sums[i] / double(calls[i]));
+  }
+}
+
+std::string Profile::toJson() const {
+  std::string text = "{\"version\": 1,\n";
+  text += " \"nodes\": " + std::to_string(manifest.mesh.nodes) +
+          ", \"ranks_per_node\": " + std::to_string(manifest.mesh.locals) +
+          ",\n \"steps\": " +
+          std::to_string(entries.empty() ? 0 : entries[0].seconds.size());
+  for (bool isOperator : {true, false}) {
+    text += isOperator ? ",\n \"operators\": [" : ",\n \"operations\": [";
+    const char *separator = "\n  ";
+    for (const Entry &entry : entries) {
+      if (entry.isOperator != isOperator)
+        continue;
+      // A line each: what is wrong in one is told by its number.
+      auto object = nlohmann::ordered_json::parse(entry.keys);
+      object["calls"] = entry.calls;
+      // To a nanosecond, below which clocks say nothing.
+      object["seconds"] = std::round(1e9 * medianOf(entry.seconds)) / 1e9;
+      text += separator + object.dump();
+      separator = ",\n  ";
+    }
+    text += "]";
+  }
+  return text + "}\n";
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step that was run, as trace events.
+#pragma once
+
+#include "StepStats.h"
+#include "plan/Manifest.h"
+#include "profile/RankTraces.h"
+
+#include <memory>
+#include <string>
+
+namespace fcdp::run {
+
+/// Google's "Trace Event Format" of a step, with the threads, names and
+/// categories of fcdp-sim's. Each rank is a process. Times are in microseconds
+/// from the beginning of the first rank that has one. Used by one thread.
+class TraceText {
+public:
+  /// `recorder` has the step as rank 0 has issued it. Both outlive this.
+  TraceText(const Manifest &manifest, const StepRecorder &recorder);
+  ~TraceText();
+
+  void add(const RankTrace &trace);
+  /// The text of all ranks, with `stats` beside them.
+  std::string finish(const StepStats &stats);
+
+private:
+  class Writer;
+  std::unique_ptr<Writer> writer;
+};
+
+} // namespace fcdp::run

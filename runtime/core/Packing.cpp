@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/Packing.h"
 
+#include "core/PlacedBuffers.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -11,35 +13,36 @@ namespace fcdp::packing {
 
 namespace {
 
-/// Which of the gaps that hold a buffer it is put in.
-enum class Fit { Lowest, Smallest };
-
 /// Indices of buffers.
 using Order = std::vector<size_t>;
 
-struct Placed {
-  int64_t offset, end;
-  int64_t bornAt, freedAt;
+/// A way to place the buffers of a group: one by one, in a certain order.
+struct Attempt {
+  Order order;
+  Fit fit;
+  /// The position in `order` of the buffer that made the peak.
+  size_t atPeak = 0;
 };
 
 int64_t alignTo(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Buffers that no other buffer of the problem lives together with, but for
-/// those that have to be somewhere.
+/// Buffers that are in use at the same time as no other buffer of the problem,
+/// except for buffers with a given offset.
 class Group {
 public:
-  /// `fixed` are those, by offset.
+  /// `fixed` are the buffers with a given offset, by that.
   Group(const std::vector<Buffer> &buffers, int64_t alignment, Order members,
         Order fixed)
       : buffers(buffers), alignment(alignment), members(std::move(members)),
         fixed(std::move(fixed)), best(std::numeric_limits<int64_t>::max()) {}
 
   int64_t bound() const;
-  /// Tries orders until the group needs `target` bytes at most.
-  void place(int64_t target);
-  /// What the group needs, and where its buffers are then.
+  /// Tries orders until the group needs `target` bytes at most. `lives` has the
+  /// lifetimes of all buffers of the problem.
+  void place(int64_t target, const std::vector<Lifetime> &lives);
+  /// Returns the bytes that the group needs.
   int64_t peak() const { return best; }
   void store(Packing &packing) const {
     for (size_t i = 0; i < members.size(); ++i)
@@ -58,17 +61,22 @@ private:
   }
   template <typename Key>
   Order sorted(Key key) const;
-  size_t attempt(const Order &order, Fit fit);
-  void repair(Order order, Fit fit, int64_t target);
-  int64_t findGap(const Buffer &buffer, int64_t bytes, Fit fit) const;
+  void countMoments(const std::vector<Lifetime> &all);
+  Lifetime getLife(size_t index) const;
+  int64_t placeFixed();
+  void attempt(Attempt &one);
+  void repair(Attempt attempted, int64_t target);
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
   /// In the order of their begins.
   Order members;
   Order fixed;
-  /// By ascending offset, while an order is tried.
-  std::vector<Placed> placed;
+  const std::vector<Lifetime> *lives = nullptr;
+  /// The moments of the group.
+  Lifetime span = {0, 0};
+  /// The buffers that have a place while an order is tried.
+  PlacedBuffers placed;
   int64_t best;
   Order bestOrder;
   /// In that order.
@@ -106,104 +114,124 @@ int64_t Group::bound() const {
   return peak;
 }
 
-/// The offset of a gap of `bytes` between the placed buffers that live together
-/// with `buffer`, or of the end of the last of them.
-int64_t Group::findGap(const Buffer &buffer, int64_t bytes, Fit fit) const {
-  int64_t best = -1, bestSize = std::numeric_limits<int64_t>::max(), end = 0;
-  for (const Placed &other : placed) {
-    if (other.freedAt <= buffer.begin || buffer.end <= other.bornAt)
-      continue;
-    int64_t size = other.offset - end;
-    if (size >= bytes && size < bestSize) {
-      if (fit == Fit::Lowest)
-        return end;
-      best = end;
-      bestSize = size;
-    }
-    end = std::max(end, other.end);
-  }
-  return best < 0 ? end : best;
+/// Returns the lifetime of a buffer, as far as it is within the group's.
+Lifetime Group::getLife(size_t index) const {
+  Lifetime life = (*lives)[index];
+  return {std::max(life.begin, span.begin) - span.begin,
+          std::min(life.end, span.end) - span.begin};
 }
 
-/// Places all buffers in `order`, and keeps that if nothing better is known.
-/// Returns the position in `order` of the buffer that makes the peak.
-size_t Group::attempt(const Order &order, Fit fit) {
-  std::vector<int64_t> offsets;
-  int64_t peak = 0;
-  size_t atPeak = 0;
+void Group::countMoments(const std::vector<Lifetime> &all) {
+  lives = &all;
+  span = all[members.front()];
+  for (size_t index : members)
+    span.end = std::max(span.end, all[index].end);
+  placed = PlacedBuffers(span.end - span.begin, fixed.size() + members.size());
+}
+
+/// Begins with the buffers that have a given offset. Returns their end.
+int64_t Group::placeFixed() {
   placed.clear();
+  int64_t last = 0;
   for (size_t index : fixed) {
     const Buffer &buffer = buffers[index];
     int64_t end = buffer.offset + alignTo(buffer.bytes, alignment);
-    placed.push_back({buffer.offset, end, buffer.begin, buffer.end});
-    peak = std::max(peak, end);
+    placed.insert({buffer.offset, end, getLife(index)});
+    last = std::max(last, end);
   }
+  return last;
+}
+
+/// Places all buffers in the order of `one`, and keeps that if nothing better
+/// is known.
+void Group::attempt(Attempt &one) {
+  const Order &order = one.order;
+  std::vector<int64_t> offsets;
+  offsets.reserve(order.size());
+  int64_t peak = placeFixed();
+  one.atPeak = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    const Buffer &buffer = buffers[order[i]];
-    int64_t bytes = alignTo(buffer.bytes, alignment);
-    int64_t offset = bytes == 0 ? 0 : findGap(buffer, bytes, fit);
+    int64_t bytes = alignTo(buffers[order[i]].bytes, alignment);
+    Lifetime life = getLife(order[i]);
+    int64_t offset = bytes == 0 ? 0 : placed.findGap(life, bytes, one.fit);
     offsets.push_back(offset);
     if (bytes == 0)
       continue;
     if (offset + bytes > peak) {
       peak = offset + bytes;
-      atPeak = i;
+      one.atPeak = i;
     }
-    auto position = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [](int64_t value, const Placed &other) {
-                                       return value < other.offset;
-                                     });
-    placed.insert(position, {offset, offset + bytes, buffer.begin, buffer.end});
+    placed.insert({offset, offset + bytes, life});
   }
   if (peak < best) {
     best = peak;
     bestOrder = order;
     bestOffsets = std::move(offsets);
   }
-  return atPeak;
 }
 
-/// Starts over with the buffer that made the peak in front, as often as a
-/// tenth of a second allows, until nothing changes.
-void Group::repair(Order order, Fit fit, int64_t target) {
+/// Starts over with the buffer that made the peak in front, until nothing
+/// changes, or as often as a tenth of a second allowed when all placed buffers
+/// were looked at for each. `attempted` is an attempt that was made.
+void Group::repair(Attempt attempted, int64_t target) {
   constexpr double kMostChecks = 1e8;
   constexpr int kMostRounds = 64;
+  Order &order = attempted.order;
   double checks =
       static_cast<double>(order.size()) * static_cast<double>(order.size());
   for (int round = 0; round < kMostRounds; ++round) {
     if (best <= target || checks * (round + 1) > kMostChecks)
       return;
-    auto worst = order.begin() + static_cast<int64_t>(attempt(order, fit));
-    if (worst == order.begin())
+    if (round > 0)
+      attempt(attempted);
+    if (attempted.atPeak == 0)
       return;
+    auto worst = order.begin() + static_cast<int64_t>(attempted.atPeak);
     std::rotate(order.begin(), worst, worst + 1);
   }
 }
 
-void Group::place(int64_t target) {
-  Order bySize = sorted([&](size_t i) { return -buffers[i].bytes; });
-  Order byArea = sorted([&](size_t i) { return -area(i); });
-  Order byLife = sorted([&](size_t i) { return -life(i); });
-  Order byBegin = sorted(
-      [&](size_t i) { return std::pair(buffers[i].begin, -buffers[i].bytes); });
+void Group::place(int64_t target, const std::vector<Lifetime> &lives) {
+  countMoments(lives);
+  auto bytes = [&](size_t i) { return -buffers[i].bytes; };
+  auto begin = [&](size_t i) { return std::pair(buffers[i].begin, bytes(i)); };
+  Attempt bySize = {sorted(bytes), Fit::Lowest};
+  Attempt byArea = {sorted([&](size_t i) { return -area(i); }), Fit::Lowest};
+  Attempt byLife = {sorted([&](size_t i) { return -life(i); }), Fit::Lowest};
+  Attempt byBegin = {sorted(begin), Fit::Smallest};
   // Of many buffers, the last bytes are not worth the time.
   constexpr size_t kMany = 1000;
   constexpr int64_t kNear = 256;
   if (members.size() > kMany)
     target += target / kNear;
-  attempt(bySize, Fit::Lowest);
-  const std::pair<const Order &, Fit> others[] = {
-      {byArea, Fit::Lowest}, {byLife, Fit::Lowest}, {byBegin, Fit::Smallest}};
-  for (auto &[order, fit] : others)
+  for (Attempt *one : {&bySize, &byArea, &byLife, &byBegin})
     if (best > target)
-      attempt(order, fit);
-  repair(byBegin, Fit::Smallest, target);
-  repair(byLife, Fit::Lowest, target);
-  repair(bySize, Fit::Lowest, target);
-  repair(byArea, Fit::Lowest, target);
+      attempt(*one);
+  for (Attempt *one : {&byBegin, &byLife, &bySize, &byArea})
+    repair(std::move(*one), target);
+  placed = PlacedBuffers(); // other groups need their own
 }
 
-/// What has to be somewhere, by offset, and the others.
+/// Returns the lifetime of each buffer in moments, which are the begins of all
+/// buffers, in order. Two buffers share a moment if, and only if, they are in
+/// use at the same time.
+std::vector<Lifetime> findLifetimes(const std::vector<Buffer> &buffers) {
+  std::vector<int64_t> begins;
+  for (const Buffer &buffer : buffers)
+    begins.push_back(buffer.begin);
+  std::sort(begins.begin(), begins.end());
+  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+  auto count = [&](int64_t time) {
+    return static_cast<int32_t>(
+        std::lower_bound(begins.begin(), begins.end(), time) - begins.begin());
+  };
+  std::vector<Lifetime> lives;
+  for (const Buffer &buffer : buffers)
+    lives.push_back({count(buffer.begin), count(buffer.end)});
+  return lives;
+}
+
+/// Buffers with a given offset, by that, and the others, by their begin.
 struct Sorted {
   Order fixed, free;
 };
@@ -222,7 +250,7 @@ Sorted sortBuffers(const std::vector<Buffer> &buffers) {
   return sorted;
 }
 
-/// Cuts the problem where nothing lives that may be anywhere.
+/// Splits the problem where only buffers with a given offset are in use.
 std::vector<Group> findGroups(const std::vector<Buffer> &buffers,
                               int64_t alignment, const Sorted &sorted) {
   const Order &order = sorted.free;
@@ -247,7 +275,7 @@ std::vector<Group> findGroups(const std::vector<Buffer> &buffers,
   return groups;
 }
 
-/// The greatest end of what has to be somewhere.
+/// Returns the greatest end of the buffers with a given offset.
 int64_t findEnd(const std::vector<Buffer> &buffers, int64_t alignment,
                 const Order &fixed) {
   int64_t end = 0;
@@ -257,7 +285,7 @@ int64_t findEnd(const std::vector<Buffer> &buffers, int64_t alignment,
   return end;
 }
 
-/// The greatest lower bound of the groups, or that end if greater.
+/// Returns the greatest lower bound of the groups, or `end` if greater.
 int64_t findBound(const std::vector<Group> &groups, int64_t end) {
   int64_t bound = end;
   for (const Group &group : groups)
@@ -283,8 +311,9 @@ Packing pack(const std::vector<Buffer> &buffers, int64_t alignment) {
   packing.peak = findEnd(buffers, alignment, sorted.fixed);
   // No group gains by needing less than the one that needs most.
   int64_t target = findBound(groups, packing.peak);
+  std::vector<Lifetime> lives = findLifetimes(buffers);
   for (Group &group : groups) {
-    group.place(target);
+    group.place(target, lives);
     group.store(packing);
     packing.peak = std::max(packing.peak, group.peak());
   }

@@ -13,12 +13,12 @@
 namespace fcdp::packing {
 
 struct Buffer {
-  /// Of its memory; not negative.
+  /// Size of its memory; not negative.
   int64_t bytes = 0;
   /// In use in [begin, end), in any unit of time; not empty.
   int64_t begin = 0, end = 0;
-  /// Where it has to be, in bytes; anywhere if negative. What has to be
-  /// somewhere must not overlap.
+  /// The offset in bytes that it has to have; any if negative. Buffers with a
+  /// given offset must not overlap.
   int64_t offset = -1;
 };
 
@@ -29,17 +29,17 @@ struct Packing {
   int64_t peak = 0;
 };
 
-/// The least memory that any packing needs: the greatest sum of the bytes in
-/// use at once, each buffer rounded up to `alignment`, and the greatest end of
-/// those that have to be somewhere.
+/// Returns the least memory that any packing needs: the greatest sum of the
+/// bytes in use at once, each buffer rounded up to `alignment`, or the greatest
+/// end of a buffer with a given offset, if that is more.
 int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment);
 
 /// Buffers between two moments in which nothing is in use are placed apart
 /// from the others, so that time grows with the number of such groups. Within a
 /// group several orders are tried until one meets the lower bound: largest
 /// first, most bytes times lifetime first, longest first, and as they come;
-/// then the worst placed buffer goes first, a few times. That takes time
-/// quadratic in the buffers of a group, with a small constant.
+/// then the worst placed buffer goes first, a few times. Each order takes time
+/// in the buffers times those that are in use around each (PlacedBuffers.h).
 ///
 /// A given set of lifetimes gives one result, also where a group is placed
 /// without the others.

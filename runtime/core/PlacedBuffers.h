@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The buffers of a packing that have a place already, found by the time in
+// which they are in use and in the order of their offsets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace fcdp::packing {
+
+/// The gap that a buffer is put in, among those that are large enough.
+enum class Fit { Lowest, Smallest };
+
+/// Moments [begin, end), counted from 0 without gaps.
+struct Lifetime {
+  int32_t begin, end;
+};
+
+struct PlacedBuffer {
+  int64_t offset, end;
+  Lifetime life;
+};
+
+/// Finds gaps between placed buffers that are in use at the same time.
+///
+/// Time is cut into windows of several lengths that overlap by half, so that a
+/// lifetime no longer than half a window's length lies within one window.
+/// Each window lists the buffers in use within it by ascending offset. A search
+/// reads the shortest such window that holds the lifetime, which takes time in
+/// the buffers that are in use around it and not in all that are placed.
+class PlacedBuffers {
+public:
+  PlacedBuffers() = default;
+  /// For `buffers` buffers with lifetimes within [0, moments).
+  PlacedBuffers(int32_t moments, size_t buffers);
+
+  void clear();
+  /// Takes time in the windows in which the buffer is in use.
+  void insert(const PlacedBuffer &buffer);
+  /// Returns the offset of a gap of `bytes` between the buffers that are in use
+  /// during `life`, or the greatest end of these if no gap is large enough.
+  int64_t findGap(Lifetime life, int64_t bytes, Fit fit) const;
+
+private:
+  /// Indices in `placed`, by ascending offset.
+  using Window = std::vector<uint32_t>;
+  /// Windows of length 2 * stride that begin at multiples of `stride`.
+  struct Level {
+    int32_t stride;
+    std::vector<Window> windows;
+  };
+
+  void insert(Window &window, uint32_t index);
+  const Window &getWindow(Lifetime life) const;
+
+  std::vector<PlacedBuffer> placed;
+  /// Shortest windows first.
+  std::vector<Level> levels;
+  /// All buffers, for lifetimes that no window holds.
+  Window all;
+};
+
+} // namespace fcdp::packing

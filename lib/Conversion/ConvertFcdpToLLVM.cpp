@@ -7,7 +7,7 @@
 #include "fcdp/Conversion/Passes.h"
 
 #include "dialects/Fcdp/Fcdp.h"
-#include "fcdp/Import/Pt2.h"
+#include "fcdp/Import/Pt2Tensors.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "runtime/include/fcdp/runtime.h"

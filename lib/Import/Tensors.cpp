@@ -3,20 +3,12 @@
 #include "Tensors.h"
 
 #include "Types.h"
-#include "fcdp/Import/Pt2.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
-#include "llvm/Support/MathExtras.h"
-
-#include <cstring>
 
 using namespace llvm;
 using namespace fcdp;
 using namespace fcdp::pt2;
-
-/// A stride of zero makes a tensor larger than its storage. Beyond this many
-/// bytes that is taken for damage.
-static constexpr int64_t kMaxExpanded = int64_t(1) << 30;
 
 static Error readPayload(StringRef folder, const JsonMember &member,
                          Payload &payload) {
@@ -33,10 +25,10 @@ static Error readPayload(StringRef folder, const JsonMember &member,
   payload.offset = meta["storage_offset"]["as_int"].asInteger().value_or(-1);
   // What is pickled need not have a description.
   if (!payload.pickled &&
-      (!readAll("sizes", payload.sizes) ||
+      (!readAll("sizes", payload.shape) ||
        !readAll("strides", payload.strides) ||
-       payload.sizes.size() != payload.strides.size() ||
-       payload.sizes.size() > kMaxRank || payload.offset < 0))
+       payload.shape.size() != payload.strides.size() ||
+       payload.shape.size() > kMaxRank || payload.offset < 0))
     return makeError("the value of '" + member.name +
                      "' has no valid sizes and strides");
   return Error::success();
@@ -63,107 +55,4 @@ Expected<Payloads> fcdp::pt2::readPayloads(const Archive &archive) {
         return error;
   }
   return payloads;
-}
-
-struct Pt2Tensors::State {
-  Archive archive;
-  Payloads payloads;
-};
-
-Pt2Tensors::Pt2Tensors(std::unique_ptr<State> state)
-    : state(std::move(state)) {}
-Pt2Tensors::Pt2Tensors(Pt2Tensors &&) = default;
-Pt2Tensors &Pt2Tensors::operator=(Pt2Tensors &&) = default;
-Pt2Tensors::~Pt2Tensors() = default;
-
-Expected<Pt2Tensors> Pt2Tensors::open(StringRef path) {
-  Expected<Archive> archive = Archive::openFile(path);
-  if (!archive)
-    return archive.takeError();
-  Expected<Payloads> payloads = readPayloads(*archive);
-  if (!payloads)
-    return payloads.takeError();
-  return Pt2Tensors(std::make_unique<State>(
-      State{std::move(*archive), std::move(*payloads)}));
-}
-
-Expected<Pt2Tensors> Pt2Tensors::open(MemoryBufferRef bytes) {
-  Expected<Archive> archive = Archive::openBuffer(bytes);
-  if (!archive)
-    return archive.takeError();
-  Expected<Payloads> payloads = readPayloads(*archive);
-  if (!payloads)
-    return payloads.takeError();
-  return Pt2Tensors(std::make_unique<State>(
-      State{std::move(*archive), std::move(*payloads)}));
-}
-
-/// Elements of `payload`, and one past the last element of the storage that it
-/// reaches; false if a number does not fit.
-static bool measure(const Payload &payload, int64_t &elements, int64_t &end) {
-  elements = 1;
-  int64_t last = payload.offset;
-  for (auto [size, stride] : zip_equal(payload.sizes, payload.strides)) {
-    int64_t reach;
-    if (MulOverflow(elements, size, elements) ||
-        MulOverflow(std::max<int64_t>(size - 1, 0), stride, reach) ||
-        AddOverflow(last, reach, last))
-      return false;
-  }
-  return !AddOverflow(last, int64_t(1), end);
-}
-
-/// Copies the strided elements from `dimension` on, row by row.
-static char *gather(const Payload &payload, size_t dimension, int64_t bytes,
-                    const char *from, char *to) {
-  if (dimension == payload.sizes.size()) {
-    std::memcpy(to, from, bytes);
-    return to + bytes;
-  }
-  int64_t size = payload.sizes[dimension];
-  int64_t stride = payload.strides[dimension];
-  if (dimension + 1 == payload.sizes.size() && stride == 1) {
-    std::memcpy(to, from, size * bytes);
-    return to + size * bytes;
-  }
-  for (int64_t i = 0; i < size; ++i)
-    to = gather(payload, dimension + 1, bytes, from + i * stride * bytes, to);
-  return to;
-}
-
-Expected<std::vector<char>> Pt2Tensors::readTensor(StringRef name) const {
-  auto found = state->payloads.find(name);
-  if (found == state->payloads.end())
-    return makeError("the archive holds no value for '" + name + "'");
-  const Payload &payload = found->second;
-  if (payload.pickled)
-    return makeError("the value of '" + name +
-                     "' is pickled: tensor subclasses are not supported");
-  int64_t bytes = getElementBytes(payload.scalarType);
-  if (bytes == 0)
-    return makeError("the value of '" + name + "' has the unknown data type " +
-                     Twine(payload.scalarType));
-  int64_t elements, end, total, reach;
-  if (!measure(payload, elements, end) || MulOverflow(elements, bytes, total) ||
-      MulOverflow(end, bytes, reach))
-    return makeError("the value of '" + name + "' has impossible sizes");
-  if (elements == 0)
-    return std::vector<char>();
-  Expected<std::string> storage = state->archive.read(payload.entry);
-  if (!storage)
-    return storage.takeError();
-  int64_t available = storage->size();
-  if (available == 0)
-    return std::vector<char>(); // the model was built under FakeTensorMode
-  if (reach > available)
-    return makeError("the value of '" + name + "' ends at byte " +
-                     Twine(reach) + " of '" + payload.entry + "', which has " +
-                     Twine(available));
-  if (total > std::max(available, kMaxExpanded))
-    return makeError("the value of '" + name + "' has " + Twine(total) +
-                     " bytes, but its storage only " + Twine(available));
-  std::vector<char> result(total);
-  gather(payload, 0, bytes, storage->data() + payload.offset * bytes,
-         result.data());
-  return result;
 }

@@ -3,6 +3,7 @@
 // A tensor as a file stores it.
 #pragma once
 
+#include "core/StridedLayout.h"
 #include "plan/Manifest.h"
 
 #include <cstddef>
@@ -11,20 +12,14 @@
 
 namespace fcdp {
 
-/// as_strided(storage, shape, strides, offset), in elements. Its bounds lie
-/// inside the storage. Immutable, hence thread-safe.
-struct StoredTensor {
+/// A strided part of a storage, which it lies inside. Immutable, hence
+/// thread-safe.
+struct StoredTensor : StridedLayout {
   DType dtype;
-  Shape shape;
-  std::vector<int64_t> strides;
-  int64_t offset = 0;
   std::span<const std::byte> storage;
   /// Keeps the storage alive.
   std::shared_ptr<const void> owner;
 };
-
-/// Strides of a contiguous tensor.
-std::vector<int64_t> contiguousStrides(const Shape &shape);
 
 /// Throws std::runtime_error if a shape has more elements than any file.
 void checkShape(const Shape &shape);

@@ -7,6 +7,7 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Import/Pt2Tensors.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how long the compiler takes: its start, and the example's step from archive to object.
+"""Measures the compiler's start-up time, and its time from archive to object for the example's step.
 
-Times are medians; nothing is asserted, because they depend on the machine.
+Times are medians. Nothing is asserted, because times depend on the machine.
 """
 
 import argparse
@@ -23,8 +23,8 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: .venv/bin/python benchmarks/compile/run.py --layers 6 12 24",
     )
-    parser.add_argument("--layers", type=int, nargs="+", default=[6], help="of the GPT example (default 6)")
-    parser.add_argument("--repeat", type=int, default=10, help="runs of which the median is printed (default 10)")
+    parser.add_argument("--layers", type=int, nargs="+", default=[6], help="layers of the GPT example (default 6)")
+    parser.add_argument("--repeat", type=int, default=10, help="number of runs, whose median is printed (default 10)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -50,7 +50,7 @@ def measure(folder: Path, layers: int, repeat: int) -> None:
 
 
 def median(repeat: int, *command: str | Path) -> float:
-    """Seconds."""
+    """Returns the median seconds of `repeat` runs."""
     seconds = []
     for _ in range(repeat):
         begin = time.perf_counter()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What each strategy is predicted to take on described clusters, and how near that is to what no schedule can beat.
+"""Prints the predicted step time of each strategy on described clusters, beside the lower bound for any schedule.
 
 Models are built under FakeTensorMode, in float32 with autocast to bfloat16, and compiled with activation checkpointing by unit.
-The bound is that of docs/cluster.md. Bytes are planned, times predicted.
+The bound is that of docs/cluster.md. Bytes are planned and times are predicted.
 Fails if auto is slower than a preset that fits in the cluster's memory.
 """
 
@@ -72,11 +72,11 @@ def export(name: str, archive: Path) -> None:
 class Measured:
     text: str
     seconds: float = math.inf
-    """Infinite if it does not fit."""
+    """Predicted seconds per step; infinite if the plan does not fit."""
 
 
 def memory_of(cluster: str) -> tuple[float, float]:
-    """Of a device, and of a host."""
+    """Returns the memory of a device and of a host, in bytes."""
     text = (ROOT / "cluster" / f"{cluster}.yaml").read_text()
     device, host = re.findall(r"^  memory: *([\d.e]+)", text, re.MULTILINE)
     return float(device), float(host)
@@ -98,7 +98,7 @@ def measure(archive: Path, cluster: str, strategy: str, out: Path) -> Measured:
 
 
 def compare(model: str, archive: Path, cluster: str, out: Path) -> bool:
-    """Whether no preset is faster than auto."""
+    """Prints a table and returns whether no preset is faster than auto."""
     print(f"\n{model} on {cluster}\n{'':8} {'inter GB':>9} {'device GB':>10} {'host GB':>8} {'s/step':>8} {'bound s':>8} ratio")
     seconds = {}
     for strategy in STRATEGIES:
@@ -116,7 +116,7 @@ def main() -> None:
     )
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--clusters", nargs="+", default=["a40-rdma", "a40-10gbe", "a100-80gb", "h100"])
-    parser.add_argument("--archives", type=Path, help="folder with MODEL.pt2 from before; a missing one is written")
+    parser.add_argument("--archives", type=Path, help="folder with MODEL.pt2 files; missing ones are exported into it")
     args = parser.parse_args()
     good = True
     with tempfile.TemporaryDirectory() as name:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the host time of an operation: a compiled step's calls against eager PyTorch, one thread, one rank.
+"""Measures the host's time per operation in a compiled step and in eager PyTorch, with one thread and one rank.
 
-The model is so small that its kernels hardly count. Rounds of the two alternate, so that a busy machine slows both.
-Times are medians; nothing is asserted, because they depend on the machine.
+The model is so small that its kernels take little time. Rounds of both alternate, so that a busy machine slows both.
+Times are medians. Nothing is asserted, because times depend on the machine.
 """
 
 import argparse
@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "examples" / "gpt"))
 from model import GPT, GPTConfig  # noqa: E402
 
 VOCABULARY, CONTEXT, BATCH = 64, 8, 1
-# The first steps fill the pool and PyTorch's own caches.
+# The first steps fill the pool and PyTorch's caches.
 WARM_UP = 10
 
 
@@ -36,9 +36,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: .venv/bin/python benchmarks/dispatch/run.py --layers 12",
     )
-    parser.add_argument("--layers", type=int, default=6, help="of the GPT example (default 6)")
-    parser.add_argument("--width", type=int, default=16, help="of the GPT example (default 16)")
-    parser.add_argument("--steps", type=int, default=200, help="per round (default 200)")
+    parser.add_argument("--layers", type=int, default=6, help="layers of the GPT example (default 6)")
+    parser.add_argument("--width", type=int, default=16, help="width of the GPT example (default 16)")
+    parser.add_argument("--steps", type=int, default=200, help="steps per round (default 200)")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a prepared step's model in PyTorch and prints losses and seconds as JSON; or, without a step, prints how fast
-pinned memory is copied. A process of its own, so that its memory is free again when it ends."""
+"""Trains a prepared step's model in PyTorch and prints losses and seconds as JSON.
+
+Without a step it measures how fast pinned memory is copied. It is a separate process, so that its memory is freed when
+it ends.
+"""
 
 import argparse
 import json
@@ -20,13 +23,13 @@ COPIES = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--step", help="its name in steps.json; none: measure copies")
+    parser.add_argument("--step", help="name of the step in steps.json (default: measure copies)")
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--tokens", type=Path)
     parser.add_argument("--steps", type=int, default=1)
-    parser.add_argument("--warm-up", type=int, default=0, help="steps in front that are not timed")
+    parser.add_argument("--warm-up", type=int, default=0, help="number of first steps that are not timed (default 0)")
     parser.add_argument("--clip-norm", type=float)
-    parser.add_argument("--compiled", action="store_true", help="with torch.compile")
+    parser.add_argument("--compiled", action="store_true", help="use torch.compile")
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
     if args.step is None:
@@ -39,7 +42,7 @@ def main() -> None:
 
 
 def train(prepared: Prepared, args: argparse.Namespace) -> tuple[list[float], float]:
-    """Losses of all steps, and seconds of one of those that are timed."""
+    """Returns the losses of all steps, and the seconds of one timed step."""
     shape = prepared.shape
     model = load_model(shape, args.weights, args.device)
     run = torch.compile(model) if args.compiled else model
@@ -68,7 +71,7 @@ def synchronize(device: str) -> None:
 
 
 def bandwidth(to_host: bool) -> float:
-    """Bytes per second."""
+    """Returns the bytes per second of copies of pinned memory."""
     there = torch.zeros(COPIED, dtype=torch.uint8, device="cuda")
     here = torch.zeros(COPIED, dtype=torch.uint8, pin_memory=True)
     target, source = (here, there) if to_host else (there, here)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures, their goals, and what they are made of. Nothing here runs anything."""
+"""Computes figures and compares them with goals. This module runs no programs."""
 
 import json
 import math
@@ -7,18 +7,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-# Losses of 20 steps in f32 on two kinds of device, relative: sums are made in other orders.
+# Relative difference of losses after 20 steps in f32 on two kinds of device, whose sums have different orders.
 MOST_DIFFERENCE = 1e-4
-# The same in bf16, against PyTorch: gradients are summed in f32 here and in bf16 there.
+# The same in bf16 against PyTorch. fcdp sums gradients in f32, PyTorch in bf16.
 MOST_DIFFERENCE_BF16 = 2e-2
-# Tokens per second in relation to PyTorch's on the same GPU. torch.compile fuses kernels, which fcdp does not.
+# Tokens per second relative to PyTorch on the same GPU. torch.compile fuses kernels; fcdp does not.
 LEAST_OF_EAGER = 1.0
 LEAST_OF_COMPILED = 0.9
 LEAST_HIDDEN = 0.98
-# Measured peak memory may differ by this from what was planned.
+# Allowed relative difference of measured and planned peak memory.
 MOST_UNPLANNED = 0.02
-KERNELS = "kernels"  # as syncs.c writes it
-# The host's time of an operation in relation to eager PyTorch's.
+KERNELS = "kernels"  # the name in the output of syncs.c
+# The host's time per operation relative to eager PyTorch.
 MOST_OF_EAGER_HOST = 1.0
 
 
@@ -27,7 +27,7 @@ class Figure:
     name: str
     value: str
     goal: str = ""
-    """Empty: there is none, and `met` says nothing."""
+    """Empty if there is no goal; then `met` means nothing."""
     met: bool = True
 
 
@@ -46,17 +46,17 @@ def missed(figures: Sequence[Figure]) -> int:
 
 
 def without_goal(figure: Figure) -> Figure:
-    """For a figure that says nothing where it was taken."""
+    """Removes the goal of a figure that is meaningless on the device that ran it."""
     return replace(figure, goal="", met=True)
 
 
 def read_log(text: str) -> list[dict[str, float]]:
-    """What fcdp-run --json has written."""
+    """Parses the output of fcdp-run --json."""
     return [json.loads(line) for line in text.splitlines()]
 
 
 def tests_figure(name: str, output: str, code: int) -> Figure:
-    """Of a GoogleTest program's output. A program that skips all its tests has shown nothing."""
+    """Makes a figure from the output of a GoogleTest program. It is not met if the program skips all its tests."""
     counts = {
         word: int((re.findall(rf"\[  {word} *\] (\d+) test", output) or ["0"])[-1])
         for word in ("PASSED", "SKIPPED", "FAILED")
@@ -79,13 +79,13 @@ def loss_figure(name: str, ours: Sequence[float], reference: Sequence[float], mo
 
 
 def ratio_figure(name: str, ours: float, reference: float, least: float) -> Figure:
-    """Of rates, such as tokens per second."""
+    """Makes a figure from the ratio of two rates, such as tokens per second."""
     ratio = ours / reference
     return Figure(name, f"{ratio:.2f} ({ours:,.0f} against {reference:,.0f} tokens/s)", f"at least {least:g}", ratio >= least)
 
 
 def hidden_share(seconds: float, without: float, copying: float) -> float:
-    """Of the time that copies take by themselves, what a step does not take longer for them."""
+    """Returns the share of the copies' time that does not make the step longer."""
     exposed = max(0.0, seconds - without)
     return max(0.0, 1 - exposed / copying)
 
@@ -107,24 +107,24 @@ def memory_figure(name: str, measured: float, planned: float) -> Figure:
 
 
 def host_figure(ours: float, eager: float, operations: int) -> Figure:
-    """Seconds of a step whose kernels hardly count."""
+    """Makes a figure from the seconds of a step whose kernels take little time."""
     value = f"{ours / operations * 1e6:.2f} us (eager {eager / operations * 1e6:.2f} us)"
     ratio = ours / eager
     return Figure("host time of an operation", value, f"at most {MOST_OF_EAGER_HOST:g} of eager's", ratio <= MOST_OF_EAGER_HOST)
 
 
 def read_calls(text: str) -> dict[str, int]:
-    """What syncs.c has written: a name and a count on each line."""
+    """Parses the output of syncs.c, which has a name and a count on each line."""
     return {name: int(count) for name, count in (line.rsplit(" ", 1) for line in text.splitlines())}
 
 
 def calls_of_steps(short: dict[str, int], long: dict[str, int], steps: int) -> dict[str, float]:
-    """Calls in each of the `steps` that the long run has more than the short one. What both do once falls out."""
+    """Returns the calls per step: the difference of both runs over `steps`. Calls that both make once cancel."""
     return {name: (long[name] - short.get(name, 0)) / steps for name in long}
 
 
 def waits_figure(per_step: dict[str, float]) -> Figure:
-    """Of what syncs.c counts all but kernels keep the host until the device has come so far."""
+    """Makes a figure from the calls that make the host wait for the device: all that syncs.c counts but kernels."""
     name, goal = "calls of libtorch that wait, in a step", "none"
     kernels = per_step.get(KERNELS, 0)
     if not kernels:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama in plain PyTorch, which needs no other package on the machine with the GPU."""
+"""A Llama in plain PyTorch, so that the machine with the GPU needs no other package."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a model and of one micro-batch."""
+    """The shape of a model and of one micro-batch."""
 
     layers: int
     width: int
@@ -66,7 +66,10 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 
 
 class Llama(nn.Module):
-    """ids, labels: int64 [batch, time]. forward returns the mean cross-entropy in nats per token."""
+    """A Llama. `forward` takes int64 ids and labels of shape [batch, time].
+
+    It returns the mean cross-entropy in nats per token.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -101,6 +104,6 @@ def make(shape: Shape) -> Llama:
 
 
 def parameter_names(shape: Shape) -> dict[str, torch.Tensor]:
-    """Shapes and types of the parameters by name, without memory."""
+    """Returns the parameters by name, as tensors with shapes and types but without memory."""
     with torch.device("meta"):
         return dict(make(shape).named_parameters())

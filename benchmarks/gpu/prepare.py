@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the folder that benchmarks/gpu is carried to a machine with a GPU in: compiled steps, the runtime's sources with
-the tests that want a GPU, and run.py, which builds and runs them there. No weights are in it: they are made from a seed.
+"""Makes the folder that takes benchmarks/gpu to a machine with a GPU.
+
+It has compiled steps, the runtime's sources with the tests that need a GPU, and run.py, which builds and runs them there.
+It has no weights, because they are made from a seed.
 """
 
 import argparse
@@ -22,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from model import Shape, make  # noqa: E402
 from steps import COMPILED_OPTIMIZER, STEPS, Prepared, Step, save, tiny  # noqa: E402
 
-# Of the tests, what needs neither libzip nor Python.
+# The test folders that need neither libzip nor Python.
 TESTS = ["CMakeLists.txt", "runtime/CMakeLists.txt", "runtime/core", "runtime/cpu", "runtime/collectives", "runtime/cuda"]
 GOOGLE_TEST = Path("/usr/src/googletest")
 
@@ -34,9 +36,9 @@ def main() -> int:
         epilog="example: .venv/bin/python benchmarks/gpu/prepare.py /tmp/fcdp-gpu && tar -C /tmp -cz fcdp-gpu > fcdp-gpu.tar.gz\n"
         "then, there: tar -xzf fcdp-gpu.tar.gz && python3 fcdp-gpu/run.py",
     )
-    parser.add_argument("folder", type=Path, help="to write into; new, or empty")
+    parser.add_argument("folder", type=Path, help="folder to write into; it must be new or empty")
     parser.add_argument(
-        "--tiny", action="store_true", help="small models, for the CPU, and no sources: what run.py --device=cpu takes"
+        "--tiny", action="store_true", help="prepare small models for run.py --device=cpu, without sources"
     )
     args = parser.parse_args()
     folder = args.folder
@@ -80,7 +82,7 @@ def prepare_steps(steps: list[Step], folder: Path) -> None:
 
 
 def export(shape: Shape, archive: Path) -> tuple[str, ...]:
-    """Under FakeTensorMode: the archive has no weights. Returns the inputs' names."""
+    """Exports under FakeTensorMode, so the archive has no weights. Returns the names of the inputs."""
     with FakeTensorMode():
         model = make(shape)
     ids = torch.zeros(shape.batch, shape.time, dtype=torch.int64)

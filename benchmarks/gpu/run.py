@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the CUDA backend on one GPU, in less than 8 minutes, and prints each figure beside its goal.
 
-Runs in a folder that prepare.py has made. Needs PyTorch for CUDA, CMake, g++, nvcc and NCCL; no network. Ends with code 1 if
-a goal is missed or a part fails.
+Run it in a folder that prepare.py has made. It needs PyTorch for CUDA, CMake, g++, nvcc and NCCL, and no network. The exit
+code is 1 if a goal is missed or a part fails.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from figures import Figure  # noqa: E402
 from steps import Prepared, load  # noqa: E402
 
 SEED = 1
-WARM_UP = 3  # steps: allocators fill, kernels are chosen
+WARM_UP = 3  # steps in which allocators fill and kernels are chosen
 EXACT_STEPS = 20
-# Where a step takes less than a millisecond.
+# For steps of less than a millisecond.
 SMALL_STEPS = 200
-CLIP_NORM = 1.0  # of the steps that prepare.py gave --clip-norm
-# After which a part's program, or a part of the build, is given up.
+CLIP_NORM = 1.0  # for the steps that prepare.py compiled with --clip-norm
+# Time limits of a part's program and of a part of the build.
 PART_SECONDS, BUILD_SECONDS = 300, 1800
 
 
@@ -43,7 +43,7 @@ class Bench:
     device: str
     fcdp_run: Path
     build: Path | None
-    """Of the tests; None: there are none."""
+    """Folder of the tests, or None without them."""
     folder: Path
     steps: int
     prepared: list[Prepared]
@@ -52,7 +52,7 @@ class Bench:
         return next(one for one in self.prepared if (one.name, one.target) == (name, target))
 
     def files(self, step: Prepared, steps: int) -> tuple[Path, Path]:
-        """Weights and tokens, which steps of one shape share."""
+        """Returns the files of weights and tokens, which steps of one shape share."""
         key = "-".join(map(str, astuple(step.shape)))
         weight, token = self.folder / f"{key}.safetensors", self.folder / f"{key}-{steps}.u16"
         if not weight.exists():
@@ -62,7 +62,7 @@ class Bench:
         return weight, token
 
     def run(self, step: Prepared, steps: int, *options: str, more: dict[str, str] | None = None) -> list[dict[str, float]]:
-        """The log of fcdp-run. more: variables of its environment."""
+        """Returns the log of fcdp-run. more: additional environment variables."""
         weight, token = self.files(step, steps)
         log = self.folder / "log.jsonl"
         ids, labels = step.inputs
@@ -74,7 +74,7 @@ class Bench:
         return figures.read_log(log.read_text())
 
     def eager(self, step: Prepared, steps: int, warm_up: int, *options: str) -> tuple[list[float], float]:
-        """Losses, and seconds of a step."""
+        """Returns the losses, and the seconds of a step."""
         weight, token = self.files(step, warm_up + steps)
         command = [sys.executable, HERE / "eager.py", f"--step={step.name}", f"--weights={weight}", f"--tokens={token}"]
         command += [f"--steps={steps}", f"--warm-up={warm_up}", f"--device={self.device}", *options]
@@ -83,7 +83,7 @@ class Bench:
 
 
 def call(command: list[object], more: dict[str, str] | None = None, seconds: float = PART_SECONDS) -> str:
-    """What it writes to its standard output. A failure is a RuntimeError with the last of what it said."""
+    """Runs a command and returns its standard output. Raises RuntimeError with its last words if it fails."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -136,7 +136,7 @@ def host_time(bench: Bench) -> list[Figure]:
 
 
 def waits(bench: Bench) -> list[Figure]:
-    """The difference of two runs, one twice as long: what both do once falls out."""
+    """Counts waits as the difference of two runs, one twice as long, so that calls that both make once cancel."""
     if bench.device == "cpu":
         return []
     shim, step = bench.folder / "syncs.so", bench.find("small", "cuda")
@@ -187,15 +187,15 @@ def llama(bench: Bench) -> list[Figure]:
 
 
 def caching(bench: Bench) -> list[Figure]:
-    """Two steps that send the same; one keeps gathered parameters on the device, the other on the host."""
+    """Compares two steps with equal traffic. One keeps gathered parameters on the device, the other on the host."""
     host, resident = bench.find("host", bench.device), bench.find("resident", bench.device)
     log = bench.run(host, bench.steps + WARM_UP)
     other = bench.run(resident, bench.steps + WARM_UP)
     if bench.device == "cpu":
-        speed = {"d2h": float("inf"), "h2d": 1e9}  # a CPU has no link to a device; some number
+        speed = {"d2h": float("inf"), "h2d": 1e9}  # a CPU has no link to a device; the value does not matter
     else:
         speed = json.loads(call([sys.executable, HERE / "eager.py"]))
-    # All nodes' ranks share the one GPU's link.
+    # The ranks of all nodes share the link of the one GPU.
     copying = host.nodes * sum(log[-1][f"{way}_bytes"] / speed[way] for way in ("d2h", "h2d"))
     return [
         figures.loss_figure(
@@ -217,7 +217,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "llama": llama,
     "caching": caching,
 }
-# On the CPU these say nothing of the backend.
+# On the CPU these parts do not measure the CUDA backend.
 SPEED = {"host-time", "llama", "caching"}
 
 
@@ -234,17 +234,17 @@ def measure(name: str, bench: Bench) -> list[Figure]:
 
 
 def build(folder: Path) -> Path:
-    """Builds the runtime, fcdp-run and the tests for the PyTorch that runs this; returns the build folder."""
+    """Builds the runtime, fcdp-run and the tests with the PyTorch that runs this. Returns the build folder."""
     source, out, third_party = HERE / "source", folder / "build", HERE / "source/third_party"
     torch_dir = Path(torch.__file__).parent
     google_test = folder / "googletest"
     call(["cmake", "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
-    # A number: without one make would start all at once.
+    # Give a number, because make without one would start all jobs at once.
     jobs = ["--parallel", os.cpu_count() or 1]
     call(["cmake", "--build", google_test, *jobs, "--target", "install"], seconds=BUILD_SECONDS)
     options = ["-DFCDP_BUILD_COMPILER=OFF", "-DFCDP_CUDA=on", f"-DFCDP_TORCH_DIR={torch_dir}", "-DCMAKE_BUILD_TYPE=Release"]
     options.append(f"-DCMAKE_PREFIX_PATH={third_party};{google_test}/installed")
-    nccl = torch_dir.parent / "nvidia/nccl"  # where PyTorch's packages have it; CMake finds that of a system
+    nccl = torch_dir.parent / "nvidia/nccl"  # its place in PyTorch's packages; CMake finds a system's NCCL itself
     if nccl.is_dir():
         options.append(f"-DFCDP_NCCL_DIR={nccl}")
     call(["cmake", "-S", source, "-B", out, *options])
@@ -259,11 +259,11 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: python3 run.py\nexample: python3 run.py --parts llama waits --build /tmp/fcdp-build",
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="of " + ", ".join(PARTS))
-    parser.add_argument("--steps", type=int, default=10, help="that are timed, of the large models (default 10)")
-    parser.add_argument("--build", type=Path, help="keep the build in this folder, and use what is there")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a rehearsal, after prepare.py --tiny")
-    parser.add_argument("--fcdp-run", type=Path, help="build nothing, and run this; without the tests")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="parts to run, of " + ", ".join(PARTS))
+    parser.add_argument("--steps", type=int, default=10, help="timed steps of the large models (default 10)")
+    parser.add_argument("--build", type=Path, help="folder of the build, which is kept and reused")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="device (default cuda); cpu is a rehearsal after prepare.py --tiny")
+    parser.add_argument("--fcdp-run", type=Path, help="use this fcdp-run instead of building; skips the tests")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         print("run: error: this PyTorch sees no GPU", file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps that the benchmark runs, and what is said of them beside their objects."""
+"""The steps that the benchmark runs, and the description that is stored beside their objects."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -8,11 +8,11 @@ from pathlib import Path
 from model import LLAMA_1B, Shape
 
 OPTIMIZER = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-COMPILED_OPTIMIZER = "adamw,lr=1e-4"  # with PyTorch's defaults, as above
-# Kernels that hardly count, many operations.
+COMPILED_OPTIMIZER = "adamw,lr=1e-4"  # other settings have PyTorch's defaults, as above
+# Many operations whose kernels take little time.
 SMALL = Shape(6, 16, 48, 2, 1, vocabulary=64, batch=1, time=8, dtype="float32")
 EXACT = Shape(4, 128, 344, 4, 2, vocabulary=512, batch=4, time=64, dtype="float32")
-# Two ranks share the GPU, so there is less of it for each.
+# Two ranks share the GPU, so the model is smaller.
 CACHED = replace(LLAMA_1B, layers=8, batch=2)
 
 
@@ -30,21 +30,21 @@ STEPS = [
     Step("llama", LLAMA_1B),
     Step("small", SMALL, options=("--clip-norm=1",)),
     Step("exact", EXACT, options=("--clip-norm=1",), targets=("cpu", "cuda")),
-    # They send the same; only one copies to the host and back.
+    # Both send the same bytes; only one copies to the host and back.
     Step("host", CACHED, nodes=2, options=("--strategy=fcdp",), micro_batches=4),
     Step("resident", CACHED, nodes=2, options=("--strategy=zero2",), micro_batches=4),
 ]
 
 
 def tiny(step: Step) -> Step:
-    """The same with so little to compute that a CPU does it at once."""
+    """Returns the same step with a model that is small enough for a CPU."""
     shape = replace(step.shape, layers=2, width=32, intermediate=64, heads=4, key_value_heads=2, vocabulary=64, batch=2, time=16)
     return replace(step, shape=shape, targets=("cpu",))
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One object. Bytes are of one rank's device."""
+    """A compiled step. Bytes are those of one rank's device."""
 
     name: str
     target: str

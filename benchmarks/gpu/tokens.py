@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random tokens, as fcdp-run reads them from a raw file (FILE:u16, labels one further), and the same for PyTorch."""
+"""Makes random tokens in a raw file for fcdp-run (FILE:u16, labels shifted by one), and reads them for PyTorch."""
 
 import array
 import random
@@ -10,14 +10,14 @@ from model import Shape
 
 
 def write(path: Path, shape: Shape, batches: int, seed: int) -> None:
-    """Enough for so many batches: fcdp-run would begin again from the front."""
+    """Writes enough tokens for all batches, because fcdp-run would start over at the end of the file."""
     draw = random.Random(seed)
     tokens = array.array("H", (draw.randrange(shape.vocabulary) for _ in range(batches * shape.tokens + 1)))
     path.write_bytes(tokens.tobytes())
 
 
 def batch(path: Path, shape: Shape, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """ids and labels of batch `index`, int64 [batch, time]."""
+    """Returns ids and labels of batch `index`, as int64 [batch, time]."""
     tokens = array.array("H")
     with path.open("rb") as file:
         file.seek(2 * index * shape.tokens)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial weights, made from a seed where they are needed: the 2 GB of a billion parameters need not be carried there.
+"""Makes initial weights from a seed, so that the 2 GB of a billion parameters need not be copied to the machine.
 
-Files are safetensors (https://github.com/huggingface/safetensors): the length of a JSON header in 8 bytes, the header, the
-values.
+Files are in the safetensors format (https://github.com/huggingface/safetensors): the length of a JSON header in 8 bytes,
+the header, and the values.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def write(path: Path, shape: Shape, seed: int) -> None:
 
 
 def bytes_of(tensor: torch.Tensor) -> ctypes.Array[ctypes.c_char]:
-    """Without NumPy, which a machine that has PyTorch need not have. Valid as long as the tensor."""
+    """Returns a view of the tensor's bytes without NumPy, which may be missing. It is valid while the tensor lives."""
     assert tensor.is_contiguous() and tensor.device.type == "cpu"
     return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
 
@@ -47,7 +47,7 @@ def initial(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def read(path: Path) -> dict[str, torch.Tensor]:
-    """On the CPU; pages are read as they are used."""
+    """Maps the tensors on the CPU. Pages are read when they are used."""
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

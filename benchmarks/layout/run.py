@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What layouts cost in padding, and how long planning takes, for one decoder layer on 8 to 1024 ranks.
+"""Prints the padding of layouts and the time to plan them, for one decoder layer on 8 to 1024 ranks.
 
-Padding is that of `fcdp-opt --fcdp-bucket`, over what is stored; times are of the whole pass, one run each.
+Padding is that of `fcdp-opt --fcdp-bucket`, relative to the stored bytes. Times are those of the whole pass, one run each.
 """
 
 import argparse
@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def llama(hidden: int, key_value: int, intermediate: int) -> list[tuple[int, ...]]:
-    """Table 3 of The Llama 3 Herd of Models, arXiv 2407.21783."""
+    """Returns shapes from table 3 of The Llama 3 Herd of Models, arXiv 2407.21783."""
     attention = [(hidden, hidden), (key_value, hidden), (key_value, hidden), (hidden, hidden)]
     return [*attention, (intermediate, hidden), (intermediate, hidden), (hidden, intermediate), (hidden,), (hidden,)]
 
 
 def gpt_oss(experts: int) -> list[tuple[int, ...]]:
-    """As Transformers has it: experts are stacks of matrices."""
+    """Returns shapes as Transformers has them: experts are stacks of matrices."""
     attention = [(64,), (4096, 2880), (4096,), (512, 2880), (512,), (512, 2880), (512,), (2880, 4096), (2880,)]
     router = [(experts, 2880), (experts,)]
     mlp = [(experts, 2880, 5760), (experts, 5760), (experts, 2880, 2880), (experts, 2880)]
@@ -39,7 +39,7 @@ RANKS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def rows(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A stack of matrices as one matrix: a ragged layout's rows are then those of the matrices."""
+    """Returns a stack of matrices as one matrix, so that a ragged layout's rows are those of the matrices."""
     return (prod(shape[:-1]), shape[-1]) if len(shape) > 2 else shape
 
 
@@ -55,7 +55,7 @@ def module(shapes: list[tuple[int, ...]], layers: int) -> str:
 
 
 def plan(text: str, ranks: int, layout: str, merged: bool) -> tuple[int, float]:
-    """(elements of all buckets, seconds of the pass)"""
+    """Returns the elements of all buckets, and the seconds of the pass."""
     options = f"layout={layout}" + (" bucket-bytes=9000000000000000000" if merged else "")
     done = subprocess.run(
         [ROOT / "build/bin/fcdp-opt", f"--fcdp-shard=ranks-per-node={ranks}", f"--fcdp-bucket={options}", "--mlir-timing",
@@ -73,7 +73,7 @@ def main() -> None:
         epilog="example: benchmarks/layout/run.py --layouts 'ragged<16>' --layers 32",
     )
     parser.add_argument("--layouts", nargs="+", default=["flat", "ragged<1>", "ragged<16>", "owned"])
-    parser.add_argument("--layers", type=int, default=1, help="merged into one bucket (default 1)")
+    parser.add_argument("--layers", type=int, default=1, help="number of layers that are merged into one bucket (default 1)")
     args = parser.parse_args()
     print(f"{'layer':<14} {'layout':<11}" + "".join(f"{ranks:>8}" for ranks in RANKS) + "   longest")
     for name, shapes in LAYERS.items():

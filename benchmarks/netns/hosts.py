@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: network namespaces joined by a bridge that has a namespace of its own.
+"""Makes hosts on one machine: network namespaces joined by a bridge in a namespace of its own.
 
-And what benchmarks on them share.
+It also has helpers for benchmarks on such hosts.
 """
 
 import contextlib
@@ -15,28 +15,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEVICE = "uplink"
-TCP = 0.955  # what TCP leaves of a link's bandwidth, by its headers and those of Ethernet
+TCP = 0.955  # share of a link's bandwidth that is left after the headers of TCP and Ethernet
 
 
 @dataclass(frozen=True)
 class Host:
-    """A namespace; its only way out is DEVICE."""
+    """A network namespace, whose only interface is DEVICE."""
 
     name: str
     address: str
 
     def command(self, *arguments: str) -> list[str]:
-        """Runs `arguments` on this host."""
+        """Returns the command that runs `arguments` on this host."""
         return ["ip", "netns", "exec", self.name, *arguments]
 
     def sent_bytes(self) -> int:
-        """What the kernel has counted at the uplink: frames, with all headers."""
+        """Returns the bytes that the kernel has counted at the uplink: frames with all headers."""
         (link,) = json.loads(_ip("-n", self.name, "-s", "-j", "link", "show", "dev", DEVICE))
         return int(link["stats64"]["tx"]["bytes"])
 
 
 def why_impossible() -> str | None:
-    """Why hosts cannot be made here, None if they can."""
+    """Returns the reason why hosts cannot be made on this machine, or None if they can."""
     if os.geteuid() != 0:
         return "needs root"
     try:
@@ -48,20 +48,20 @@ def why_impossible() -> str | None:
 
 
 def require_hosts(program: str) -> None:
-    """Ends the program with an error where hosts cannot be made."""
+    """Ends the program with an error if hosts cannot be made on this machine."""
     if reason := why_impossible():
         sys.exit(f"{program}: error: {reason}")
 
 
 def report_wrong(program: str, wrong: list[str]) -> int:
-    """Prints what a benchmark found wrong; returns its exit status."""
+    """Prints the errors that a benchmark found. Returns its exit status."""
     for what in wrong:
         print(f"{program}: error: {what}", file=sys.stderr)
     return 1 if wrong else 0
 
 
 def describe_cluster(path: Path, megabits: int) -> Path:
-    """Writes the preset `cpu` with hosts' uplinks of that bandwidth to `path`."""
+    """Writes to `path` the preset `cpu` with uplinks of that bandwidth."""
     text = (Path(__file__).resolve().parents[2] / "cluster/cpu.yaml").read_text()
     text, count = re.subn(r"(inter:\n  bandwidth: )\S+", rf"\g<1>{megabits * 1e6 / 8 * TCP:g}", text)
     assert count == 1
@@ -71,7 +71,7 @@ def describe_cluster(path: Path, megabits: int) -> Path:
 
 @contextlib.contextmanager
 def hosts(count: int, megabits: int | None = None) -> Iterator[list[Host]]:
-    """`count` hosts, removed at the end. megabits: what an uplink carries per second and direction, None: no limit."""
+    """Makes `count` hosts and removes them at the end. megabits: limit of an uplink per second and direction, or None."""
     prefix = f"fcdp-{os.getpid()}"
     switch = f"{prefix}-switch"
     made = [Host(f"{prefix}-{i}", f"10.99.0.{i + 1}") for i in range(count)]
@@ -100,7 +100,7 @@ def _connect(host: Host, switch: str, port: str) -> None:
 
 
 def _limit(namespace: str, device: str, megabits: int) -> None:
-    """Outgoing; what comes in is limited where it goes out."""
+    """Limits outgoing traffic. Incoming traffic is limited where it is sent."""
     # A burst of 2 ms, and a queue of 50 ms.
     burst = max(megabits * 1_000_000 // 8 // 500, 20_000)
     shape = ["root", "tbf", "rate", f"{megabits}mbit", "burst", str(burst), "latency", "50ms"]

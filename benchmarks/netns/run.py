@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a compiled step on hosts made of network namespaces; compares the bytes it counts with the kernel's.
+"""Runs a compiled step on hosts made of network namespaces, and compares its byte counts with the kernel's.
 
-Needs root. All ranks share this machine's cores, so times say something only where the network is slow.
+Needs root. All ranks share this machine's cores, so times are meaningful only for slow networks.
 """
 
 import argparse
@@ -26,12 +26,12 @@ def main() -> int:
         epilog="example: .venv/bin/python benchmarks/netns/run.py fcdp.so --nodes 2 --ranks-per-node 2 --megabits 200 "
         "-- --weights=step.pt2 --steps=5 --input ids=ids.npy --input labels=labels.npy",
     )
-    parser.add_argument("step", type=Path, help="what fcdp-compile made for as many nodes and ranks")
+    parser.add_argument("step", type=Path, help="object from fcdp-compile for the same numbers of nodes and ranks")
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--ranks-per-node", type=int, required=True)
-    parser.add_argument("--megabits", type=int, help="of each uplink and direction; default: no limit")
+    parser.add_argument("--megabits", type=int, help="limit in Mbit/s of each uplink and direction (default: no limit)")
     parser.add_argument("--json", type=Path, default=Path("netns.jsonl"), help="fcdp-run's log (default netns.jsonl)")
-    parser.add_argument("arguments", nargs="*", help="for fcdp-run, after --")
+    parser.add_argument("arguments", nargs="*", help="arguments for fcdp-run, after --")
     args = parser.parse_args()
 
     require_hosts("netns")

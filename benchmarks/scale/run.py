@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How compile time and memory grow with the number of layers, on a Llama with the shapes of the 405B model, and how
-long it takes to simulate a step on 1,024 nodes.
+"""Measures how compile time and memory grow with the number of layers of a Llama with the shapes of the 405B model.
 
-The model is built under FakeTensorMode: it has shapes and no weights, nor does its archive. Times are of one run each.
+It also measures the time to simulate a step on 1,024 nodes.
+
+The model is built under FakeTensorMode, so model and archive have no weights. Times are those of one run each.
 """
 
 import argparse
@@ -33,9 +34,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: .venv/bin/python benchmarks/scale/run.py --layers 8 126",
     )
-    parser.add_argument("--layers", type=int, nargs="+", default=[4, 8, 16, 32], help="default: 4 8 16 32")
-    parser.add_argument("--sequence", type=int, default=4096, help="tokens (default 4096)")
-    parser.add_argument("--passes", action="store_true", help="print the time of each pass, too")
+    parser.add_argument("--layers", type=int, nargs="+", default=[4, 8, 16, 32], help="numbers of layers (default 4 8 16 32)")
+    parser.add_argument("--sequence", type=int, default=4096, help="tokens per sequence (default 4096)")
+    parser.add_argument("--passes", action="store_true", help="also print the time of each pass")
     args = parser.parse_args()
     print(f"{'layers':>6} {'operations':>10} {'export s':>9} {'compile s':>9} {'us/op':>6} {'compile MB':>10} {'object MB':>9} {'simulate s':>10}")
     for layers in args.layers:
@@ -91,14 +92,14 @@ def export(archive: Path, layers: int, sequence: int) -> None:
     fcdp.export(model, (ids, ids.clone()), archive)
 
 
-# A process of its own, because a child's peak counts the memory of whoever started it.
+# A separate process, because a child's peak includes the memory of its parent.
 PEAK = """import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"""
 
 
 def compile_step(archive: Path, step: Path) -> int:
-    """Returns the peak of resident bytes."""
+    """Compiles the step and returns the peak of resident bytes."""
     options = ["--nodes=128", "--ranks-per-node=8", "--strategy=fcdp", "--optimizer=adamw,lr=1e-3", "-o", str(step)]
     command = [sys.executable, "-c", PEAK, ROOT / "build/bin/fcdp-compile", archive, *options]
     return 1024 * int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MosaicML's table of FSDP runs (llm-foundry, scripts/train/benchmarking): tokens per second and GPU.
+"""Compares with MosaicML's table of FSDP runs (llm-foundry, scripts/train/benchmarking): tokens per second and GPU.
 
-A kind of GPU has three constants, the shares of docs/cluster.md: what large products and fused attention reach of its peak
-rate, and operators of its memory's bandwidth. They are fitted to every other row of the kind and judged on the rest.
+Each kind of GPU has three constants, the efficiencies of docs/cluster.md for large products, fused attention and memory
+bandwidth. They are fitted to every other row of the kind and judged on the rest.
 """
 
 import csv
@@ -21,10 +21,10 @@ from simulation import Goal, Part, Row, Simulator, load_preset
 
 Run = dict[str, str]
 PRESETS = {"a100_40gb": "a100-40gb", "a100_80gb": "a100-80gb", "h100_80gb": "h100"}
-FITTED = {  # and what of it is tried
+FITTED = {  # the constants, with the values that are tried
     "compute_efficiency": np.arange(30, 100) / 100,
     "attention_efficiency": np.arange(5, 75) / 100,
-    "memory_efficiency": np.arange(10, 19) / 20,  # copies of large arrays reach some 0.9
+    "memory_efficiency": np.arange(10, 19) / 20,  # copies of large arrays reach about 0.9
 }
 GOAL = 0.1
 # Width, heads and layers of MPT (llm-foundry, scripts/train/yamls/pretrain). Its loss is one fused kernel on logits in
@@ -39,7 +39,7 @@ MODELS = {
 
 
 def predict(simulator: Simulator, cluster: dict[str, Any], run: Run) -> float:
-    """Tokens per second and GPU. FSDP's collectives are flat."""
+    """Returns the predicted tokens per second and GPU. FSDP's collectives are flat."""
     gpus = int(run["gpus"])
     options = [f"--nodes={max(1, gpus // 8)}", f"--ranks-per-node={min(gpus, 8)}", "--strategy=zero3", "--collectives=flat",
                f"--micro-batches={run['gradaccum']}"]  # fmt: skip
@@ -70,9 +70,10 @@ def with_constants(cluster: dict[str, Any], constants: tuple[float, ...]) -> dic
 
 
 def linearize(simulator: Simulator, cluster: dict[str, Any], runs: list[Run], at: tuple[float, ...]) -> list[list[float]]:
-    """Of each run, what to multiply with 1 and one over each constant so that the sum is predicted over measured time.
+    """Linearizes the ratio of predicted to measured time, as a function of 1 and the inverse of each constant.
 
-    That is so near `at`, and everywhere if computation hides all communication."""
+    Returns the coefficients of each run. They hold near `at`, and everywhere if computation hides all communication.
+    """
     changed = [tuple(0.9 * value if i == j else value for j, value in enumerate(at)) for i in range(len(at))]
     sampled = [
         [row.published / row.predicted for row in predict_all(simulator, with_constants(cluster, point), runs)]
@@ -86,7 +87,7 @@ def linearize(simulator: Simulator, cluster: dict[str, Any], runs: list[Run], at
 
 
 def fit(simulator: Simulator, cluster: dict[str, Any], runs: list[Run]) -> dict[str, Any]:
-    """The constants of least median error."""
+    """Returns the cluster with the constants of least median error."""
     device = cluster["device"]
     given = {"attention_efficiency": 0.4 * device["compute_efficiency"], **device}
     constants = tuple(given[key] for key in FITTED)
@@ -110,7 +111,7 @@ def validate(simulator: Simulator, table: Path, refit: bool) -> Part:
     for gpu, preset in PRESETS.items():
         cluster, of_kind = load_preset(preset), [run for run in runs if run["gpu"] == gpu]
         if refit:
-            # There is no rate of fp8 to fit.
+            # There is no rate of fp8 to fit, so these rows are left out.
             cluster = fit(simulator, cluster, [run for run in of_kind[::2] if run["precision"] != "amp_fp8"])
         rows = predict_all(simulator, cluster, of_kind)
         for row in rows[::2]:

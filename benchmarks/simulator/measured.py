@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted against measured: the example GPT on two hosts of two ranks, at several bandwidths between them.
+"""Compares predicted and measured times of the example GPT on two hosts of two ranks, at several bandwidths.
 
     .venv/bin/python benchmarks/simulator/measured.py
 
-In each round one strategy is profiled (fcdp-run --profile), from that profile fcdp-sim predicts all of them, and each runs;
-so a machine that others use disturbs all alike. Times are medians, errors the median over rounds. Bytes between nodes and
-within, copies and host memory have to be as planned, memory of the device within 2 %, as kernels take some by themselves.
-Needs root; all ranks share this machine's cores.
+Each round profiles one strategy (fcdp-run --profile), predicts all strategies from that profile with fcdp-sim, and runs
+them all, so that other load on the machine affects all alike. Times are medians, and errors are medians over rounds.
+Bytes between nodes and within, copies and host memory must equal the plan. Device memory must be within 2 % of it,
+because kernels allocate some memory themselves. Needs root. All ranks share this machine's cores.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
 
 NODES, LOCAL = 2, 2
-GOAL = 0.15  # of the measured step time
+GOAL = 0.15  # allowed error relative to the measured step time
 LOGGED = {"inter": "inter_bytes_sent", "intra": "intra_bytes_sent", "h2d": "h2d_bytes", "d2h": "d2h_bytes"}
 
 
@@ -36,13 +36,13 @@ class Case:
     strategy: str
     object: Path
     estimate: float
-    """Seconds that are predicted without a profile."""
+    """Predicted seconds without a profile."""
     plan: dict = field(default_factory=dict)
-    """As fcdp-sim has it, of the last round."""
+    """JSON of fcdp-sim in the last round."""
     last: dict = field(default_factory=dict)
-    """Of the last step."""
+    """Log entry of the last step."""
     measured: list[float] = field(default_factory=list)
-    """Seconds by round, as are those below."""
+    """Seconds by round; the same for the members below."""
     predicted: list[float] = field(default_factory=list)
 
     @property
@@ -52,12 +52,12 @@ class Case:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabits", type=int, nargs="+", default=[50, 100, 200], help="of a host's uplink (default 50 100 200)")
+    parser.add_argument("--megabits", type=int, nargs="+", default=[50, 100, 200], help="bandwidths of a host's uplink (default 50 100 200)")
     parser.add_argument("--strategies", nargs="+", default=["zero3", "hpz", "fcdp"])
     parser.add_argument("--profiled", default="fcdp", help="the strategy that is profiled (default fcdp)")
-    parser.add_argument("--steps", type=int, default=6, help="of a run, the first not counted (default 6)")
+    parser.add_argument("--steps", type=int, default=6, help="steps per run; the first is not counted (default 6)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--keep", type=Path, help="a folder for profiles and steps; default: a temporary one")
+    parser.add_argument("--keep", type=Path, help="folder for profiles and steps (default: a temporary one)")
     args = parser.parse_args()
     require_hosts("measured")
     wrong: list[str] = []
@@ -118,7 +118,7 @@ def execute(step: Step, object: Path, megabits: int, folder: Path, args: argpars
 
 
 def compare(case: Case) -> list[str]:
-    """What is not as planned."""
+    """Returns the differences from the plan."""
     last, plan = case.last, case.plan
     pairs = [(f"bytes of {link}", last[key], plan["bytes"]["step"][link]) for link, key in LOGGED.items()]
     pairs.append(("host memory", last["host_cache_bytes"], plan["host_memory"]["bytes"]))

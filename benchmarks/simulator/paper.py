@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FCDP paper (arXiv 2602.06499): GPT on nodes of 8 A40, trained with DeepSpeed.
+"""Compares with the FCDP paper (arXiv 2602.06499): GPT on nodes of 8 A40, trained with DeepSpeed.
 
-Sequences have 1,024 tokens, GPT-2's context, and layers are checkpointed; the paper says neither.
+It assumes sequences of 1,024 tokens, GPT-2's context, and checkpointed layers. The paper states neither.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,18 @@ from steps import Shape
 from simulation import Goal, Part, Row, Simulator, load_preset
 
 LOCAL = 8
-UNIT = 2**30  # of what the paper calls GB
+UNIT = 2**30  # bytes of what the paper calls GB
 SEQUENCE = 1024
 NETWORKS = {"RDMA": "a40-rdma", "IPoIB": "a40-ipoib", "10 GbE": "a40-10gbe", "1 GbE": "a40-1gbe"}
 SIZES = {"10B": (4800, 40, 40), "15B": (5760, 45, 40), "20B": (6656, 52, 40), "25B": (7168, 56, 39), "30B": (7936, 62, 40)}
 
 
 def gpt(size: str, lora: int = 0, wire: bool = False, eager: bool = False) -> Shape:
-    """Parameters and the optimizer's state take 16 bytes each in float32, as they do in DeepSpeed; what is sent has 16 bits,
-    as DeepSpeed sends it, if `wire`, which no step has both of: gradients of parameters in float32 are reduced in float32."""
+    """Returns the shape of a GPT.
+
+    Parameter and optimizer state take 16 bytes per element in float32, as in DeepSpeed. With `wire` the collectives send 16
+    bits, as DeepSpeed does. No step has both, because gradients of float32 parameters are reduced in float32.
+    """
     name = f"gpt-{size.lower()}" + (f"-lora{lora}" if lora else "") + ("-bf16" if wire else "") + ("-eager" if eager else "")
     dtype = torch.bfloat16 if wire else torch.float32
     return Shape(name, *SIZES[size], vocabulary=50257, lora=lora, dtype=dtype, eager=eager)
@@ -46,7 +49,7 @@ def throughput(simulator: Simulator) -> Part:
         step = simulate(simulator, shape, 8, network, 2, "zero3", "--collectives=flat")
         part.rows.append(Row(f"ZeRO-3, 2 x 8, batch 8 a GPU, {network}", published, 2 * LOCAL * 8 / step["seconds"]))
     worst = max(abs(row.error) for row in part.rows)
-    # FCDP gathers in two levels; for the ratio ZeRO-3 does, too.
+    # FCDP gathers in two levels, so ZeRO-3 does the same for this ratio.
     ratios = {}
     for network in NETWORKS:
         zero3, fcdp = (simulate(simulator, shape, 16, network, 4, strategy)["seconds"] for strategy in ("zero3", "fcdp"))
@@ -59,16 +62,16 @@ def throughput(simulator: Simulator) -> Part:
 
 # --- Table V: the largest batch ---
 
-LARGEST = {  # of all 16 GPUs of 2 nodes, by strategy; 0 where nothing fits
+LARGEST = {  # batch of all 16 GPUs of 2 nodes, by strategy; 0 if none fits
     "zero3": ("ZeRO-3", {"10B": 256, "15B": 128, "20B": 128, "25B": 64, "30B": 64}),
     "hpz": ("ZeRO++", {"10B": 128, "15B": 128, "20B": 64, "25B": 32, "30B": 0}),
     "fcdp": ("FCDP", {"10B": 256, "15B": 128, "20B": 128, "25B": 64, "30B": 64}),
 }
 
-# Bytes that CUDA's context and NCCL's buffers take, assumed; no plan has them.
+# Assumed bytes of CUDA's context and NCCL's buffers, which are in no plan.
 RESERVED = 1_500_000_000
 
-# GB of a GPU; the paper gives no batch, and 8 is the largest of Table V.
+# GB per GPU. The paper does not give the batch; 8 is the largest of Table V.
 MEMORY_MODEL, MEMORY_BATCH, MEMORY = "15B", 8, {"zero3": 34.06, "hpz": 40.92}
 
 
@@ -80,30 +83,33 @@ def memory(simulator: Simulator) -> Part:
     return part
 
 
-# What DeepSpeed keeps of each parameter in half-precision training (arXiv 1910.02054, section 3.1), over all ranks.
+# Bytes per parameter that DeepSpeed keeps in half-precision training (arXiv 1910.02054, section 3.1), over all ranks.
 STATES = 16
-# DeepSpeed's defaults, in parameters of 16 bits: what it gathers and does not release yet (stage3_max_live_parameters), and
-# its bucket of gradients (reduce_bucket_size), which reduce_scatter_coalesced copies.
+# DeepSpeed's defaults, in elements of 16 bits: gathered parameters that are live (stage3_max_live_parameters), and the
+# gradient bucket (reduce_bucket_size), which reduce_scatter_coalesced copies.
 LIVE, BUCKET = 1_000_000_000, 500_000_000
 BUFFERS = 2 * (LIVE + 2 * BUCKET)
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a GPU holds of a model on 2 nodes, in bytes."""
+    """The memory of a GPU for a model on 2 nodes, in bytes."""
 
     capacity: float
     parameters: int
     sequence: float
-    """What one more sequence takes in the plan of fcdp-sim."""
+    """Additional bytes per sequence in the plan of fcdp-sim."""
 
     def total(self, strategy: str, batch: int, growth: float, extra: float) -> float:
-        """Under DeepSpeed, where a sequence takes `growth` times what is planned, and ZeRO++ `extra` more than its secondary shard."""
+        """Returns the bytes under DeepSpeed.
+
+        A sequence takes `growth` times the planned bytes, and ZeRO++ takes `extra` bytes beyond its secondary shard.
+        """
         secondary = 2 * self.parameters / LOCAL + extra if strategy == "hpz" else 0
         return STATES * self.parameters / (2 * LOCAL) + BUFFERS + growth * batch * self.sequence + secondary
 
     def largest(self, strategy: str, growth: float, extra: float) -> int:
-        """The largest batch of 16 GPUs that fits, in powers of two as the paper searches; 0 if none does."""
+        """Returns the largest batch of 16 GPUs that fits, among powers of two as in the paper, or 0 if none does."""
         batch = 1
         while self.total(strategy, batch, growth, extra) + RESERVED <= self.capacity:
             batch *= 2
@@ -111,14 +117,14 @@ class Footprint:
 
 
 def measure(simulator: Simulator, size: str) -> Footprint:
-    """Of attention without a fused kernel, as GPT-2's code had it."""
+    """Measures the memory with attention without a fused kernel, as in GPT-2's code."""
     few, many = (simulate(simulator, gpt(size, wire=True, eager=True), batch, "RDMA", 2, "zero3") for batch in (1, MEMORY_BATCH))
     grown = many["device_memory"]["bytes"] - few["device_memory"]["bytes"]
     return Footprint(few["device_memory"]["capacity"], few["storage"]["elements"], grown / (MEMORY_BATCH - 1))
 
 
 def fit(model: Footprint) -> tuple[float, float]:
-    """`growth` and `extra` with which the model has the memory that was published of it, which is taken to be in GiB."""
+    """Returns the `growth` and `extra` that give the published memory, which is assumed to be in GiB."""
     zero3, hpz = (MEMORY[strategy] * UNIT for strategy in ("zero3", "hpz"))
     growth = (zero3 - model.total("zero3", MEMORY_BATCH, 0, 0)) / (MEMORY_BATCH * model.sequence)
     return growth, hpz - model.total("hpz", MEMORY_BATCH, growth, 0)
@@ -143,13 +149,13 @@ def table5(simulator: Simulator) -> Part:
     return part
 
 
-# --- Table VII: what a step of LoRA sends between nodes ---
+# --- Table VII: bytes that a step of LoRA sends between nodes ---
 
 # Forward and backward, in GB. The table names neither model nor nodes; ZeRO++'s forward pass, which gathers each parameter
 # once, is 1.0 % more than GPT-30B over a flat ring takes in GiB between two nodes, both counted.
 PEFT_MODEL, PEFT_NODES = "30B", 2
 PEFT = {"ZeRO-3": 110.25 + 103.48, "ZeRO++": 108.18 + 0.1, "FCDP, the first step": 108.18 + 0.1, "FCDP, others": 0.06 + 0.1}
-# Times that a step gathers a unit where no copy is kept, if not 2: the backward pass needs no positions.
+# Gathers per step of a unit whose copy is not kept, if not 2. The backward pass does not need the positions.
 USES = {"positions": 1}
 
 
@@ -158,7 +164,7 @@ def table7(simulator: Simulator) -> Part:
     shape = gpt(PEFT_MODEL, lora=8, wire=True)
     steps = {name: simulate(simulator, shape, 1, "RDMA", PEFT_NODES, name) for name in ("zero3", "hpz", "fcdp")}
     zero3, hpz, fcdp = ({run: steps[name]["bytes"][run]["inter"] for run in ("init", "step")} for name in steps)
-    # What a node sends in two levels, as both nodes of a flat ring.
+    # In two levels a node sends as much as both nodes of a flat ring.
     ranks = PEFT_NODES * LOCAL
     ring = PEFT_NODES * (ranks - 1) / ranks / ((PEFT_NODES - 1) / PEFT_NODES) / UNIT
     sent = [zero3["step"], hpz["init"] + hpz["step"], fcdp["init"] + fcdp["step"], fcdp["step"]]
@@ -180,7 +186,7 @@ def table7(simulator: Simulator) -> Part:
 
 # --- ZeRO++ ---
 
-VOLUMES = {"zero3": 3, "hpz": 2}  # times the model, in a step: Table 1 of arXiv 2306.10209, without quantization
+VOLUMES = {"zero3": 3, "hpz": 2}  # model sizes sent per step: Table 1 of arXiv 2306.10209, without quantization
 
 
 def zeropp(simulator: Simulator) -> Part:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs fcdp-sim on a step of some shape, and what a part of the validation says of it."""
+"""Runs fcdp-sim on a step of some shape, and represents the results of a part of the validation."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass
 class Goal:
-    """What a part is to reach: `found` in the words of `text`."""
+    """A goal of a part: `text` describes it, and `found` is the result."""
 
     text: str
     found: str
@@ -57,19 +57,19 @@ class Part:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """A preset whose collectives over all ranks travel on NCCL's rings, as in the published runs."""
+    """Returns a preset with NCCL's rings for collectives over all ranks, as in the published runs."""
     cluster = yaml.load((CLUSTERS / f"{name}.yaml").read_text(), yaml.SafeLoader)
     return {**cluster, "flat_collectives": "ring"}
 
 
 class Simulator:
     def __init__(self, tools: Path, steps: Steps, folder: Path) -> None:
-        """Writes into `folder`."""
+        """Uses `folder` for its files."""
         self.tools, self.steps, self.folder = tools, steps, folder
         self.lock = threading.Lock()
 
     def run(self, shape: Shape, batch: int, sequence: int, cluster: dict[str, Any], *options: str) -> dict[str, Any]:
-        """The JSON object of one step of `batch` sequences a rank; docs/simulator.md has its keys."""
+        """Returns the JSON object of one step with `batch` sequences per rank. docs/simulator.md has its keys."""
         step = self.folder / f"{shape.name}-{batch}-{sequence}.mlir"
         with self.lock:
             if not step.exists():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of decoder-only transformers with the shapes of published runs, as text that fcdp-sim reads.
+"""Makes training steps of decoder-only transformers with the shapes of published runs, as text for fcdp-sim.
 
-A model is exported once, under FakeTensorMode, with a batch and a sequence that are primes which divide none of its own
-sizes. In the step's text a number that they divide has them as factors, so a step of another batch and sequence is that
-text with these factors replaced.
+A model is exported once, under FakeTensorMode, with a batch and a sequence length that are primes and divide none of the
+model's sizes. So every number in the text that is divisible by them has them as factors, and replacing these factors gives
+the step of another batch and sequence length.
 """
 
 import re
@@ -24,7 +24,7 @@ BATCH, SEQUENCE = 131, 1031
 
 @dataclass(frozen=True)
 class Shape:
-    """Rank `lora` adds pairs of matrices of that rank to the four projections of attention, and freezes all others."""
+    """The shape of a model. `lora` > 0 adds matrices of that rank to attention's four projections and freezes the rest."""
 
     name: str
     width: int
@@ -33,15 +33,15 @@ class Shape:
     vocabulary: int
     lora: int = 0
     dtype: torch.dtype = torch.float32
-    """Of the parameters. What is computed is in bfloat16, whatever this is."""
+    """Type of the parameters. Computation is always in bfloat16."""
     loss: torch.dtype = torch.float32
-    """Of the logits when the loss is computed."""
+    """Type of the logits in the loss."""
     eager: bool = False
-    """Whether attention is its formula, operator by operator, whose scores the backward pass reads, and no fused kernel."""
+    """Whether attention is computed operator by operator, so that the backward pass reads the scores, without a fused kernel."""
 
 
 class Projection(nn.Linear):
-    """A linear layer, with two low-rank factors (arXiv 2106.09685) beside its weight if `rank` is not 0."""
+    """A linear layer, with two additional low-rank factors (arXiv 2106.09685) if `rank` is not 0."""
 
     def __init__(self, inputs: int, outputs: int, rank: int) -> None:
         super().__init__(inputs, outputs)
@@ -56,7 +56,7 @@ class Projection(nn.Linear):
 
 
 def attend_eagerly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool) -> torch.Tensor:
-    """As GPT-2 does it in Hugging Face's transformers (4.x, GPT2Attention._attn), without dropout."""
+    """Computes attention as GPT-2 in Hugging Face's transformers (4.x, GPT2Attention._attn), without dropout."""
     scores = query @ key.transpose(-1, -2) / value.shape[-1] ** 0.5
     if is_causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -71,7 +71,7 @@ class Block(nn.Module):
         self.heads = shape.heads
         self.attend = attend_eagerly if shape.eager else F.scaled_dot_product_attention
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        # One product for all three, but for LoRA, whose factors are of each.
+        # One product for query, key and value. LoRA has factors for each, so it has three products.
         parts = 3 if shape.lora else 1
         self.qkv = nn.ModuleList(Projection(width, 3 // parts * width, shape.lora) for _ in range(parts))
         self.out = Projection(width, width, shape.lora)
@@ -88,7 +88,7 @@ class Block(nn.Module):
 
 
 class Step(nn.Module):
-    """GPT-2 and MPT: learned positions, layer norms in front, biases, the head tied to the embedding."""
+    """GPT-2 or MPT: learned positions, pre-layer norms, biases, and a head that is tied to the embedding."""
 
     def __init__(self, shape: Shape, sequence: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Step(nn.Module):
 
 
 def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
-    """The step as text."""
+    """Returns the step as text."""
     torch.set_default_dtype(shape.dtype)
     with FakeTensorMode():
         model = Step(shape, sequence)
@@ -126,7 +126,7 @@ def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
 
 
 class Steps:
-    """The steps of all shapes; what is exported is kept in `cache`, and found there by name."""
+    """The steps of all shapes. Exported steps are kept in `cache` by name."""
 
     def __init__(self, cache: Path, tools: Path) -> None:
         self.cache, self.tools = cache, tools
@@ -149,13 +149,13 @@ class Steps:
         return path.read_text()
 
 
-# Sizes in types, and integers among arguments; numbers of values, lines and locations are neither.
+# Matches sizes in types and integer arguments, but not the numbers of values, lines and locations.
 SIZES = re.compile(r"(?<=tensor<)(?:\d+x)+")
 ARGUMENTS = re.compile(r"(?<=[\[ ])\d+(?=[,\])])")
 
 
 def reshape(text: str, batch: int, sequence: int) -> str:
-    """The text of a step of BATCH and SEQUENCE, as if it were exported with these."""
+    """Converts the text of a step of BATCH and SEQUENCE to one of `batch` and `sequence`."""
 
     def replace(number: str) -> str:
         value = int(number)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what fcdp-sim predicts with what was published of training runs on clusters that we do not have.
+"""Compares predictions of fcdp-sim with published training runs on clusters that we do not have.
 
-Prints each figure as published and as predicted, and what was to be reached; ends with an error where that is not. Models
-are exported without weights, which takes a minute or two for each of the larger ones; --cache keeps them.
+Prints each figure as published and as predicted, and the goals. Ends with an error if a goal is missed. Models are exported
+without weights, which takes a minute or two for each of the larger ones. --cache keeps them.
 """
 
 import argparse
@@ -33,11 +33,11 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: .venv/bin/python benchmarks/simulator/validate.py --runs llm_foundry_fsdp_benchmarks.csv --cache steps",
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
-    parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs, as CSV; for the part llm-foundry")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run (default: all)")
+    parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs as CSV, for the part llm-foundry")
     parser.add_argument("--fit", action="store_true", help="fit the constants of llm-foundry's GPUs again, instead of taking "
                         "those of cluster/; takes half an hour")  # fmt: skip
-    parser.add_argument("--cache", type=Path, help="folder that keeps exported steps (default: none is kept)")
+    parser.add_argument("--cache", type=Path, help="folder for exported steps (default: they are not kept)")
     parser.add_argument("--tools", type=Path, default=ROOT / "build/bin", help="folder of fcdp-sim (default build/bin)")
     args = parser.parse_args()
     if "llm-foundry" in args.parts and not args.runs:

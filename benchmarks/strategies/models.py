@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps for the benchmark: about ten million parameters each, in float32, 4 sequences of 64 tokens a rank."""
+"""Steps for the benchmark, with about ten million float32 parameters and 4 sequences of 64 tokens per rank."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ BATCH, TIME, VOCABULARY = 4, 64, 2048
 class Step:
     archive: Path
     inputs: list[str]
-    """As fcdp-run takes them."""
+    """Values of fcdp-run --input."""
 
 
 def make_llama() -> torch.nn.Module:

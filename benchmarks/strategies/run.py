@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What strategies send, hold and take, planned and measured, side by side on a slow network.
+"""Compares traffic, memory and time of strategies, planned and measured, on a slow network.
 
-Models run on two hosts made of network namespaces, two ranks each, in rounds: every case once a round, so that a machine
-that others use disturbs all of them alike. Planned and predicted is what fcdp-compile says for the preset `cpu` with the
-network's bandwidth. Ends with an error if bytes between nodes, in host memory, or the losses of two strategies differ, or
-memory on the device by more than 2 %. Needs root; all ranks share this machine's cores.
+Models run on two hosts of two ranks each, made of network namespaces. Every case runs once per round, so that other load on
+the machine affects all alike. Plans and predictions are those of fcdp-compile for the preset `cpu` with the network's
+bandwidth. Ends with an error if bytes between nodes or in host memory differ from the plan, if the losses of two strategies
+differ, or if device memory differs by more than 2 %. Needs root. All ranks share this machine's cores.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
 
 NODES, LOCAL = 2, 2
-# Strategy, and what fcdp-compile is told beside it; the first is what others are compared with.
+# Strategies with further options of fcdp-compile. Others are compared with the first.
 CASES = {
     "zero3 in order": ["--strategy=zero3", "--prefetch=0", "--reductions=1"],
     "zero3": ["--strategy=zero3"],
@@ -45,12 +45,12 @@ class Case:
     name: str
     object: Path
     sent: int
-    """Planned bytes from each node per step, as are the next two of a rank's device and of a node's host memory."""
+    """Planned bytes that each node sends per step. The next two are planned bytes of device memory and host memory."""
     device: int
     host: int
     predicted: float
     seconds: list[float] = field(default_factory=list)
-    """Of all steps but the first of a run, which fills pools."""
+    """Seconds of all steps but the first of each run, which fills pools."""
     log: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -58,10 +58,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=["gpt"])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--megabits", type=int, default=200, help="of each host's uplink and direction (default 200)")
+    parser.add_argument("--megabits", type=int, default=200, help="bandwidth of each host's uplink and direction (default 200)")
     parser.add_argument("--micro-batches", type=int, default=1)
-    parser.add_argument("--accumulate", default="sharded", help="so that losses are equal (default sharded)")
-    parser.add_argument("--steps", type=int, default=4, help="of a run, the first not counted (default 4)")
+    parser.add_argument("--accumulate", default="sharded", help="accumulation mode of all cases, so that losses are equal (default sharded)")
+    parser.add_argument("--steps", type=int, default=4, help="steps per run; the first is not counted (default 4)")
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
     require_hosts("strategies")
@@ -104,7 +104,7 @@ def measure(case: Case, step: Step, folder: Path, args: argparse.Namespace) -> N
 
 
 def compare(case: Case, first: Case) -> list[str]:
-    """What is not as planned, or not as in the first case."""
+    """Returns the differences from the plan and from the first case."""
     last = case.log[-1]
     wrong = [
         f"{case.name}: {what} {measured:,}, planned {planned:,}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPT in plain PyTorch: nothing in it knows of fcdp."""
+"""A GPT in plain PyTorch, without any dependence on fcdp."""
 
 from dataclasses import dataclass
 
@@ -50,7 +50,10 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """ids, labels: int64 [batch, time <= context]. forward returns the mean cross-entropy in nats per token."""
+    """A GPT. `forward` takes int64 ids and labels of shape [batch, time <= context].
+
+    It returns the mean cross-entropy in nats per token.
+    """
 
     def __init__(self, config: GPTConfig):
         super().__init__()

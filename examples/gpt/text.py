@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training text that every Debian machine has: the licences under /usr/share/common-licenses, about 230 KB."""
+"""Reads training text that every Debian machine has: the licences in /usr/share/common-licenses, about 230 KB."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ LICENSES = Path("/usr/share/common-licenses")
 
 
 def read_text(folder: Path = LICENSES) -> str:
-    """The regular files of `folder` (its links name the same texts again), in sorted order, one after the other."""
+    """Returns the concatenated text of the regular files of `folder`, in sorted order. Links are duplicates: skipped."""
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink())
     if not files:
         raise FileNotFoundError(f"expected text files in {folder}, found none")
@@ -18,7 +18,7 @@ def read_text(folder: Path = LICENSES) -> str:
 
 
 def write_tokens(text: str, folder: Path) -> int:
-    """Writes tokens.u16 (one little-endian number per character) and vocabulary.json; returns the vocabulary's size."""
+    """Writes tokens.u16 (one little-endian number per character) and vocabulary.json. Returns the vocabulary's size."""
     vocabulary = sorted(set(text))
     number = {character: i for i, character in enumerate(vocabulary)}
     tokens = np.fromiter((number[character] for character in text), dtype="<u2", count=len(text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How example inputs become one call of the model that ends in a scalar loss."""
+"""Converts example inputs to one call of the model that returns a scalar loss."""
 
 import contextlib
 import inspect
@@ -18,9 +18,11 @@ LossFn = Callable[[Any, Any], torch.Tensor]
 
 @dataclass(frozen=True)
 class Call:
-    """The example inputs of a step by name, in order; with `loss_fn`, the last is its target and does not reach `forward`.
+    """The example inputs of a step by name, in order.
 
-    Those that hold tensors are the step's inputs; others (flags, numbers, None) are fixed in it.
+    With `loss_fn`, the last input is its target and is not passed to `forward`.
+
+    Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step.
     """
 
     given: dict[str, Any]
@@ -36,11 +38,14 @@ class Call:
         return tuple(self.given[name] for name in self.names)
 
     def leaves(self) -> list[torch.Tensor]:
-        """The tensors in the order of the archive's user inputs."""
+        """Returns the tensors in the order of the archive's user inputs."""
         return pytree.tree_leaves(self.values)
 
     def loss(self, forward: Callable[..., Any], values: tuple[Any, ...]) -> torch.Tensor:
-        """The 0-d loss of `forward` on `values`, which stand for those of the example. Raises ExportError without one."""
+        """Calls `forward` with `values` in place of the example's and returns the 0-d loss.
+
+        Raises ExportError if there is no loss.
+        """
         given = {**self.given, **dict(zip(self.names, values))}
         target = None if self.loss_fn is None else given.pop(next(reversed(given)))
         output = forward(**given) if self.by_keyword else forward(*given.values())
@@ -95,7 +100,7 @@ def _positional_names(model: nn.Module, values: tuple[Any, ...], loss_fn: LossFn
 
 
 def _target_name(loss_fn: LossFn, taken: list[str]) -> str:
-    """The name of `loss_fn`'s second argument, "target" if it has none."""
+    """Returns the name of `loss_fn`'s second argument, or "target" if it has none."""
     function = loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn
     try:
         parameters = list(inspect.signature(function).parameters)
@@ -121,7 +126,7 @@ def _check_given(given: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
-    """Makes `model(*call.values)` return the loss as a 0-d tensor; takes it back on exit.
+    """Makes `model(*call.values)` return the loss as a 0-d tensor until the context ends.
 
     The forward is replaced on the model itself, because a wrapping module would put a prefix on every parameter's name.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an archive once and compares it with the model it was made from."""
+"""Runs an archive once and compares its loss and gradients with the model's."""
 
 from pathlib import Path
 
@@ -11,16 +11,16 @@ from fcdp.call import Call
 from fcdp.eager import StepResult, check_seed
 from fcdp.errors import ExportError
 
-# Relative. Archive and eager run the same kernels, so what remains is the order of threaded sums in the coarsest type.
+# Relative tolerances. Archive and eager step run the same kernels, so they differ only in the order of threaded sums.
 _LOSS_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 _GRADIENT_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
 _HALF_TOLERANCE = 2e-2
-# Of the norm over all gradients: parameters whose gradient is zero but for rounding are judged by it.
+# Tolerance relative to the norm of all gradients, for parameters whose gradient is zero up to rounding.
 _ROUNDING = 1e-6
 
 
 def check_archive(path: Path, call: Call, eager: StepResult, ties: dict[str, str]) -> float:
-    """The largest relative error of a gradient; raises ExportError if the archive does not do what eager does."""
+    """Returns the largest relative error of a gradient. Raises ExportError if the archive and the eager step differ."""
     program = torch.export.load(path)
     archive = replay(program, call)
     _check_loss(archive.loss, eager.loss)
@@ -35,7 +35,7 @@ def check_archive(path: Path, call: Call, eager: StepResult, ties: dict[str, str
 
 
 def replay(program: ExportedProgram, call: Call) -> StepResult:
-    """One step of the archive's graph on its own weights and the given inputs."""
+    """Runs one step of the archive's graph on its own weights and the given inputs."""
     leaves = iter(call.leaves())
     inputs = []
     for spec in program.graph_signature.input_specs:
@@ -57,7 +57,7 @@ def replay(program: ExportedProgram, call: Call) -> StepResult:
 
 
 def _by_root(gradients: dict[str, torch.Tensor], ties: dict[str, str]) -> dict[str, torch.Tensor]:
-    """The gradients of tied names summed under their root."""
+    """Sums the gradients of tied names under the name of their root."""
     summed: dict[str, torch.Tensor] = {}
     for name, gradient in gradients.items():
         root = ties.get(name, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which data each rank reads: the same rule as fcdp-run --input.
+"""Assigns training data to ranks, by the same rule as fcdp-run --input.
 
 Every input is a list of M rows, one row per micro-batch. In step s, rank r reads for its micro-batch k (of K) the row
 ((s * K + k) * world + r) mod M, the same one of every input; M is the smallest number of rows among the inputs.
@@ -25,7 +25,7 @@ class Rows(Protocol):
 
 
 class NpyRows:
-    """The rows of an .npy file of shape [M, ...batch shape]."""
+    """Reads the rows of an .npy file of shape [M, ...batch shape]."""
 
     def __init__(self, path: Path):
         self._array = np.load(path, mmap_mode="r")
@@ -40,7 +40,7 @@ class NpyRows:
 
 
 class TokenWindows:
-    """The consecutive windows of a raw little-endian token file, as int64 tensors of the batch's shape.
+    """Reads consecutive windows of a raw little-endian token file as int64 tensors of the batch's shape.
 
     Row i is tokens[i * n + shift : (i + 1) * n + shift] with n the elements of `shape`; there are (length - shift) // n.
     """
@@ -67,7 +67,7 @@ class TokenWindows:
 
 
 def open_input(text: str, shape: Sequence[int]) -> Rows:
-    """The rows of "FILE.npy", "FILE:u16" or "FILE:u16+1", as fcdp-run --input takes them."""
+    """Opens the rows of "FILE.npy", "FILE:u16" or "FILE:u16+1", the syntax of fcdp-run --input."""
     file, colon, kind = text.rpartition(":")
     if not colon:
         return NpyRows(text)
@@ -76,14 +76,17 @@ def open_input(text: str, shape: Sequence[int]) -> Rows:
 
 
 def row_index(step: int, micro_batch: int, rank: int, *, micro_batches: int, world: int, rows: int) -> int:
-    """The row that `rank` reads in micro-batch `micro_batch` of `step`."""
+    """Returns the index of the row that `rank` reads in micro-batch `micro_batch` of `step`."""
     return ((step * micro_batches + micro_batch) * world + rank) % rows
 
 
 def batches(
     sources: Mapping[str, Rows], world: int = 1, micro_batches: int = 1
 ) -> Callable[[int], list[dict[str, torch.Tensor]]]:
-    """The inputs of a step for fcdp.reference: all ranks of micro-batch 0, then of micro-batch 1, and so on."""
+    """Returns a function from a step to its inputs for fcdp.reference.
+
+    The inputs are in the order of fcdp.reference: all ranks of micro-batch 0, then of micro-batch 1, and so on.
+    """
     rows = min(len(source) for source in sources.values())
 
     def step_inputs(step: int) -> list[dict[str, torch.Tensor]]:
@@ -100,5 +103,5 @@ def batches(
 def batches_from_npy(
     files: Mapping[str, Path], world: int = 1, micro_batches: int = 1
 ) -> Callable[[int], list[dict[str, torch.Tensor]]]:
-    """`batches` over one .npy file per input."""
+    """Does the same as `batches` with one .npy file per input."""
     return batches({name: NpyRows(path) for name, path in files.items()}, world, micro_batches)

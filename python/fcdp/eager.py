@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of plain PyTorch that leaves the model as it was."""
+"""Runs one step of plain PyTorch without changing the model."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,25 +14,28 @@ from torch.utils import _pytree as pytree
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
 
-# The eager step and the archive's draw the same dropout masks from it.
+# With this seed the eager step and the archive draw the same dropout masks.
 CHECK_SEED = 0
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """The loss (0-d) and the gradient of every trained parameter; None where the loss does not reach it."""
+    """The loss (0-d) and the gradient of every trained parameter, or None if the loss does not depend on it."""
 
     loss: torch.Tensor
     gradients: dict[str, torch.Tensor | None]
 
 
 def fake_mode_of(model: nn.Module) -> Any:
-    """The FakeTensorMode the model was built under, None for real weights."""
+    """Returns the FakeTensorMode that the model was built under, or None if it has real weights."""
     return detect_fake_mode([*model.parameters(), *model.buffers()])
 
 
 def eager_step(model: nn.Module, call: Call) -> StepResult:
-    """Loss and gradients of one step; buffers and `.grad` stay as they were. Raises ExportError without a gradient."""
+    """Returns the loss and the gradients of one step. Buffers and `.grad` do not change.
+
+    Raises ExportError if the loss has no gradient.
+    """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
@@ -58,7 +61,7 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
 
 @contextlib.contextmanager
 def check_seed() -> Iterator[None]:
-    """Starts the random generators at CHECK_SEED, and puts them back on exit."""
+    """Seeds the random generators with CHECK_SEED until the context ends."""
     with torch.random.fork_rng():
         torch.manual_seed(CHECK_SEED)
         yield
@@ -66,7 +69,7 @@ def check_seed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unchanged_buffers(model: nn.Module) -> Iterator[None]:
-    """Puts every buffer back on exit: its value, and the tensor itself where forward assigned another."""
+    """Restores every buffer when the context ends: its value, and the tensor itself if forward assigned another."""
     saved = [
         (module, name, buffer, buffer.clone())
         for module in model.modules()

@@ -2,4 +2,4 @@
 
 
 class ExportError(RuntimeError):
-    """The model or its inputs cannot be exported; the message says what to change."""
+    """Raised if the model or its inputs cannot be exported. The message says what to change."""

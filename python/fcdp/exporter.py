@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fcdp.export: a model and its example inputs become a training-step archive."""
+"""Implements fcdp.export, which writes a training-step archive from a model and example inputs."""
 
 import contextlib
 import json
@@ -29,8 +29,11 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written. `nodes` and `labelled` count operations; `gradient_error` is the check's largest relative error,
-    None if the check did not run."""
+    """Describes the archive that was written.
+
+    `nodes` and `labelled` count operations. `gradient_error` is the largest relative error in the check, or None if the
+    check did not run.
+    """
 
     path: Path
     inputs: tuple[str, ...]
@@ -49,19 +52,19 @@ def export(
     loss_fn: LossFn | None = None,
     check: bool = True,
 ) -> Exported:
-    """Writes the joint forward, loss and backward of one micro-batch on one rank as a .pt2 archive.
+    """Writes forward pass, loss and backward pass of one micro-batch on one rank as a .pt2 archive.
 
     example_inputs: a tuple of positional inputs, or a dict of keyword inputs, with the shapes every micro-batch will have.
     The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input is the
     target: the model is called with the others, and the loss is loss_fn(output, target).
 
-    The model is in training or evaluation mode as you left it, and is given back unchanged. Frozen parameters
-    (requires_grad=False) stay frozen; parameters the loss does not reach are recorded and exported as frozen.
+    The model stays in its current mode, training or evaluation, and is not changed. Frozen parameters
+    (requires_grad=False) stay frozen. Parameters that the loss does not depend on are recorded and exported as frozen.
 
-    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. Skipped
-    for models built under FakeTensorMode, which have no weights; their archives have the full graph and empty weights.
+    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. The
+    check is skipped for models built under FakeTensorMode. Their archives have the full graph and empty weights.
 
-    Raises ExportError, and then leaves nothing new at `path`.
+    Raises ExportError if the export fails. Then `path` is not changed.
     """
     path = Path(path)
     if path.suffix != ".pt2":
@@ -73,7 +76,7 @@ def export(
         unreached = _freeze_unreached(model, call, undo)
         names = {name for name, _ in model.named_parameters()}
         ties = choose_roots(groups, names - set(unreached))
-        # A tied parameter counts as reached if any of its names is.
+        # A tied parameter is reached if any of its names is.
         unreached = [name for name in unreached if name not in ties]
         metadata = {
             "fcdp": FORMAT,
@@ -83,7 +86,7 @@ def export(
             "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
         joint = _trace(model, call)
-        # Written while they are frozen: the archive says of each weight whether it requires a gradient.
+        # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.
         error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
     inputs = tuple(joint.graph_signature.user_inputs)
@@ -91,9 +94,9 @@ def export(
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:
-    """Freezes the parameters without a gradient, until `undo` runs; returns their names.
+    """Freezes the parameters without a gradient until `undo` runs, and returns their names.
 
-    A joint export refuses a trained parameter that gets no gradient.
+    torch's joint export refuses a trainable parameter without a gradient.
     """
     parameters = dict(model.named_parameters())
     unreached = [name for name, gradient in eager_step(model, call).gradients.items() if gradient is None]
@@ -116,7 +119,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
 
 
 def _hint(message: str) -> str:
-    """What usually helps against a known message of torch.export, "" for others."""
+    """Returns a hint for a known message of torch.export, or "" for others."""
     hints = {
         "len(gradients_to_parameters)": "two parameters have the very same gradient (as in x + a + b): merge them",
         "share storage but are not differentiable views": (
@@ -131,9 +134,11 @@ def _hint(message: str) -> str:
 def _write(
     path: Path, joint: ExportedProgram, metadata: dict[str, Any], call: Call, eager: StepResult | None
 ) -> float | None:
-    """Writes and checks the archive in a folder beside `path`, then moves it there; returns the check's error.
+    """Writes and checks the archive in a temporary folder beside `path`, then moves it to `path`.
 
-    The archive's root folder takes the file's name, so the file has its final name from the start.
+    Returns the check's largest relative error, or None without a check.
+
+    torch names the archive's root folder after the file, so the temporary file already has the final name.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fcdp-export-") as folder:
         written = Path(folder) / path.name

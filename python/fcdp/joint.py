@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joint forward and backward graph, in eager's own kernels, with a label on every node.
+"""Builds the joint forward and backward graph, with eager's kernels and a label on every node.
 
-torch.export's own joint export decomposes fused attention into math whose second output is not what the recorded backward
-reads: its gradients are silently wrong. So nothing is decomposed here.
+torch.export's own joint export decomposes fused attention into operators whose second output is not the one that the
+recorded backward pass reads, so its gradients are silently wrong. Therefore nothing is decomposed here.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from torch.fx import traceback as fx_traceback
 
 from fcdp.labels import label
 
-# Metadata that the label replaces: half of the archive's JSON, with paths and ids of this process in it.
+# Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
 _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
 
 
 def joint_program(forward: ExportedProgram) -> ExportedProgram:
-    """The program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter."""
+    """Returns the program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter."""
     with _labelled_retrace():
         joint = _decompose_exported_program(
             forward,
-            # The only composite op that autograd would open and eager would not.
+            # The only composite operator that autograd decomposes and eager does not.
             cia_to_decomp={torch.ops.aten.silu_backward.default: _special_op_to_preserve_cia},
             python_decomp_table={},
             joint_loss_index=0,
@@ -44,17 +44,17 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
 
 
 def label_coverage(joint: ExportedProgram) -> tuple[int, int]:
-    """(labelled, all) operation nodes."""
+    """Returns the numbers of labelled operation nodes and of all operation nodes."""
     nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
     return sum("custom" in node.meta for node in nodes), len(nodes)
 
 
 @contextlib.contextmanager
 def _labelled_retrace() -> Iterator[None]:
-    """Carries metadata through the second of the two traces that aot_export_module makes.
+    """Preserves metadata in the second of the two traces that aot_export_module makes.
 
-    The first trace knows modules and lines; the second runs its generated code, which knows neither. Interpreting the
-    first graph instead hands each node's metadata on.
+    The first trace knows modules and lines. The second one runs generated code, which knows neither. Interpreting the
+    first graph instead copies each node's metadata.
     """
     traced = aot_autograd._aot_export_function
 

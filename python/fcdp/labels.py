@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each node of the joint graph comes from: module, pass and line of the user's code."""
+"""Labels each node of the joint graph with its module, its pass and its line in the user's code."""
 
 import functools
 import os
@@ -14,10 +14,11 @@ _NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path 
 
 
 def label(meta: dict[str, Any]) -> dict[str, Any]:
-    """The label of a node from the metadata that autograd's tracing left on it.
+    """Returns the label of a node, from the metadata that autograd's tracing left on it.
 
-    module: the innermost module path, "" for the root. backward: it belongs to the backward pass. grad_acc: it adds up
-    gradients of one value. source: "file.py:line" in the forward, also for backward nodes; "" where unknown.
+    module: the innermost module path, "" for the root. backward: whether the node belongs to the backward pass. grad_acc:
+    whether it adds gradients of one value. source: "file.py:line" in the forward pass, for backward nodes too, or "" if
+    it is unknown.
     """
     stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
     path = next(reversed(stack.values()))[0] if stack else ""
@@ -32,7 +33,7 @@ def label(meta: dict[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=None)
 def source_line(stack_trace: str) -> str:
-    """The innermost frame outside PyTorch and this package, "" if there is none."""
+    """Returns the innermost frame outside of PyTorch and this package, or "" if there is none."""
     for file, line in reversed(_FRAME.findall(stack_trace)):
         if not os.path.abspath(file).startswith(_NOT_THE_USERS):
             return f"{_shorten(file)}:{line}"
@@ -40,7 +41,7 @@ def source_line(stack_trace: str) -> str:
 
 
 def _shorten(file: str) -> str:
-    """The path relative to the closest folder that holds it: the working directory or an entry of sys.path."""
+    """Returns the path relative to the closest containing folder among the working directory and sys.path."""
     file = os.path.abspath(file)
     roots = {os.path.join(os.path.abspath(entry), "") for entry in [os.getcwd(), *sys.path]}
     inside = [root for root in roots if file.startswith(root)]

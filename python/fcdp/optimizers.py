@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers by the text that fcdp-compile --optimizer takes."""
+"""Makes optimizers from the text that fcdp-compile --optimizer takes."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -12,7 +12,9 @@ _CLASSES = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
 def optimizer_factory(text: str) -> OptimizerFactory:
-    """The factory for "adamw,lr=1e-3,beta2=0.95" or "sgd,lr=0.1,momentum=0.9"; PyTorch's defaults for the rest.
+    """Returns the factory for a text such as "adamw,lr=1e-3,beta2=0.95" or "sgd,lr=0.1,momentum=0.9".
+
+    Settings that are not given have PyTorch's defaults.
 
     Raises ValueError for a name or a key that does not exist.
     """

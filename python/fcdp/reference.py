@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain PyTorch training that sharded runs are compared with."""
+"""Trains with plain PyTorch, as the reference for sharded runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,15 +24,15 @@ def reference(
     loss_fn: LossFn | None = None,
     clip_norm: float | None = None,
 ) -> list[float]:
-    """Trains `model` in place for `steps` optimizer steps; returns the mean loss of each, summed in float64.
+    """Trains `model` in place for `steps` optimizer steps. Returns the mean loss of each step, summed in float64.
 
     batches[s], or batches(s), holds the inputs of step s (each a tuple or dict as for fcdp.export) in the order in which
     their gradients are added: micro-batch by micro-batch, and within one by rank (index k * world + r). Gradients are added
     in float32 (float64 for float64 parameters), divided by their number, and rounded once to the parameter's type; with
     clip_norm they are then clipped by torch.nn.utils.clip_grad_norm_.
 
-    Every one of the `world` ranks keeps its own buffers and, with `seed`, its own random generator, which starts at
-    seed + rank. Afterwards the model has the trained parameters and rank 0's buffers.
+    Each of the `world` ranks has its own buffers and, with `seed`, its own random generator, which is seeded with
+    seed + rank. At the end the model has the trained parameters and rank 0's buffers.
     """
     make_optimizer = optimizer_factory(optimizer) if isinstance(optimizer, str) else optimizer
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -77,7 +77,7 @@ def _add(total: torch.Tensor | None, gradient: torch.Tensor | None) -> torch.Ten
 
 
 class _RankState:
-    """What a rank does not share: its buffers, and its random generator if it has one."""
+    """The state that ranks do not share: buffers and, optionally, a random generator."""
 
     def __init__(self, model: nn.Module, seed: int | None):
         self._buffers = [buffer.clone() for buffer in model.buffers()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tied parameters: one tensor under several names.
+"""Handles tied parameters: one tensor under several names.
 
-A joint export wants one gradient per name, so every later name gets a copy for its duration. Whoever runs the archive
-keeps one parameter and sums the gradients of its names.
+A joint export needs one gradient per name, so every later name gets a copy during the export. A program that runs the
+archive keeps one parameter and sums the gradients of its names.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from fcdp.errors import ExportError
 
 @contextlib.contextmanager
 def separated(model: nn.Module) -> Iterator[list[list[str]]]:
-    """Gives each name of a tied parameter a tensor of its own; ties them again on exit.
+    """Gives each name of a tied parameter a tensor of its own until the context ends.
 
     Yields the groups of tied names, each in the model's order. Raises ExportError for parameters that share memory
     without being the same parameter.
@@ -40,7 +40,7 @@ def separated(model: nn.Module) -> Iterator[list[list[str]]]:
 
 
 def _copy_shared_modules(module: nn.Module, seen: set[int], undo: contextlib.ExitStack) -> None:
-    """Puts a shallow copy in each later place of a module that stands in several."""
+    """Replaces each later occurrence of a shared module by a shallow copy."""
     for name, child in list(module._modules.items()):
         if child is None:
             continue
@@ -60,9 +60,9 @@ def _shallow_copy(module: nn.Module) -> nn.Module:
 
 
 def choose_roots(groups: list[list[str]], reached: set[str]) -> dict[str, str]:
-    """{copy: root} for every tied name but the root, which is the group's first name that the loss reaches.
+    """Returns {copy: root} for every tied name but the root.
 
-    The root then always carries a gradient if the parameter has one.
+    The root is the first name of the group that the loss depends on, so it has a gradient if the parameter has one.
     """
     ties = {}
     for names in groups:
@@ -92,6 +92,6 @@ def _has_bytes(tensor: torch.Tensor) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte and one past the last byte of a strided tensor, as addresses."""
+    """Returns the addresses of the first byte and of one past the last byte of a strided tensor."""
     elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units: the groups of parameters that are gathered together, usually one per layer."""
+"""Finds units: the modules whose parameters are gathered together, usually one per layer."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from torch import nn
 
 
 def units(model: nn.Module) -> list[str]:
-    """Module paths, ordered by their first parameter.
+    """Returns the units' module paths, ordered by their first parameter.
 
-    Each child of an outermost nn.ModuleList or nn.Sequential is a unit; any other parameter makes one of the module that
-    owns it ("" for the model itself).
+    Each child of an outermost nn.ModuleList or nn.Sequential is a unit. For any other parameter, the module that owns it
+    is a unit ("" for the model itself).
     """
     layers = set(_layers(model, ""))
     found: dict[str, None] = {}
@@ -21,7 +21,7 @@ def units(model: nn.Module) -> list[str]:
 
 
 def unit_of(name: str, units: Iterable[str]) -> str | None:
-    """The longest unit that is a prefix of a parameter's or module's path, None without one."""
+    """Returns the longest unit that is a prefix of a parameter's or module's path, or None if there is none."""
     units = set(units)
     path = name
     while path not in units:
@@ -32,7 +32,7 @@ def unit_of(name: str, units: Iterable[str]) -> str | None:
 
 
 def _layers(module: nn.Module, path: str) -> list[str]:
-    """The paths of all children of outermost containers."""
+    """Returns the paths of all children of outermost containers."""
     children = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
     if isinstance(module, (nn.ModuleList, nn.Sequential)):
         return [name for name, _ in children]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -95,7 +96,6 @@ int64_t elementBytes(mlir::Type type);
 } // namespace fcdp
 
 #include "dialects/Fcdp/FcdpDialect.h.inc"
-#include "dialects/Fcdp/FcdpEnums.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Fcdp/FcdpTypes.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -116,17 +116,8 @@ MeshOp getMesh(mlir::ModuleOp module);
 /// a bucket there are.
 int64_t countParts(Sharding sharding, MeshOp mesh);
 
-/// Whether a copy of a bucket of `sharding` can live where `residency` says.
-bool isPossible(Sharding sharding, Residency residency);
-
 /// Whether a collective is over `axis`, alone or among others.
 bool isOver(mlir::ArrayAttr axes, Axis axis);
-
-/// Whether a copy of a bucket that lives as `residency` and `carry` say is kept
-/// as the slice of a node, which a gather must then yield on its way.
-bool keepsSlice(Residency residency, Residency carry);
-/// Whether gradients are reduced within the node alone before they are summed.
-bool sumsSlice(Accumulation accumulation);
 
 /// Whether gathers of the bucket's copy, and reductions of its gradients, are
 /// one step over all ranks, where both axes have several.
@@ -135,12 +126,6 @@ bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
 /// Micro-batches of an optimizer step; 1 if the module does not say.
 int64_t getMicroBatches(mlir::ModuleOp module);
-
-/// Where the copy of a bucket lives between two uses in a micro-batch: what
-/// stays on the device until the next micro-batch, if `isCarried`, serves them,
-/// too.
-Residency getResidencyWithin(Residency residency, Residency carry,
-                             bool isCarried);
 
 /// The type of a state of `bucket`; of `resident`, that of a node slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,

@@ -7,40 +7,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-Role fcdp::getRole(func::FuncOp function) {
-  return function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-}
-
-ArrayRef<Role> fcdp::getSuccessors(Role role) {
-  static constexpr Role kBegin[] = {Role::only_microbatch,
-                                    Role::first_microbatch};
-  static constexpr Role kAgain[] = {Role::next_microbatch,
-                                    Role::last_microbatch};
-  static constexpr Role kEnd[] = {Role::update};
-  switch (role) {
-  case Role::init:
-  case Role::update:
-    return kBegin;
-  case Role::first_microbatch:
-  case Role::next_microbatch:
-    return kAgain;
-  case Role::only_microbatch:
-  case Role::last_microbatch:
-    return kEnd;
-  }
-  llvm_unreachable("unknown role");
-}
-
-SmallVector<func::FuncOp> fcdp::findPredecessors(func::FuncOp function) {
-  SmallVector<func::FuncOp> found;
-  Role role = getRole(function);
-  for (auto before :
-       function->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
-    if (llvm::is_contained(getSuccessors(getRole(before)), role))
-      found.push_back(before);
-  return found;
-}
-
 FlatSymbolRefAttr fcdp::getInto(Operation *op) {
   return op->getAttrOfType<FlatSymbolRefAttr>("into");
 }

@@ -5,6 +5,7 @@
 #include "Archive.h"
 #include "Types.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/StepFamily.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -20,6 +21,9 @@ public:
   Declarer(const Program &program, const Extras &extras, Location location,
            OpBuilder &builder)
       : program(program), extras(extras), location(location), builder(builder) {
+    for (int64_t microBatches : {1, 2})
+      for (Role role : StepFamily(microBatches).getRoles())
+        symbols.insert(stringifyRole(role));
   }
 
   Expected<Declarations> declare();
@@ -51,15 +55,8 @@ private:
   llvm::DenseMap<StringRef, StringRef> roots;
   llvm::DenseMap<StringRef, FlatSymbolRefAttr> parameterSymbols;
   llvm::DenseSet<StringRef> mutated;
-  // The functions and the mesh that later phases add.
-  llvm::StringSet<> symbols{"step",
-                            "init",
-                            "only_microbatch",
-                            "first_microbatch",
-                            "next_microbatch",
-                            "last_microbatch",
-                            "update",
-                            "world"};
+  /// Names that are taken. Later phases add the functions and the mesh.
+  llvm::StringSet<> symbols{"step", "world"};
 };
 } // namespace
 

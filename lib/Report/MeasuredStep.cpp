@@ -22,7 +22,7 @@ class Teller {
 public:
   Teller(ModuleOp module, const MeasuredTrace &trace)
       : module(module), trace(trace),
-        roles(getStepRoles(getMicroBatches(module))) {}
+        roles(StepFamily(getMicroBatches(module)).getStep()) {}
 
   llvm::Expected<SimulatedStep> tell(const Cluster &cluster);
 

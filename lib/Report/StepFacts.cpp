@@ -3,6 +3,7 @@
 #include "fcdp/Report/StepFacts.h"
 
 #include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/StepFamily.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -37,22 +38,6 @@ static StorageFacts measureStorage(ModuleOp module) {
   storage.padding -= storage.bytes;
   storage.flat = countFlat(module);
   return storage;
-}
-
-/// How often a function runs in an optimizer step of `microBatches`.
-static uint64_t countRuns(Role role, int64_t microBatches) {
-  switch (role) {
-  case Role::init:
-    return 0;
-  case Role::next_microbatch:
-    return std::max<int64_t>(microBatches - 2, 0);
-  case Role::only_microbatch:
-  case Role::first_microbatch:
-  case Role::last_microbatch:
-  case Role::update:
-    return 1;
-  }
-  llvm_unreachable("unknown role");
 }
 
 Place fcdp::describePlace(Operation *op) {
@@ -108,7 +93,7 @@ FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)
       facts.init.add(bytes);
-    facts.step.add(bytes, countRuns(role, facts.microBatches));
+    facts.step.add(bytes, StepFamily(facts.microBatches).countRuns(role));
   }
   return facts;
 }

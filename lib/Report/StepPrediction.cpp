@@ -64,7 +64,7 @@ static void addWork(aten::CallOp call, const Device &device,
 
 static void addWork(const StepProgram &program, const Device &device,
                     StepPrediction &prediction) {
-  for (Role role : getStepRoles(program.microBatches))
+  for (Role role : StepFamily(program.microBatches).getStep())
     for (Operation *op : program.functions.at(role).ops)
       if (auto call = dyn_cast<aten::CallOp>(op))
         addWork(call, device, prediction);

@@ -18,7 +18,7 @@ class TimelineBuilder {
 public:
   TimelineBuilder(ModuleOp module, const SimulatedStep &step)
       : module(module), step(step),
-        roles(getStepRoles(step.program.microBatches)) {}
+        roles(StepFamily(step.program.microBatches).getStep()) {}
 
   FailureOr<Timeline> build();
 

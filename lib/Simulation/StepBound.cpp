@@ -230,7 +230,7 @@ fcdp::boundStep(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf) {
     if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
       functions[role.getValue()] = function;
   PeriodBuilder period(costOf);
-  for (Role role : getStepRoles(getMicroBatches(module)))
+  for (Role role : StepFamily(getMicroBatches(module)).getStep())
     period.add(functions.at(role));
   return period.take().bound();
 }

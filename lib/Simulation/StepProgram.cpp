@@ -9,15 +9,6 @@ using namespace fcdp;
 
 static_assert(getMaxEnumValForStream() < kNumSimulatedStreams);
 
-llvm::SmallVector<Role> fcdp::getStepRoles(int64_t microBatches) {
-  if (microBatches == 1)
-    return {Role::only_microbatch, Role::update};
-  llvm::SmallVector<Role> roles{Role::first_microbatch};
-  roles.append(microBatches - 2, Role::next_microbatch);
-  roles.append({Role::last_microbatch, Role::update});
-  return roles;
-}
-
 llvm::SmallVector<const InstructionList *>
 StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
   llvm::SmallVector<const InstructionList *> run;
@@ -146,7 +137,7 @@ static void keepFrom(std::vector<TimedWork> &trace, uint32_t first,
 StepTimes fcdp::simulateStep(const StepProgram &program,
                              std::vector<TimedWork> *trace) {
   llvm::SmallVector<const InstructionList *> step =
-      program.getRun(getStepRoles(program.microBatches));
+      program.getRun(StepFamily(program.microBatches).getStep());
   // The second of two steps: the first has no step in front of it to overlap
   // with.
   llvm::SmallVector<const InstructionList *> two(step);

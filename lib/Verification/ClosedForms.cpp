@@ -7,6 +7,7 @@
 
 #include "BucketUsage.h"
 #include "PlanModel.h"
+#include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/Buffers.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -22,10 +23,6 @@ struct Counts {
   int64_t sumLoads = 0, sumStores = 0;
 };
 } // namespace
-
-static bool isMicrobatch(Role role) {
-  return role != Role::init && role != Role::update;
-}
 
 //===----------------------------------------------------------------------===//
 // Closed forms

@@ -7,6 +7,7 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanRun.h"
+#include "dialects/Fcdp/StepFamily.h"
 
 #include <set>
 
@@ -15,26 +16,6 @@ using namespace fcdp;
 
 /// More states than any plan was seen to have, by far.
 static constexpr size_t kMaxStates = 64;
-
-static ArrayRef<Role> getFollowers(Role role, bool hasSeveral) {
-  static constexpr Role only[] = {Role::only_microbatch};
-  static constexpr Role first[] = {Role::first_microbatch};
-  static constexpr Role later[] = {Role::next_microbatch,
-                                   Role::last_microbatch};
-  static constexpr Role update[] = {Role::update};
-  switch (role) {
-  case Role::init:
-  case Role::update:
-    return hasSeveral ? ArrayRef<Role>(first) : ArrayRef<Role>(only);
-  case Role::first_microbatch:
-  case Role::next_microbatch:
-    return later;
-  case Role::only_microbatch:
-  case Role::last_microbatch:
-    return update;
-  }
-  return {};
-}
 
 //===----------------------------------------------------------------------===//
 // What a later function can tell
@@ -223,7 +204,6 @@ static LogicalResult verifyMembers(ModuleOp module) {
 
 static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   PlanRun run(plan);
-  bool hasSeveral = plan.functions.count(Role::first_microbatch);
   std::set<std::vector<int32_t>> seen;
   std::vector<std::pair<Role, RunState>> open;
   auto visit = [&](Role role, RunState state) -> LogicalResult {
@@ -242,8 +222,8 @@ static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
       return module.emitError("the orders of accesses at the ends of functions "
                               "do not repeat after ")
              << kMaxStates << " functions";
-    for (Role next : getFollowers(role, hasSeveral))
-      if (failed(visit(next, state)))
+    for (Role next : getSuccessors(role))
+      if (plan.functions.count(next) && failed(visit(next, state)))
         return failure();
   }
   return success();

@@ -89,11 +89,10 @@ void PlanRun::enter(const FunctionModel &entered) {
   accesses.assign(entered.buffers.size(), Clock());
   released.assign(entered.buffers.size(), 0);
   inPlace.clear();
-  if (entered.role == Role::init || entered.role == Role::update)
+  if (!isMicrobatch(entered.role))
     return;
   ++now->batch;
-  if (entered.role != Role::next_microbatch &&
-      entered.role != Role::last_microbatch)
+  if (isFirstOfStep(entered.role))
     now->firstBatch = now->batch;
 }
 

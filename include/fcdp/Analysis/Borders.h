@@ -3,21 +3,9 @@
 // What is in flight when one function of a step ends and the next begins.
 #pragma once
 
-#include "dialects/Fcdp/Fcdp.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fcdp/Analysis/StepFunctions.h"
 
 namespace fcdp {
-
-Role getRole(mlir::func::FuncOp function);
-
-/// What may run next after a function of `role`, in legal runs
-/// `init (first next* last update | only update)*`. Two roles have the same
-/// successors or none in common.
-llvm::ArrayRef<Role> getSuccessors(Role role);
-
-/// The functions of the module that `function` may come after.
-llvm::SmallVector<mlir::func::FuncOp>
-findPredecessors(mlir::func::FuncOp function);
 
 /// The state that `op` fills, or null.
 mlir::FlatSymbolRefAttr getInto(mlir::Operation *op);

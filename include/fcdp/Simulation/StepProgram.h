@@ -2,15 +2,13 @@
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Simulation/Simulator.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <map>
 
 namespace fcdp {
-
-/// The functions of an optimizer step in their order, without @init.
-llvm::SmallVector<Role> getStepRoles(int64_t microBatches);
 
 /// A scheduled or planned step as the simulator runs it.
 struct StepProgram {
@@ -43,9 +41,9 @@ StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf);
 
 /// The times of a step that follows another. Where `trace` is given it gets the
-/// work of that step, in order of its end; functions are counted as in
-/// getStepRoles, and seconds from the step's beginning: what other streams have
-/// begun before that has negative ones.
+/// work of that step, in order of its end; functions are counted in
+/// the order of StepFamily::getStep, and seconds from the step's beginning:
+/// what other streams have begun before that has negative ones.
 StepTimes simulateStep(const StepProgram &program,
                        std::vector<TimedWork> *trace = nullptr);
 

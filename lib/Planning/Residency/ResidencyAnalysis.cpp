@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Memory/Activations.h"
 
 using namespace mlir;
@@ -284,8 +285,7 @@ ResidencyProblem fcdp::makeResidencyProblem(
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);
   for (auto function : module.getOps<func::FuncOp>()) {
-    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-    if (role == Role::only_microbatch || role == Role::first_microbatch)
+    if (isFirstOfStep(getRole(function)))
       builder.addUses(problem, function);
   }
   builder.offerCollectives(problem, collectives);

@@ -124,9 +124,7 @@ Residency FunctionBuilder::getSource(unsigned index) const {
   if (!isFirstOfBucket(index))
     return getResidency(problem, plan[bucket], bucket);
   // The copy that a trained bucket has is of the weights before the update.
-  bool isStale =
-      problem.buckets[bucket].trainable &&
-      (role == Role::only_microbatch || role == Role::first_microbatch);
+  bool isStale = problem.buckets[bucket].trainable && isFirstOfStep(role);
   return isStale ? Residency::drop : plan[bucket].carry;
 }
 
@@ -188,7 +186,7 @@ void FunctionBuilder::finishReductions(size_t left) {
 
 void FunctionBuilder::reduce(unsigned bucket) {
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
-  bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
+  bool isLast = isLastOfStep(role);
   if (costs.accumulation == Accumulation::full && !isLast)
     return;
   Reductions &now = reduced.back();
@@ -200,8 +198,7 @@ void FunctionBuilder::reduce(unsigned bucket) {
     return;
   }
   bool isInHost = costs.accumulation == Accumulation::node_host;
-  bool isLoaded = isInHost && role != Role::only_microbatch &&
-                  role != Role::first_microbatch;
+  bool isLoaded = isInHost && !isFirstOfStep(role);
   if (isLoaded) {
     order(Stream::compute, Stream::h2d);
     work(Stream::h2d, Activity::hostLoad, costs.sumLoad);
@@ -238,7 +235,7 @@ uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
 
 /// Whether the next micro-batch begins before the last reductions are done.
 bool FunctionBuilder::runsOn() const {
-  bool isLast = role == Role::only_microbatch || role == Role::last_microbatch;
+  bool isLast = isLastOfStep(role);
   return !isLast && llvm::all_of(reduced, [](const Reductions &last) {
     return last.stored.empty();
   });
@@ -308,7 +305,7 @@ static Times estimateTimes(const ResidencyProblem &problem,
                                 : builder.buildMicrobatch();
   };
   int64_t simulated = std::min(problem.microBatches, kSimulatedMicrobatches);
-  llvm::SmallVector<Role> roles = getStepRoles(simulated);
+  llvm::SmallVector<Role> roles = StepFamily(simulated).getStep();
   std::map<Role, InstructionList> lists;
   for (Role role : roles)
     if (!lists.count(role))

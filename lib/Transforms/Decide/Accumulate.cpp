@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/StepFunctions.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -189,9 +190,8 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
 }
 
 void AccumulatePass::rewrite(func::FuncOp function) {
-  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-  if (role != Role::first_microbatch && role != Role::next_microbatch &&
-      role != Role::last_microbatch)
+  Role role = getRole(function);
+  if (!isMicrobatch(role) || role == Role::only_microbatch)
     return;
   for (AccumulateOp sum :
        llvm::make_early_inc_range(function.getOps<AccumulateOp>())) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/StepFunctions.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -16,7 +17,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-constexpr size_t kNumRoles = 6;
+constexpr size_t kNumRoles = getMaxEnumValForRole() + 1;
 size_t indexOf(Role role) { return static_cast<size_t>(role); }
 
 /// The gathers of a bucket that yield node slices, or the whole: by role, in
@@ -51,20 +52,10 @@ private:
 };
 } // namespace
 
-static bool isMicrobatch(Role role) {
-  return role != Role::init && role != Role::update;
-}
-
-/// Whether the copy that a trained bucket has is of the weights before the
-/// last update.
-static bool isStale(Role role) {
-  return role == Role::only_microbatch || role == Role::first_microbatch;
-}
-
 void CachePass::collect() {
   gathers.clear();
   for (auto function : getOperation().getOps<func::FuncOp>()) {
-    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    Role role = getRole(function);
     for (auto gather : function.getOps<AllGatherOp>()) {
       if (gather.isOfGradient())
         continue;
@@ -198,7 +189,7 @@ void CachePass::carryInHost(BucketOp bucket) {
     Role role = static_cast<Role>(index);
     if (!isMicrobatch(role) || ofFunction.empty())
       continue;
-    if (isAcross && (!bucket.getTrainable() || !isStale(role))) {
+    if (isAcross && (!bucket.getTrainable() || !isFirstOfStep(role))) {
       if (!bucket.getTrainable() && !cache)
         storeBehind(cloneInto(init, ofFunction.front()),
                     getCache(ofFunction.front()));

@@ -94,8 +94,7 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
 void DelaySumsPass::cross() {
   std::map<Role, SmallVector<func::FuncOp>> before;
   for (auto function : getOperation().getOps<func::FuncOp>())
-    if (Role role = getRole(function);
-        role != Role::init && role != Role::update)
+    if (Role role = getRole(function); isMicrobatch(role))
       before[getSuccessors(role).front()].push_back(function);
   for (auto &[after, functions] : before)
     cross(functions);

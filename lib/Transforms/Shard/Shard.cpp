@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
+#include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/Shard/OptimizerSpec.h"
@@ -148,18 +149,15 @@ void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
     return function;
   };
   withReturn(Role::init);
-  SmallVector<Role> microbatches{Role::only_microbatch};
-  if (microBatches > 1)
-    microbatches = {Role::first_microbatch, Role::next_microbatch,
-                    Role::last_microbatch};
-  for (Role role : microbatches) {
+  for (Role role : StepFamily(microBatches).getRoles()) {
+    if (!isMicrobatch(role))
+      continue;
     func::FuncOp function = makeFunction(builder, role);
     IRMapping mapping;
     step.getBody().cloneInto(&function.getBody(), mapping);
-    bool starts =
-        role == Role::only_microbatch || role == Role::first_microbatch;
     for (auto accumulate : function.getOps<AccumulateOp>())
-      accumulate.setMode(starts ? Accumulate::overwrite : Accumulate::add);
+      accumulate.setMode(isFirstOfStep(role) ? Accumulate::overwrite
+                                             : Accumulate::add);
   }
   func::FuncOp update = withReturn(Role::update);
   OpBuilder body = OpBuilder::atBlockBegin(&update.front());

@@ -17,8 +17,9 @@ using namespace fcdp;
 // Prefetched copies
 //===----------------------------------------------------------------------===//
 
+/// Returns whether another micro-batch of the step comes before `role`.
 static bool isAgain(Role role) {
-  return role == Role::next_microbatch || role == Role::last_microbatch;
+  return isMicrobatch(role) && !isFirstOfStep(role);
 }
 
 /// Checks the copy in `state` for one function; `reads` and `fills` are that

@@ -3,34 +3,31 @@
 // What the functions of a step do together, in every phase from the sharded on.
 
 #include "VerifyPhase.h"
+#include "fcdp/Analysis/StepFunctions.h"
 
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-static bool isMicrobatch(func::FuncOp function) {
-  auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
-  return role && role.getValue() != Role::init &&
-         role.getValue() != Role::update;
-}
-
 /// Checks that the roles of the functions form a family.
 static LogicalResult verifyFamily(ModuleOp module) {
-  unsigned roles = 0;
+  SmallVector<Role> roles;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
     if (!role || function.getSymName() != stringifyRole(role.getValue()))
       return function.emitError("expected a role that is the function's name");
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
-    roles |= 1u << static_cast<unsigned>(role.getValue());
+    roles.push_back(role.getValue());
   }
-  auto bit = [](Role role) { return 1u << static_cast<unsigned>(role); };
-  unsigned ends = bit(Role::init) | bit(Role::update);
-  unsigned several = bit(Role::first_microbatch) | bit(Role::next_microbatch) |
-                     bit(Role::last_microbatch);
-  if (roles != (ends | bit(Role::only_microbatch)) && roles != (ends | several))
+  llvm::sort(roles);
+  auto isFamily = [&](int64_t microBatches) {
+    SmallVector<Role> expected(StepFamily(microBatches).getRoles());
+    llvm::sort(expected);
+    return roles == expected;
+  };
+  if (!isFamily(1) && !isFamily(2))
     return module.emitError(
         "expected @init, @update and either @only_microbatch or "
         "@first_microbatch, @next_microbatch and @last_microbatch");
@@ -71,8 +68,8 @@ static PartialSums findPartialSums(ModuleOp module) {
 /// partial sum is reduced into the bucket's in the last.
 static LogicalResult verifyModes(func::FuncOp function,
                                  const PartialSums &partialSums) {
-  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-  bool starts = role == Role::only_microbatch || role == Role::first_microbatch;
+  Role role = getRole(function);
+  bool starts = isFirstOfStep(role);
   for (auto accumulate : function.getOps<AccumulateOp>()) {
     bool isReduced = partialSums.contains(accumulate.getTargetAttr().getAttr());
     Accumulate expected =
@@ -116,7 +113,7 @@ static LogicalResult verifyCount(func::FuncOp function, StringRef what,
 /// and loads it but for the first.
 static LogicalResult verifyHostSums(func::FuncOp function,
                                     const PartialSums &partialSums) {
-  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  Role role = getRole(function);
   bool isFirst = role == Role::first_microbatch;
   bool isLast = role == Role::last_microbatch;
   bool isNext = role == Role::next_microbatch;
@@ -139,12 +136,11 @@ static LogicalResult verifyHostSums(func::FuncOp function,
 static LogicalResult verifySums(func::FuncOp function,
                                 ArrayRef<StringAttr> trained,
                                 const PartialSums &partialSums) {
-  Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  Role role = getRole(function);
   Counts counts = countTargets<AccumulateOp>(function);
   for (StringAttr bucket : trained) {
     StateOp partialSum = partialSums.lookup(bucket);
-    bool isReduced = !partialSum || role == Role::only_microbatch ||
-                     role == Role::last_microbatch;
+    bool isReduced = !partialSum || isLastOfStep(role);
     if (failed(verifyCount(function, "gradient", bucket, isReduced,
                            counts.lookup(bucket))))
       return failure();
@@ -218,7 +214,7 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
   SmallVector<StringAttr> trained = findTrained(module);
   PartialSums partialSums = findPartialSums(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (isMicrobatch(function) &&
+    if (isMicrobatch(getRole(function)) &&
         failed(verifySums(function, trained, partialSums)))
       return failure();
     if (failed(verifyClipping(function)))

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialects/Fcdp/StepFamily.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace fcdp;
+
+bool fcdp::isMicrobatch(Role role) {
+  return role != Role::init && role != Role::update;
+}
+
+bool fcdp::isFirstOfStep(Role role) {
+  return role == Role::only_microbatch || role == Role::first_microbatch;
+}
+
+bool fcdp::isLastOfStep(Role role) {
+  return role == Role::only_microbatch || role == Role::last_microbatch;
+}
+
+llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
+  static constexpr Role kBegin[] = {Role::only_microbatch,
+                                    Role::first_microbatch};
+  static constexpr Role kAgain[] = {Role::next_microbatch,
+                                    Role::last_microbatch};
+  static constexpr Role kEnd[] = {Role::update};
+  switch (role) {
+  case Role::init:
+  case Role::update:
+    return kBegin;
+  case Role::first_microbatch:
+  case Role::next_microbatch:
+    return kAgain;
+  case Role::only_microbatch:
+  case Role::last_microbatch:
+    return kEnd;
+  }
+  llvm_unreachable("unknown role");
+}
+
+llvm::ArrayRef<Role> StepFamily::getRoles() const {
+  static constexpr Role kOne[] = {Role::init, Role::only_microbatch,
+                                  Role::update};
+  static constexpr Role kSeveral[] = {Role::init, Role::first_microbatch,
+                                      Role::next_microbatch,
+                                      Role::last_microbatch, Role::update};
+  return microBatches == 1 ? llvm::ArrayRef(kOne) : llvm::ArrayRef(kSeveral);
+}
+
+llvm::SmallVector<Role> StepFamily::getStep() const {
+  llvm::SmallVector<Role> step;
+  for (Role role : getRoles())
+    step.append(countRuns(role), role);
+  return step;
+}
+
+int64_t StepFamily::countRuns(Role role) const {
+  if (role == Role::init || !llvm::is_contained(getRoles(), role))
+    return 0;
+  return role == Role::next_microbatch ? microBatches - 2 : 1;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of a step and the order in which a job runs them. Knows no IR.
+//
+// This is the one statement of the grammar
+//
+//   init (first next* last update | only update)*
+//
+// in the compiler. The prover reads it, too: the grammar is what the runtime
+// promises, so it is an assumption of the proof. The runtime links no MLIR and
+// says by itself which function it calls next.
+#pragma once
+
+#include "dialects/Fcdp/Enums.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace fcdp {
+
+/// Returns whether a function of `role` computes a micro-batch.
+bool isMicrobatch(Role role);
+
+/// Returns whether `role` is a step's first micro-batch. Sums of gradients
+/// start there, and copies of trained parameters from before it are stale.
+bool isFirstOfStep(Role role);
+
+/// Returns whether `role` is a step's last micro-batch. Sums of gradients are
+/// complete at its end.
+bool isLastOfStep(Role role);
+
+/// Returns the roles that may run after `role`. Two roles have the same
+/// successors or none in common.
+llvm::ArrayRef<Role> getSuccessors(Role role);
+
+/// The functions of a job whose steps have a given number of micro-batches.
+class StepFamily {
+public:
+  /// Pre: `microBatches` is 1 or more.
+  explicit StepFamily(int64_t microBatches) : microBatches(microBatches) {}
+
+  /// Returns the role of each function that there is, in program order. With
+  /// two micro-batches there is a `next_microbatch` that no step runs.
+  llvm::ArrayRef<Role> getRoles() const;
+
+  /// Returns the roles of one optimizer step in the order in which they run.
+  llvm::SmallVector<Role> getStep() const;
+
+  /// Returns how often an optimizer step runs the function of `role`.
+  int64_t countRuns(Role role) const;
+
+private:
+  int64_t microBatches;
+};
+
+} // namespace fcdp

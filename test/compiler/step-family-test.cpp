@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialects/Fcdp/StepFamily.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+
+#include <map>
+#include <vector>
+
+using namespace fcdp;
+
+using Roles = std::vector<Role>;
+
+static Roles getStep(int64_t microBatches) {
+  llvm::SmallVector<Role> step = StepFamily(microBatches).getStep();
+  return Roles(step.begin(), step.end());
+}
+
+TEST(StepFamilyTest, stepsOfOneTwoAndMoreMicroBatches) {
+  EXPECT_EQ(getStep(1), (Roles{Role::only_microbatch, Role::update}));
+  EXPECT_EQ(getStep(2), (Roles{Role::first_microbatch, Role::last_microbatch,
+                               Role::update}));
+  EXPECT_EQ(getStep(4), (Roles{Role::first_microbatch, Role::next_microbatch,
+                               Role::next_microbatch, Role::last_microbatch,
+                               Role::update}));
+}
+
+TEST(StepFamilyTest, countsRunsOfAStep) {
+  StepFamily four(4);
+  EXPECT_EQ(four.countRuns(Role::init), 0);
+  EXPECT_EQ(four.countRuns(Role::next_microbatch), 2);
+  EXPECT_EQ(four.countRuns(Role::update), 1);
+  EXPECT_EQ(four.countRuns(Role::only_microbatch), 0);
+  EXPECT_EQ(StepFamily(2).countRuns(Role::next_microbatch), 0);
+}
+
+/// Every pair of functions that a job runs one after the other is in the
+/// grammar, and no others are.
+TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
+  std::map<Role, std::vector<Role>> pairs;
+  for (int64_t microBatches = 1; microBatches <= 4; ++microBatches) {
+    Roles job{Role::init};
+    for (int step = 0; step < 2; ++step)
+      for (Role role : getStep(microBatches))
+        job.push_back(role);
+    for (size_t i = 1; i < job.size(); ++i)
+      if (!llvm::is_contained(pairs[job[i - 1]], job[i]))
+        pairs[job[i - 1]].push_back(job[i]);
+  }
+  for (Role role : StepFamily(1).getRoles())
+    EXPECT_FALSE(pairs[role].empty());
+  for (Role role : StepFamily(3).getRoles())
+    EXPECT_FALSE(pairs[role].empty());
+  for (auto &[role, successors] : pairs) {
+    llvm::sort(successors);
+    llvm::ArrayRef<Role> stated = getSuccessors(role);
+    Roles expected(stated.begin(), stated.end());
+    llvm::sort(expected);
+    EXPECT_EQ(successors, expected) << "after " << stringifyRole(role).str();
+  }
+}
+
+TEST(StepFamilyTest, endsOfAStep) {
+  for (int64_t microBatches : {1, 2, 3}) {
+    Roles step = getStep(microBatches);
+    for (size_t i = 0; i < step.size(); ++i) {
+      EXPECT_EQ(isMicrobatch(step[i]), i + 1 < step.size());
+      EXPECT_EQ(isFirstOfStep(step[i]), i == 0);
+      EXPECT_EQ(isLastOfStep(step[i]), i + 2 == step.size());
+    }
+  }
+  EXPECT_FALSE(isMicrobatch(Role::init));
+}

@@ -3,6 +3,7 @@
 #include "fcdp/Planning/Overlap/OverlapPlanning.h"
 #include "OverlapTimeline.h"
 #include "fcdp/Planning/Checks.h"
+#include "fcdp/Planning/SearchConstants.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -290,11 +291,8 @@ static bool fit(const OverlapProblem &problem, OverlapSolution &solution) {
 // Planning
 //===----------------------------------------------------------------------===//
 
-/// Times that differ by less are taken for equal.
-static constexpr double kSameTime = 1e-3;
-
 static bool isAsFast(const OverlapSolution &a, const OverlapSolution &b) {
-  return a.estimate.seconds <= b.estimate.seconds * (1 + kSameTime);
+  return a.estimate.seconds <= b.estimate.seconds * (1 + kSearch.sameTime);
 }
 
 /// The least slack with which nothing is lost, of doubled ones.
@@ -303,11 +301,11 @@ static OverlapSolution planJustInTime(const OverlapProblem &problem,
   OverlapTimeline timeline =
       simulateOverlap(problem, loose.fetched, loose.noted);
   double slack = 0;
-  for (int trial = 0; trial < 6; ++trial) {
+  for (int trial = 0; trial < kSearch.slackTrials; ++trial) {
     OverlapSolution solution = planJustInTime(problem, loose, timeline, slack);
     if (isAsFast(solution, loose))
       return solution;
-    slack = slack == 0 ? timeline.seconds / 1024 : 2 * slack;
+    slack = slack == 0 ? timeline.seconds * kSearch.firstSlack : 2 * slack;
   }
   return loose;
 }
@@ -318,7 +316,8 @@ static llvm::SmallVector<size_t> getChoices(std::optional<size_t> given,
   if (given)
     return {*given};
   llvm::SmallVector<size_t> choices;
-  for (size_t i = 1; i <= std::min<size_t>(most, 3); ++i)
+  for (size_t i = 1; i <= std::min<size_t>(most, kSearch.comparedDistances);
+       ++i)
     choices.push_back(i);
   return choices;
 }

@@ -2,7 +2,7 @@
 
 #include "OverlapTimeline.h"
 
-#include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Enums.h"
 
 #include <algorithm>
 

@@ -3,6 +3,7 @@
 #include "fcdp/Planning/Residency/ResidencyPlanning.h"
 #include "UseRanges.h"
 #include "fcdp/Planning/Checks.h"
+#include "fcdp/Planning/SearchConstants.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -92,9 +93,8 @@ llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
 }
 
 bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
-  constexpr double tolerance = 1e-9;
   if (std::abs(a.seconds - b.seconds) >
-      tolerance * std::max(a.seconds, b.seconds))
+      kSearch.rounding * std::max(a.seconds, b.seconds))
     return a.seconds < b.seconds;
   return std::make_pair(a.deviceBytes, a.hostBytes) <
          std::make_pair(b.deviceBytes, b.hostBytes);
@@ -105,12 +105,6 @@ bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Up to this many plans are all looked at: 4 residencies of 6 buckets, or,
-/// flat or not, of 4.
-constexpr double kExhaustiveLimit = 4096;
-/// Plans that are looked at otherwise, beside the uniform ones.
-constexpr unsigned kSearchLimit = 4000;
-
 /// Of equal plans the one with the first is taken.
 constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
                                       Residency::node, Residency::full};
@@ -288,8 +282,8 @@ bool Search::tryThresholds() {
       const Plan base = best->buckets;
       // The step halves around the best number so far.
       size_t center = 0;
-      for (size_t step = order.size(); step >= 1 && considered < kSearchLimit;
-           step /= 2) {
+      for (size_t step = order.size();
+           step >= 1 && considered < kSearch.searchedPlans; step /= 2) {
         size_t from = center < step ? 0 : center - step;
         for (size_t count : {from, center + step}) {
           if (count > order.size() || count == center)
@@ -310,7 +304,8 @@ bool Search::tryThresholds() {
 
 bool Search::trySingleChanges() {
   bool improved = false;
-  for (unsigned b = 0; b < options.size() && considered < kSearchLimit; ++b)
+  for (unsigned b = 0; b < options.size() && considered < kSearch.searchedPlans;
+       ++b)
     for (const BucketResidency &option : options[b]) {
       Plan plan = best->buckets;
       if (plan[b] == option)
@@ -322,13 +317,13 @@ bool Search::trySingleChanges() {
 }
 
 llvm::Expected<ResidencySolution> Search::run() {
-  if (countPlans() <= kExhaustiveLimit) {
+  if (countPlans() <= kSearch.exhaustivePlans) {
     Plan plan(problem.buckets.size());
     tryAll(plan, 0);
   } else {
     tryUniform();
     bool improved = best.has_value();
-    while (improved && considered < kSearchLimit) {
+    while (improved && considered < kSearch.searchedPlans) {
       improved = tryThresholds();
       improved |= trySingleChanges();
     }

@@ -4,6 +4,9 @@
 
 #include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
+#include "fcdp/Planning/SearchConstants.h"
+
+#include "llvm/ADT/Sequence.h"
 
 #include <limits>
 
@@ -46,7 +49,8 @@ private:
 static SmallVector<int64_t> getChoices(std::optional<int64_t> given) {
   if (given)
     return {*given};
-  return {1, 2, 3};
+  return llvm::to_vector(
+      llvm::seq_inclusive<int64_t>(1, kSearch.comparedDistances));
 }
 
 static void forEachDistance(ResidencyProblem &problem,
@@ -128,8 +132,7 @@ static bool isSame(const StepPlan &a, const StepPlan &b) {
 /// Estimates of memory may be too high: results of operators share it with
 /// buffers, which only the plan knows.
 static int64_t allowMore(int64_t bytes) {
-  constexpr int64_t kShare = 4;
-  int64_t more = bytes / kShare;
+  int64_t more = bytes / kSearch.memorySlack;
   return bytes > std::numeric_limits<int64_t>::max() - more ? bytes
                                                             : bytes + more;
 }

@@ -3,6 +3,7 @@
 #include "JoinBuckets.h"
 
 #include "BucketBuilding.h"
+#include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Transforms/Shard/LayoutSpec.h"
 
 using namespace mlir;
@@ -47,22 +48,21 @@ bool fcdp::canJoinBuckets(ModuleOp module) {
 /// backward pass and a reduction, in each micro-batch, what they take however
 /// little they carry, and as many small operators around each.
 static double boundSaving(const Cluster &cluster, int64_t microBatches) {
-  constexpr int kCollectives = 3, kOperators = 3;
-  double latency = cluster.inter.latency + cluster.intra.latency +
-                   cluster.h2d.latency + cluster.d2h.latency +
-                   kOperators * cluster.device.launchLatency;
-  return static_cast<double>(microBatches) * kCollectives * latency;
+  double latency =
+      cluster.inter.latency + cluster.intra.latency + cluster.h2d.latency +
+      cluster.d2h.latency +
+      kSearch.operatorsPerCollective * cluster.device.launchLatency;
+  return static_cast<double>(microBatches) * kSearch.collectivesPerBucket *
+         latency;
 }
 
 SmallVector<int64_t> fcdp::findJoinLimits(ModuleOp module,
                                           const CostModel &model, int64_t most,
                                           double seconds) {
-  // A comparison takes as long as another search.
-  constexpr double kWorth = 1e-3;
   SmallVector<BucketGroup> groups = collectBucketGroups(module);
   return findLimits({collectNeighbourBytes(groups), most,
                      boundSaving(model.getCluster(), getMicroBatches(module)),
-                     kWorth * seconds});
+                     kSearch.sameTime * seconds});
 }
 
 llvm::Error fcdp::joinBuckets(ModuleOp module, int64_t limit) {

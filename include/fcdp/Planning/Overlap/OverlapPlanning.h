@@ -4,6 +4,7 @@
 // memory no longer than that takes. Knows no IR.
 #pragma once
 
+#include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/Simulator.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
@@ -65,9 +66,9 @@ struct OverlapProblem {
   /// Bytes of the device.
   int64_t deviceBudget = 0;
   /// A fetch is at most so many pieces that may fetch ahead of its use.
-  size_t mostAhead = 8;
+  size_t mostAhead = kSearch.mostDistance;
   /// At most so many places where sums may be noted have reductions that run.
-  size_t mostInFlight = 8;
+  size_t mostInFlight = kSearch.mostDistance;
   /// Where a user has decided: as overlapUniformly takes them.
   std::optional<size_t> ahead, inFlight;
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Support/Units.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace fcdp;
+
+/// Formats a number and its unit; numbers of 1000 or more of a unit that has a
+/// next one are in that.
+static std::string format(double value, const char *const *units,
+                          size_t count) {
+  size_t unit = 0;
+  for (; unit + 1 < count && value >= 1000; ++unit)
+    value /= 1000;
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format("%.3g", value) << ' ' << units[unit];
+  return text;
+}
+
+std::string fcdp::formatBytes(int64_t bytes) {
+  constexpr const char *units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  return format(static_cast<double>(bytes), units, std::size(units));
+}
+
+std::string fcdp::formatSeconds(double seconds) {
+  constexpr const char *units[] = {"ns", "us", "ms", "s"};
+  return format(seconds * 1e9, units, std::size(units));
+}

@@ -3,7 +3,9 @@
 // A step under a plan, as coarse as the problem: one piece of compute a use.
 
 #include "UseRanges.h"
-#include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Planning/Residency/CopyPolicy.h"
+#include "fcdp/Planning/SearchConstants.h"
+#include "fcdp/Simulation/Simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -15,9 +17,6 @@
 using namespace fcdp;
 
 namespace {
-/// More of them are taken to last as long as one of these.
-constexpr int64_t kSimulatedMicrobatches = 5;
-
 constexpr uint8_t streamOf(Stream stream) {
   return static_cast<uint8_t>(stream);
 }
@@ -30,25 +29,31 @@ struct Reductions {
   llvm::SmallVector<unsigned, 1> stored;
 };
 
+/// The policy of each bucket's copies under a plan.
+struct CopyPlan {
+  CopyPlan(const ResidencyProblem &problem,
+           llvm::ArrayRef<BucketResidency> plan);
+
+  const ResidencyProblem &problem;
+  const UseRanges ranges;
+  llvm::ArrayRef<BucketResidency> plan;
+  std::vector<CopyPolicy> policies;
+};
+
 /// One function of the step.
 class FunctionBuilder {
 public:
-  FunctionBuilder(const ResidencyProblem &problem, const UseRanges &ranges,
-                  llvm::ArrayRef<BucketResidency> plan, Role role,
-                  uint32_t &nextEvent)
-      : problem(problem), ranges(ranges), plan(plan), role(role),
-        nextEvent(nextEvent) {}
+  FunctionBuilder(const CopyPlan &copies, Role role, uint32_t &nextEvent)
+      : problem(copies.problem), ranges(copies.ranges), plan(copies.plan),
+        policies(copies.policies), role(role), nextEvent(nextEvent) {}
 
   InstructionList buildMicrobatch();
   InstructionList buildUpdate();
 
 private:
-  /// Where the copy comes from that use `index` needs.
-  Residency getSource(unsigned index) const;
   bool isFirstOfBucket(unsigned index) const {
     return ranges.first[problem.uses[index].bucket] == index;
   }
-  bool isStored(unsigned bucket) const;
   bool gathersFlat(unsigned bucket) const {
     return plan[bucket].collectives == Collectives::flat &&
            !keepsSlice(plan[bucket].residency, plan[bucket].carry);
@@ -69,6 +74,7 @@ private:
   const ResidencyProblem &problem;
   const UseRanges &ranges;
   llvm::ArrayRef<BucketResidency> plan;
+  llvm::ArrayRef<CopyPolicy> policies;
   const Role role;
   uint32_t &nextEvent;
   InstructionList list;
@@ -84,24 +90,15 @@ bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
                                      problem.uses[use].range + problem.prefetch;
 }
 
-bool isCarried(const ResidencyProblem &problem, unsigned bucket) {
-  return !problem.buckets[bucket].trainable || problem.microBatches > 1;
-}
-
-Residency getResidency(const ResidencyProblem &problem,
-                       const BucketResidency &plan, unsigned bucket) {
-  return getResidencyWithin(plan.residency, plan.carry,
-                            isCarried(problem, bucket));
-}
 } // namespace
 
-/// Whether a cache in host memory serves the bucket.
-static bool isCached(const ResidencyProblem &problem, const UseRanges &ranges,
-                     const BucketResidency &plan, unsigned bucket) {
-  bool isAcross = isCarried(problem, bucket) && plan.carry == Residency::host;
-  bool isWithin = getResidency(problem, plan, bucket) == Residency::host &&
-                  ranges.isUsedAgain(bucket);
-  return ranges.isUsed(bucket) && (isAcross || isWithin);
+CopyPlan::CopyPlan(const ResidencyProblem &problem,
+                   llvm::ArrayRef<BucketResidency> plan)
+    : problem(problem), ranges(problem), plan(plan) {
+  for (const auto &[b, bucket] : llvm::enumerate(problem.buckets))
+    policies.push_back(
+        CopyPolicy({plan[b].residency, plan[b].carry, bucket.trainable,
+                    problem.microBatches > 1, ranges.isUsedAgain(b)}));
 }
 
 void FunctionBuilder::work(Stream stream, Activity activity, const Cost &cost) {
@@ -119,46 +116,30 @@ void FunctionBuilder::wait(Stream stream, uint32_t event) {
 
 void FunctionBuilder::order(Stream from, Stream to) { wait(to, record(from)); }
 
-Residency FunctionBuilder::getSource(unsigned index) const {
-  unsigned bucket = problem.uses[index].bucket;
-  if (!isFirstOfBucket(index))
-    return getResidency(problem, plan[bucket], bucket);
-  // The copy that a trained bucket has is of the weights before the update.
-  bool isStale = problem.buckets[bucket].trainable && isFirstOfStep(role);
-  return isStale ? Residency::drop : plan[bucket].carry;
-}
-
-/// Whether a gather of this function fills the bucket's cache.
-bool FunctionBuilder::isStored(unsigned bucket) const {
-  if (!problem.buckets[bucket].trainable)
-    return false; // in @init
-  bool isAcross =
-      isCarried(problem, bucket) && plan[bucket].carry == Residency::host;
-  if (isAcross && role != Role::first_microbatch)
-    return false;
-  return isCached(problem, ranges, plan[bucket], bucket);
-}
-
 void FunctionBuilder::fetch(unsigned index) {
   unsigned bucket = problem.uses[index].bucket;
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
-  Residency source = getSource(index);
-  if (source == Residency::full)
+  const CopyActions &actions = policies[bucket].get(role);
+  bool isFirst = isFirstOfBucket(index);
+  CopySource source = isFirst ? actions.first : actions.later;
+  if (source == CopySource::copy)
     return;
-  if (source == Residency::host) {
+  if (source == CopySource::host) {
     order(Stream::compute, Stream::h2d);
     work(Stream::h2d, Activity::hostLoad, costs.hostLoad);
     order(Stream::h2d, Stream::intra);
-  } else if (source == Residency::drop && gathersFlat(bucket)) {
+  } else if (source == CopySource::network && gathersFlat(bucket)) {
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather, costs.flatGather);
     fetched[index] = record(Stream::inter);
     return;
-  } else if (source == Residency::drop) {
+  } else if (source == CopySource::network) {
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather, costs.interGather);
     order(Stream::inter, Stream::intra);
-    if (isFirstOfBucket(index) && isStored(bucket)) {
+    bool isStored = isFirst && actions.fillsState &&
+                    policies[bucket].state == CopyPlace::hostSlice;
+    if (isStored) {
       order(Stream::inter, Stream::d2h);
       work(Stream::d2h, Activity::hostStore, costs.hostStore);
       order(Stream::d2h, Stream::h2d);
@@ -295,16 +276,16 @@ static double findNeeded(llvm::ArrayRef<Role> roles,
   return *std::max_element(needed.begin(), needed.end());
 }
 
-static Times estimateTimes(const ResidencyProblem &problem,
-                           const UseRanges &ranges,
-                           llvm::ArrayRef<BucketResidency> plan) {
+static Times estimateTimes(const CopyPlan &copies) {
+  const ResidencyProblem &problem = copies.problem;
   uint32_t nextEvent = 0;
   auto build = [&](Role role) {
-    FunctionBuilder builder(problem, ranges, plan, role, nextEvent);
+    FunctionBuilder builder(copies, role, nextEvent);
     return role == Role::update ? builder.buildUpdate()
                                 : builder.buildMicrobatch();
   };
-  int64_t simulated = std::min(problem.microBatches, kSimulatedMicrobatches);
+  int64_t simulated =
+      std::min(problem.microBatches, kSearch.simulatedMicroBatches);
   llvm::SmallVector<Role> roles = StepFamily(simulated).getStep();
   std::map<Role, InstructionList> lists;
   for (Role role : roles)
@@ -342,9 +323,9 @@ holdReductions(const ResidencyProblem &problem,
 }
 
 /// The greatest sum over the uses of a micro-batch.
-static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
-                                   const UseRanges &ranges,
-                                   llvm::ArrayRef<BucketResidency> plan) {
+static int64_t estimateDeviceBytes(const CopyPlan &copies) {
+  const ResidencyProblem &problem = copies.problem;
+  const UseRanges &ranges = copies.ranges;
   size_t count = problem.uses.size();
   int64_t always = 0;
   // By use: how many bytes begin there, less what has ended before it.
@@ -366,29 +347,21 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
     if (!ranges.isUsed(b))
       continue;
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
-    bool carried = isCarried(problem, b);
-    if (carried && plan[b].carry == Residency::full) {
-      always += bucket.wholeBytes;
-      continue;
+    const CopyPolicy &policy = copies.policies[b];
+    // A state is there always, what one micro-batch keeps from its first use
+    // of the bucket to its last.
+    for (auto [place, bytes] :
+         {std::pair(CopyPlace::deviceCopy, bucket.wholeBytes),
+          std::pair(CopyPlace::deviceSlice, bucket.sliceBytes)}) {
+      if (policy.state == place)
+        always += bytes;
+      else if (policy.within == place)
+        hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bytes);
     }
-    if (carried && plan[b].carry == Residency::node)
-      always += bucket.sliceBytes;
-    Residency residency = getResidency(problem, plan[b], b);
-    if (residency == Residency::full) {
-      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]),
-           bucket.wholeBytes);
-      continue;
-    }
-    if (residency == Residency::node &&
-        !(carried && plan[b].carry == Residency::node))
-      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]),
-           bucket.sliceBytes);
   }
   for (size_t i = 0; i < count; ++i) {
     unsigned b = problem.uses[i].bucket;
-    bool isKept = getResidency(problem, plan[b], b) == Residency::full ||
-                  (isCarried(problem, b) && plan[b].carry == Residency::full);
-    if (!isKept)
+    if (copies.policies[b].within != CopyPlace::deviceCopy)
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
   holdReductions(problem, hold);
@@ -400,13 +373,13 @@ static int64_t estimateDeviceBytes(const ResidencyProblem &problem,
   return always + greatest;
 }
 
-static int64_t estimateHostBytes(const ResidencyProblem &problem,
-                                 const UseRanges &ranges,
-                                 llvm::ArrayRef<BucketResidency> plan) {
+static int64_t estimateHostBytes(const CopyPlan &copies) {
+  const ResidencyProblem &problem = copies.problem;
   int64_t bytes = 0;
   for (unsigned b = 0; b < problem.buckets.size(); ++b) {
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
-    if (isCached(problem, ranges, plan[b], b))
+    if (copies.ranges.isUsed(b) &&
+        copies.policies[b].state == CopyPlace::hostSlice)
       bytes += bucket.sliceBytes * problem.localRanks;
     if (bucket.trainable && problem.microBatches > 1 &&
         bucket.accumulation == Accumulation::node_host)
@@ -417,8 +390,8 @@ static int64_t estimateHostBytes(const ResidencyProblem &problem,
 
 ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
                                  llvm::ArrayRef<BucketResidency> buckets) {
-  UseRanges ranges(problem);
-  Times times = estimateTimes(problem, ranges, buckets);
-  return {times.seconds, estimateDeviceBytes(problem, ranges, buckets),
-          estimateHostBytes(problem, ranges, buckets), times.needed};
+  CopyPlan copies(problem, buckets);
+  Times times = estimateTimes(copies);
+  return {times.seconds, estimateDeviceBytes(copies), estimateHostBytes(copies),
+          times.needed};
 }

@@ -2,6 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
+#include "fcdp/Planning/Residency/CopyPolicy.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -33,15 +34,16 @@ private:
   Gathers &gathersOf(BucketOp bucket, Axis axis) {
     return gathers[{bucket.getSymNameAttr(), static_cast<unsigned>(axis)}];
   }
-  /// Whether a copy may outlive a function.
-  bool isCarried(BucketOp bucket) {
-    return !bucket.getTrainable() || hasSeveral;
+  /// Returns the axis whose gathers yield what stays in `place`. The whole is
+  /// the result of the last axis that has several ranks.
+  Axis getAxis(CopyPlace place) {
+    return place == CopyPlace::deviceCopy && mesh.getLocal() > 1 ? Axis::local
+                                                                 : Axis::node;
   }
-  Residency getResidency(BucketOp bucket);
-  void keep(BucketOp bucket);
-  void carryOnDevice(BucketOp bucket, Axis axis);
-  void carryInHost(BucketOp bucket);
-  StateOp makeState(BucketOp bucket, StateRole role, RankedTensorType type);
+  CopyPolicy makePolicy(BucketOp bucket);
+  void keep(BucketOp bucket, const CopyPolicy &policy);
+  void serve(BucketOp bucket, const CopyPolicy &policy);
+  StateOp makeState(BucketOp bucket, CopyPlace place, AllGatherOp gather);
 
   MeshOp mesh;
   SymbolTable *table = nullptr;
@@ -85,26 +87,36 @@ static void replaceGather(AllGatherOp gather, Value value) {
   eraseWithInputs(gather);
 }
 
-static void replaceByLoad(AllGatherOp gather, StateOp cache) {
+/// Takes the copy from `state` where `source` says so, in place of the gather.
+static void replaceBy(CopySource source, StateOp state, AllGatherOp gather) {
   OpBuilder builder(gather);
-  replaceGather(gather, CacheLoadOp::create(
-                            builder, gather.getLoc(),
-                            gather.getResult().getType(), cache.getSymName(),
-                            FlatSymbolRefAttr(), StreamAttr(), BufferAttr()));
+  Location loc = gather.getLoc();
+  switch (source) {
+  case CopySource::network:
+    return;
+  case CopySource::host:
+    return replaceGather(
+        gather, CacheLoadOp::create(builder, loc, gather.getResult().getType(),
+                                    state.getSymName(), FlatSymbolRefAttr(),
+                                    StreamAttr(), BufferAttr()));
+  case CopySource::slice:
+  case CopySource::copy:
+    return replaceGather(gather, ReadStateOp::create(builder, loc,
+                                                     state.getTensorType(),
+                                                     state.getSymName()));
+  }
 }
 
-static void replaceByRead(AllGatherOp gather, StateOp resident) {
-  OpBuilder builder(gather);
-  replaceGather(gather, ReadStateOp::create(builder, gather.getLoc(),
-                                            resident.getTensorType(),
-                                            resident.getSymName()));
-}
-
-static void storeBehind(AllGatherOp gather, StateOp cache) {
+/// Fills `state` with the result of `gather`.
+static void fill(StateOp state, AllGatherOp gather) {
+  if (state.getRole() == StateRole::resident) {
+    gather.setInto(state.getSymName());
+    return;
+  }
   OpBuilder builder(gather);
   builder.setInsertionPointAfter(gather);
   CacheStoreOp::create(builder, gather.getLoc(), gather.getResult(),
-                       cache.getSymName(), StreamAttr());
+                       state.getSymName(), StreamAttr());
 }
 
 /// Copies `gather` and what feeds it to the end of `init`.
@@ -120,90 +132,62 @@ static AllGatherOp cloneInto(func::FuncOp init, AllGatherOp gather) {
   return cast<AllGatherOp>(last);
 }
 
-StateOp CachePass::makeState(BucketOp bucket, StateRole role,
-                             RankedTensorType type) {
-  StateOp state = createState(bucket, role, type);
+StateOp CachePass::makeState(BucketOp bucket, CopyPlace place,
+                             AllGatherOp gather) {
+  StateOp state = createState(
+      bucket,
+      place == CopyPlace::hostSlice ? StateRole::cache : StateRole::resident,
+      gather.getResult().getType());
   table->insert(state, std::next(Block::iterator(bucket)));
   return state;
 }
 
-/// Where the copy lives between uses in a micro-batch: a copy that stays on the
-/// device for longer serves them, too.
-Residency CachePass::getResidency(BucketOp bucket) {
-  Residency residency = *bucket.getResidency();
-  return getResidencyWithin(residency, bucket.getCarry().value_or(residency),
-                            isCarried(bucket));
+CopyPolicy CachePass::makePolicy(BucketOp bucket) {
+  CopyDecision decision;
+  decision.residency = *bucket.getResidency();
+  decision.carry = bucket.getCarry().value_or(decision.residency);
+  decision.isTrainable = bucket.getTrainable();
+  decision.hasSeveral = hasSeveral;
+  decision.isUsedAgain =
+      llvm::any_of(gathersOf(bucket, Axis::node),
+                   [](auto &ofFunction) { return ofFunction.size() > 1; });
+  return CopyPolicy(decision);
 }
 
-/// Later gathers of a function give the result of its first.
-void CachePass::keep(BucketOp bucket) {
-  // The whole is the result of the last axis that has several ranks.
-  Axis axis = getResidency(bucket) == Residency::full && mesh.getLocal() > 1
-                  ? Axis::local
-                  : Axis::node;
-  for (auto &ofFunction : gathersOf(bucket, axis))
+/// Later gathers of a function give the result of its first, where that stays
+/// on the device.
+void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
+  if (policy.within != CopyPlace::deviceCopy &&
+      policy.within != CopyPlace::deviceSlice)
+    return;
+  for (auto &ofFunction : gathersOf(bucket, getAxis(policy.within)))
     for (AllGatherOp later :
          ArrayRef(ofFunction).drop_front(!ofFunction.empty()))
       replaceGather(later, ofFunction.front().getResult());
 }
 
-/// The first gather of a step, or of the job, fills a state on the device that
-/// serves all others.
-void CachePass::carryOnDevice(BucketOp bucket, Axis axis) {
-  Gathers &ofBucket = gathersOf(bucket, axis);
-  StateOp resident;
-  for (auto [index, ofFunction] : llvm::enumerate(ofBucket)) {
-    Role role = static_cast<Role>(index);
-    if (!isMicrobatch(role))
+/// Makes the bucket's state, fills it, and has it serve the gathers that are
+/// left.
+void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
+  if (policy.state == CopyPlace::none)
+    return;
+  StateOp state;
+  for (auto [index, ofFunction] :
+       llvm::enumerate(gathersOf(bucket, getAxis(policy.state)))) {
+    const CopyActions &actions = policy.get(static_cast<Role>(index));
+    if (ofFunction.empty())
       continue;
-    for (AllGatherOp gather : ofFunction) {
-      bool fills = !resident;
-      if (fills) {
-        resident = makeState(bucket, StateRole::resident,
-                             gather.getResult().getType());
-        AllGatherOp filler =
-            bucket.getTrainable() ? gather : cloneInto(init, gather);
-        filler.setInto(resident.getSymName());
-      }
-      if (!fills || !bucket.getTrainable())
-        replaceByRead(gather, resident);
+    AllGatherOp first = ofFunction.front();
+    if (!state) {
+      state = makeState(bucket, policy.state, first);
+      if (policy.get(Role::init).fillsState)
+        fill(state, cloneInto(init, first));
     }
-  }
-}
-
-/// Slices are stored behind the gather that yields them, and loaded where they
-/// are needed again.
-void CachePass::carryInHost(BucketOp bucket) {
-  Gathers &ofBucket = gathersOf(bucket, Axis::node);
-  bool isWithin = *bucket.getResidency() == Residency::host;
-  bool isAcross =
-      isCarried(bucket) &&
-      bucket.getCarry().value_or(*bucket.getResidency()) == Residency::host;
-  StateOp cache;
-  auto getCache = [&](AllGatherOp gather) {
-    if (!cache)
-      cache = makeState(bucket, StateRole::cache, gather.getResult().getType());
-    return cache;
-  };
-  for (auto [index, ofFunction] : llvm::enumerate(ofBucket)) {
-    Role role = static_cast<Role>(index);
-    if (!isMicrobatch(role) || ofFunction.empty())
-      continue;
-    if (isAcross && (!bucket.getTrainable() || !isFirstOfStep(role))) {
-      if (!bucket.getTrainable() && !cache)
-        storeBehind(cloneInto(init, ofFunction.front()),
-                    getCache(ofFunction.front()));
-      for (AllGatherOp gather : ofFunction)
-        replaceByLoad(gather, getCache(gather));
-      continue;
-    }
-    bool isNeeded = (isWithin && ofFunction.size() > 1) || isAcross;
-    if (!isNeeded)
-      continue;
-    storeBehind(ofFunction.front(), getCache(ofFunction.front()));
-    for (AllGatherOp gather : llvm::drop_begin(ofFunction))
-      if (isWithin)
-        replaceByLoad(gather, cache);
+    if (actions.fillsState)
+      fill(state, first);
+    for (AllGatherOp later : llvm::drop_begin(ofFunction))
+      replaceBy(actions.later, state, later);
+    replaceBy(actions.first, state, first);
   }
 }
 
@@ -233,18 +217,12 @@ void CachePass::runOnOperation() {
   hasSeveral = !!symbols.lookup(stringifyRole(Role::first_microbatch));
 
   collect();
+  SmallVector<CopyPolicy> policies;
   for (BucketOp bucket : buckets)
-    if (Residency residency = getResidency(bucket);
-        residency == Residency::full || residency == Residency::node)
-      keep(bucket);
+    policies.push_back(makePolicy(bucket));
+  for (auto [bucket, policy] : llvm::zip_equal(buckets, policies))
+    keep(bucket, policy);
   collect();
-  for (BucketOp bucket : buckets) {
-    Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
-    if (carry == Residency::full && isCarried(bucket))
-      carryOnDevice(bucket, mesh.getLocal() > 1 ? Axis::local : Axis::node);
-    else if (carry == Residency::node && isCarried(bucket))
-      carryOnDevice(bucket, Axis::node);
-    else
-      carryInHost(bucket);
-  }
+  for (auto [bucket, policy] : llvm::zip_equal(buckets, policies))
+    serve(bucket, policy);
 }

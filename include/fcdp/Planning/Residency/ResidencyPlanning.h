@@ -5,7 +5,7 @@
 // that there is. Knows no IR.
 #pragma once
 
-#include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Enums.h"
 #include "fcdp/Cluster/Cost.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Residency/CopyPolicy.h"
+
+#include "gtest/gtest.h"
+
+using namespace fcdp;
+
+namespace {
+constexpr Residency kResidencies[] = {Residency::full, Residency::node,
+                                      Residency::host, Residency::drop};
+
+CopyPolicy makePolicy(Residency residency, Residency carry, bool isTrainable,
+                      bool hasSeveral, bool isUsedAgain = true) {
+  return CopyPolicy({residency, carry, isTrainable, hasSeveral, isUsedAgain});
+}
+
+void expectRow(const CopyPolicy &policy, Role role, CopySource first,
+               CopySource later, bool fillsState) {
+  const CopyActions &row = policy.get(role);
+  EXPECT_EQ(row.first, first) << stringifyRole(role).str();
+  EXPECT_EQ(row.later, later) << stringifyRole(role).str();
+  EXPECT_EQ(row.fillsState, fillsState) << stringifyRole(role).str();
+}
+} // namespace
+
+/// FCDP with several micro-batches: one gather over the network a step.
+TEST(CopyPolicyTest, hostIsFilledByTheFirstMicroBatch) {
+  CopyPolicy policy = makePolicy(Residency::host, Residency::host, true, true);
+  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_FALSE(policy.get(Role::init).fillsState);
+  expectRow(policy, Role::first_microbatch, CopySource::network,
+            CopySource::host, true);
+  expectRow(policy, Role::next_microbatch, CopySource::host, CopySource::host,
+            false);
+  expectRow(policy, Role::last_microbatch, CopySource::host, CopySource::host,
+            false);
+}
+
+TEST(CopyPolicyTest, frozenHostIsFilledByInit) {
+  CopyPolicy policy =
+      makePolicy(Residency::host, Residency::host, false, false);
+  EXPECT_TRUE(policy.get(Role::init).fillsState);
+  expectRow(policy, Role::only_microbatch, CopySource::host, CopySource::host,
+            false);
+}
+
+/// With one micro-batch nothing of a trained bucket outlives it.
+TEST(CopyPolicyTest, oneMicroBatchCarriesNothing) {
+  for (Residency residency : kResidencies)
+    for (Residency carry : kResidencies) {
+      CopyPolicy policy = makePolicy(residency, carry, true, false);
+      EXPECT_EQ(policy.get(Role::only_microbatch).first, CopySource::network);
+      EXPECT_EQ(policy.state, residency == Residency::host
+                                  ? CopyPlace::hostSlice
+                                  : CopyPlace::none);
+    }
+}
+
+/// A cache that serves no second use is not filled.
+TEST(CopyPolicyTest, hostWithoutASecondUseIsNotStored) {
+  CopyPolicy policy =
+      makePolicy(Residency::host, Residency::drop, true, true, false);
+  EXPECT_EQ(policy.state, CopyPlace::none);
+  expectRow(policy, Role::next_microbatch, CopySource::network,
+            CopySource::host, false);
+}
+
+/// Each micro-batch stores the slice for its own backward pass.
+TEST(CopyPolicyTest, hostWithinAMicroBatchIsFilledByEach) {
+  for (bool isTrainable : {true, false}) {
+    CopyPolicy policy =
+        makePolicy(Residency::host, Residency::drop, isTrainable, true);
+    EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+    EXPECT_FALSE(policy.get(Role::init).fillsState);
+    for (Role role :
+         {Role::first_microbatch, Role::next_microbatch, Role::last_microbatch})
+      expectRow(policy, role, CopySource::network, CopySource::host, true);
+  }
+}
+
+/// A copy that stays on the device for the next micro-batch serves the uses of
+/// a micro-batch.
+TEST(CopyPolicyTest, whatIsCarriedOnTheDeviceServesLaterUses) {
+  CopyPolicy whole = makePolicy(Residency::drop, Residency::full, true, true);
+  EXPECT_EQ(whole.state, CopyPlace::deviceCopy);
+  EXPECT_EQ(whole.within, CopyPlace::deviceCopy);
+  expectRow(whole, Role::first_microbatch, CopySource::network,
+            CopySource::copy, true);
+  expectRow(whole, Role::next_microbatch, CopySource::copy, CopySource::copy,
+            false);
+  CopyPolicy slice = makePolicy(Residency::full, Residency::node, true, true);
+  EXPECT_EQ(slice.state, CopyPlace::deviceSlice);
+  EXPECT_EQ(slice.within, CopyPlace::deviceCopy);
+  expectRow(slice, Role::last_microbatch, CopySource::slice, CopySource::copy,
+            false);
+}
+
+/// The forward pass loads the slice; there is no need to gather it again.
+TEST(CopyPolicyTest, dropWithinAMicroBatchLoadsWhatIsCarried) {
+  CopyPolicy policy = makePolicy(Residency::drop, Residency::host, true, true);
+  expectRow(policy, Role::first_microbatch, CopySource::network,
+            CopySource::network, true);
+  expectRow(policy, Role::next_microbatch, CopySource::host, CopySource::host,
+            false);
+}
+
+/// The closed forms of the presets: K u for zero3, 1 for what is carried, K for
+/// what is kept within a micro-batch, none for what is frozen and carried.
+TEST(CopyPolicyTest, countsGathersOverTheNetwork) {
+  constexpr int64_t batches = 4, uses = 3;
+  auto count = [&](Residency residency, Residency carry, bool isTrainable) {
+    return makePolicy(residency, carry, isTrainable, true)
+        .countNetworkGathers(batches, uses);
+  };
+  EXPECT_EQ(count(Residency::drop, Residency::drop, true), batches * uses);
+  for (Residency kept : {Residency::full, Residency::node, Residency::host}) {
+    EXPECT_EQ(count(kept, kept, true), 1);
+    EXPECT_EQ(count(kept, Residency::drop, true), batches);
+    EXPECT_EQ(count(kept, kept, false), 0);
+  }
+}
+
+/// Holds for every row: a use that takes a state's copy has one, filled before
+/// it or by itself, and one that fills a state gathers.
+TEST(CopyPolicyTest, everySourceIsThere) {
+  for (Residency residency : kResidencies)
+    for (Residency carry : kResidencies)
+      for (bool isTrainable : {true, false})
+        for (int64_t microBatches : {1, 3})
+          for (bool isUsedAgain : {true, false}) {
+            CopyPolicy policy = makePolicy(residency, carry, isTrainable,
+                                           microBatches > 1, isUsedAgain);
+            bool isFilled = policy.get(Role::init).fillsState;
+            for (Role role : StepFamily(microBatches).getStep()) {
+              if (!isMicrobatch(role))
+                continue;
+              const CopyActions &row = policy.get(role);
+              EXPECT_TRUE(!row.fillsState || row.first == CopySource::network);
+              EXPECT_TRUE(row.first == CopySource::network || isFilled);
+              isFilled |= row.fillsState;
+              if (isUsedAgain && row.later == CopySource::host)
+                EXPECT_TRUE(isFilled && policy.state == CopyPlace::hostSlice);
+            }
+          }
+}

@@ -2,6 +2,7 @@
 //
 // The compiler in one place: which pass follows which, and why.
 
+#include "PhasePasses.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
 #include "fcdp/Transforms/Passes.h"
@@ -141,21 +142,6 @@ static std::string getSharding(StringRef strategy) {
     return stringifySharding(preset->sharding).str();
   llvm::consumeError(preset.takeError());
   return stringifySharding(Sharding::world).str();
-}
-
-void fcdp::buildDecided(OpPassManager &pm) {
-  // The slice that a gather between nodes yields is what is cached, and what a
-  // reduction within the node yields may be what is summed.
-  pm.addPass(createTwoLevelPass());
-  pm.addPass(createAccumulatePass());
-  pm.addPass(createCachePass());
-}
-
-void fcdp::buildScheduled(OpPassManager &pm) {
-  pm.addPass(createPrefetchPass());
-  pm.addPass(createPrefetchAcrossPass());
-  pm.addPass(createDelaySumsPass());
-  pm.addPass(createSchedulePass());
 }
 
 static BucketPassOptions getBucketOptions(const PipelineOptions &options) {

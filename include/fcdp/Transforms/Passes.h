@@ -70,13 +70,6 @@ struct PipelineOptions {
 void buildFcdpPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                        Phase from = Phase::imported);
 
-/// Appends the passes that apply what is decided on buckets whose collectives
-/// are over all ranks still.
-void buildDecided(mlir::OpPassManager &pm);
-
-/// Appends the passes from phase sharded to phase scheduled.
-void buildScheduled(mlir::OpPassManager &pm);
-
 /// Registers `--fcdp-pipeline`.
 void registerFcdpPipeline();
 

@@ -269,3 +269,28 @@ void FunctionOverlap::write(const OverlapSolution &solution) {
                   1 + problem.countInFlight(problem.reductions[i].earliest,
                                             solution.noted[i]));
 }
+
+llvm::Error
+fcdp::decideOverlap(ModuleOp module, const CostModel &model,
+                    int64_t deviceBudget,
+                    function_ref<void(func::FuncOp, const OverlapProblem &,
+                                      const OverlapSolution &)>
+                        visit) {
+  if (module->hasAttr(kPrefetchAttr) && module->hasAttr(kReductionsAttr))
+    return llvm::Error::success();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    FunctionOverlap overlap(function, model, deviceBudget);
+    const OverlapProblem &problem = overlap.getProblem();
+    if (problem.fetches.empty() && problem.reductions.empty())
+      continue;
+    llvm::Expected<OverlapSolution> solution = planOverlap(problem);
+    if (!solution)
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "@" + function.getSymName() + ": " +
+                                         toString(solution.takeError()));
+    overlap.write(*solution);
+    if (visit)
+      visit(function, problem, *solution);
+  }
+  return llvm::Error::success();
+}

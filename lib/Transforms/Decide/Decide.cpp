@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "ClusterOption.h"
 #include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
 #include "StepPlanning.h"
@@ -40,14 +41,6 @@ private:
 std::unique_ptr<Pass> fcdp::createDecidePass(DecidePassOptions options,
                                              std::optional<Cluster> described) {
   return std::make_unique<DecidePass>(std::move(options), std::move(described));
-}
-
-llvm::Expected<Cluster>
-fcdp::getClusterOf(MeshOp mesh, const std::optional<Cluster> &described,
-                   StringRef cluster, StringRef profile) {
-  if (described)
-    return withRanks(*described, mesh.getNode(), mesh.getLocal());
-  return loadCluster(cluster, mesh.getNode(), mesh.getLocal(), profile);
 }
 
 /// Buckets are laid out before. Fails if a strategy would decide for some of

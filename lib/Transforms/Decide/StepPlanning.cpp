@@ -2,13 +2,15 @@
 
 #include "StepPlanning.h"
 
+#include "PhasePasses.h"
 #include "PlanSearch.h"
 #include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
+#include "fcdp/Planning/Overlap/OverlapAnalysis.h"
+#include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
-#include "fcdp/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,9 +19,6 @@
 
 using namespace mlir;
 using namespace fcdp;
-
-/// The part of a step's time that makes no difference.
-static constexpr double kSameTime = 1e-3;
 
 static void setIfAbsent(ModuleOp module, StringRef name,
                         std::optional<int64_t> value) {
@@ -110,14 +109,14 @@ private:
 } // namespace
 
 LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
-  constexpr double kTooLong = 1.1;
   llvm::sort(plans, [](const StepPlan &a, const StepPlan &b) {
     return a.residency.estimate.seconds < b.residency.estimate.seconds;
   });
   double least = std::numeric_limits<double>::infinity();
   for (const StepPlan &plan : plans) {
     const ResidencyEstimate &estimated = plan.residency.estimate;
-    if (estimated.needed > least || estimated.seconds > kTooLong * least)
+    if (estimated.needed > least ||
+        estimated.seconds > kSearch.hopeless * least)
       continue;
     auto scheduled = schedule(plan);
     if (failed(scheduled))
@@ -140,12 +139,11 @@ LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
 }
 
 LogicalResult Finals::refine() {
-  constexpr size_t kRefined = 3;
   if (choices.prefetch && choices.reductions)
     return success();
   std::vector<StepPlan> refined;
-  for (const Simulated &one :
-       ArrayRef(simulated).take_front(std::min(kRefined, simulated.size()))) {
+  for (const Simulated &one : ArrayRef(simulated).take_front(
+           std::min(kSearch.refinedPlans, simulated.size()))) {
     refined.push_back(one.plan);
     refined.back().prefetch = choices.prefetch;
     refined.back().reductions = choices.reductions;
@@ -166,20 +164,18 @@ static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
 /// presets, so that what is taken is faster than these if anything is.
 static size_t countBest(ArrayRef<Simulated> simulated,
                         const StepChoices &choices) {
-  constexpr double kRounding = 1e-9;
-  constexpr size_t kMost = 6;
   double fastest = simulated.front().taken.seconds;
-  double limit = fastest * (1 + kSameTime);
+  double limit = fastest * (1 + kSearch.sameTime);
   for (const Simulated &one : simulated)
     if (isPreset(one.plan, choices))
       limit = std::min(limit, (fastest + one.taken.seconds) / 2);
-  limit = std::max(limit, fastest * (1 + kRounding));
+  limit = std::max(limit, fastest * (1 + kSearch.rounding));
   size_t count = llvm::partition_point(simulated,
                                        [&](const Simulated &one) {
                                          return one.taken.seconds <= limit;
                                        }) -
                  simulated.begin();
-  return std::min(count, kMost);
+  return std::min(count, kSearch.plannedPlans);
 }
 
 FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
@@ -213,9 +209,8 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
             const std::optional<ResidencyEstimate> &known, std::string &why) {
   // Plans are searched by estimates of memory. If no plan that should fit does,
   // others are searched with as much less.
-  constexpr int kSearches = 4;
   int64_t budget = choices.budget.device;
-  for (int i = 0; i < kSearches && budget > 0; ++i) {
+  for (int i = 0; i < kSearch.searches && budget > 0; ++i) {
     std::vector<StepPlan> finalists =
         findFinalists(module, model, choices, budget, known);
     if (finalists.empty() && why.empty() && !known)
@@ -258,8 +253,9 @@ FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
       module, model, merging, (*best)->plan.residency.estimate, why);
   if (failed(merged))
     return failure();
-  bool isFaster = *merged && (*merged)->taken.seconds <
-                                 (*best)->taken.seconds * (1 - kSameTime);
+  bool isFaster =
+      *merged && (*merged)->taken.seconds <
+                     (*best)->taken.seconds * (1 - kSearch.sameTime);
   return isFaster ? (*merged)->plan : (*best)->plan;
 }
 

@@ -40,20 +40,9 @@ struct StepChoices {
   std::optional<Collectives> collectives;
 };
 
-/// What a step on `mesh` is decided for: `described` or, if there is none, what
-/// the file or preset `cluster` says, with the times in the file `profile`.
-llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
-                                     const std::optional<Cluster> &described,
-                                     llvm::StringRef cluster,
-                                     llvm::StringRef profile);
-
 /// Merges buckets and cuts states as the plan has it, and writes what is not
 /// given.
 mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepPlan &plan);
-
-/// Decides what --fcdp-decide-overlap does. Fails if nothing fits.
-llvm::Error decideOverlap(mlir::ModuleOp module, const CostModel &model,
-                          int64_t deviceBudget);
 
 /// Chooses, for each bucket of a plan, what makes a step take the least time:
 /// flat collectives or two-level ones. Its residencies stay.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Decide/StepPlanning.h"
+#include "ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 
@@ -33,25 +33,6 @@ fcdp::createDecideOverlapPass(DecideOverlapPassOptions options,
                               std::optional<Cluster> described) {
   return std::make_unique<DecideOverlapPass>(std::move(options),
                                              std::move(described));
-}
-
-llvm::Error fcdp::decideOverlap(ModuleOp module, const CostModel &model,
-                                int64_t deviceBudget) {
-  if (module->hasAttr(kPrefetchAttr) && module->hasAttr(kReductionsAttr))
-    return llvm::Error::success();
-  for (auto function : module.getOps<func::FuncOp>()) {
-    FunctionOverlap overlap(function, model, deviceBudget);
-    const OverlapProblem &problem = overlap.getProblem();
-    if (problem.fetches.empty() && problem.reductions.empty())
-      continue;
-    llvm::Expected<OverlapSolution> solution = planOverlap(problem);
-    if (!solution)
-      return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                     "@" + function.getSymName() + ": " +
-                                         toString(solution.takeError()));
-    overlap.write(*solution);
-  }
-  return llvm::Error::success();
 }
 
 void DecideOverlapPass::runOnOperation() {

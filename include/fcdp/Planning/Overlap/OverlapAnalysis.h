@@ -32,4 +32,13 @@ private:
   llvm::SmallVector<GradientSum> sums;
 };
 
+/// Decides the overlap of each function of `module`, as far as the module does
+/// not give it, and writes it. `visit` is called for each function that was
+/// decided. Fails if a function does not fit in `deviceBudget` bytes.
+llvm::Error decideOverlap(
+    mlir::ModuleOp module, const CostModel &model, int64_t deviceBudget,
+    llvm::function_ref<void(mlir::func::FuncOp, const OverlapProblem &,
+                            const OverlapSolution &)>
+        visit = nullptr);
+
 } // namespace fcdp

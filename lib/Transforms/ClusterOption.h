@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cluster that a pass decides for.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/Cluster.h"
+
+namespace fcdp {
+
+/// Returns `described` or, if there is none, what the file or preset `cluster`
+/// says, with the times in the file `profile`. The result has the nodes and
+/// ranks of `mesh`, or those of the description where there is no mesh yet.
+llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
+                                     const std::optional<Cluster> &described,
+                                     llvm::StringRef cluster,
+                                     llvm::StringRef profile);
+
+} // namespace fcdp

@@ -203,7 +203,9 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     pm.addPass(createRetargetPass({options.target}));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // Before gathers, which what runs again shares with the backward pass.
-    pm.addPass(createDecideRematPass({options.remat}));
+    pm.addPass(
+        createDecideRematPass({options.remat, options.cluster, options.profile},
+                              options.describedCluster));
     pm.addPass(createRematPass());
     pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
                                 options.microBatches, options.optimizer,

@@ -13,7 +13,8 @@ namespace fcdp {
 
 /// What was measured, if the cluster has a profile that knows of it, or else an
 /// estimate from the cluster's description. Users of the model do not ask which
-/// of the two an answer is. Answers for the phases from sharded on.
+/// of the two an answer is. Answers for the phases from sharded
+/// on, and for ATen calls in every phase.
 class CostModel {
 public:
   explicit CostModel(const Cluster &cluster) : cluster(cluster) {}

@@ -18,6 +18,9 @@ namespace fcdp {
 
 /// Passes that decide for `described`, where there is one, in place of what
 /// their options name.
+std::unique_ptr<mlir::Pass>
+createDecideRematPass(DecideRematPassOptions options,
+                      std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass> createDecidePass(DecidePassOptions options,
                                              std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass>

@@ -49,7 +49,8 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     - `unit`: in each unit (a block of a transformer, say) as much as frees memory,
       so that little but what one unit hands to the next is kept.
     - a number of bytes: as little as brings what is kept down to that many, by
-      the bytes that calls move and their floating-point operations. What
+      the time that calls take on `cluster`. Without a cluster, by the bytes that
+      they move and their floating-point operations at the rates of an A100. What
       the backward pass allocates itself is not counted.
 
     A call's unit is the one that its module path lies in; without a path, that of
@@ -62,7 +63,11 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
   }];
   let options = [
     Option<"remat", "remat", "std::string", "\"unit\"",
-           "`none`, `unit` or the number of bytes that may be kept">
+           "`none`, `unit` or the number of bytes that may be kept">,
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "what the step will run on, by which calls are compared: a file or the name of a preset">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "times that fcdp-run --profile has measured, in place of estimates">
   ];
 }
 

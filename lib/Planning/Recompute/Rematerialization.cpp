@@ -4,24 +4,27 @@
 
 #include "Units.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/BucketKind.h"
 #include "fcdp/Analysis/Casts.h"
 #include "fcdp/Cluster/OperatorCost.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace fcdp;
 using Choice = RecomputationProblem::Choice;
 
-/// An A100's 312 TFLOP/s in bf16 over its 2.0 TB/s of memory bandwidth
-/// (NVIDIA's data sheet of the 80 GB model).
-static constexpr double kFlopsPerByte = 156;
+/// The floating-point operations that the default device computes while it
+/// moves a byte: an A100's 312 TFLOP/s in bf16 over its 2.0 TB/s of memory
+/// bandwidth (NVIDIA's data sheet of the 80 GB model).
+static constexpr double kDefaultFlopsPerByte = 156;
 
-/// In bytes moved: those of operands and results, and of floating-point
-/// operations as many as a device moves bytes meanwhile. For comparing calls
-/// with each other; no time.
-static double estimateCost(const OperatorWork &work) {
-  return work.bytes + work.flops / kFlopsPerByte;
+/// Bytes are the unit of the solver's prices: times in seconds would be so
+/// small beside sums of bytes that they were lost in rounding.
+double fcdp::costOfRecomputing(aten::CallOp call, const CostModel *model) {
+  if (model)
+    return model->costOf(call).getTotal() /
+           model->getCluster().device.getMemoryTime(1);
+  OperatorWork work = measureWork(call);
+  return work.bytes + work.flops / kDefaultFlopsPerByte;
 }
 
 namespace {
@@ -34,9 +37,9 @@ struct BucketUse {
 
 class Decider {
 public:
-  Decider(func::FuncOp step, Operation *end)
-      : step(step), end(end), ranges(findLiveRanges(step, symbols)),
-        units(findUnits(end, ranges)) {
+  Decider(func::FuncOp step, Operation *end, const CostModel *model)
+      : step(step), end(end), model(model),
+        ranges(findLiveRanges(step, symbols)), units(findUnits(end, ranges)) {
     collectValues();
     markNeeded();
     chooseCalls();
@@ -60,6 +63,7 @@ private:
 
   func::FuncOp step;
   Operation *end;
+  const CostModel *model;
   SymbolTableCollection symbols;
   LiveRanges ranges;
   llvm::DenseMap<Operation *, StringAttr> units;
@@ -92,7 +96,7 @@ void Decider::collectValues() {
     if (isView(call) || ranges.views.contains(call))
       continue;
     RecomputationProblem::Op &op = problem.ops.emplace_back();
-    op.cost = estimateCost(measureWork(call));
+    op.cost = costOfRecomputing(call, model);
     for (Value operand : call.getOperands())
       if (std::optional<size_t> input = findValue(operand))
         op.inputs.push_back(*input);
@@ -145,7 +149,6 @@ void Decider::chooseCalls() {
     op.choice = choose(call);
 }
 
-/// As --fcdp-bucket groups parameters.
 void Decider::collectBucketUses() {
   llvm::DenseMap<StringAttr, Type> gradients, wires;
   for (auto gradient : step.front().getOps<GradientOp>())
@@ -154,19 +157,17 @@ void Decider::collectBucketUses() {
   for (auto read : step.front().getOps<ReadParameterOp>())
     wires[read.getSourceAttr().getAttr()] =
         findNarrowReadType(read.getResult());
-  using Key =
-      std::tuple<const void *, const void *, const void *, const void *, bool>;
-  std::map<Key, size_t> buckets;
+  BucketNumbering numbering;
   for (const ParameterUse &use : ranges.uses) {
     ParameterOp parameter = use.parameter;
-    Key key{parameter.getUnitAttr().getAsOpaquePointer(),
-            parameter.getTensorType().getElementType().getAsOpaquePointer(),
-            wires.lookup(parameter.getSymNameAttr()).getAsOpaquePointer(),
-            gradients.lookup(parameter.getSymNameAttr()).getAsOpaquePointer(),
-            parameter.getTrainable()};
-    size_t bucket = buckets.insert({key, buckets.size()}).first->second;
+    Type storage = parameter.getTensorType().getElementType();
+    Type wire = wires.lookup(parameter.getSymNameAttr());
+    BucketKind kind{storage, wire ? wire : storage,
+                    gradients.lookup(parameter.getSymNameAttr()),
+                    parameter.getTrainable(), /*gathered=*/true};
     bucketUses[use.operand->getOwner()].push_back(
-        {parameter.getUnitAttr(), bucket});
+        {parameter.getUnitAttr(),
+         numbering.get(parameter.getUnitAttr(), kind)});
   }
 }
 
@@ -254,6 +255,8 @@ Decider::decide(std::optional<int64_t> budget) {
     return best.takeError();
   Rematerialization result;
   result.keptBytes = best->keptBytes;
+  result.allBytes =
+      evaluate(problem, SmallVector<bool>(calls.size())).keptBytes;
   for (auto [call, isRecomputed] : llvm::zip_equal(calls, best->isRecomputed))
     if (isRecomputed)
       result.calls.push_back(call);
@@ -261,10 +264,10 @@ Decider::decide(std::optional<int64_t> budget) {
 }
 
 llvm::Expected<Rematerialization>
-fcdp::decideRematerialization(func::FuncOp step,
-                              std::optional<int64_t> budget) {
+fcdp::decideRematerialization(func::FuncOp step, std::optional<int64_t> budget,
+                              const CostModel *model) {
   Operation *end = findForwardEnd(step);
   if (!end)
     return Rematerialization();
-  return Decider(step, end).decide(budget);
+  return Decider(step, end, model).decide(budget);
 }

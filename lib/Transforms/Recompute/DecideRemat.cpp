@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Transforms/Recompute/RematSpec.h"
@@ -19,17 +20,45 @@ class DecideRematPass
     : public fcdp::impl::DecideRematPassBase<DecideRematPass> {
 public:
   using DecideRematPassBase::DecideRematPassBase;
+  DecideRematPass(DecideRematPassOptions options,
+                  std::optional<Cluster> described)
+      : DecideRematPassBase(std::move(options)),
+        described(std::move(described)) {}
   void runOnOperation() override;
 
 private:
+  FailureOr<std::optional<CostModel>> getModel();
   LogicalResult decide(func::FuncOp step, const RematSpec &spec);
+
+  std::optional<Cluster> described;
 };
 } // namespace
 
+std::unique_ptr<Pass>
+fcdp::createDecideRematPass(DecideRematPassOptions options,
+                            std::optional<Cluster> described) {
+  return std::make_unique<DecideRematPass>(std::move(options),
+                                           std::move(described));
+}
+
+/// Returns none if no cluster is given.
+FailureOr<std::optional<CostModel>> DecideRematPass::getModel() {
+  if (cluster.empty() && !described)
+    return std::optional<CostModel>();
+  llvm::Expected<Cluster> given =
+      getClusterOf(/*mesh=*/{}, described, cluster, profile);
+  if (!given)
+    return getOperation().emitError("cluster: ") << toString(given.takeError());
+  return std::optional(CostModel(*given));
+}
+
 LogicalResult DecideRematPass::decide(func::FuncOp step,
                                       const RematSpec &spec) {
+  FailureOr<std::optional<CostModel>> model = getModel();
+  if (failed(model))
+    return failure();
   llvm::Expected<Rematerialization> decided =
-      decideRematerialization(step, spec.budget);
+      decideRematerialization(step, spec.budget, *model ? &**model : nullptr);
   if (!decided)
     return step.emitError() << toString(decided.takeError());
   if (spec.budget && decided->keptBytes > *spec.budget)

@@ -19,13 +19,6 @@ struct Usage {
 };
 } // namespace
 
-/// What tells groups of a unit apart.
-static auto kindOf(const BucketGroup &group) {
-  return std::make_tuple(
-      group.storage.getAsOpaquePointer(), group.wire.getAsOpaquePointer(),
-      group.gradient.getAsOpaquePointer(), group.trainable, group.gathered);
-}
-
 static StringRef nameOf(StringRef unit) { return unit.empty() ? "root" : unit; }
 
 std::string BucketGroup::getName() const {
@@ -67,12 +60,9 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
     if (isDecided(bucket))
       continue;
     Usage use = usage.lookup(bucket.getSymNameAttr());
-    BucketGroup group{bucket.getUnitAttr(),
-                      bucket.getStorage(),
-                      bucket.getWire(),
-                      use.gradient,
-                      bucket.getTrainable(),
-                      !!use.wire,
+    BucketGroup group{{bucket.getStorage(), bucket.getWire(), use.gradient,
+                       bucket.getTrainable(), !!use.wire},
+                      bucket.getUnitAttr(),
                       {},
                       {bucket}};
     for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
@@ -87,25 +77,17 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
   llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
   if (!module.getOps<BucketOp>().empty())
     return groupBuckets(module, usage);
-  using Key = std::pair<const void *, decltype(kindOf(BucketGroup()))>;
-  std::map<Key, size_t> indices;
+  BucketNumbering numbering;
   SmallVector<BucketGroup> groups;
   for (auto parameter : module.getOps<ParameterOp>()) {
     Usage use = usage.lookup(parameter.getSymNameAttr());
     Type storage = parameter.getTensorType().getElementType();
-    BucketGroup group{parameter.getUnitAttr(),
-                      storage,
-                      use.wire ? use.wire : storage,
-                      use.gradient,
-                      parameter.getTrainable(),
-                      !!use.wire,
-                      {},
-                      {}};
-    auto [it, isNew] = indices.try_emplace(
-        {group.unit.getAsOpaquePointer(), kindOf(group)}, groups.size());
-    if (isNew)
-      groups.push_back(group);
-    groups[it->second].members.push_back(parameter);
+    BucketKind kind{storage, use.wire ? use.wire : storage, use.gradient,
+                    parameter.getTrainable(), !!use.wire};
+    size_t number = numbering.get(parameter.getUnitAttr(), kind);
+    if (number == groups.size())
+      groups.push_back({kind, parameter.getUnitAttr(), {}, {}});
+    groups[number].members.push_back(parameter);
   }
   return groups;
 }
@@ -120,11 +102,11 @@ static int64_t wireBytes(const BucketGroup &group) {
   return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
 }
 
-/// Of groups of one kind, in their order.
+/// Returns the groups of each kind, in their order.
 static auto splitKinds(MutableArrayRef<BucketGroup> groups) {
-  std::map<decltype(kindOf(BucketGroup())), SmallVector<BucketGroup *>> kinds;
+  std::map<BucketKind, SmallVector<BucketGroup *>> kinds;
   for (BucketGroup &group : groups)
-    kinds[kindOf(group)].push_back(&group);
+    kinds[group].push_back(&group);
   return kinds;
 }
 

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which parameters share a bucket.
+// The parameters of each bucket.
 #pragma once
 
+#include "fcdp/Analysis/BucketKind.h"
 #include "fcdp/Planning/Buckets/BucketMerging.h"
 #include "fcdp/Transforms/Passes.h"
 
 namespace fcdp {
 
-/// Parameters that are to be one bucket, in their order, and what they have in
-/// common.
-struct BucketGroup {
+/// Parameters that are to be one bucket, in their order.
+struct BucketGroup : BucketKind {
   mlir::StringAttr unit;
-  /// `gradient` is null where there is none.
-  mlir::Type storage, wire, gradient;
-  bool trainable, gathered;
   llvm::SmallVector<ParameterOp> members;
-  /// Whose place it takes; none, where there are no buckets yet.
+  /// The buckets whose place it takes; none where there are no buckets yet.
   llvm::SmallVector<BucketOp, 0> buckets;
 
   /// The bucket's name.

@@ -3,6 +3,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Planning/Recompute/Recomputation.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -34,14 +35,21 @@ llvm::SmallVector<Recomputed>
 placeRecomputed(mlir::func::FuncOp step,
                 llvm::function_ref<bool(aten::CallOp)> isChosen);
 
-/// What a decision comes to.
+/// The calls of the forward pass that run again in the backward pass, and what
+/// that comes to.
 struct Rematerialization {
-  /// Operations of the forward pass that run again in the backward pass.
   llvm::SmallVector<aten::CallOp> calls;
-  /// Bytes of the values that are kept from one pass to the other; parameters,
-  /// inputs and buffers, which are there anyway, are not counted.
-  int64_t keptBytes = 0;
+  /// Bytes of the values that are kept from one pass to the other, and those
+  /// that would be if nothing ran again. Parameters, inputs and buffers, which
+  /// are there anyway, are not counted.
+  int64_t keptBytes = 0, allBytes = 0;
 };
+
+/// Returns what running `call` once more costs, in bytes that the device could
+/// move meanwhile. `model` says how long it takes. Without one, the call's
+/// bytes count, and its floating-point operations at the rate of an A100, the
+/// device that the defaults assume.
+double costOfRecomputing(aten::CallOp call, const CostModel *model);
 
 /// Decides what the backward pass computes again, within units: a value that
 /// another unit reads in the forward pass is kept, so that what runs again
@@ -50,11 +58,12 @@ struct Rematerialization {
 /// parameters it reads, else that of the calls before it. Attributes
 /// `fcdp.recompute` win.
 ///
-/// With a `budget`, in bytes, as little runs again as brings the bytes kept
-/// down to it; without one, the fewest bytes are kept. Which way it errs: on
-/// the side of keeping; a budget that is too small gives the least that can be
-/// kept. Fails only if the decision contradicts itself.
+/// With a `budget`, in bytes, as little runs again, by costOfRecomputing, as
+/// brings the bytes kept down to it; without one, the fewest bytes are kept.
+/// Which way it errs: on the side of keeping; a budget that is too small gives
+/// the least that can be kept. Fails only if the decision contradicts itself.
 llvm::Expected<Rematerialization>
-decideRematerialization(mlir::func::FuncOp step, std::optional<int64_t> budget);
+decideRematerialization(mlir::func::FuncOp step, std::optional<int64_t> budget,
+                        const CostModel *model);
 
 } // namespace fcdp

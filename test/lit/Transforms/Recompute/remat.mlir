@@ -53,6 +53,18 @@
 // ONE: {{^}}1
 // TWO: {{^}}2
 
+// One of two values of a size is kept, and the loss. A product is computed again sooner than a
+// selection on the device that is assumed, later on one that multiplies slowly.
+// RUN: fcdp-opt %t/cost.mlir --fcdp-decide-remat=remat=16388 | FileCheck %s --check-prefix=PRODUCT
+// PRODUCT: "aten.mm.default"{{.*}} {fcdp.recompute = true}
+// PRODUCT-NOT: recompute
+// RUN: fcdp-opt %t/cost.mlir --fcdp-decide-remat="remat=16388 cluster=cpu" | FileCheck %s --check-prefix=SELECTION
+// SELECTION-NOT: recompute = true
+// SELECTION: "aten.where.self"{{.*}} {fcdp.recompute = true}
+// SELECTION-NOT: recompute = true
+// RUN: not fcdp-opt %t/cost.mlir --fcdp-decide-remat="remat=16388 cluster=%t/absent.yaml" 2>&1 | FileCheck %s --check-prefix=ABSENT
+// ABSENT: error: cluster: {{.*}}absent.yaml
+
 // A gather serves what runs again, too: each block is gathered twice.
 // RUN: fcdp-opt %t.remat --fcdp-shard="nodes=2 ranks-per-node=2" | FileCheck %s --check-prefix=GATHERS
 // GATHERS-LABEL: func.func @only_microbatch
@@ -264,6 +276,27 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %g = aten.call "aten.mul.Tensor"(self = %n, other = %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     fcdp.loss %l : tensor<f32>
     fcdp.gradient %g of @Given : tensor<4xf32>
+    return
+  }
+}
+
+//--- cost.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<64x64xf32> unit "a" trainable names ["w"]
+  fcdp.input @x : tensor<64x64xf32> name "x"
+  fcdp.input @c : tensor<64x64xi1> name "c"
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<64x64xf32>
+    %x = fcdp.read_input @x : tensor<64x64xf32>
+    %c = fcdp.read_input @c : tensor<64x64xi1>
+    %p = aten.call "aten.mm.default"(self = %x, mat2 = %w) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %s = aten.call "aten.where.self"(condition = %c, self = %x, other = %x) : (tensor<64x64xi1>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %q = aten.call "aten.mul.Tensor"(self = %p, other = %s) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %r = aten.call "aten.mul.Tensor"(self = %q, other = %w) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %l = aten.call "aten.sum.default"(self = %r) : (tensor<64x64xf32>) -> tensor<f32>
+    %g = aten.call "aten.mul.Tensor"(self = %p, other = %s) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %g of @w : tensor<64x64xf32>
     return
   }
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which parameters share a bucket. --fcdp-bucket builds buckets by this rule,
+// and rematerialization counts gathers by it before there are any.
+#pragma once
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Types.h"
+
+#include <map>
+#include <tuple>
+
+namespace fcdp {
+
+/// What the parameters of one bucket have in common beside their unit.
+struct BucketKind {
+  /// The element types of shards, of gathers and of gradients; `gradient` is
+  /// null where there is none.
+  mlir::Type storage, wire, gradient;
+  bool trainable = false;
+  /// Whether a function reads them, so that they are gathered at all.
+  bool gathered = false;
+
+  /// An order without a meaning, for maps.
+  bool operator<(const BucketKind &other) const {
+    return getKey() < other.getKey();
+  }
+
+private:
+  std::tuple<const void *, const void *, const void *, bool, bool>
+  getKey() const {
+    return {storage.getAsOpaquePointer(), wire.getAsOpaquePointer(),
+            gradient.getAsOpaquePointer(), trainable, gathered};
+  }
+};
+
+/// Numbers buckets: parameters of one unit and one kind share a bucket.
+class BucketNumbering {
+public:
+  /// Returns the number of the bucket, in the order of first calls from 0.
+  size_t get(mlir::StringAttr unit, const BucketKind &kind) {
+    return numbers.insert({{unit.getAsOpaquePointer(), kind}, numbers.size()})
+        .first->second;
+  }
+
+private:
+  std::map<std::pair<const void *, BucketKind>, size_t> numbers;
+};
+
+} // namespace fcdp

@@ -3,6 +3,7 @@
 #include "fcdp/Driver/Diagnostics.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -22,14 +23,18 @@ static StringRef getName(DiagnosticSeverity severity) {
   llvm_unreachable("unknown severity");
 }
 
-static void print(const Diagnostic &diagnostic, llvm::raw_ostream &stream) {
-  Location location = diagnostic.getLocation();
+static void printPlace(Location location, llvm::raw_ostream &stream) {
   if (auto file = location->findInstanceOf<FileLineColLoc>()) {
     stream << file.getFilename().getValue() << ':';
     if (file.getLine() != 0) // an archive's entries have no lines
       stream << file.getLine() << ':';
     stream << ' ';
   }
+}
+
+static void print(const Diagnostic &diagnostic, llvm::raw_ostream &stream) {
+  Location location = diagnostic.getLocation();
+  printPlace(location, stream);
   stream << getName(diagnostic.getSeverity()) << ": " << diagnostic;
   if (auto name = location->findInstanceOf<NameLoc>();
       name && !name.getName().empty())
@@ -45,3 +50,31 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context,
         print(diagnostic, stream);
         return success();
       }) {}
+
+namespace {
+/// MLIR's own printing would add the remark's kind and category to each line.
+class RemarkPrinter : public remark::detail::MLIRRemarkStreamerBase {
+public:
+  explicit RemarkPrinter(llvm::raw_ostream &stream) : stream(stream) {}
+
+  void streamOptimizationRemark(const remark::detail::Remark &remark) override {
+    printPlace(remark.getLocation(), stream);
+    stream << "remark: ";
+    for (const remark::detail::Remark::Arg &part : remark.getArgs())
+      stream << part.val;
+    stream << '\n';
+  }
+
+private:
+  llvm::raw_ostream &stream;
+};
+} // namespace
+
+LogicalResult fcdp::printRemarks(MLIRContext &context,
+                                 llvm::raw_ostream &stream) {
+  remark::RemarkCategories categories;
+  categories.passed = categories.missed = "fcdp-.*";
+  return remark::enableOptimizationRemarks(
+      context, std::make_unique<RemarkPrinter>(stream),
+      std::make_unique<remark::RemarkEmittingPolicyAll>(), categories);
+}

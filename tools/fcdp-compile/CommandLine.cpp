@@ -36,6 +36,11 @@ struct CommandLine {
       cl::desc("print the manifest (docs/manifest.md) and no summary; OUT may "
                "be left out"),
       cl::cat(category)};
+  cl::opt<bool> remarks{
+      "remarks",
+      cl::desc("print what was decided about each bucket, about recomputation, "
+               "overlap and gradients in place, and what each saves and costs"),
+      cl::cat(category)};
 };
 } // namespace
 
@@ -51,6 +56,6 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
-  return CompileOptions{line.input, line.output, std::move(*step), line.archive,
-                        line.printManifest};
+  return CompileOptions{line.input,   line.output,        std::move(*step),
+                        line.archive, line.printManifest, line.remarks};
 }

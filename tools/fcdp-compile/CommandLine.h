@@ -12,6 +12,8 @@ struct CompileOptions {
   /// Where constants are read; the archive that the module names if empty.
   std::string archive;
   bool printManifest = false;
+  /// Whether passes say what they decided.
+  bool remarks = false;
 };
 
 /// Reads the command line. May end the program, after `--help`. Errors name

@@ -91,6 +91,8 @@ LogicalResult Driver::emit() {
 }
 
 LogicalResult Driver::run() {
+  if (options.remarks && failed(printRemarks(context, errors)))
+    return fail("--remarks: cannot be printed");
   progress.start("reading " + options.input);
   module = readStep(options.input, context);
   if (!module ||

@@ -15,4 +15,9 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
+/// Prints what passes decided, and what they could not do, as `file:line:
+/// remark: message` from now on. Analysis remarks stay silent.
+mlir::LogicalResult printRemarks(mlir::MLIRContext &context,
+                                 llvm::raw_ostream &stream);
+
 } // namespace fcdp

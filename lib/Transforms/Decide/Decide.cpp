@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "ClusterOption.h"
+#include "DecideRemarks.h"
 #include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
 #include "StepPlanning.h"
@@ -27,6 +28,7 @@ private:
   FailureOr<std::optional<Accumulation>> getAccumulation();
   FailureOr<std::optional<Collectives>> getCollectives();
   FailureOr<Cluster> getCluster(StringRef what);
+  void remark(size_t bucketsBefore);
   FailureOr<StepPlan> planByPreset();
   FailureOr<StepPlan> planByCost();
   StepChoices getChoices(const Cluster &described);
@@ -191,6 +193,25 @@ FailureOr<StepPlan> DecidePass::planByCost() {
   return planStep(module, CostModel(*described), choices);
 }
 
+/// Says what was decided. Times need a cluster; what is wrong with a given one
+/// is said where a decision needs it.
+void DecidePass::remark(size_t bucketsBefore) {
+  ModuleOp module = getOperation();
+  if (!getContext().getRemarkEngine())
+    return;
+  remarkOnMerging(module, bucketsBefore);
+  std::optional<CostModel> model;
+  if (!cluster.empty() || described) {
+    llvm::Expected<Cluster> given =
+        getClusterOf(getMesh(module), described, cluster, profile);
+    if (given)
+      model.emplace(*given);
+    else
+      llvm::consumeError(given.takeError());
+  }
+  remarkOnResidencies(module, model ? &*model : nullptr);
+}
+
 /// Whether everything has been decided before.
 static bool isDecided(ModuleOp module) {
   return module->hasAttr(kStrategyAttr) &&
@@ -205,10 +226,12 @@ void DecidePass::runOnOperation() {
     return signalPassFailure();
   if (isDecided(module))
     return;
+  size_t before = llvm::range_size(module.getOps<BucketOp>());
   FailureOr<StepPlan> plan =
       strategy == kAutoStrategy ? planByCost() : planByPreset();
   if (failed(plan) || failed(applyPlan(module, *plan)))
     return signalPassFailure();
+  remark(before);
   module->removeAttr(kOpenShardingAttr);
   module->removeAttr(kOpenMergingAttr);
   module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));

@@ -10,12 +10,15 @@
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace fcdp;
@@ -108,6 +111,35 @@ private:
 };
 } // namespace
 
+/// Tells those who ask for analysis remarks what was compared.
+static void remarkOnCandidate(ModuleOp module, const StepPlan &plan,
+                              const ResidencyEstimate &taken) {
+  if (!module.getContext()->getRemarkEngine())
+    return;
+  std::map<StringRef, int> residencies;
+  for (const BucketResidency &bucket : plan.residency.buckets)
+    ++residencies[stringifyResidency(bucket.residency)];
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  auto distance = [](std::optional<int64_t> given) {
+    return given ? std::to_string(*given) : "its own";
+  };
+  stream << "candidate takes " << formatSeconds(taken.seconds)
+         << ", was estimated to take "
+         << formatSeconds(plan.residency.estimate.seconds) << " and "
+         << formatBytes(taken.deviceBytes) << " of a device: sharding "
+         << plan.sharding << ", accumulation " << plan.accumulation
+         << ", merging up to " << formatBytes(plan.bucketBytes) << ", prefetch "
+         << distance(plan.prefetch) << ", reductions "
+         << distance(plan.reductions);
+  for (auto [residency, count] : residencies)
+    stream << ", " << count << " buckets " << residency;
+  remark::analysis(
+      module.getLoc(),
+      remark::RemarkOpts::name("candidate").category("fcdp-decide"))
+      << text;
+}
+
 LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
   llvm::sort(plans, [](const StepPlan &a, const StepPlan &b) {
     return a.residency.estimate.seconds < b.residency.estimate.seconds;
@@ -127,6 +159,7 @@ LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
         **scheduled, [&](Operation *op) { return model.costOf(op); });
     ResidencyEstimate taken = plan.residency.estimate;
     taken.seconds = simulateStep(program).seconds;
+    remarkOnCandidate(module, plan, taken);
     // One that may not fit is no reason to leave out others.
     if (estimated.deviceBytes <= deviceBudget)
       least = std::min(least, taken.seconds);

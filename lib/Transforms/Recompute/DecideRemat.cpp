@@ -3,9 +3,12 @@
 #include "ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
+#include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Recompute/RematSpec.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEREMATPASS
@@ -69,6 +72,16 @@ LogicalResult DecideRematPass::decide(func::FuncOp step,
            << *spec.budget;
   for (aten::CallOp call : decided->calls)
     call->setAttr(kRecomputeAttr, BoolAttr::get(&getContext(), true));
+  if (getContext().getRemarkEngine())
+    remark::passed(step.getLoc(), remark::RemarkOpts::name("recompute")
+                                      .category("fcdp-decide-remat")
+                                      .function(step.getSymName()))
+        << llvm::formatv("remat {0}: {1} calls run again in the backward pass, "
+                         "which finds {2} kept instead of {3}",
+                         remat, decided->calls.size(),
+                         formatBytes(decided->keptBytes),
+                         formatBytes(decided->allBytes))
+               .str();
   return success();
 }
 

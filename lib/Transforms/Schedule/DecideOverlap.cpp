@@ -3,6 +3,10 @@
 #include "ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
+#include "fcdp/Support/Units.h"
+
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEOVERLAPPASS
@@ -35,6 +39,34 @@ fcdp::createDecideOverlapPass(DecideOverlapPassOptions options,
                                              std::move(described));
 }
 
+/// Says how far ahead transfers of `function` are issued.
+static void remarkOn(func::FuncOp function, const OverlapProblem &problem,
+                     const OverlapSolution &solution) {
+  if (!function.getContext()->getRemarkEngine())
+    return;
+  size_t ahead = 0, inFlight = 0;
+  for (auto [issued, fetch] :
+       llvm::zip_equal(solution.fetched, problem.fetches))
+    ahead = std::max(ahead, problem.countAhead(issued, fetch.needed));
+  for (auto [place, reduction] :
+       llvm::zip_equal(solution.noted, problem.reductions))
+    inFlight = std::max(inFlight,
+                        1 + problem.countInFlight(reduction.earliest, place));
+  remark::passed(function.getLoc(), remark::RemarkOpts::name("overlap")
+                                        .category("fcdp-decide-overlap")
+                                        .function(function.getSymName()))
+      << llvm::formatv(
+             "@{0}: {1} copies are fetched up to {2} units ahead, {3} "
+             "reductions run over up to {4} units; takes {5} and {6} "
+             "of a device's {7}",
+             function.getSymName(), problem.fetches.size(), ahead,
+             problem.reductions.size(), inFlight,
+             formatSeconds(solution.estimate.seconds),
+             formatBytes(solution.estimate.deviceBytes),
+             formatBytes(problem.deviceBudget))
+             .str();
+}
+
 void DecideOverlapPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
@@ -50,7 +82,8 @@ void DecideOverlapPass::runOnOperation() {
     return signalPassFailure();
   }
   int64_t budget = deviceMemory > 0 ? deviceMemory : ofMesh->device.memory;
-  if (llvm::Error error = decideOverlap(module, CostModel(*ofMesh), budget)) {
+  if (llvm::Error error =
+          decideOverlap(module, CostModel(*ofMesh), budget, remarkOn)) {
     module.emitError(toString(std::move(error)));
     signalPassFailure();
   }

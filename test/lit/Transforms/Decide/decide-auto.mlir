@@ -11,6 +11,12 @@
 // KEEP: fcdp.bucket @bucket.b {{.*}} residency {{ *(host|full|node)}} members
 // KEEP: fcdp.bucket @bucket.c {{.*}} residency {{ *}}drop members
 
+// Those who ask hear what a copy saves and costs, and what was compared.
+// RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK-DAG: remark: {{.*}}candidate takes {{.*}}s, was estimated to take
+// REMARK-DAG: remark: {{.*}}bucket bucket.a: {{host|full|node}}, saves {{.*}}ms of inter-node time a step, costs {{.*}} kB of each
+// REMARK-DAG: remark: {{.*}}bucket bucket.c: drop, saves nothing between nodes, costs nothing
+
 // Slices of the copies do not fit on the device; host memory has them.
 // RUN: sed '/^h2d/,$ s/1e9/1e7/' %t/slow-network.yaml > %t/slow-host.yaml
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-host.yaml device-memory=2400000 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST

@@ -25,6 +25,10 @@
 // ONE: fcdp.shard_update @bucket.0..7
 // ONE-NOT: fcdp.shard_update
 
+// Those who ask hear of it.
+// RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/latency.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: {{.*}}merged 8 buckets into 1 of up to 32.8 kB
+
 // That comes to the text which --fcdp-bucket makes with the limit, be it with
 // fewer buckets in one, or of several kinds and types.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=32768" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | sed 's/residency *[a-z]* //' > %t/direct.mlir

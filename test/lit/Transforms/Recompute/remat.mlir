@@ -17,6 +17,10 @@
 // UNIT-NOT: recompute
 // UNIT: return
 
+// Those who ask hear of it.
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: {{.*}}remat unit: 2 calls run again in the backward pass, which finds 196 B kept instead of 324 B
+
 // The product of the second block runs again first, right before its use, from
 // the block's input; its view goes with it.
 // AGAIN-LABEL: func.func @step

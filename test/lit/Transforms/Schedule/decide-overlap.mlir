@@ -5,6 +5,10 @@
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/decided.mlir
 // RUN: FileCheck %s --check-prefix=LATE --input-file=%t/decided.mlir
 
+// Those who ask hear of it.
+// RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: {{.*}}@only_microbatch: 9 copies are fetched up to 2 units ahead, 5 reductions run over up to 3 units; takes {{.*}}s and {{.*}}B of a device's
+
 // A layer computes as long as two of the small gathers take, or half of the
 // large one.
 // LATE-LABEL: func.func @only_microbatch

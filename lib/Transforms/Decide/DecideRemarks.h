@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The remarks of --fcdp-decide: what it decided about each bucket, and what
+// that saves and costs.
+#pragma once
+
+#include "fcdp/Cluster/CostModel.h"
+
+namespace fcdp {
+
+/// Says for each bucket of a decided module where its copy lives. `model` gives
+/// times; without one, gathers are counted. Does nothing unless somebody
+/// listens to remarks. Requires collectives over all ranks.
+void remarkOnResidencies(mlir::ModuleOp module, const CostModel *model);
+
+/// Says how many buckets `before` merged into those of `module`.
+void remarkOnMerging(mlir::ModuleOp module, size_t before);
+
+} // namespace fcdp

@@ -6,7 +6,9 @@
 #include "fcdp/Planning/Memory/SharedArena.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace fcdp {
@@ -178,6 +180,27 @@ LogicalResult MakeGradientsInPlacePass::decide() {
   return success();
 }
 
+/// Says of each pack how many gradients are copied that need not be if there
+/// were room.
+static void remarkOnCopies(const Described &described) {
+  for (auto [pack, gradients] :
+       llvm::zip_equal(described.packs, described.gradients)) {
+    ArrayAttr inPlace = PackOp(pack).getInPlaceAttr();
+    size_t copied = gradients.size() - (inPlace ? inPlace.size() : 0);
+    if (copied == 0)
+      continue;
+    remark::missed(pack->getLoc(),
+                   remark::RemarkOpts::name("copies")
+                       .category("fcdp-make-gradients-in-place")
+                       .function(func::FuncOp(described.function).getSymName()))
+        << llvm::formatv("bucket {0}: {1} of {2} gradients are copied into the "
+                         "bucket, for want of room for the bucket while they "
+                         "are made",
+                         PackOp(pack).getBucket(), copied, gradients.size())
+               .str();
+  }
+}
+
 void MakeGradientsInPlacePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::scheduled)) ||
@@ -193,5 +216,7 @@ void MakeGradientsInPlacePass::runOnOperation() {
     return !described.packs.empty();
   });
   if (isOpen && failed(decide()))
-    signalPassFailure();
+    return signalPassFailure();
+  if (getContext().getRemarkEngine())
+    llvm::for_each(functions, remarkOnCopies);
 }

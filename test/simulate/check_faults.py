@@ -12,10 +12,11 @@ import copy
 import shlex
 import sys
 import warnings
+from dataclasses import replace
 
 from check_steps import Mismatch, Reference, compile_step, passes, run
 from ir import Module, Op
-from machine import Deadlock, policies
+from streams import Deadlock, policies
 
 
 def drop_waits(function):
@@ -43,9 +44,8 @@ def move_releases(function):
 
 
 def change(function, index, **attrs):
-    changed = copy.deepcopy(function)
-    changed[index].attrs.update(attrs)
-    return changed
+    op = function[index]
+    return [*function[:index], replace(op, attrs={**op.attrs, **attrs}), *function[index + 1:]]
 
 
 def break_reductions(function):

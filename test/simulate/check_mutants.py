@@ -23,10 +23,11 @@ import warnings
 
 from check_steps import Mismatch, Reference, run
 from ir import Module
-from machine import Deadlock, Machine, Policy
+from machine import Machine
 from mutations import BREAKING, HARMLESS, Plan
 from races import find_race
 from random_steps import Step
+from streams import Deadlock, Policy
 
 # From the first function of the first step on, each pair of neighbours in legal runs.
 CALLS = {
@@ -70,8 +71,8 @@ def find_fault(plan, reference, calls):
     return ""
 
 
-def make_mutants(args, number):
-    """Of one plan: tuples of a kind, what is wrong with the mutant, and its text."""
+def judge_plan(args, number):
+    """Mutants of one plan: tuples of a kind, what is wrong with the mutant, its text, and the messages of fcdp-opt."""
     warnings.simplefilter("ignore")  # noise is computed with
     source, mutants = random.Random(f"{args.seed} {number}"), []
     options, plan, reference, calls = make_plan(args, source)
@@ -86,7 +87,8 @@ def make_mutants(args, number):
                 # Not all that changes a plan breaks it, but then it may still not be what the plan says.
                 if fault or kinds is HARMLESS or kind.startswith("a wait"):
                     mutants.append((f"{kind} ({options})", fault, mutant.text()))
-    return mutants
+    refused = refuse(args, mutants)
+    return [(*mutant, refused.get(i, [])) for i, mutant in enumerate(mutants)]
 
 
 def refuse(args, mutants):
@@ -120,15 +122,13 @@ def main():
     parser.add_argument("--show", action="store_true", help="print messages, and how often each came")
     args = parser.parse_args()
     with multiprocessing.Pool() as pool:
-        made = pool.map(functools.partial(make_mutants, args), range(args.plans))
-    mutants = list(itertools.chain.from_iterable(made))
-    refused = refuse(args, mutants)
+        made = pool.map(functools.partial(judge_plan, args), range(args.plans), chunksize=1)
     counts, wrong, messages = collections.Counter(), [], collections.Counter()
-    for i, (kind, fault, text) in enumerate(mutants):
+    for kind, fault, text, refusals in itertools.chain.from_iterable(made):
         counts[bool(fault)] += 1
-        if bool(fault) != (i in refused):
-            wrong.append((kind, fault, refused.get(i), text))
-        for what in refused.get(i, []):
+        if bool(fault) != bool(refusals):
+            wrong.append((kind, fault, refusals, text))
+        for what in refusals:
             messages[re.sub(r"'[^']*'|@[\w.]+|\d+", "_", what)] += 1
     if args.show:
         for what, count in messages.most_common():

@@ -17,7 +17,8 @@ import warnings
 import numpy as np
 
 from ir import Module, shape_of
-from machine import Deadlock, Machine, Mismatch, policies, sum_in_order, update
+from machine import Machine, Mismatch, sum_in_order, update
+from streams import Deadlock, policies
 from tensors import bytes_of, call, round_to, widen
 
 STEPS = 2

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads modules in MLIR's generic form, as far as fcdp's dialects need it."""
 
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ class Op:
     result_types: list = field(default_factory=list)
     body: list = None
     arguments: list = field(default_factory=list)
+    kernel: object = None  # what runs it, made at its first run
 
     def result(self):
         return self.results[0]
@@ -212,7 +214,8 @@ class Module:
         return self.symbols.get(kind, {})
 
 
+@functools.cache
 def shape_of(type_text):
     """Dimensions and element type of `tensor<2x4xf32>` or a shard of it."""
     inner = re.search(r"tensor<([^<>]*)>", type_text).group(1).split("x")
-    return [int(d) for d in inner[:-1]], inner[-1]
+    return tuple(int(d) for d in inner[:-1]), inner[-1]

@@ -10,53 +10,20 @@ Collectives and copies take two steps, so that others can come between.
 """
 
 import math
-import random
 
 import numpy as np
 
-from ir import Op, shape_of
+from ir import shape_of
+from streams import COLLECTIVES, STREAMS, Deadlock, Queues
 from tensors import DTYPES, bytes_of, call, round_to, widen
 
-STREAMS = ["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"]
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
-COLLECTIVES = {"fcdp.all_gather", "fcdp.reduce_scatter"}
 VIEWS = {"aten.t.default", "aten.view.default", "aten._unsafe_view.default"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
 
 
-class Deadlock(Exception):
-    pass
-
-
 class Mismatch(Exception):
     pass
-
-
-class Policy:
-    """Which of several possible steps is taken: by stream first, and by rank in
-    an order of its own per stream; or at random."""
-
-    def __init__(self, seed, streams=None):
-        self.random = random.Random(seed)
-        self.streams = streams
-        self.sorted = None
-
-    def order(self, queues):
-        """Pairs of a rank and a stream, the one to prefer first."""
-        if self.streams is None:
-            return self.random.sample(queues, len(queues))
-        if self.sorted is None:
-            self.sorted = sorted(queues, key=lambda q: (self.streams.index(q[1]), self.random.random()))
-        return self.sorted
-
-
-def policies(random_ones):
-    """All streams in turn first and last, and some random policies."""
-    for first in STREAMS:
-        rest = [s for s in STREAMS if s != first]
-        yield Policy(1, [first, *rest])
-        yield Policy(2, [*rest, first])
-    yield from (Policy(seed) for seed in range(random_ones))
 
 
 class Rank:
@@ -228,26 +195,16 @@ class Machine:
         """Runs functions one behind the other, each a pair of its name and the
         inputs of all ranks. Streams are not joined between them but by what
         the functions say. Gives, for each call, the states after it."""
-        queues = {(r, s): [] for r in range(len(self.ranks)) for s in STREAMS}
         running = []
         for call in calls:
             running.append(Call(self, running[-1] if running else None, *call))
-        for call in running:
-            for (rank, stream), queue in queues.items():
-                if stream == "compute":
-                    queue.append((call, -1, Op("begin", [], [], {})))
-                queue += [(call, number, op) for number, op in enumerate(call.body)
-                          if op.attrs.get("stream", "compute") == stream]
-                if stream == "compute":
-                    queue.append((call, len(call.body), Op("end", [], [], {})))
-        at = dict.fromkeys(queues, 0)
-        keys = list(queues)
-        while (key := next((k for k in policy.order(keys) if self.can_step(k, queues, at)), None)) is not None:
-            rank, stream = key
-            for done in self.step(rank, queues[key][at[key]]):
-                at[done, stream] += 1
-        stuck = {key: queues[key][at[key]][2].name for key in queues if at[key] < len(queues[key])}
-        if stuck:
+        keys = policy.order([(rank, stream) for rank in range(len(self.ranks)) for stream in STREAMS])
+        queues = Queues(keys, running, self.group)
+        while queues.ready:
+            place = policy.pick(queues.ready)
+            rank, stream = keys[place]
+            queues.advance(self.step(rank, queues.head(place)), stream)
+        if stuck := queues.stuck():
             raise Deadlock(f"nothing can go on: {stuck}")
         return running
 
@@ -258,20 +215,6 @@ class Machine:
             self.groups[key] = [i for i, r in enumerate(self.ranks)
                                 if ("node" in key or r.node == me.node) and ("local" in key or r.local == me.local)]
         return self.groups[key]
-
-    def can_step(self, key, queues, at):
-        if at[key] == len(queues[key]):
-            return False
-        rank, stream = key
-        call, number, op = queues[key][at[key]]
-        if op.name == "fcdp.wait":
-            waited, event = call.waited[op.operands[0]]
-            return (rank, event) in waited.events
-        if op.name in COLLECTIVES:
-            heads = [queues[r, stream][at[r, stream]] if at[r, stream] < len(queues[r, stream]) else None
-                     for r in self.group(rank, op)]
-            return all(head and head[0] is call and head[1] == number for head in heads)
-        return True
 
     def step(self, rank, item):
         """Takes one step; gives the ranks that are done with the operation."""
@@ -290,7 +233,7 @@ class Machine:
         if op.name == "aten.call":
             results = call(op, self.ranks[rank].env.__getitem__)
             for value, result in zip(op.results, results):
-                assert list(result.shape) == shape_of(self.call.types[value])[0], (op.attrs["callee"], result.shape)
+                assert result.shape == shape_of(self.call.types[value])[0], (op.attrs["callee"], result.shape)
                 if value in self.call.in_place:
                     result = self.write_in_place(self.ranks[rank], value, result)
                 self.ranks[rank].env[value] = result

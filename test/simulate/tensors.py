@@ -4,7 +4,11 @@
 Equal inputs give equal bits, whatever their strides and addresses are.
 """
 
+import functools
+
 import numpy as np
+
+from ir import shape_of
 
 DTYPES = {
     "f16": np.float16,
@@ -16,6 +20,7 @@ DTYPES = {
 }
 
 
+@functools.cache
 def bytes_of(element):
     return np.dtype(DTYPES[element]).itemsize
 
@@ -93,31 +98,42 @@ FRESH = {
 }
 
 
+class Kernel:
+    """An `aten.call`, made ready to run any number of times."""
+
+    def __init__(self, op):
+        name = op.attrs["callee"].rsplit(".", 1)[0]
+        self.is_view = name in VIEWS
+        self.function = (VIEWS if self.is_view else FRESH)[name]
+        self.operands = op.operands
+        self.operand_elements = [shape_of(t)[1] for t in op.operand_types]
+        self.result_elements = [shape_of(t)[1] for t in op.result_types]
+        self.positional, self.keywords = [], {}
+        for key, value in zip(op.attrs["argNames"], op.attrs["args"]):
+            if isinstance(value, tuple):  # an operand's index, or a list of them
+                self.positional.append(value[1])
+            elif key != "dtype":
+                self.keywords[key] = value
+
+    def run(self, load):
+        """The results, as arrays of storage types; `load` gives the array of a value."""
+        def tensor(index):
+            array = load(self.operands[index])
+            if self.is_view:
+                return array
+            return np.ascontiguousarray(widen(array, self.operand_elements[index])).reshape(array.shape)
+
+        arguments = [[tensor(i) for i in a] if isinstance(a, list) else tensor(a) for a in self.positional]
+        results = self.function(*arguments, **self.keywords)
+        if not isinstance(results, list):
+            results = [results]
+        if self.is_view:
+            return results
+        return [round_to(np.asarray(r), element) for r, element in zip(results, self.result_elements)]
+
+
 def call(op, load):
     """Runs an `aten.call`; `load` gives the array of a value."""
-    elements = dict(zip(op.operands, (t for t in op.operand_types)))
-    name = op.attrs["callee"].rsplit(".", 1)[0]
-    raw = name in VIEWS
-
-    def tensor(index):
-        value = op.operands[index]
-        element = elements[value].split("x")[-1].rstrip(">").split("<")[-1]
-        return load(value) if raw else np.ascontiguousarray(widen(load(value), element)).reshape(load(value).shape)
-
-    args = []
-    kwargs = {}
-    for key, arg in zip(op.attrs["argNames"], op.attrs["args"]):
-        if isinstance(arg, tuple) and arg[0] == "#aten.operand":
-            args.append(tensor(arg[1]))
-        elif isinstance(arg, tuple):
-            args.append([tensor(i) for i in arg[1]])
-        elif key == "dtype":
-            continue
-        else:
-            kwargs[key] = arg
-    results = (VIEWS if raw else FRESH)[name](*args, **kwargs)
-    if not isinstance(results, list):
-        results = [results]
-    if raw:
-        return results
-    return [round_to(np.asarray(r), t.split("x")[-1].rstrip(">").split("<")[-1]) for r, t in zip(results, op.result_types)]
+    if op.kernel is None:
+        op.kernel = Kernel(op)
+    return op.kernel.run(load)

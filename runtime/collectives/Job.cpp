@@ -60,6 +60,7 @@ public:
     return store->get("user/" + key, seconds);
   }
 
+  void abortTransfers() noexcept override;
   void publishFailure(const std::string &message) override {
     monitor->publishFailure(message);
   }
@@ -115,7 +116,8 @@ TcpStoreOptions GlooJob::storeOptions() const {
   tcp.serves = options.servesStore;
   tcp.connectSeconds = options.joinSeconds;
   tcp.operationSeconds = options.joinSeconds;
-  tcp.prefix = "fcdp/" + std::to_string(options.restartCount);
+  tcp.prefix = "fcdp/" + std::to_string(options.restartCount) + "/" +
+               std::to_string(options.sessionNumber);
   return tcp;
 }
 
@@ -199,6 +201,14 @@ void GlooJob::connectGroups() {
   connectAxis(Axis::Local, "local", options.localGroups, sameNode);
   connectAxis(Axis::World, "world", options.worldGroups, inShardOrder);
   controlGroup = connect("control", everybody);
+}
+
+void GlooJob::abortTransfers() noexcept {
+  for (const Groups &axis : groups)
+    for (Transport *group : {axis.gather.get(), axis.reduce.get()})
+      if (group)
+        group->abort();
+  controlGroup->abort();
 }
 
 std::string GlooJob::explainFailure(const std::string &message) {

@@ -41,6 +41,8 @@ struct JobOptions {
   std::function<void(uint16_t port)> onStorePort;
   /// Keeps the keys of a restarted job apart (TORCHELASTIC_RESTART_COUNT).
   uint32_t restartCount = 0;
+  /// The same for several jobs, one after the other, over one store.
+  uint32_t sessionNumber = 0;
   /// The network interface for Gloo; empty: the one by which `host` is reached.
   std::string interface;
 
@@ -59,8 +61,9 @@ struct JobOptions {
   double heartbeatLimitSeconds = 6;
 
   /// Called at most once, on the monitor's thread, when another rank has died
-  /// or failed, with the message to print. It must end the process: the
-  /// calling thread of the step may be blocked for as long as a collective may.
+  /// or failed, with the message to print. Where the
+  /// calling thread of the step may be blocked in a collective, it must end the
+  /// process, or have `abortTransfers` called.
   std::function<void(const std::string &message)> onFailure;
 };
 
@@ -92,6 +95,10 @@ public:
   virtual void set(const std::string &key, const std::string &value) = 0;
   /// Waits until somebody has set it, at most `seconds`.
   virtual std::string get(const std::string &key, double seconds) = 0;
+
+  /// Ends running transfers of all groups with an error, and fails later ones.
+  /// Callable from any thread.
+  virtual void abortTransfers() noexcept = 0;
 
   /// For a failure of this rank's own (not of a transfer): tells the others,
   /// who then end with "rank 1 (...) failed: <message>".

@@ -68,8 +68,8 @@ struct ByteCounters {
   uint64_t d2h = 0;
 };
 
-/// One rank's device. All functions but `failure` and `counters` are called by
-/// one thread, the issuer; work on the compute stream runs on that thread (the
+/// One rank's device. All functions but those that say so are called by one
+/// thread, the issuer; work on the compute stream runs on that thread (the
 /// CPU backend) or is enqueued by it (CUDA). Functions throw std::runtime_error
 /// only for misuse; failures of queued work are kept and reported by `failed`.
 class Backend {
@@ -115,6 +115,9 @@ public:
 
   /// True once any queued work has failed; cheap, callable from any thread.
   virtual bool failed() const = 0;
+  /// Has all queued work fail with `message`, unless it has failed before, and
+  /// ends what waits for it. Callable from any thread.
+  virtual void fail(const std::string &message) = 0;
   /// The first failure: operation, bucket, own rank, peer, library's text.
   virtual std::string failure() const = 0;
   virtual ByteCounters counters() const = 0;

@@ -9,8 +9,8 @@
 namespace fcdp {
 
 /// The streams and events of a rank. The compute stream is the issuer's own
-/// thread: its work runs at once. All functions but `failed` and `failure` are
-/// called by one thread, the issuer.
+/// thread: its work runs at once. `fail`, `failed` and `failure` may be called
+/// by any thread, all other functions by one, the issuer.
 class StreamSet {
 public:
   /// `run` carries out the commands; it must outlive the set.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cpu/Arena.h"
+#include "core/MemoryError.h"
 #include "cpu/MemoryLimit.h"
 
 #include <cerrno>
@@ -24,8 +25,8 @@ uint64_t toPages(uint64_t bytes) {
 }
 
 [[noreturn]] void refuse(uint64_t bytes, const std::string &why) {
-  throw std::runtime_error("cannot reserve " + std::to_string(bytes) +
-                           " bytes for the device arena: " + why);
+  throw MemoryError("cannot reserve " + std::to_string(bytes) +
+                    " bytes for the device arena: " + why);
 }
 
 } // namespace

@@ -76,6 +76,7 @@ public:
   void synchronize() override { streams.synchronize(); }
 
   bool failed() const override { return streams.failed(); }
+  void fail(const std::string &message) override { streams.fail(message); }
   std::string failure() const override { return streams.failure(); }
   ByteCounters counters() const override;
 

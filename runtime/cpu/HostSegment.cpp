@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cpu/HostSegment.h"
+#include "core/MemoryError.h"
 #include "cpu/MemoryLimit.h"
 #include "cpu/SegmentHandover.h"
 
@@ -14,9 +15,8 @@ namespace fcdp {
 namespace {
 
 [[noreturn]] void fail(uint64_t bytes, const char *call, int error) {
-  throw std::runtime_error("cannot make the host cache of " +
-                           std::to_string(bytes) + " bytes: " + call + ": " +
-                           std::strerror(error));
+  throw MemoryError("cannot make the host cache of " + std::to_string(bytes) +
+                    " bytes: " + call + ": " + std::strerror(error));
 }
 
 FileDescriptor makeMemory(uint64_t bytes) {

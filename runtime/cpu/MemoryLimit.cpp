@@ -2,6 +2,8 @@
 
 #include "cpu/MemoryLimit.h"
 
+#include "core/MemoryError.h"
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -76,10 +78,9 @@ uint64_t availableMemory() {
 void requireMemory(const std::string &purpose, uint64_t bytes) {
   uint64_t available = availableMemory();
   if (bytes > available)
-    throw std::runtime_error("not enough memory for " + purpose +
-                             ": it needs " + std::to_string(bytes) +
-                             " bytes, " + std::to_string(available) +
-                             " are available");
+    throw MemoryError("not enough memory for " + purpose + ": it needs " +
+                      std::to_string(bytes) + " bytes, " +
+                      std::to_string(available) + " are available");
 }
 
 } // namespace fcdp

@@ -77,6 +77,7 @@ public:
   void synchronize() override;
 
   bool failed() const override { return firstFailure.failed(); }
+  void fail(const std::string &message) override { firstFailure.set(message); }
   std::string failure() const override { return firstFailure.message(); }
   ByteCounters counters() const override;
 

@@ -160,6 +160,14 @@ Launch fromSlurm(const Environment &environment) {
 
 } // namespace
 
+Launch onlyRank(const std::string &launcher) {
+  Launch launch;
+  launch.launcher = launcher;
+  launch.masterHost = "127.0.0.1";
+  launch.servesStore = true;
+  return launch;
+}
+
 std::optional<std::string> processEnvironment(const std::string &name) {
   const char *value = std::getenv(name.c_str());
   if (!value)

@@ -23,6 +23,9 @@ struct Launch {
   uint32_t restartCount = 0;
 };
 
+/// The only rank of a job, for a process that no launcher has started.
+Launch onlyRank(const std::string &launcher);
+
 /// The value of an environment variable, or none.
 using Environment =
     std::function<std::optional<std::string>(const std::string &name)>;

@@ -2,6 +2,7 @@
 #include "step/HostCopies.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 
 namespace fcdp {
 
@@ -33,7 +34,7 @@ std::span<std::byte> HostCopies::of(const at::Tensor &tensor) {
   if (isUploaded)
     copy.host = tensor.to(at::kCPU);
   else if (!copy.host.defined())
-    copy.host = at::empty_like(tensor, at::TensorOptions().device(at::kCPU));
+    copy.host = at::zeros_like(tensor, at::TensorOptions().device(at::kCPU));
   return bytesOf(copy.host);
 }
 

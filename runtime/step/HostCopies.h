@@ -25,8 +25,8 @@ public:
   std::span<std::byte> input(size_t set, size_t index);
   void uploadInputs(size_t set);
 
-  /// Until `uploadAll` what the caller writes; after it what the device has,
-  /// for which this waits.
+  /// Until `uploadAll` zeros for the caller to write to; after it what the
+  /// device has, for which this waits.
   std::span<std::byte> of(const at::Tensor &tensor);
   void uploadAll();
   /// Once the uploading is done.

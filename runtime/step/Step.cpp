@@ -231,13 +231,30 @@ std::span<std::byte> Step::buffer(size_t index) {
 }
 
 std::span<std::byte> Step::shard(size_t bucket) {
+  return region(*impl->state.manifest.buckets[bucket].shard);
+}
+
+std::span<std::byte> Step::region(const TypedBuf &buf) {
   StepState &state = impl->state;
-  const TypedBuf &shard = *state.manifest.buckets[bucket].shard;
   if (impl->isOnCpu())
-    return {state.address(shard), shard.bytes};
+    return {state.address(buf), buf.bytes};
   StreamScope streamScope(impl->computeStream);
-  return impl->hostCopies.of(
-      state.flat(shard, int64_t(shard.bytes), DType::U8));
+  return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes), DType::U8));
+}
+
+int64_t Step::updateCount(size_t bucket) const {
+  const UpdateState &update = impl->state.updates[bucket];
+  if (std::holds_alternative<Sgd>(impl->state.manifest.optimizer))
+    return update.isFirst ? 0 : 1;
+  StreamScope streamScope(impl->computeStream);
+  return int64_t(update.count.item<float>());
+}
+
+void Step::setUpdateCount(size_t bucket, int64_t count) {
+  UpdateState &update = impl->state.updates[bucket];
+  StreamScope streamScope(impl->computeStream);
+  update.count.fill_(float(count));
+  update.isFirst = count == 0;
 }
 
 void Step::throwIfFailed() const {

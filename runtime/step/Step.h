@@ -71,6 +71,12 @@ public:
   std::span<std::byte> buffer(size_t index);
   /// This rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);
+  /// This rank's bytes of a bucket's region in device memory.
+  std::span<std::byte> region(const TypedBuf &buf);
+  /// How many updates AdamW has made of a bucket; SGD counts to 1.
+  int64_t updateCount(size_t bucket) const;
+  /// Before `init` only.
+  void setUpdateCount(size_t bucket, int64_t count);
 
   /// Runs once, before the first step and after the shards are filled.
   void init();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
+#include "JsonLog.h"
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <stdexcept>
@@ -60,6 +62,13 @@ outputFiles(const Options &options) {
         std::pair("--probe-cluster", options.probe)})
     if (!path.empty())
       files.emplace_back(option, path);
+  return files;
+}
+
+std::vector<std::string> temporaryFiles(const Options &options) {
+  std::vector<std::string> files;
+  for (const auto &[option, path] : outputFiles(options))
+    files.push_back(temporaryName(path));
   return files;
 }
 

@@ -33,6 +33,9 @@ struct Options {
 std::vector<std::pair<const char *, std::string>>
 outputFiles(const Options &options);
 
+/// Files that rank 0 may leave behind when it fails.
+std::vector<std::string> temporaryFiles(const Options &options);
+
 /// None if the help was asked for, which is then printed. Throws
 /// std::runtime_error.
 std::optional<Options> parseOptions(int argc, char **argv);

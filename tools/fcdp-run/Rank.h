@@ -6,6 +6,8 @@
 #include "Options.h"
 #include "session/Launch.h"
 
+#include <memory>
+
 namespace fcdp {
 class StepObject;
 }
@@ -13,13 +15,9 @@ class StepObject;
 namespace fcdp::run {
 
 /// Runs to the end and returns, or ends the process with a message. Throws
-/// std::runtime_error for what goes wrong before the other ranks are met.
-void runRank(const Options &options, const StepObject &object,
+/// std::runtime_error for errors that occur before the ranks have met.
+void runRank(const Options &options,
+             const std::shared_ptr<const StepObject> &object,
              const Launch &launch);
-
-/// "the step was compiled for 2 nodes x 2 ranks, torchrun started 1 x 4", or
-/// empty if they agree.
-std::string meshMismatch(const Mesh &compiled, const Mesh &started,
-                         const std::string &launcher);
 
 } // namespace fcdp::run

@@ -2,15 +2,13 @@
 //
 // fcdp-run: runs a compiled training step, as one rank of a job or as the
 // launcher of all of them.
-#include "JobSetup.h"
-#include "JsonLog.h"
 #include "Options.h"
 #include "Rank.h"
 #include "launch/Failure.h"
 #include "launch/Spawn.h"
 #include "probe/Probe.h"
-#include "session/Launch.h"
-#include "step/StepObject.h"
+#include "session/JobSetup.h"
+#include "session/Session.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -39,15 +37,6 @@ void checkMesh(const Mesh &compiled, const Mesh &started,
     throw std::runtime_error(problem);
 }
 
-/// The only rank of a job, in this process.
-Launch onlyRank() {
-  Launch launch;
-  launch.launcher = "fcdp-run";
-  launch.masterHost = "127.0.0.1";
-  launch.servesStore = true;
-  return launch;
-}
-
 /// What goes wrong before the ranks have met does on all of a node, and is said
 /// once.
 int failBeforeMeeting(const std::exception &error,
@@ -59,11 +48,8 @@ int failBeforeMeeting(const std::exception &error,
 
 int spawn(Options options, const Mesh &mesh,
           const std::function<void(const Options &, const Launch &)> &body) {
-  std::vector<std::string> temporaryFiles;
-  for (const auto &[option, path] : outputFiles(options))
-    temporaryFiles.push_back(temporaryName(path));
   // All ranks are on this machine, whatever the number of nodes.
-  options.threads = threadsPerRank(options, mesh.size());
+  options.threads = threadsPerRank(options.threads, mesh.size());
   auto rank = [&](const Launch &launch) {
     try {
       body(options, launch);
@@ -72,7 +58,7 @@ int spawn(Options options, const Mesh &mesh,
       return failBeforeMeeting(error, launch);
     }
   };
-  return spawnRanks(mesh, rank, temporaryFiles);
+  return spawnRanks(mesh, rank, temporaryFiles(options));
 }
 
 int probe(const Options &options, const std::optional<Launch> &launch) {
@@ -84,15 +70,15 @@ int probe(const Options &options, const std::optional<Launch> &launch) {
   Mesh asked = ownMesh(options, Mesh());
   if (asked.size() > 1)
     return spawn(options, asked, runProbe);
-  runProbe(options, onlyRank());
+  runProbe(options, onlyRank("fcdp-run"));
   return EXIT_SUCCESS;
 }
 
 int start(const Options &options, const std::optional<Launch> &launch) {
   if (!options.probe.empty())
     return probe(options, launch);
-  StepObject object(options.step);
-  const Mesh &compiled = object.manifest().mesh;
+  auto object = loadStep(options.step);
+  const Mesh &compiled = object->manifest().mesh;
   Mesh asked = ownMesh(options, compiled);
   if (launch) {
     checkMesh(compiled, launch->mesh, launch->launcher);
@@ -106,7 +92,7 @@ int start(const Options &options, const std::optional<Launch> &launch) {
                  [&](const Options &options, const Launch &launch) {
                    runRank(options, object, launch);
                  });
-  runRank(options, object, onlyRank());
+  runRank(options, object, onlyRank("fcdp-run"));
   return EXIT_SUCCESS;
 }
 

@@ -55,6 +55,7 @@ public:
   void waitOnHost(uint32_t) override {}
   void synchronize() override {}
   bool failed() const override { return !error.empty(); }
+  void fail(const std::string &message) override { error = message; }
   std::string failure() const override { return error; }
   ByteCounters counters() const override { return copied; }
 

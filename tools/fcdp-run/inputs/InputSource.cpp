@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/InputSource.h"
 
+#include "session/InputCheck.h"
+
 #include <regex>
 #include <stdexcept>
 
@@ -17,15 +19,9 @@ std::string describe(const std::string &file, const InputSpec &input) {
 
 void checkValue(int64_t value, int64_t position, const std::string &file,
                 const InputSpec &input) {
-  if (!input.indexLimit || (value >= 0 && value < *input.indexLimit) ||
-      value == input.ignoreIndex)
-    return;
-  std::string allowed = "[0, " + std::to_string(*input.indexLimit) + ")";
-  if (input.ignoreIndex)
-    allowed += " or " + std::to_string(*input.ignoreIndex);
-  throw std::runtime_error(describe(file, input) + "value " +
-                           std::to_string(value) + " at position " +
-                           std::to_string(position) + ": expected " + allowed);
+  std::string problem = describeBadValue(value, position, input);
+  if (!problem.empty())
+    throw std::runtime_error(describe(file, input) + problem);
 }
 
 namespace {

@@ -3,8 +3,8 @@
 // NumPy's .npy files.
 #include "checkpoint/MappedFile.h"
 #include "inputs/InputSource.h"
-#include "inputs/IntegerAccess.h"
 #include "inputs/NpyHeader.h"
+#include "session/IntegerAccess.h"
 
 #include <cstring>
 #include <stdexcept>

@@ -2,7 +2,7 @@
 //
 // Made-up inputs, the same in every run.
 #include "inputs/InputSource.h"
-#include "inputs/IntegerAccess.h"
+#include "session/IntegerAccess.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

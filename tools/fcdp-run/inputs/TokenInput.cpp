@@ -3,7 +3,7 @@
 // Raw files of tokens, cut in consecutive windows.
 #include "checkpoint/MappedFile.h"
 #include "inputs/InputSource.h"
-#include "inputs/IntegerAccess.h"
+#include "session/IntegerAccess.h"
 
 #include <stdexcept>
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/Probe.h"
 
-#include "JobSetup.h"
+#include "Options.h"
 #include "Progress.h"
 #include "WholeFile.h"
 #include "core/StepRecorder.h"
 #include "cpu/CpuBackend.h"
 #include "cpu/MemoryLimit.h"
+#include "launch/Failure.h"
 #include "probe/ProbeCompute.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
+#include "session/JobSetup.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -237,13 +239,27 @@ void Probe::run() {
 
 } // namespace
 
+/// Ends this rank for an error that another one may have caused.
+[[noreturn]] static void failTransfer(Job &job, FailureExit &failureExit,
+                                      const std::string &message) {
+  std::string explained = job.explainFailure(message);
+  if (explained == message)
+    failureExit.own(message);
+  failureExit.shared(explained);
+}
+
 void runProbe(const Options &options, const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
   if (rank == 0)
     checkDirectory("--probe-cluster", options.probe);
-  at::set_num_threads(threadsPerRank(options, launch.mesh.locals));
-  FailureExit failureExit(rank, temporaryFiles(options, rank));
-  JobOptions jobOptions = makeJobOptions(options, launch, failureExit);
+  at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
+  FailureExit failureExit(rank, rank == 0 ? temporaryFiles(options)
+                                          : std::vector<std::string>());
+  JobOptions jobOptions =
+      makeJobOptions(launch, options.timeout, options.interface);
+  jobOptions.onFailure = [&](const std::string &message) {
+    failureExit.shared(message);
+  };
   jobOptions.planHash = "probe";
   jobOptions.nodeGroups = jobOptions.localGroups = {true, false};
   std::unique_ptr<Job> job = joinJob(jobOptions);

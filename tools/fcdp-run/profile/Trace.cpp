@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/Trace.h"
 
+#include "StepText.h"
 #include "operators/RecordedOp.h"
 
 #include <map>

@@ -3,9 +3,9 @@
 // A step that was run, as trace events.
 #pragma once
 
-#include "StepStats.h"
 #include "plan/Manifest.h"
 #include "profile/RankTraces.h"
+#include "session/StepStats.h"
 
 #include <memory>
 #include <string>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // In place of TorchCuda.cpp where libtorch has no part for CUDA.
-#include "TorchCuda.h"
+#include "session/TorchCuda.h"
 
 #include <stdexcept>
 
-namespace fcdp::run {
+namespace fcdp {
 
 void requireTorchForCuda() {
   throw std::runtime_error(
@@ -25,4 +25,4 @@ std::unique_ptr<GraphCapture> withOwnMemory(std::unique_ptr<GraphCapture>,
   throw std::logic_error("libtorch has a part for CUDA");
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

@@ -7,7 +7,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-namespace fcdp::run {
+namespace fcdp {
 
 /// Throws std::runtime_error that says what to do if this program's libtorch
 /// cannot run operators on a GPU.
@@ -28,4 +28,4 @@ std::unique_ptr<GraphCapture>
 withOwnMemory(std::unique_ptr<GraphCapture> capture,
               c10::DeviceAllocator &memory, int device, void *stream);
 
-} // namespace fcdp::run
+} // namespace fcdp

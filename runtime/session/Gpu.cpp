@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Gpu.h"
+#include "session/Gpu.h"
 
-#include "Options.h"
-#include "TorchCuda.h"
 #include "collectives/LocalAddress.h"
 #include "cuda/CudaBackend.h"
 #include "nccl/NcclAxes.h"
+#include "session/Session.h"
+#include "session/TorchCuda.h"
 
 #include <cstdlib>
 #include <stdexcept>
 
-namespace fcdp::run {
+namespace fcdp {
 
 namespace {
 
@@ -50,8 +50,8 @@ HostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
 }
 
 /// The groups that the plan has a use for.
-void joinGroups(const Options &options, const Manifest &manifest, Job &job,
-                CudaBackendOptions &made) {
+void joinGroups(const SessionOptions &options, const Manifest &manifest,
+                Job &job, CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
   if (manifest.mesh.size() > 1)
@@ -73,8 +73,8 @@ void joinGroups(const Options &options, const Manifest &manifest, Job &job,
               [&job](const std::string &key, double seconds) {
                 return job.get(key, seconds);
               }};
-  if (options.timeout)
-    axes.joinSeconds = axes.callSeconds = *options.timeout;
+  if (options.timeoutSeconds)
+    axes.joinSeconds = axes.callSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds))
     shareDevice(job.segmentName(), job.rank());
   // The user's own choice for NCCL goes first.
@@ -92,8 +92,8 @@ void requireGpus() {
   countDevices(*CudaLibrary::load());
 }
 
-GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
-                          Job &job, StepRecorder *recorder) {
+Device makeGpu(const SessionOptions &options, const Manifest &manifest,
+               Job &job, StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);
@@ -104,8 +104,8 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   cuda.ranksPerNode = manifest.mesh.locals;
   cuda.control = &job.control();
   cuda.recorder = recorder;
-  if (options.timeout)
-    cuda.collectiveSeconds = *options.timeout;
+  if (options.timeoutSeconds)
+    cuda.collectiveSeconds = *options.timeoutSeconds;
   cuda.host = makeHostCache(cuda.cuda, cuda.device, manifest, job);
   joinGroups(options, manifest, job, cuda);
   int device = cuda.device;
@@ -119,4 +119,4 @@ GpuBackend makeGpuBackend(const Options &options, const Manifest &manifest,
   return {std::move(backend), forStep, std::move(graphs)};
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

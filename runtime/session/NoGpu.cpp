@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // In place of Gpu.cpp where the CUDA backend is not built.
-#include "Gpu.h"
+#include "session/Gpu.h"
 
 #include <stdexcept>
 
-namespace fcdp::run {
+namespace fcdp {
 
 void requireGpus() {
   throw std::runtime_error(
@@ -14,10 +14,10 @@ void requireGpus() {
       "needs, or compile the step with --target=cpu");
 }
 
-GpuBackend makeGpuBackend(const Options &, const Manifest &, Job &,
-                          StepRecorder *) {
+Device makeGpu(const SessionOptions &, const Manifest &, Job &,
+               StepRecorder *) {
   requireGpus();
   return {};
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

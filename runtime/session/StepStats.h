@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one step did, over all ranks.
+// The losses and figures of a step.
 #pragma once
 
 #include "core/Mesh.h"
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp {
 
-/// One rank's part. Byte counts are of this step alone.
+/// Those of one rank. Byte counts are of this step alone.
 struct RankStats {
   std::vector<double> losses; ///< one per micro-batch
   double seconds = 0;
@@ -21,11 +20,12 @@ struct RankStats {
   double devicePeakBytes = 0;
   double systemAllocations = 0;
 
-  /// As numbers that ranks exchange; `unpack` undoes it.
+  /// The same as numbers that ranks exchange; `unpack` is the inverse.
   std::vector<double> pack() const;
   static RankStats unpack(std::span<const double> values);
 };
 
+/// Those of all ranks.
 struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;
@@ -43,8 +43,4 @@ struct StepStats {
 /// and micro-batches, summed over micro-batches, locals and nodes in order.
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
 
-/// The line for people, and the JSON object.
-std::string toLine(const StepStats &stats);
-std::string toJson(const StepStats &stats);
-
-} // namespace fcdp::run
+} // namespace fcdp

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-namespace fcdp::run {
+namespace fcdp {
 
 struct IntegerForm {
   size_t bytes;
@@ -58,4 +58,4 @@ inline bool fits(int64_t value, DType type) {
   return value >= -greatest - 1 && value <= greatest;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "StepStats.h"
+#include "session/StepStats.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 
-namespace fcdp::run {
+namespace fcdp {
 
 namespace {
 
@@ -40,19 +38,6 @@ double meanLoss(const Mesh &mesh, const std::vector<RankStats> &ranks) {
     sum += nodeSum;
   }
   return sum / (double(mesh.size()) * double(ranks[0].losses.size()));
-}
-
-std::string bytesText(double bytes) {
-  constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(units)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof(text), unit ? "%.2f %s" : "%.0f %s", bytes,
-                units[unit]);
-  return text;
 }
 
 } // namespace
@@ -94,32 +79,4 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   return stats;
 }
 
-std::string toLine(const StepStats &stats) {
-  char start[96];
-  std::snprintf(start, sizeof(start), "step %lld  loss %.8g  %.3f s",
-                static_cast<long long>(stats.step), stats.loss, stats.seconds);
-  return std::string(start) + "  inter " + bytesText(stats.interBytes) +
-         "  intra " + bytesText(stats.intraBytes) + "  h2d " +
-         bytesText(stats.h2dBytes) + "  d2h " + bytesText(stats.d2hBytes) +
-         "  host cache " + bytesText(stats.hostCacheBytes) + "  peak " +
-         bytesText(stats.devicePeakBytes);
-}
-
-std::string toJson(const StepStats &stats) {
-  auto whole = [](double number) { return static_cast<uint64_t>(number); };
-  nlohmann::ordered_json object = {
-      {"step", stats.step},
-      {"loss", stats.loss},
-      {"seconds", stats.seconds},
-      {"inter_bytes_sent", whole(stats.interBytes)},
-      {"intra_bytes_sent", whole(stats.intraBytes)},
-      {"h2d_bytes", whole(stats.h2dBytes)},
-      {"d2h_bytes", whole(stats.d2hBytes)},
-      {"control_bytes", whole(stats.controlBytes)},
-      {"device_peak_bytes", whole(stats.devicePeakBytes)},
-      {"host_cache_bytes", whole(stats.hostCacheBytes)},
-      {"system_allocations", whole(stats.systemAllocations)}};
-  return object.dump();
-}
-
-} // namespace fcdp::run
+} // namespace fcdp

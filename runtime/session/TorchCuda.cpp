@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "TorchCuda.h"
+#include "session/TorchCuda.h"
 
 #include "memory/Pool.h"
 
@@ -9,7 +9,7 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <utility>
 
-namespace fcdp::run {
+namespace fcdp {
 
 namespace {
 
@@ -136,4 +136,4 @@ withOwnMemory(std::unique_ptr<GraphCapture> capture,
       static_cast<cudaStream_t>(stream));
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU of a rank.
+#pragma once
+
+#include "session/Device.h"
+
+namespace fcdp {
+
+/// Throws std::runtime_error that says what is missing if no rank of this
+/// program can run on a GPU of this machine: the backend in this program, a
+/// CUDA driver, or the part for CUDA of libtorch, which it loads.
+void requireGpus();
+
+/// Called by all ranks. Local rank l gets device l, counted modulo the devices
+/// that the process sees. `recorder` measures by that device's clock; null if
+/// nobody measures. Throws std::runtime_error.
+Device makeGpu(const SessionOptions &options, const Manifest &manifest,
+               Job &job, StepRecorder *recorder);
+
+} // namespace fcdp

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/InputCheck.h"
+
+#include "session/IntegerAccess.h"
+
+namespace fcdp {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string &message) {
+  throw SessionError(SessionErrorCode::InputMismatch, message);
+}
+
+void checkValues(const InputSpec &input, const TensorView &tensor,
+                 const std::string &where) {
+  if (!input.indexLimit)
+    return;
+  const int64_t elements = numElements(input.shape);
+  for (int64_t i = 0; i < elements; ++i) {
+    std::string problem = describeBadValue(
+        loadInteger(tensor.data, i, formOf(input.dtype)), i, input);
+    if (!problem.empty())
+      refuse(where + problem);
+  }
+}
+
+} // namespace
+
+std::string describeBadValue(int64_t value, int64_t position,
+                             const InputSpec &input) {
+  if (!input.indexLimit || (value >= 0 && value < *input.indexLimit) ||
+      value == input.ignoreIndex)
+    return "";
+  std::string allowed = "[0, " + std::to_string(*input.indexLimit) + ")";
+  if (input.ignoreIndex)
+    allowed += " or " + std::to_string(*input.ignoreIndex);
+  return "value " + std::to_string(value) + " at position " +
+         std::to_string(position) + ": expected " + allowed;
+}
+
+void checkInputs(const Manifest &manifest, std::span<const TensorView> inputs) {
+  const size_t expected = manifest.inputs.size() * manifest.microBatches;
+  if (inputs.size() != expected)
+    refuse("expected " + std::to_string(expected) + " tensors, " +
+           std::to_string(manifest.inputs.size()) + " for each of " +
+           std::to_string(manifest.microBatches) + " micro-batches, got " +
+           std::to_string(inputs.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec &input = manifest.inputs[i % manifest.inputs.size()];
+    const TensorView &tensor = inputs[i];
+    std::string where = "input '" + input.name + "' of micro-batch " +
+                        std::to_string(i / manifest.inputs.size()) + ": ";
+    if (tensor.dtype != input.dtype || tensor.shape != input.shape)
+      refuse(where + "expected " + name(input.dtype) + toString(input.shape) +
+             ", got " + name(tensor.dtype) + toString(tensor.shape));
+    if (!tensor.data && numElements(input.shape) != 0)
+      refuse(where + "expected data, got a null pointer");
+    checkValues(input, tensor, where);
+  }
+}
+
+} // namespace fcdp

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "session/Session.h"
+
+namespace fcdp {
+
+/// "value 9 at position 3: expected [0, 5) or -100", or empty if the input may
+/// hold `value`.
+std::string describeBadValue(int64_t value, int64_t position,
+                             const InputSpec &input);
+
+/// Throws SessionError(InputMismatch) unless `inputs` are those of all
+/// micro-batches of a step, and their values are in range.
+void checkInputs(const Manifest &manifest, std::span<const TensorView> inputs);
+
+} // namespace fcdp

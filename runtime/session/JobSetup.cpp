@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/JobSetup.h"
+
+#include "fcdp/runtime.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace fcdp {
+
+namespace {
+
+constexpr double kJoinSeconds = 60;
+
+} // namespace
+
+JobOptions makeJobOptions(const Launch &launch,
+                          const std::optional<double> &timeoutSeconds,
+                          const std::string &interface) {
+  JobOptions job;
+  job.mesh = launch.mesh;
+  job.place = launch.place;
+  job.launcherRank = launch.rank;
+  job.launcherSize = launch.mesh.size();
+  job.host = launch.masterHost;
+  job.port = launch.masterPort;
+  job.servesStore = launch.servesStore;
+  job.restartCount = launch.restartCount;
+  job.interface = interface;
+  job.abi = FCDP_ABI_VERSION;
+  job.joinSeconds = timeoutSeconds.value_or(kJoinSeconds);
+  if (timeoutSeconds)
+    job.collectiveSeconds = *timeoutSeconds;
+  return job;
+}
+
+int threadsPerRank(const std::optional<int> &threads, uint32_t ranks) {
+  int cores = std::max(1u, std::thread::hardware_concurrency());
+  return threads.value_or(std::max(1, cores / int(ranks)));
+}
+
+std::string meshMismatch(const Mesh &compiled, const Mesh &started,
+                         const std::string &launcher) {
+  if (compiled.nodes == started.nodes && compiled.locals == started.locals)
+    return "";
+  auto spell = [](const Mesh &mesh) {
+    return std::to_string(mesh.nodes) + (mesh.nodes == 1 ? " node" : " nodes") +
+           " x " + std::to_string(mesh.locals) +
+           (mesh.locals == 1 ? " rank" : " ranks");
+  };
+  return "the step was compiled for " + spell(compiled) + ", but " + launcher +
+         " starts " + spell(started) +
+         "; start as many, or compile it for these";
+}
+
+} // namespace fcdp

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a launched process joins its job.
+#pragma once
+
+#include "collectives/Job.h"
+#include "session/Launch.h"
+
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+/// The options of the job that `launch` describes, without groups, plan and
+/// failure handling. `timeoutSeconds` bounds the waiting for other ranks.
+JobOptions makeJobOptions(const Launch &launch,
+                          const std::optional<double> &timeoutSeconds,
+                          const std::string &interface);
+
+/// `threads`, or else the cores of this machine divided by `ranks`.
+int threadsPerRank(const std::optional<int> &threads, uint32_t ranks);
+
+/// "the step was compiled for 2 nodes x 2 ranks, but torchrun starts 1 node x 4
+/// ranks; ...", or empty if they agree.
+std::string meshMismatch(const Mesh &compiled, const Mesh &started,
+                         const std::string &launcher);
+
+} // namespace fcdp

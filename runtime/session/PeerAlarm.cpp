@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/PeerAlarm.h"
+
+namespace fcdp {
+
+void PeerAlarm::watch(Job *newJob, Backend *newBackend) {
+  std::lock_guard<std::mutex> lock(mutex);
+  job = newJob;
+  backend = newBackend;
+  if (!message.empty())
+    end();
+}
+
+void PeerAlarm::ring(const std::string &text) {
+  std::lock_guard<std::mutex> lock(mutex);
+  message = text;
+  end();
+}
+
+void PeerAlarm::end() {
+  if (backend)
+    backend->fail(message);
+  if (job)
+    job->abortTransfers();
+}
+
+} // namespace fcdp

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/Session.h"
+
+#include "checkpoint/Shards.h"
+#include "collectives/Transport.h"
+#include "core/MemoryError.h"
+#include "session/InputCheck.h"
+#include "session/JobSetup.h"
+#include "session/SessionImpl.h"
+#include "session/StateByName.h"
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <c10/util/Exception.h>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+namespace fcdp {
+
+namespace {
+
+double secondsSince(SessionClock::time_point begin) {
+  return std::chrono::duration<double>(SessionClock::now() - begin).count();
+}
+
+SessionErrorCode codeOf(const std::exception &error,
+                        SessionErrorCode otherwise) {
+  if (auto *known = dynamic_cast<const SessionError *>(&error))
+    return known->code();
+  if (dynamic_cast<const MemoryError *>(&error) ||
+      dynamic_cast<const std::bad_alloc *>(&error) ||
+      dynamic_cast<const c10::OutOfMemoryError *>(&error))
+    return SessionErrorCode::OutOfMemory;
+  return otherwise;
+}
+
+/// Gloo and the watch of GPU collectives say it in words.
+bool isTimeOut(const std::string &message) {
+  return message.find("imed out") != std::string::npos;
+}
+
+/// Runs `work` and returns what went wrong.
+template <typename Work>
+std::optional<SessionError> problemOf(SessionErrorCode code, Work work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const std::exception &error) {
+    return SessionError(codeOf(error, code), error.what());
+  }
+}
+
+/// A write to a connection whose peer is gone is an error to report.
+void ignoreBrokenPipes() {
+  struct sigaction action = {};
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 &&
+      action.sa_handler == SIG_DFL) {
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, nullptr);
+  }
+}
+
+} // namespace
+
+std::shared_ptr<const StepObject> loadStep(const std::string &path) {
+  try {
+    return std::make_shared<const StepObject>(path);
+  } catch (const std::exception &error) {
+    throw SessionError(codeOf(error, SessionErrorCode::BadObject),
+                       error.what());
+  }
+}
+
+Session::Impl::~Impl() {
+  // From here on the monitor wakes nobody.
+  alarm.watch(nullptr, nullptr);
+  bool isLeft = job && (phase == Phase::Loading || phase == Phase::Running);
+  if (isLeft)
+    (void)problemOf(SessionErrorCode::Failed, [&] {
+      job->publishFailure("its session was destroyed before it was closed");
+    });
+  if (device.backend && phase != Phase::Closed)
+    device.backend->fail("the session was destroyed");
+  step.reset();
+  device.graphs.reset();
+  device.backend.reset();
+}
+
+void Session::Impl::requireOpen() const {
+  if (phase == Phase::Closed)
+    throw SessionError(SessionErrorCode::Misuse, "the session is closed");
+  if (phase == Phase::Failed)
+    throw SessionError(SessionErrorCode::Misuse, "the session has failed");
+}
+
+void Session::Impl::requireLoading(const char *function) const {
+  requireOpen();
+  if (phase != Phase::Loading)
+    throw SessionError(SessionErrorCode::Misuse,
+                       std::string(function) +
+                           ": expected a call before the first step");
+}
+
+SessionError Session::Impl::conclude(const std::exception &error,
+                                     SessionErrorCode code) {
+  phase = Phase::Failed;
+  std::string message = error.what();
+  bool isTransfer = dynamic_cast<const TransportError *>(&error) ||
+                    (device.backend && device.backend->failed());
+  if (!isTransfer) {
+    job->publishFailure(message);
+    return {codeOf(error, code), message};
+  }
+  std::string explained = job->explainFailure(message);
+  if (explained != message)
+    return {SessionErrorCode::PeerFailed, explained};
+  return {isTimeOut(message) ? SessionErrorCode::TimedOut : code, message};
+}
+
+void Session::Impl::agree(const std::optional<SessionError> &problem,
+                          const char *what) {
+  auto key = [](size_t rank) { return "problem/" + std::to_string(rank); };
+  if (problem)
+    job->set(key(job->rank()), problem->what());
+  double flag = problem ? 1 : 0;
+  std::vector<double> flags = job->gather({&flag, 1}, what);
+  auto found = std::find(flags.begin(), flags.end(), 1.0);
+  if (found == flags.end())
+    return;
+  uint32_t first = found - flags.begin();
+  std::string text = job->get(key(first), /*seconds=*/60);
+  // All have come to the same end, so that nobody waits for anybody.
+  job->finish();
+  phase = Phase::Failed;
+  if (first == job->rank())
+    throw *problem;
+  throw SessionError(SessionErrorCode::PeerFailed,
+                     describeRank(manifest.mesh, first) + " failed: " + text);
+}
+
+void Session::Impl::join() {
+  const Launch &launch = options.launch;
+  std::string mismatch =
+      meshMismatch(manifest.mesh, launch.mesh, launch.launcher);
+  if (!mismatch.empty())
+    throw SessionError(SessionErrorCode::BadLaunch, mismatch);
+  ignoreBrokenPipes();
+  at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
+  auto problem =
+      problemOf(SessionErrorCode::NoDevice, [&] { requireDevice(manifest); });
+  if (!problem && options.check)
+    problem = problemOf(SessionErrorCode::InputMismatch, options.check);
+  JobOptions settings =
+      makeJobOptions(launch, options.timeoutSeconds, options.interface);
+  settings.sessionNumber = options.number;
+  settings.planHash = manifest.hash;
+  chooseGroups(manifest, settings);
+  settings.onFailure = [this](const std::string &message) {
+    if (options.onPeerFailure)
+      options.onPeerFailure(message);
+    alarm.ring(message);
+  };
+  try {
+    job = joinJob(settings);
+  } catch (const std::exception &error) {
+    throw SessionError(SessionErrorCode::RendezvousFailed, error.what());
+  }
+  alarm.watch(job.get(), nullptr);
+  attempt(SessionErrorCode::Failed,
+          [&] { agree(problem, "check of the inputs"); });
+}
+
+void Session::Impl::makeStep() {
+  if (options.record)
+    recorder = std::make_unique<StepRecorder>(manifest.ops.size());
+  device = makeDevice(options, manifest, *job, recorder.get());
+  alarm.watch(job.get(), device.backend.get());
+  step =
+      std::make_unique<Step>(*object, *device.backend,
+                             StepOptions{job->place(), options.seed, device.gpu,
+                                         recorder.get(), device.graphs.get()});
+}
+
+void Session::Impl::begin() {
+  if (phase != Phase::Loading)
+    return;
+  step->init();
+  phase = Phase::Running;
+  lastEnd = SessionClock::now();
+}
+
+void Session::Impl::runStep(const FillInput &fill) {
+  auto start = SessionClock::now();
+  RankStats stats;
+  step->run([&](int64_t microBatch) {
+    for (size_t i = 0; i < manifest.inputs.size(); ++i)
+      fill(i, microBatch, step->input(i));
+  });
+  stats.seconds = secondsSince(start);
+  ByteCounters now = device.backend->counters();
+  stats.interBytes = now.interSent - counted.interSent;
+  stats.intraBytes = now.intraSent - counted.intraSent;
+  stats.h2dBytes = now.h2d - counted.h2d;
+  stats.d2hBytes = now.d2h - counted.d2h;
+  stats.controlBytes = now.controlSent - counted.controlSent;
+  counted = now;
+  Step::Memory memory = step->memory();
+  stats.devicePeakBytes = memory.devicePeakBytes;
+  stats.systemAllocations = memory.systemAllocations - allocationsCounted;
+  allocationsCounted = memory.systemAllocations;
+  unread.push_back(std::move(stats));
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+
+Session::~Session() = default;
+
+std::unique_ptr<Session> Session::open(std::shared_ptr<const StepObject> object,
+                                       const SessionOptions &options) {
+  auto impl = std::make_unique<Impl>(std::move(object), options);
+  impl->join();
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->agree(problemOf(SessionErrorCode::Failed, [&] { impl->makeStep(); }),
+                "set-up of the step");
+  });
+  return std::unique_ptr<Session>(new Session(std::move(impl)));
+}
+
+const Manifest &Session::manifest() const { return impl->manifest; }
+const Place &Session::place() const { return impl->options.launch.place; }
+uint32_t Session::rank() const {
+  return worldRank(impl->manifest.mesh, place());
+}
+
+void Session::loadWeights(const std::string &path) {
+  impl->requireLoading("load of the weights");
+  impl->attempt(SessionErrorCode::BadWeights, [&] {
+    impl->agree(problemOf(SessionErrorCode::BadWeights,
+                          [&] {
+                            auto source = openWeights(path);
+                            Step &step = *impl->step;
+                            loadShards(impl->manifest, place(), *source,
+                                       [&](size_t b) { return step.shard(b); });
+                            loadBuffers(impl->manifest, *source, [&](size_t b) {
+                              return step.buffer(b);
+                            });
+                          }),
+                "load of the weights");
+  });
+}
+
+void Session::begin() {
+  impl->attempt(SessionErrorCode::Failed, [&] { impl->begin(); });
+}
+
+void Session::run(const FillInput &fill) {
+  impl->requireOpen();
+  if (numUnread() == maxUnread())
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected the oldest step to be read before another "
+                       "is run");
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->begin();
+    impl->runStep(fill);
+  });
+}
+
+void Session::run(std::span<const TensorView> inputs) {
+  impl->requireOpen();
+  checkInputs(impl->manifest, inputs);
+  const size_t perBatch = impl->manifest.inputs.size();
+  run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
+    const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
+    if (!out.empty())
+      std::memcpy(out.data(), given.data, out.size());
+  });
+}
+
+RankStats Session::read() {
+  impl->requireOpen();
+  if (impl->unread.empty())
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a step that was run and not read");
+  RankStats stats = std::move(impl->unread.front());
+  impl->unread.pop_front();
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    stats.losses = impl->step->losses();
+    // The host has only issued it: its time is from one end to the next.
+    if (impl->isAhead()) {
+      stats.seconds = secondsSince(impl->lastEnd);
+      impl->lastEnd = SessionClock::now();
+    }
+  });
+  return stats;
+}
+
+size_t Session::numUnread() const { return impl->unread.size(); }
+
+size_t Session::maxUnread() const {
+  return impl->isAhead() ? Step::kMostUnread : 1;
+}
+
+StepStats Session::combine(const RankStats &own) {
+  StepStats stats;
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    std::vector<double> packed = own.pack();
+    std::vector<double> all =
+        impl->job->gather(packed, "exchange of the step's figures");
+    std::vector<RankStats> ranks;
+    for (size_t i = 0; i < all.size(); i += packed.size())
+      ranks.push_back(
+          RankStats::unpack(std::span(all).subspan(i, packed.size())));
+    stats = fcdp::combine(impl->manifest.mesh, ranks);
+    stats.hostCacheBytes = impl->manifest.hostBytes;
+  });
+  return stats;
+}
+
+void Session::close() {
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->step.reset();
+    impl->device.graphs.reset();
+    impl->job->barrier("end of the run");
+    impl->alarm.watch(nullptr, nullptr);
+    impl->device.backend.reset();
+    impl->job->finish();
+    impl->phase = Impl::Phase::Closed;
+    impl->job.reset();
+  });
+}
+
+void Session::guard(const std::function<void()> &work) {
+  impl->attempt(SessionErrorCode::Failed, work);
+}
+
+Job &Session::job() { return *impl->job; }
+StepRecorder *Session::recorder() { return impl->recorder.get(); }
+
+} // namespace fcdp

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A compiled step on one rank of a job: the library that programs embed.
+#pragma once
+
+#include "session/Launch.h"
+#include "session/SessionError.h"
+#include "session/StepStats.h"
+#include "step/StepObject.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace fcdp {
+
+class Job;
+class StepRecorder;
+
+struct SessionOptions {
+  /// Where this process is in its job.
+  Launch launch;
+  /// Tells sessions apart that one job opens one after the other and whose
+  /// store outlives them, as torchrun's does. Must be equal on all ranks.
+  uint32_t number = 0;
+  /// How long to wait for other ranks, in seconds. None: 60 to meet, 300 in a
+  /// collective.
+  std::optional<double> timeoutSeconds;
+  /// The network interface for traffic between ranks. Empty: the one by which
+  /// the job's store is reached.
+  std::string interface;
+  /// libtorch's threads for operators, set for the whole process. None: the
+  /// cores of this machine divided by the ranks of a node.
+  std::optional<int> threads;
+  /// The random state of rank r starts from seed + r. It is that of the
+  /// process.
+  uint64_t seed = 0;
+  /// Launch operators as CUDA graphs where that is possible.
+  bool cudaGraphs = false;
+  /// Record when operations run, which makes a step on a GPU slower.
+  bool record = false;
+  /// Called before the ranks meet. If it throws on any rank, `open` fails on
+  /// all of them.
+  std::function<void()> check;
+  /// Called at most once, on a thread of the session's own, when another rank
+  /// has died or failed. Without it the session fails the call that waits for
+  /// that rank, or the next one, with PeerFailed; with it, it does the same
+  /// once the function has returned.
+  std::function<void(const std::string &message)> onPeerFailure;
+};
+
+/// A tensor of the caller's: contiguous, row-major, in host memory.
+struct TensorView {
+  const std::byte *data;
+  DType dtype;
+  Shape shape;
+};
+
+/// The parts of a named state.
+enum class StateRole {
+  Value,          ///< a parameter's or a buffer's value
+  ExpAvg,         ///< AdamW's first moment
+  ExpAvgSq,       ///< AdamW's second moment
+  MomentumBuffer, ///< SGD's
+};
+
+/// Loads a compiled step. Throws SessionError(BadObject).
+std::shared_ptr<const StepObject> loadStep(const std::string &path);
+
+/// One rank of a running job. It owns the rank's membership of the job, its
+/// transports, its device, the step and its state. Functions are called by one
+/// thread at a time, and throw SessionError. They never print, and never end
+/// the process. "Collective" functions are called by all ranks of the job, in
+/// the same order.
+///
+/// A process has one session at a time: libtorch's random state and its number
+/// of threads belong to the process. If SIGPIPE would end the process, `open`
+/// has it ignored, since a connection to a rank that died raises it.
+class Session {
+public:
+  /// Collective. Meets the other ranks and makes the step. Parameters have no
+  /// values yet.
+  static std::unique_ptr<Session> open(std::shared_ptr<const StepObject> object,
+                                       const SessionOptions &options);
+  /// Aborts what still runs. Without `close` before it the other ranks fail.
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  const Manifest &manifest() const;
+  const Place &place() const;
+  uint32_t rank() const;
+
+  /// Collective. Reads the values of all parameters, and of the buffers that
+  /// the step has no values of, from a .pt2 or safetensors file. Each rank
+  /// keeps its shards. Before the first step only. Throws BadWeights.
+  void loadWeights(const std::string &path);
+  /// Collective. Writes all parameters and persistent buffers to a safetensors
+  /// file, by rank 0. Throws FileFailed.
+  void saveWeights(const std::string &path);
+
+  /// Sets what this rank owns of a parameter or buffer, given whole, or of its
+  /// optimizer state. Before the first step only. Throws Misuse for an unknown
+  /// name, shape, type or role, which changes nothing.
+  void setState(const std::string &name, StateRole role,
+                const TensorView &value);
+  /// Collective. Collects a parameter, a buffer or its optimizer state on
+  /// rank 0 in `out`, which has the bytes of the whole tensor; other ranks may
+  /// pass an empty one. All steps must have been read. Throws Misuse.
+  void getState(const std::string &name, StateRole role,
+                std::span<std::byte> out);
+  /// How many updates AdamW has made of a parameter; it corrects the moments'
+  /// bias. `setUpdateCount` is for before the first step only.
+  int64_t getUpdateCount(const std::string &name);
+  void setUpdateCount(const std::string &name, int64_t count);
+
+  /// Collective. Fills the caches from the parameters. The first `run` does
+  /// it, unless this was called before.
+  void begin();
+
+  /// Fills an input of a micro-batch, in the step's shape and type.
+  using FillInput = std::function<void(size_t input, int64_t microBatch,
+                                       std::span<std::byte> out)>;
+  /// Collective. Runs one optimizer step. On the CPU the step has ended when
+  /// it returns; on a GPU it is issued, and `maxUnread` steps may be. Throws
+  /// Misuse if as many are unread.
+  void run(const FillInput &fill);
+  /// The same with tensors: all inputs of micro-batch 0 in the step's order,
+  /// then those of micro-batch 1, and so on. Throws InputMismatch before
+  /// anything has run.
+  void run(std::span<const TensorView> inputs);
+
+  /// The losses and figures of this rank in the oldest unread step, for which
+  /// it waits.
+  RankStats read();
+  /// Steps that were run and not read, and how many there may be.
+  size_t numUnread() const;
+  size_t maxUnread() const;
+  /// Collective. The figures of all ranks in a step, given those that each
+  /// rank has read. `step` is not set.
+  StepStats combine(const RankStats &own);
+
+  /// Collective. Ends the session when all ranks are here, and returns when
+  /// this one needs the others no more.
+  void close();
+
+  /// Runs collective work of the caller's own. What it throws ends the session
+  /// as a failure of a step does: other ranks are told, and a SessionError says
+  /// who caused it.
+  void guard(const std::function<void()> &work);
+
+  /// For the work above.
+  Job &job();
+  /// Null unless SessionOptions::record is set.
+  StepRecorder *recorder();
+
+private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace fcdp

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/SessionError.h"
+
+namespace fcdp {
+
+const char *name(SessionErrorCode code) {
+  switch (code) {
+  case SessionErrorCode::BadObject:
+    return "bad object";
+  case SessionErrorCode::BadLaunch:
+    return "bad launch";
+  case SessionErrorCode::BadWeights:
+    return "bad weights";
+  case SessionErrorCode::InputMismatch:
+    return "input mismatch";
+  case SessionErrorCode::NoDevice:
+    return "no device";
+  case SessionErrorCode::RendezvousFailed:
+    return "rendezvous failed";
+  case SessionErrorCode::PeerFailed:
+    return "peer failed";
+  case SessionErrorCode::TimedOut:
+    return "timed out";
+  case SessionErrorCode::OutOfMemory:
+    return "out of memory";
+  case SessionErrorCode::FileFailed:
+    return "file failed";
+  case SessionErrorCode::Misuse:
+    return "misuse";
+  case SessionErrorCode::Failed:
+    return "failed";
+  }
+  return "unknown";
+}
+
+} // namespace fcdp

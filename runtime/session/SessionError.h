@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace fcdp {
+
+/// Why a call of a session failed.
+enum class SessionErrorCode {
+  /// The file is no compiled step, or one of another version.
+  BadObject,
+  /// The launcher's variables are missing or contradict each other, or the
+  /// mesh that it started is not the one that the step was compiled for.
+  BadLaunch,
+  /// A file of weights cannot be read, or its tensors do not fit the step.
+  BadWeights,
+  /// Inputs are missing, or differ in number, shape, type or range from those
+  /// of the step.
+  InputMismatch,
+  /// This process has no device that the step can run on.
+  NoDevice,
+  /// The ranks did not meet in time, or do not have the same step.
+  RendezvousFailed,
+  /// Another rank has died, or failed by itself.
+  PeerFailed,
+  /// A collective did not end in time, and no rank is known to have failed.
+  TimedOut,
+  OutOfMemory,
+  /// A file cannot be written.
+  FileFailed,
+  /// The call was not allowed in the session's state, or an argument was wrong.
+  Misuse,
+  /// An operator of the step failed, or anything that has no code of its own.
+  Failed,
+};
+
+/// "peer failed", ...: the code in words.
+const char *name(SessionErrorCode code);
+
+/// What functions of a session throw. InputMismatch and Misuse, where a
+/// function says so, leave the session as it was; after any other error it can
+/// only be destroyed.
+class SessionError : public std::runtime_error {
+public:
+  SessionError(SessionErrorCode code, const std::string &message)
+      : std::runtime_error(message), errorCode(code) {}
+  SessionErrorCode code() const { return errorCode; }
+
+private:
+  SessionErrorCode errorCode;
+};
+
+} // namespace fcdp

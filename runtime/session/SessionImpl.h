@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session owns. A part of the library.
+#pragma once
+
+#include "collectives/Job.h"
+#include "core/Backend.h"
+#include "session/Device.h"
+#include "session/PeerAlarm.h"
+#include "session/Session.h"
+#include "step/Step.h"
+
+#include <chrono>
+#include <deque>
+
+namespace fcdp {
+
+using SessionClock = std::chrono::steady_clock;
+
+struct Session::Impl {
+  Impl(std::shared_ptr<const StepObject> object, const SessionOptions &options)
+      : object(std::move(object)), manifest(this->object->manifest()),
+        options(options) {}
+  ~Impl();
+
+  void join();
+  void makeStep();
+  /// The GPU has the next step to work on while the losses of one are read,
+  /// unless operations are timed.
+  bool isAhead() const { return device.gpu && !recorder; }
+
+  enum class Phase { Loading, Running, Closed, Failed };
+  /// Throws Misuse if the session has failed or is closed.
+  void requireOpen() const;
+  /// Throws Misuse unless values may still be given.
+  void requireLoading(const char *function) const;
+
+  /// Runs `work`. An error of it ends the session: other ranks are told, and a
+  /// SessionError is thrown, with `code` unless the error has another one.
+  template <typename Work>
+  void attempt(SessionErrorCode code, Work work) {
+    requireOpen();
+    try {
+      work();
+    } catch (const std::exception &error) {
+      if (phase == Phase::Failed && dynamic_cast<const SessionError *>(&error))
+        throw; // by a call within `work`
+      throw conclude(error, code);
+    }
+  }
+  SessionError conclude(const std::exception &error, SessionErrorCode code);
+
+  /// Fails on all ranks if any of them has a problem.
+  void agree(const std::optional<SessionError> &problem, const char *what);
+
+  void begin();
+  void runStep(const FillInput &fill);
+
+  const std::shared_ptr<const StepObject> object;
+  const Manifest &manifest;
+  const SessionOptions options;
+  Phase phase = Phase::Loading;
+  std::unique_ptr<StepRecorder> recorder;
+  PeerAlarm alarm;
+  // In the order of making; unmade the other way round.
+  std::unique_ptr<Job> job;
+  Device device;
+  std::unique_ptr<Step> step;
+  std::deque<RankStats> unread;
+  /// On a GPU: the end of the step that was read last.
+  SessionClock::time_point lastEnd;
+  ByteCounters counted;
+  uint64_t allocationsCounted = 0;
+};
+
+} // namespace fcdp

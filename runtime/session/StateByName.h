@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's state by the names of parameters and buffers.
+#pragma once
+
+#include "collectives/Job.h"
+#include "session/Session.h"
+#include "step/Step.h"
+
+namespace fcdp {
+
+/// What `name` stands for: a parameter, or else a buffer.
+struct NamedState {
+  const Parameter *parameter = nullptr;
+  size_t buffer = 0;
+  /// The region of the parameter's bucket; null for a buffer.
+  const TypedBuf *region = nullptr;
+  DType dtype = DType::F32;
+  const Shape *shape = nullptr;
+
+  size_t bytes() const { return numElements(*shape) * byteSize(dtype); }
+};
+
+/// Throws SessionError(Misuse) if the step has no such state.
+NamedState findState(const Manifest &manifest, const std::string &name,
+                     StateRole role);
+
+/// Copies what `place` owns of `value`, which is whole.
+void scatterState(const Manifest &manifest, Place place, Step &step,
+                  const NamedState &state, const std::byte *value);
+
+/// Called by all ranks: collects the whole of a state in `out` on rank 0.
+void gatherState(const Manifest &manifest, Job &job, Step &step,
+                 const NamedState &state, std::byte *out);
+
+/// Called by all ranks: a bucket's parts on rank 0, in their order; nothing on
+/// other ranks.
+std::vector<std::byte> gatherShards(const Manifest &manifest, Job &job,
+                                    Step &step, size_t bucket);
+
+} // namespace fcdp

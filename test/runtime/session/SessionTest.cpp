@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library: what it computes, and that every error is a value that leaves
+// the process alive.
+#include "plan/FakeStep.h"
+
+#include "checkpoint/WeightSource.h"
+#include "session/Session.h"
+
+#include <arpa/inet.h>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+constexpr size_t kElements = 6;
+
+uint16_t freePort() {
+  int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr *>(&address), size), 0);
+  getsockname(descriptor, reinterpret_cast<sockaddr *>(&address), &size);
+  close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+/// A step of linearStep's form: loss sum((w x - y)^2), SGD with rate 0.5.
+class SessionTest : public ::testing::Test {
+protected:
+  static SessionOptions only() {
+    SessionOptions options;
+    options.launch.launcher = "the test";
+    options.launch.masterHost = "127.0.0.1";
+    options.launch.servesStore = true;
+    options.timeoutSeconds = 20;
+    return options;
+  }
+
+  static SessionOptions oneOfTwo(uint32_t rank, uint16_t port) {
+    SessionOptions options = only();
+    options.launch.mesh = {1, 2};
+    options.launch.place = {0, rank};
+    options.launch.rank = rank;
+    options.launch.masterPort = port;
+    options.launch.servesStore = rank == 0;
+    return options;
+  }
+
+  std::shared_ptr<const StepObject> step(uint32_t locals = 1,
+                                         int microBatches = 1) {
+    return loadStep(linearStep(1, locals, microBatches).build(folder));
+  }
+
+  template <typename T>
+  static TensorView view(const std::vector<T> &values, DType dtype) {
+    return {reinterpret_cast<const std::byte *>(values.data()), dtype, {2, 3}};
+  }
+
+  /// The inputs of a step, for each micro-batch the same.
+  std::vector<TensorView> inputs(int microBatches = 1) const {
+    std::vector<TensorView> all;
+    for (int i = 0; i < microBatches; ++i) {
+      all.push_back(view(x, DType::F32));
+      all.push_back(view(y, DType::I64));
+    }
+    return all;
+  }
+
+  /// The next loss, and `w` after its update.
+  double nextLoss() {
+    double loss = 0;
+    for (size_t i = 0; i < kElements; ++i) {
+      double diff = w[i] * x[i] - double(y[i]);
+      loss += diff * diff;
+      w[i] -= 0.5F * float(2 * diff * x[i]);
+    }
+    return loss;
+  }
+
+  std::unique_ptr<Session> openWithValue() {
+    auto session = Session::open(step(), only());
+    session->setState("tied.w", StateRole::Value, view(w, DType::F32));
+    return session;
+  }
+
+  TemporaryFolder folder;
+  std::vector<float> w = {0.5, -1, 2, 0.25, 3, -0.75};
+  std::vector<float> x = {0.25, -0.5, 0.125, 0.5, -0.25, 0.375};
+  std::vector<int64_t> y = {1, 2, 3, 4, 5, 6};
+};
+
+/// Expects `work` to throw a SessionError, and returns its text.
+template <typename Work>
+std::string expectError(SessionErrorCode code, Work work) {
+  try {
+    work();
+    ADD_FAILURE() << "expected the error '" << name(code) << "', got none";
+  } catch (const SessionError &error) {
+    EXPECT_STREQ(name(error.code()), name(code)) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(SessionTest, TrainsOnTensors) {
+  auto session = openWithValue();
+  std::vector<float> read(kElements);
+  auto bytes = std::as_writable_bytes(std::span(read));
+  session->getState("w", StateRole::Value, bytes);
+  EXPECT_EQ(read, w);
+  for (int i = 0; i < 3; ++i) {
+    session->run(inputs());
+    RankStats stats = session->read();
+    ASSERT_EQ(stats.losses.size(), 1u);
+    double loss = nextLoss();
+    EXPECT_NEAR(stats.losses[0], loss, 1e-5 * loss);
+    EXPECT_EQ(stats.d2hBytes, 32);
+    EXPECT_EQ(session->combine(stats).loss, stats.losses[0]);
+  }
+  session->getState("w", StateRole::Value, bytes);
+  for (size_t i = 0; i < kElements; ++i)
+    EXPECT_NEAR(read[i], w[i], 1e-5);
+  session->close();
+}
+
+TEST_F(SessionTest, SavedWeightsGoOn) {
+  std::string path = folder.file("w.safetensors");
+  auto first = openWithValue();
+  first->run(inputs());
+  first->read();
+  first->saveWeights(path);
+  first->run(inputs());
+  double loss = first->read().losses[0];
+  first->close();
+
+  auto second = Session::open(step(), only());
+  second->loadWeights(path);
+  second->run(inputs());
+  EXPECT_EQ(second->read().losses[0], loss);
+  second->close();
+}
+
+TEST_F(SessionTest, MicroBatchesHaveALossEach) {
+  auto session = Session::open(step(1, 3), only());
+  session->setState("w", StateRole::Value, view(w, DType::F32));
+  session->run(inputs(3));
+  std::vector<double> losses = session->read().losses;
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(losses[0], losses[2]);
+  session->close();
+}
+
+TEST_F(SessionTest, RefusedCallsChangeNothing) {
+  auto session = openWithValue();
+  expectError(SessionErrorCode::Misuse, [&] { session->read(); });
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->setState("v", StateRole::Value, view(w, DType::F32));
+  });
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->setState("w", StateRole::Value, view(w, DType::F16));
+  });
+  // SGD without momentum has no state.
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->setState("w", StateRole::ExpAvg, view(w, DType::F32));
+  });
+  auto wrong = [&](auto change) {
+    std::vector<TensorView> given = inputs();
+    change(given);
+    return expectError(SessionErrorCode::InputMismatch,
+                       [&] { session->run(given); });
+  };
+  EXPECT_NE(wrong([](auto &given) {
+              given.pop_back();
+            }).find("expected 2 tensors, 2 for each of 1 micro-batches"),
+            std::string::npos);
+  EXPECT_NE(wrong([](auto &given) {
+              given[0].shape = {6};
+            }).find("'x' of micro-batch 0: expected f32[2, 3], got f32[6]"),
+            std::string::npos);
+  wrong([](auto &given) { given[1].dtype = DType::I32; });
+  wrong([](auto &given) { given[1].data = nullptr; });
+  std::vector<int64_t> tooLarge = {0, 0, 0, 0, 10, 0};
+  EXPECT_NE(wrong([&](auto &given) {
+              given[1] = view(tooLarge, DType::I64);
+            }).find("value 10 at position 4: expected [0, 10) or -100"),
+            std::string::npos);
+  session->run(inputs());
+  expectError(SessionErrorCode::Misuse, [&] { session->run(inputs()); });
+  double loss = nextLoss();
+  EXPECT_NEAR(session->read().losses[0], loss, 1e-5 * loss);
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->setState("w", StateRole::Value, view(w, DType::F32));
+  });
+  session->close();
+  expectError(SessionErrorCode::Misuse, [&] { session->run(inputs()); });
+}
+
+TEST_F(SessionTest, BadObject) {
+  expectError(SessionErrorCode::BadObject,
+              [&] { loadStep(folder.file("none.so")); });
+  std::ofstream(folder.file("text.so")) << "text";
+  expectError(SessionErrorCode::BadObject,
+              [&] { loadStep(folder.file("text.so")); });
+}
+
+TEST_F(SessionTest, BadLaunch) {
+  SessionOptions options = only();
+  options.launch.mesh = {2, 2};
+  expectError(SessionErrorCode::BadLaunch,
+              [&] { Session::open(step(), options); });
+}
+
+TEST_F(SessionTest, BadWeightsEndTheSessionOnly) {
+  auto session = Session::open(step(), only());
+  expectError(SessionErrorCode::BadWeights,
+              [&] { session->loadWeights(folder.file("none")); });
+  expectError(SessionErrorCode::Misuse, [&] { session->run(inputs()); });
+  session.reset();
+  openWithValue()->close();
+}
+
+TEST_F(SessionTest, TheCallersCheckFails) {
+  SessionOptions options = only();
+  options.check = [] { throw std::runtime_error("no data today"); };
+  EXPECT_EQ(expectError(SessionErrorCode::InputMismatch,
+                        [&] { Session::open(step(), options); }),
+            "no data today");
+}
+
+TEST_F(SessionTest, TooLittleMemory) {
+  FakeStep large = linearStep(1, 1, 1);
+  large.manifest["arenas"]["device"] = uint64_t(1) << 50;
+  auto object = loadStep(large.build(folder));
+  expectError(SessionErrorCode::OutOfMemory,
+              [&] { Session::open(object, only()); });
+}
+
+TEST_F(SessionTest, UnwritableFile) {
+  auto session = openWithValue();
+  expectError(SessionErrorCode::FileFailed,
+              [&] { session->saveWeights("/no/such/file"); });
+}
+
+TEST_F(SessionTest, AFailingSourceEndsTheSession) {
+  auto session = openWithValue();
+  auto fill = [](size_t, int64_t, std::span<std::byte>) {
+    throw std::runtime_error("the disk is gone");
+  };
+  EXPECT_EQ(expectError(SessionErrorCode::Failed, [&] { session->run(fill); }),
+            "the disk is gone");
+}
+
+TEST_F(SessionTest, MissingRanks) {
+  SessionOptions options = oneOfTwo(0, freePort());
+  options.timeoutSeconds = 1;
+  std::string text = expectError(SessionErrorCode::RendezvousFailed,
+                                 [&] { Session::open(step(2), options); });
+  EXPECT_NE(text.find("ranks 1 of 2 did not join"), std::string::npos) << text;
+  openWithValue()->close();
+}
+
+/// Two ranks: this process is rank 0, and a child is rank 1.
+class TwoRanksTest : public SessionTest {
+protected:
+  /// `work` runs in the child, whose exit code it returns.
+  template <typename Work>
+  void startOther(Work work) {
+    object = step(2);
+    child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0)
+      _exit(work(oneOfTwo(1, port)));
+  }
+  void open(Session &session) {
+    session.setState("w", StateRole::Value, view(w, DType::F32));
+    session.begin();
+  }
+  void waitForOther(int expected) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), expected);
+  }
+
+  const uint16_t port = freePort();
+  std::shared_ptr<const StepObject> object;
+  pid_t child = -1;
+};
+
+TEST_F(TwoRanksTest, TrainTogether) {
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    open(*session);
+    session->run(inputs());
+    session->combine(session->read());
+    session->getState("w", StateRole::Value, {});
+    session->close();
+    return 0;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  open(*session);
+  session->run(inputs());
+  StepStats stats = session->combine(session->read());
+  double loss = nextLoss();
+  EXPECT_NEAR(stats.loss, loss, 1e-5 * loss);
+  std::vector<float> read(kElements);
+  session->getState("w", StateRole::Value,
+                    std::as_writable_bytes(std::span(read)));
+  for (size_t i = 0; i < kElements; ++i)
+    EXPECT_NEAR(read[i], w[i], 1e-5);
+  session->close();
+  waitForOther(0);
+}
+
+TEST_F(TwoRanksTest, ADeadRankIsAnError) {
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    open(*session);
+    session->run(inputs());
+    _exit(7); // without a word
+    return 0;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  open(*session);
+  std::string text = expectError(SessionErrorCode::PeerFailed, [&] {
+    for (int i = 0; i < 1000; ++i) {
+      session->run(inputs());
+      session->read();
+    }
+  });
+  EXPECT_NE(text.find("rank 1 "), std::string::npos) << text;
+  waitForOther(7);
+  // Lives on, and can load another step of the same path.
+  session.reset();
+  object.reset();
+  openWithValue()->close();
+}
+
+TEST_F(TwoRanksTest, ARankSaysWhyItFailed) {
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    open(*session);
+    try {
+      session->guard([] { throw std::runtime_error("out of data"); });
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::Failed ? 0 : 1;
+    }
+    return 2;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  open(*session);
+  std::string text = expectError(SessionErrorCode::PeerFailed, [&] {
+    session->run(inputs());
+    session->read();
+  });
+  EXPECT_NE(text.find("rank 1 (node 0, local 1) failed: out of data"),
+            std::string::npos)
+      << text;
+  waitForOther(0);
+}
+
+TEST_F(TwoRanksTest, AProblemOfOneRankIsThatOfAll) {
+  startOther([&](SessionOptions options) {
+    options.check = [] { throw std::runtime_error("no data today"); };
+    try {
+      Session::open(object, options);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::InputMismatch ? 0 : 1;
+    }
+    return 2;
+  });
+  EXPECT_EQ(expectError(SessionErrorCode::PeerFailed,
+                        [&] { Session::open(object, oneOfTwo(0, port)); }),
+            "rank 1 (node 0, local 1) failed: no data today");
+  waitForOther(0);
+}
+
+} // namespace

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The figures of a step as text.
+#pragma once
+
+#include "session/StepStats.h"
+
+#include <string>
+
+namespace fcdp::run {
+
+/// The line for people.
+std::string toLine(const StepStats &stats);
+/// A JSON object, on one line.
+std::string toJson(const StepStats &stats);
+
+} // namespace fcdp::run

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C interface: each function calls the session's, and turns what it throws
+// into a status and a text.
+#include "fcdp/session.h"
+
+#include "session/Session.h"
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+using namespace fcdp;
+
+// The header spells the values of these out.
+static_assert(int(DType::F16) == FCDP_F16 && int(DType::BF16) == FCDP_BF16 &&
+              int(DType::F32) == FCDP_F32 && int(DType::F64) == FCDP_F64 &&
+              int(DType::I8) == FCDP_I8 && int(DType::I16) == FCDP_I16 &&
+              int(DType::I32) == FCDP_I32 && int(DType::I64) == FCDP_I64 &&
+              int(DType::U8) == FCDP_U8 && int(DType::Bool) == FCDP_BOOL);
+static_assert(int(StateRole::Value) == FCDP_VALUE &&
+              int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
+              int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&
+              int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER);
+
+namespace {
+
+thread_local std::string lastError;
+
+fcdp_status statusOf(SessionErrorCode code) {
+  switch (code) {
+  case SessionErrorCode::BadObject:
+    return FCDP_BAD_OBJECT;
+  case SessionErrorCode::BadLaunch:
+    return FCDP_BAD_LAUNCH;
+  case SessionErrorCode::BadWeights:
+    return FCDP_BAD_WEIGHTS;
+  case SessionErrorCode::InputMismatch:
+    return FCDP_INPUT_MISMATCH;
+  case SessionErrorCode::NoDevice:
+    return FCDP_NO_DEVICE;
+  case SessionErrorCode::RendezvousFailed:
+    return FCDP_RENDEZVOUS_FAILED;
+  case SessionErrorCode::PeerFailed:
+    return FCDP_PEER_FAILED;
+  case SessionErrorCode::TimedOut:
+    return FCDP_TIMED_OUT;
+  case SessionErrorCode::OutOfMemory:
+    return FCDP_OUT_OF_MEMORY;
+  case SessionErrorCode::FileFailed:
+    return FCDP_FILE_FAILED;
+  case SessionErrorCode::Misuse:
+    return FCDP_MISUSE;
+  case SessionErrorCode::Failed:
+    return FCDP_FAILED;
+  }
+  return FCDP_FAILED;
+}
+
+fcdp_status keep(fcdp_status status, const char *text) noexcept {
+  try {
+    lastError = text;
+  } catch (const std::bad_alloc &) {
+    lastError.clear();
+  }
+  return status;
+}
+
+/// Runs `work`; nothing is thrown into C.
+template <typename Work>
+fcdp_status attempt(Work work) noexcept {
+  try {
+    work();
+    return FCDP_OK;
+  } catch (const SessionError &error) {
+    return keep(statusOf(error.code()), error.what());
+  } catch (const std::bad_alloc &error) {
+    return keep(FCDP_OUT_OF_MEMORY, error.what());
+  } catch (const std::exception &error) {
+    return keep(FCDP_FAILED, error.what());
+  }
+}
+
+void require(bool condition, const char *expected) {
+  if (!condition)
+    throw SessionError(SessionErrorCode::Misuse, expected);
+}
+
+SessionErrorCode codeOf(fcdp_status status) {
+  for (int i = 0; i <= int(SessionErrorCode::Failed); ++i)
+    if (statusOf(SessionErrorCode(i)) == status)
+      return SessionErrorCode(i);
+  return SessionErrorCode::Failed;
+}
+
+Launch launchOf(const fcdp_launch *given) {
+  if (given) {
+    require(given->nodes > 0 && given->ranks_per_node > 0 &&
+                given->node < given->nodes &&
+                given->local < given->ranks_per_node,
+            "fcdp_launch: expected a rank within the mesh");
+    Launch launch;
+    launch.launcher = "the program";
+    launch.mesh = {given->nodes, given->ranks_per_node};
+    launch.place = {given->node, given->local};
+    launch.rank = worldRank(launch.mesh, launch.place);
+    launch.masterHost = given->host ? given->host : "127.0.0.1";
+    launch.masterPort = given->port;
+    launch.servesStore = given->serves_store != 0;
+    return launch;
+  }
+  try {
+    if (auto launch = detectLaunch(processEnvironment, /*ignoreSlurm=*/false))
+      return *launch;
+  } catch (const std::exception &error) {
+    throw SessionError(SessionErrorCode::BadLaunch, error.what());
+  }
+  return onlyRank("the program");
+}
+
+SessionOptions optionsOf(const fcdp_options *given) {
+  fcdp_options defaults;
+  fcdp_options_init(&defaults);
+  const fcdp_options &from = given ? *given : defaults;
+  SessionOptions options;
+  options.launch = launchOf(from.launch);
+  options.number = from.number;
+  if (from.timeout_seconds > 0)
+    options.timeoutSeconds = from.timeout_seconds;
+  if (from.threads > 0)
+    options.threads = from.threads;
+  options.seed = from.seed;
+  options.cudaGraphs = from.cuda_graphs != 0;
+  options.interface = from.network_interface ? from.network_interface : "";
+  return options;
+}
+
+TensorView viewOf(const fcdp_tensor &tensor) {
+  require(tensor.dtype >= FCDP_F16 && tensor.dtype <= FCDP_BOOL,
+          "expected a tensor of a known type");
+  require(tensor.num_dims == 0 || tensor.shape,
+          "expected a tensor with a shape");
+  return {static_cast<const std::byte *>(tensor.data), DType(tensor.dtype),
+          Shape(tensor.shape, tensor.shape + tensor.num_dims)};
+}
+
+void describe(const std::string &name, DType dtype, const Shape &shape,
+              fcdp_tensor_info *info) {
+  *info = {name.c_str(), fcdp_dtype(dtype), uint32_t(shape.size()),
+           shape.data(), uint64_t(numElements(shape)) * byteSize(dtype)};
+}
+
+template <typename Stats>
+fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache) {
+  return {loss,
+          stats.seconds,
+          uint64_t(stats.interBytes),
+          uint64_t(stats.intraBytes),
+          uint64_t(stats.h2dBytes),
+          uint64_t(stats.d2hBytes),
+          uint64_t(stats.controlBytes),
+          uint64_t(stats.devicePeakBytes),
+          uint64_t(hostCache)};
+}
+
+} // namespace
+
+struct fcdp_session {
+  std::unique_ptr<Session> session;
+  /// The figures that were read last.
+  RankStats last;
+};
+
+extern "C" {
+
+const char *fcdp_status_name(fcdp_status status) {
+  return status == FCDP_OK ? "ok" : name(codeOf(status));
+}
+
+const char *fcdp_last_error(void) { return lastError.c_str(); }
+
+void fcdp_options_init(fcdp_options *options) { *options = fcdp_options{}; }
+
+fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
+                              fcdp_session **session) {
+  return attempt([&] {
+    require(session, "expected a place for the session, got a null pointer");
+    *session = nullptr;
+    require(object, "expected the path of an object, got a null pointer");
+    auto made = std::make_unique<fcdp_session>();
+    made->session = Session::open(loadStep(object), optionsOf(options));
+    *session = made.release();
+  });
+}
+
+fcdp_status fcdp_session_close(fcdp_session *session) {
+  return attempt([&] { session->session->close(); });
+}
+
+void fcdp_session_destroy(fcdp_session *session) { delete session; }
+
+void fcdp_session_fail(fcdp_session *session, const char *message) {
+  (void)attempt([&] {
+    session->session->guard(
+        [&] { throw SessionError(SessionErrorCode::Failed, message); });
+  });
+}
+
+uint32_t fcdp_session_rank(const fcdp_session *session) {
+  return session->session->rank();
+}
+
+uint32_t fcdp_session_num_ranks(const fcdp_session *session) {
+  return session->session->manifest().mesh.size();
+}
+
+uint32_t fcdp_session_num_micro_batches(const fcdp_session *session) {
+  return uint32_t(session->session->manifest().microBatches);
+}
+
+size_t fcdp_session_num_inputs(const fcdp_session *session) {
+  return session->session->manifest().inputs.size();
+}
+
+fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
+                               fcdp_tensor_info *info) {
+  return attempt([&] {
+    const auto &inputs = session->session->manifest().inputs;
+    require(index < inputs.size(), "expected the number of an input");
+    describe(inputs[index].name, inputs[index].dtype, inputs[index].shape,
+             info);
+  });
+}
+
+size_t fcdp_session_num_states(const fcdp_session *session) {
+  const Manifest &manifest = session->session->manifest();
+  return manifest.parameters.size() + manifest.buffers.size();
+}
+
+fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
+                               fcdp_tensor_info *info) {
+  return attempt([&] {
+    const Manifest &manifest = session->session->manifest();
+    require(index < fcdp_session_num_states(session),
+            "expected the number of a state");
+    if (index < manifest.parameters.size()) {
+      const Parameter &parameter = manifest.parameters[index];
+      return describe(parameter.name, parameter.dtype, parameter.shape, info);
+    }
+    const BufferSpec &buffer =
+        manifest.buffers[index - manifest.parameters.size()];
+    describe(buffer.name, buffer.dtype, buffer.shape, info);
+  });
+}
+
+fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path) {
+  return attempt([&] { session->session->loadWeights(path); });
+}
+
+fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path) {
+  return attempt([&] { session->session->saveWeights(path); });
+}
+
+fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
+                                   fcdp_state_role role,
+                                   const fcdp_tensor *value) {
+  return attempt([&] {
+    require(name && value, "expected a name and a tensor, got a null pointer");
+    session->session->setState(name, StateRole(role), viewOf(*value));
+  });
+}
+
+fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
+                                   fcdp_state_role role, void *data,
+                                   size_t bytes) {
+  return attempt([&] {
+    session->session->getState(name, StateRole(role),
+                               {static_cast<std::byte *>(data), bytes});
+  });
+}
+
+fcdp_status fcdp_session_get_update_count(fcdp_session *session,
+                                          const char *name, int64_t *count) {
+  return attempt([&] { *count = session->session->getUpdateCount(name); });
+}
+
+fcdp_status fcdp_session_set_update_count(fcdp_session *session,
+                                          const char *name, int64_t count) {
+  return attempt([&] { session->session->setUpdateCount(name, count); });
+}
+
+fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
+                             size_t count) {
+  return attempt([&] {
+    std::vector<TensorView> views;
+    for (size_t i = 0; i < count; ++i)
+      views.push_back(viewOf(inputs[i]));
+    session->session->run(views);
+  });
+}
+
+fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
+                              fcdp_figures *figures) {
+  return attempt([&] {
+    RankStats stats = session->session->read();
+    if (losses)
+      std::copy(stats.losses.begin(), stats.losses.end(), losses);
+    if (figures) {
+      double sum = 0;
+      for (double loss : stats.losses)
+        sum += loss;
+      *figures = figuresOf(stats, sum / double(stats.losses.size()),
+                           double(session->session->manifest().hostBytes));
+    }
+    session->last = std::move(stats);
+  });
+}
+
+size_t fcdp_session_num_unread(const fcdp_session *session) {
+  return session->session->numUnread();
+}
+
+size_t fcdp_session_max_unread(const fcdp_session *session) {
+  return session->session->maxUnread();
+}
+
+fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
+  return attempt([&] {
+    require(!session->last.losses.empty(),
+            "expected a step that was read before");
+    StepStats stats = session->session->combine(session->last);
+    if (figures)
+      *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes);
+  });
+}
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A compiled training step on one rank of a job, for programs in any language:
+ * the C face of runtime/session/Session.h. docs/embedding.md has an example.
+ *
+ * Every rank of the job is a process that opens the step, gives parameters
+ * their values, runs steps and closes the session. Functions marked
+ * "collective" must be called by all ranks of the job, in the same order.
+ *
+ * Errors. A function returns FCDP_OK or says why it failed;
+ * fcdp_last_error() has the text. FCDP_INPUT_MISMATCH and FCDP_MISUSE leave
+ * the session as it was. After any other error the other ranks are told, and
+ * only fcdp_session_destroy is left to call. No function prints, and none ends
+ * the process.
+ *
+ * Threads. A session is used by one thread at a time, and a process has one
+ * session at a time: libtorch's random state and its number of threads belong
+ * to the process. fcdp_last_error is per thread.
+ *
+ * Ownership. The caller owns what it passes, which is not looked at after the
+ * call. Names and shapes that functions give out belong to the session and
+ * live as long as it does.
+ *
+ * Units. Bytes, and seconds. Tensors are contiguous, row-major, in host memory.
+ */
+#ifndef FCDP_SESSION_H
+#define FCDP_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fcdp_session fcdp_session;
+
+typedef enum fcdp_status {
+  FCDP_OK = 0,
+  /* The file is no compiled step, or one of another version. */
+  FCDP_BAD_OBJECT = 1,
+  /* The launcher's variables make no sense, or it started another mesh of
+   * ranks than the step was compiled for. */
+  FCDP_BAD_LAUNCH = 2,
+  /* A file of weights cannot be read, or does not fit the step. */
+  FCDP_BAD_WEIGHTS = 3,
+  /* Inputs differ in number, shape, type or range from those of the step. */
+  FCDP_INPUT_MISMATCH = 4,
+  /* This process has no device that the step can run on. */
+  FCDP_NO_DEVICE = 5,
+  /* The ranks did not meet in time, or do not have the same step. */
+  FCDP_RENDEZVOUS_FAILED = 6,
+  /* Another rank has died, or failed by itself. */
+  FCDP_PEER_FAILED = 7,
+  /* A collective did not end in time, and no rank is known to have failed. */
+  FCDP_TIMED_OUT = 8,
+  FCDP_OUT_OF_MEMORY = 9,
+  /* A file cannot be written. */
+  FCDP_FILE_FAILED = 10,
+  /* The call is not allowed now, or an argument is wrong. */
+  FCDP_MISUSE = 11,
+  /* An operator of the step failed, or anything that has no code of its own. */
+  FCDP_FAILED = 12
+} fcdp_status;
+
+/* "peer failed", ... */
+const char *fcdp_status_name(fcdp_status status);
+/* The text of the last error of this thread; "" before the first one. */
+const char *fcdp_last_error(void);
+
+typedef enum fcdp_dtype {
+  FCDP_F16 = 0,
+  FCDP_BF16 = 1,
+  FCDP_F32 = 2,
+  FCDP_F64 = 3,
+  FCDP_I8 = 4,
+  FCDP_I16 = 5,
+  FCDP_I32 = 6,
+  FCDP_I64 = 7,
+  FCDP_U8 = 8,
+  FCDP_BOOL = 9
+} fcdp_dtype;
+
+typedef struct fcdp_tensor {
+  const void *data;
+  fcdp_dtype dtype;
+  uint32_t num_dims;
+  const int64_t *shape; /* of num_dims extents; may be null if there are none */
+} fcdp_tensor;
+
+typedef struct fcdp_tensor_info {
+  const char *name;
+  fcdp_dtype dtype;
+  uint32_t num_dims;
+  const int64_t *shape;
+  uint64_t bytes;
+} fcdp_tensor_info;
+
+/* A rank's place in its job, as a launcher gives it. */
+typedef struct fcdp_launch {
+  uint32_t nodes, ranks_per_node;
+  uint32_t node, local; /* this rank's node, and its number there */
+  const char *host;     /* where rank 0 listens */
+  uint16_t port;
+  /* 1 if this process is to serve the job's store at host:port. Exactly one
+   * process does. */
+  int serves_store;
+} fcdp_launch;
+
+typedef struct fcdp_options {
+  /* Null: the variables of torchrun, mpirun or srun say it, and without them
+   * this process is the only rank. */
+  const fcdp_launch *launch;
+  /* Must differ between the sessions that a job opens one after the other,
+   * and be equal on all ranks. Default: 0. */
+  uint32_t number;
+  /* How long to wait for other ranks. Default: 0, which is 60 to meet and 300
+   * in a collective. */
+  double timeout_seconds;
+  /* libtorch's threads for operators. Default: 0, which is the cores of this
+   * machine divided by the ranks of a node. */
+  int32_t threads;
+  /* The random state of rank r starts from seed + r. Default: 0. */
+  uint64_t seed;
+  /* 1: launch operators as CUDA graphs where that is possible. Default: 0. */
+  int cuda_graphs;
+  /* The network interface for traffic between ranks. Default: null, which is
+   * the one by which the store is reached. */
+  const char *network_interface;
+} fcdp_options;
+
+/* Sets the defaults. */
+void fcdp_options_init(fcdp_options *options);
+
+/* Collective. Loads the object that fcdp-compile made, meets the other ranks
+ * and makes the step. Parameters have no values yet. `options` may be null,
+ * for the defaults. *session is null after an error. */
+fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
+                              fcdp_session **session);
+/* Collective. Returns when all ranks are done. */
+fcdp_status fcdp_session_close(fcdp_session *session);
+/* Frees the session; null is allowed. Without fcdp_session_close before it the
+ * other ranks fail. */
+void fcdp_session_destroy(fcdp_session *session);
+/* Tells the other ranks that this one cannot go on, and why. */
+void fcdp_session_fail(fcdp_session *session, const char *message);
+
+uint32_t fcdp_session_rank(const fcdp_session *session);
+uint32_t fcdp_session_num_ranks(const fcdp_session *session);
+/* Micro-batches of one optimizer step, each with inputs and a loss. */
+uint32_t fcdp_session_num_micro_batches(const fcdp_session *session);
+
+/* The inputs of a micro-batch, and the parameters and buffers by name. */
+size_t fcdp_session_num_inputs(const fcdp_session *session);
+fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
+                               fcdp_tensor_info *info);
+size_t fcdp_session_num_states(const fcdp_session *session);
+fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
+                               fcdp_tensor_info *info);
+
+/* Collective. Values of all parameters, and of the buffers that the step has
+ * none of, from a .pt2 or safetensors file. Before the first step only. */
+fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path);
+/* Collective. Rank 0 writes parameters and persistent buffers to a safetensors
+ * file. */
+fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path);
+
+typedef enum fcdp_state_role {
+  FCDP_VALUE = 0,
+  FCDP_EXP_AVG = 1,        /* AdamW's first moment of a parameter */
+  FCDP_EXP_AVG_SQ = 2,     /* AdamW's second moment */
+  FCDP_MOMENTUM_BUFFER = 3 /* SGD's */
+} fcdp_state_role;
+
+/* Sets a parameter, a buffer or an optimizer state from its whole tensor, of
+ * which each rank keeps its shard. Before the first step only. */
+fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
+                                   fcdp_state_role role,
+                                   const fcdp_tensor *value);
+/* Collective. Collects the whole tensor on rank 0, where `bytes` is its size;
+ * other ranks may pass null and 0. */
+fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
+                                   fcdp_state_role role, void *data,
+                                   size_t bytes);
+/* How many updates AdamW has made of a parameter. Setting it is for before the
+ * first step only. */
+fcdp_status fcdp_session_get_update_count(fcdp_session *session,
+                                          const char *name, int64_t *count);
+fcdp_status fcdp_session_set_update_count(fcdp_session *session,
+                                          const char *name, int64_t count);
+
+/* Collective. Runs one optimizer step on `count` tensors: all inputs of
+ * micro-batch 0 in the step's order, then those of micro-batch 1, and so on. */
+fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
+                             size_t count);
+
+/* Byte counts are of the step alone. */
+typedef struct fcdp_figures {
+  double loss; /* the mean */
+  double seconds;
+  uint64_t inter_bytes, intra_bytes; /* sent between nodes, and within one */
+  uint64_t h2d_bytes, d2h_bytes;     /* copied to and from a device */
+  uint64_t control_bytes;
+  uint64_t device_peak_bytes;
+  uint64_t host_cache_bytes; /* of a node */
+} fcdp_figures;
+
+/* Waits for the oldest step that was run and not read. `losses` receives this
+ * rank's, one for each micro-batch; `figures` are this rank's. Both may be
+ * null. On the CPU each step must be read before the next is run; on a GPU two
+ * may be unread, so that reading one does not keep the device waiting. */
+fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
+                              fcdp_figures *figures);
+/* Steps that were run and not read, and how many there may be. */
+size_t fcdp_session_num_unread(const fcdp_session *session);
+size_t fcdp_session_max_unread(const fcdp_session *session);
+/* Collective. The figures of the step that was read last, over all ranks:
+ * bytes are summed over a node's ranks, the greatest over nodes; the loss is
+ * the mean; times and peaks are the greatest. */
+fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FCDP_SESSION_H */

@@ -45,9 +45,9 @@ private:
   const CostModel &model;
   GradientSums reductions;
   llvm::DenseMap<Operation *, int64_t> positions;
-  /// Where each piece begins.
+  /// The position at which each piece begins.
   std::vector<int64_t> begins;
-  /// What runs beside compute.
+  /// The operations that run beside compute.
   llvm::SmallPtrSet<Operation *, 32> transfers;
 };
 
@@ -66,8 +66,8 @@ int64_t FunctionOverlap::Builder::findLastUse(Value value) const {
   return last;
 }
 
-/// Where a copy is used first, where a unit packs its first gradients, where
-/// sums are that have to be there, and behind reductions.
+/// Cuts in front of the first use of each copy, of each unit's first pack and
+/// of each sum that is read, and behind each reduction.
 void FunctionOverlap::Builder::cut() {
   for (Operation &op : function.front())
     positions.try_emplace(&op, positions.size());

@@ -196,8 +196,8 @@ static double beginLatest(const OverlapProblem::Fetch &fetch,
   return deadline;
 }
 
-/// With `slack` seconds between the end of a transfer and when it is needed,
-/// by the times that things took in `loose`, and no further away than there.
+/// Plans transfers that end `slack` seconds before they are needed, by the
+/// times measured in `loose`. No distance is greater than in `loose`.
 static OverlapSolution planJustInTime(const OverlapProblem &problem,
                                       const OverlapSolution &loose,
                                       const OverlapTimeline &timeline,
@@ -269,7 +269,7 @@ static bool shortenReduction(const OverlapProblem &problem, size_t piece,
   return false;
 }
 
-/// Whether it could be made to fit.
+/// Shortens distances until the memory fits. Returns whether it does.
 static bool fit(const OverlapProblem &problem, OverlapSolution &solution) {
   while (solution.estimate.deviceBytes > problem.deviceBudget) {
     std::vector<int64_t> bytes =
@@ -310,7 +310,7 @@ static OverlapSolution planJustInTime(const OverlapProblem &problem,
   return loose;
 }
 
-/// A given number, or those up to `most` that are to be compared.
+/// Returns the given number, or the numbers up to `most` that are compared.
 static llvm::SmallVector<size_t> getChoices(std::optional<size_t> given,
                                             size_t most) {
   if (given)

@@ -9,7 +9,7 @@
 using namespace fcdp;
 
 namespace {
-/// What an instruction is for.
+/// The part of the problem that an instruction belongs to.
 struct Purpose {
   enum Kind { piece, fetch, reduction, none } kind = none;
   size_t index = 0, stage = 0;
@@ -28,7 +28,7 @@ public:
   void build();
 
   InstructionList list;
-  /// Of each instruction.
+  /// The purpose of each instruction.
   std::vector<Purpose> purposes;
 
 private:
@@ -43,9 +43,9 @@ private:
 
   const OverlapProblem &problem;
   llvm::ArrayRef<size_t> fetched, noted;
-  /// What says that each is done.
+  /// The events that say that each is done.
   std::vector<uint32_t> fetchDone, reductionDone;
-  /// By place: the reductions whose sums are noted there.
+  /// The reductions whose sums are accumulated at each place.
   std::vector<llvm::SmallVector<size_t, 2>> sums;
   size_t nextFetch = 0, nextUse = 0, nextReduction = 0;
   uint32_t nextEvent = 0;

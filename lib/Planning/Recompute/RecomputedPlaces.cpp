@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may run again, and where it does.
+// Finds which calls may run again, and the places where they do.
 
 #include "dialects/Aten/OpTable.h"
 #include "fcdp/Analysis/Aliases.h"
@@ -16,7 +16,7 @@ Operation *fcdp::findForwardEnd(func::FuncOp step) {
                         : (*losses.begin()).getValue().getDefiningOp();
 }
 
-/// Whether `value` shows a buffer that the step changes.
+/// Returns whether `value` is a view of a buffer that the step changes.
 static bool showsChangedBuffer(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && isView(op))

@@ -88,7 +88,8 @@ std::optional<size_t> Decider::findValue(Value value) {
   return found->second;
 }
 
-/// Views hold no memory. What only shows a parameter is cloned to each use.
+/// Leaves out views, which hold no memory. Views of parameters are cloned to
+/// each use.
 void Decider::collectValues() {
   for (auto call : step.front().getOps<aten::CallOp>()) {
     if (end->isBeforeInBlock(call))
@@ -118,8 +119,8 @@ void Decider::markNeeded() {
         problem.values[*value].isNeeded = true;
 }
 
-/// Whether another unit, or what is in none, reads results of `call` in the
-/// forward pass.
+/// Returns whether a call of another unit, or of none, reads results of `call`
+/// in the forward pass.
 bool Decider::crossesUnits(aten::CallOp call) {
   SmallVector<Value> worklist(call->getResults());
   while (!worklist.empty())
@@ -171,8 +172,8 @@ void Decider::collectBucketUses() {
   }
 }
 
-/// Calls that would read a parameter outside of a live range in which its
-/// bucket is used anyway: each would gather it once more.
+/// Returns the calls that would read a parameter outside of a live range in
+/// which its bucket is used anyway. Each would cost one more gather.
 SmallVector<size_t>
 Decider::findLateReaders(const RecomputationSolution &solution) {
   SmallVector<Recomputed> places =

@@ -30,7 +30,7 @@ private:
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
   void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
   void endUses();
-  /// Of `value`'s memory.
+  /// Returns the last operation that uses `value`'s memory.
   Operation *findLastUser(Value value);
 
   ModuleOp module;
@@ -42,13 +42,14 @@ private:
   /// The update of each bucket, by its name.
   llvm::DenseMap<StringAttr, Operation *> updates;
   llvm::DenseMap<Operation *, size_t> positions;
-  /// By position: bytes whose lifetime begins there, less those that have
-  /// ended.
+  /// The bytes whose lifetime begins at each position, less those whose
+  /// lifetime has ended.
   std::vector<int64_t> change;
   std::vector<ResidencyProblem::Use> uses;
-  /// What makes a copy of a bucket, or, where a rank owns the whole, reads it.
+  /// The operations that make a copy of a bucket, or read it where a rank owns
+  /// the whole, and that bucket.
   llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
-  /// Of each use.
+  /// The fetch of each use.
   std::vector<Operation *> fetches;
   StringAttr previousUnit;
 };
@@ -58,8 +59,8 @@ static int64_t bytesOf(BucketOp bucket, Type element) {
   return static_cast<int64_t>(bucket.getElements()) * elementBytes(element);
 }
 
-/// Where there is nothing to sum, or to reduce behind the sum, all come to
-/// `sharded`.
+/// Returns `sharded` if there is nothing to sum, or nothing to reduce after the
+/// sum: all modes do the same then.
 Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
   Accumulation mode = bucket.getAccumulation().value_or(accumulation);
   bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
@@ -117,8 +118,8 @@ void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
   }
 }
 
-/// Of what every rank has whatever is decided about copies: shards, optimizer
-/// states and accumulators.
+/// Returns the bytes that every rank holds whatever is decided about copies:
+/// shards, optimizer states and accumulators.
 int64_t ProblemBuilder::countStateBytes() {
   int64_t bytes = 0;
   for (auto state : module.getOps<StateOp>())
@@ -142,7 +143,8 @@ Operation *ProblemBuilder::findLastUser(Value value) {
   return last;
 }
 
-/// Of results of operators. Gradients on their way are counted by how many are.
+/// Collects the lifetimes of operator results. In-flight gradients are counted
+/// elsewhere.
 void ProblemBuilder::collectLifetimes(func::FuncOp function) {
   for (Operation &op : function.front())
     positions.try_emplace(&op, positions.size());
@@ -208,7 +210,8 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
   if (locals > 1 && bucket.sharding == Sharding::none)
     bucket.sumIntraGather =
         model.costOfGather(Axis::local, locals, part * nodes);
-  // What starts a sum is written where it stays, what adds to it is not.
+  // A gather that adds to a sum needs a buffer. One that starts the sum writes
+  // to the accumulator.
   if (bucket.accumulation == Accumulation::sharded &&
       getMicroBatches(module) > 1)
     uses.back().reducedBytes += byteSize(gather.getResult().getType());
@@ -251,7 +254,8 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
     problem.uses = std::move(uses);
 }
 
-/// Whether one collective is faster in one step, on idle links.
+/// Returns whether a flat gather or reduction is faster on idle links than one
+/// in two steps.
 static bool isFasterFlat(const ResidencyProblem::Bucket &bucket) {
   return bucket.flatGather.getTotal() <
              bucket.interGather.getTotal() + bucket.intraGather.getTotal() ||

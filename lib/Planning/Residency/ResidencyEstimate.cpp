@@ -23,7 +23,7 @@ constexpr uint8_t streamOf(Stream stream) {
 
 /// The reductions of one use.
 struct Reductions {
-  /// To wait for.
+  /// The events to wait for.
   llvm::SmallVector<uint32_t, 2> events;
   /// The buckets whose sums are stored in host memory behind.
   llvm::SmallVector<unsigned, 1> stored;
@@ -60,7 +60,8 @@ private:
   }
   void fetch(unsigned index);
   void reduce(unsigned bucket);
-  /// What a rank owns of a reduced gradient; gives when it is there.
+  /// Gathers the part of a reduced gradient that a rank owns beyond its shard.
+  /// Returns the event that says it is there.
   uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
   /// Waits for all but the last `left` uses' reductions.
   void finishReductions(size_t left);
@@ -78,13 +79,13 @@ private:
   const Role role;
   uint32_t &nextEvent;
   InstructionList list;
-  /// Of each use: what it waits for, if it fetches.
+  /// The event that each use waits for, if it fetches.
   std::vector<std::optional<uint32_t>> fetched;
-  /// Of each use whose sums are not noted yet.
+  /// The reductions of each use whose sums are not accumulated yet.
   std::deque<Reductions> reduced;
 };
 
-/// Whether the copy of use `later` is fetched before use `use`.
+/// Returns whether the copy of use `later` is fetched before use `use`.
 bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
   return problem.prefetch > 0 && problem.uses[later].range <=
                                      problem.uses[use].range + problem.prefetch;
@@ -151,8 +152,8 @@ void FunctionBuilder::fetch(unsigned index) {
   fetched[index] = record(Stream::intra);
 }
 
-/// Sums are noted when as many reductions as may run at once have begun after
-/// theirs.
+/// Accumulates sums after as many later reductions have begun as may run at
+/// once.
 void FunctionBuilder::finishReductions(size_t left) {
   while (reduced.size() > left) {
     for (uint32_t event : reduced.front().events)
@@ -214,7 +215,8 @@ uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
   return record(last);
 }
 
-/// Whether the next micro-batch begins before the last reductions are done.
+/// Returns whether the next micro-batch begins before the last reductions are
+/// done.
 bool FunctionBuilder::runsOn() const {
   bool isLast = isLastOfStep(role);
   return !isLast && llvm::all_of(reduced, [](const Reductions &last) {
@@ -255,14 +257,14 @@ InstructionList FunctionBuilder::buildUpdate() {
 }
 
 namespace {
-/// As in a ResidencyEstimate.
+/// The times of a ResidencyEstimate.
 struct Times {
   double seconds, needed;
 };
 } // namespace
 
-/// The greatest sum over a step's functions of what they need of one resource;
-/// `left` times what stands before the last micro-batch comes again.
+/// Returns the seconds that a step needs of the resource that it needs most.
+/// The micro-batch before the last runs `left` times more.
 static double findNeeded(llvm::ArrayRef<Role> roles,
                          const std::map<Role, InstructionList> &lists,
                          int64_t left) {
@@ -306,7 +308,8 @@ static Times estimateTimes(const CopyPlan &copies) {
   return {seconds, findNeeded(roles, lists, left)};
 }
 
-/// Each until the reductions of as many uses as may run at once have begun.
+/// Holds the memory of each use's reductions until as many later uses have
+/// begun theirs as may run at once.
 static void
 holdReductions(const ResidencyProblem &problem,
                llvm::function_ref<void(size_t, size_t, int64_t)> hold) {
@@ -322,13 +325,14 @@ holdReductions(const ResidencyProblem &problem,
   }
 }
 
-/// The greatest sum over the uses of a micro-batch.
+/// Returns the greatest sum over the uses of a micro-batch.
 static int64_t estimateDeviceBytes(const CopyPlan &copies) {
   const ResidencyProblem &problem = copies.problem;
   const UseRanges &ranges = copies.ranges;
   size_t count = problem.uses.size();
   int64_t always = 0;
-  // By use: how many bytes begin there, less what has ended before it.
+  // The bytes that are held from each use on, less those that were held until
+  // the use before it.
   std::vector<int64_t> change(count + 1);
   auto hold = [&](size_t first, size_t last, int64_t bytes) {
     change[first] += bytes;

@@ -56,7 +56,8 @@ llvm::Error ResidencyProblem::check() const {
   return llvm::Error::success();
 }
 
-/// Whether `bucket` can have what a plan wants, or a user has given.
+/// Returns whether the sharding of `bucket` allows `plan`. What a user has
+/// given is allowed.
 static bool isPossibleFor(const ResidencyProblem::Bucket &bucket,
                           const BucketResidency &plan) {
   return (bucket.residency || isPossible(bucket.sharding, plan.residency)) &&
@@ -105,7 +106,7 @@ bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Of equal plans the one with the first is taken.
+/// In the order of preference between equally good plans.
 constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
                                       Residency::node, Residency::full};
 
@@ -129,21 +130,21 @@ private:
   void tryUniform(const BucketResidency &option);
   bool tryThresholds();
   bool trySingleChanges();
-  /// Whether `plan` fits and is better than what was best.
+  /// Estimates `plan`. Returns whether it fits and is the best so far.
   bool consider(const Plan &plan);
-  /// Like `option`, as far as `bucket` is free.
+  /// Gives `bucket` the `option`, as far as the user has not decided.
   void set(Plan &plan, unsigned bucket, const BucketResidency &option) const;
 
   const ResidencyProblem &problem;
   std::vector<llvm::SmallVector<BucketResidency>> options;
   std::optional<ResidencySolution> best;
-  /// Of the plans that do not fit.
+  /// The smallest of the plans that do not fit.
   std::optional<ResidencyEstimate> smallest;
   unsigned considered = 0;
 };
 } // namespace
 
-/// Whether there is something that may be flat.
+/// Returns whether a gather or a reduction of the bucket may be flat.
 static bool mayBeFlat(const ResidencyProblem::Bucket &bucket,
                       Residency residency, Residency carry) {
   return (bucket.trainable && !sumsSlice(bucket.accumulation)) ||

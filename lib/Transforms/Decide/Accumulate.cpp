@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// How a function sums the gradients of one bucket.
+/// The operations with which a function sums the gradients of one bucket.
 struct Reduction {
   PackOp pack;
   /// From the pack to the sum, in order.
@@ -147,7 +147,7 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
   auto isOverNodes = [](ReduceScatterOp step) {
     return isOver(step.getAxes(), Axis::node);
   };
-  // What is reduced before the sum, and what after it.
+  // The number of steps before the sum. The others come after it.
   ArrayRef<ReduceScatterOp> steps = reduction.steps;
   size_t before = mode == Accumulation::full || isOverNodes(steps[0]) ? 0 : 1;
   if (before == steps.size())

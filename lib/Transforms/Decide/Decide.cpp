@@ -85,7 +85,7 @@ FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
   return std::optional(*given);
 }
 
-/// None: to be chosen.
+/// Returns none if the collectives are to be chosen.
 FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
   if (collectives.empty())
     return strategy == kAutoStrategy ? std::nullopt
@@ -104,7 +104,8 @@ FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
                getClusterOf(getMesh(module), described, cluster, profile));
 }
 
-/// What the module says, or else the option, if that is at least `least`.
+/// Returns the module's attribute or, without one, the option if that is at
+/// least `least`.
 std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
                                             StringRef attribute) {
   if (auto given = getOperation()->getAttrOfType<IntegerAttr>(attribute))
@@ -143,7 +144,8 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   return plan;
 }
 
-/// Those that differ, where the buckets leave it open.
+/// Returns the shardings that differ on this mesh, if the buckets leave it
+/// open.
 SmallVector<Sharding> DecidePass::getShardings() {
   ModuleOp module = getOperation();
   MeshOp mesh = getMesh(module);
@@ -212,7 +214,7 @@ void DecidePass::remark(size_t bucketsBefore) {
   remarkOnResidencies(module, model ? &*model : nullptr);
 }
 
-/// Whether everything has been decided before.
+/// Returns whether everything has been decided before.
 static bool isDecided(ModuleOp module) {
   return module->hasAttr(kStrategyAttr) &&
          llvm::all_of(module.getOps<BucketOp>(), [](BucketOp bucket) {

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// What leaves a residency problem to be solved.
+/// The decisions that a residency problem takes as given, and that problem.
 struct Candidate {
   int64_t bucketBytes = 0;
   Sharding sharding = Sharding::world;
@@ -40,12 +40,12 @@ private:
 
   const StepChoices &choices;
   std::vector<StepPlan> plans;
-  /// Of the best plan that is known.
+  /// The estimate of the best plan that is known.
   std::optional<ResidencyEstimate> best;
 };
 } // namespace
 
-/// A given number, or those that are to be compared.
+/// Returns the given number, or the numbers that are compared.
 static SmallVector<int64_t> getChoices(std::optional<int64_t> given) {
   if (given)
     return {*given};
@@ -64,14 +64,15 @@ static void forEachDistance(ResidencyProblem &problem,
     }
 }
 
-/// Whether flat collectives of one gather and one reduction take less.
+/// Returns whether one gather and one reduction take less time if flat.
 static bool isFlatFaster(const ResidencyProblem::Bucket &bucket) {
   return bucket.flatGather.getTotal() + bucket.flatReduce.getTotal() <
          bucket.interGather.getTotal() + bucket.intraGather.getTotal() +
              bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
 }
 
-/// Nothing: those of each bucket that take less.
+/// Returns a plan with `residency` for each bucket that is free. Without
+/// `collectives` each bucket gets the faster ones.
 static std::vector<BucketResidency>
 treatAlike(const ResidencyProblem &problem, Residency residency,
            std::optional<Collectives> collectives) {
@@ -88,7 +89,8 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
   return buckets;
 }
 
-/// Of copies that are never fetched again, whether they fit or not.
+/// Returns the least time of plans that never fetch a copy again, whether they
+/// fit or not.
 static double estimateLeast(const ResidencyProblem &problem) {
   double least = std::numeric_limits<double>::infinity();
   for (std::optional<Collectives> collectives :
@@ -101,7 +103,7 @@ static double estimateLeast(const ResidencyProblem &problem) {
   return least;
 }
 
-/// The best plan, if it is better than what other searches have found.
+/// Returns the best plan if it is better than those of other searches.
 std::optional<StepPlan> Finalists::search(Candidate &candidate) {
   std::optional<StepPlan> found;
   forEachDistance(candidate.problem, choices, [&] {
@@ -121,7 +123,7 @@ std::optional<StepPlan> Finalists::search(Candidate &candidate) {
   return found;
 }
 
-/// Whether the decisions of `a` and `b` are the same.
+/// Returns whether the decisions of `a` and `b` are the same.
 static bool isSame(const StepPlan &a, const StepPlan &b) {
   return a.bucketBytes == b.bucketBytes && a.sharding == b.sharding &&
          a.accumulation == b.accumulation && a.prefetch == b.prefetch &&
@@ -137,7 +139,7 @@ static int64_t allowMore(int64_t bytes) {
                                                             : bytes + more;
 }
 
-/// As far as that may fit and the sharding has it.
+/// Adds a plan if it may fit and the sharding allows it.
 void Finalists::addUniform(const Candidate &candidate,
                            std::vector<BucketResidency> buckets) {
   ResidencyProblem problem = candidate.problem;
@@ -154,7 +156,7 @@ void Finalists::addUniform(const Candidate &candidate,
     plans.push_back(std::move(plan));
 }
 
-/// What presets would do.
+/// Adds the plans of presets.
 void Finalists::addUniform(Candidate &candidate, int64_t prefetch,
                            int64_t reductions) {
   candidate.problem.prefetch = choices.prefetch.value_or(prefetch);
@@ -194,7 +196,7 @@ static void addCandidates(ModuleOp cut, const Candidate &shared,
   }
 }
 
-/// In the order of what they take at least.
+/// Returns the candidates in the order of their least times.
 static std::vector<Candidate> findCandidates(ModuleOp module,
                                              const CostModel &model,
                                              const StepChoices &choices,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where strategy `auto` looks for plans: in residency problems.
+// The search of strategy `auto` for plans. It solves residency problems.
 #pragma once
 
 #include "StepPlanning.h"
 
 namespace fcdp {
 
-/// Plans that are worth to be simulated in full: the best of the searches, and
-/// what presets would do, as far as they are estimated to fit or to take little
-/// more. Searches that
-/// cannot find a better plan than others, or than `known`, are left out.
+/// Returns the plans that are worth a full simulation: the best of each search,
+/// and those of presets if they are estimated to fit or to take little more.
+/// Searches are left out that cannot find a better plan than others, or than
+/// `known`.
 std::vector<StepPlan>
 findFinalists(mlir::ModuleOp module, const CostModel &model,
               const StepChoices &choices, int64_t deviceBudget,
               const std::optional<ResidencyEstimate> &known);
 
-/// Why there are none: what the smallest plan takes too much, of states cut as
-/// they are.
+/// Returns the reason why no plan fits: how much memory the smallest plan takes
+/// with the present sharding.
 std::string explainMissing(mlir::ModuleOp module, const CostModel &model,
                            const StepChoices &choices);
 

@@ -71,10 +71,10 @@ static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
 }
 
 namespace {
-/// What has been simulated.
+/// A plan that has been simulated.
 struct Simulated {
   StepPlan plan;
-  /// With the schedule that the plan leads to.
+  /// The time of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
 };
 
@@ -87,15 +87,14 @@ public:
       : module(module), model(model), choices(choices),
         deviceBudget(deviceBudget) {}
 
-  /// In the order of what they are estimated to take. Leaves out what needs
-  /// more of a link, or of compute, than the fastest takes, and what is
-  /// estimated to take clearly more: estimates have been within 10 % of what
-  /// was simulated.
+  /// Simulates plans in the order of their estimates. Leaves out those that
+  /// need a link or compute for longer than the fastest plan takes, and those
+  /// whose estimates are hopeless.
   LogicalResult simulateAll(std::vector<StepPlan> plans);
   /// Adds the few best with each fetch and each sum at a distance of its own.
   LogicalResult refine();
-  /// Of the fastest whose planned memory fits the smallest; nothing if none
-  /// does. `planned` gets the least that a plan takes.
+  /// Returns the plan that uses the least memory among the fastest plans that
+  /// fit; nothing if none fits. `planned` gets the least memory of any plan.
   FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
 
 private:
@@ -184,7 +183,7 @@ LogicalResult Finals::refine() {
   return simulateAll(refined);
 }
 
-/// Whether a preset would do the same at these distances.
+/// Returns whether a preset would do the same at these distances.
 static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
   return plan.bucketBytes == 0 &&
          plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&

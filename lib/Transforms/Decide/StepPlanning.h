@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What strategy `auto` decides.
+// The decisions of strategy `auto`.
 #pragma once
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// What presets have: two copies and two reductions at once, as FSDP.
+/// The distances of presets: two copies and two reductions at once, as FSDP.
 inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 /// All decisions on a step.
@@ -25,7 +25,7 @@ struct StepPlan {
                          reductions = kDefaultReductions;
 };
 
-/// What the decisions are chosen from.
+/// The choices that the decisions are made from.
 struct StepChoices {
   MemoryBudget budget;
   /// Whether buckets may be merged; requires canJoinBuckets.
@@ -35,7 +35,7 @@ struct StepChoices {
   /// `world` leaves the buckets as they are.
   llvm::SmallVector<Sharding> shardings{Sharding::world};
   llvm::SmallVector<Accumulation> accumulations;
-  /// Where they are given.
+  /// The user's decisions, if any.
   std::optional<int64_t> prefetch, reductions;
   std::optional<Collectives> collectives;
 };

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// How the functions use a parameter.
+/// The types in which functions use a parameter.
 struct Usage {
   /// Null: no function gathers it.
   Type wire;
@@ -46,7 +46,7 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
   return usage;
 }
 
-/// Whether anything but its layout is decided about `bucket`.
+/// Returns whether anything but its layout is decided about `bucket`.
 static bool isDecided(BucketOp bucket) {
   return bucket.getResidency() || bucket.getCarry() ||
          bucket.getAccumulation() || bucket.getCollectives();
@@ -92,7 +92,8 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
   return groups;
 }
 
-/// What a gather of `group` carries, without padding; at most INT64_MAX.
+/// Returns the bytes that a gather of `group` carries, without padding; at most
+/// INT64_MAX.
 static int64_t wireBytes(const BucketGroup &group) {
   uint64_t bytes = 0, wire = elementBytes(group.wire);
   for (ParameterOp member : group.members) {

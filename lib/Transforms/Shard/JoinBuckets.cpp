@@ -11,7 +11,8 @@ using namespace fcdp;
 
 static bool isOverBothAxes(ArrayAttr axes) { return axes.size() == 2; }
 
-/// Of this rank's shard, and read by views of members.
+/// Returns whether the gather takes this rank's shard and only views of members
+/// read it.
 static bool isAsBuilt(AllGatherOp gather) {
   Operation *input = gather.getInput().getDefiningOp();
   if (auto cast = dyn_cast_or_null<CastShardOp>(input))
@@ -21,7 +22,8 @@ static bool isAsBuilt(AllGatherOp gather) {
          llvm::all_of(gather->getUsers(), llvm::IsaPred<ViewMemberOp>);
 }
 
-/// Of a pack, and summed as it is.
+/// Returns whether the reduction consumes a pack and feeds an accumulate
+/// directly.
 static bool isAsBuilt(ReduceScatterOp reduce) {
   auto pack = reduce.getInput().getDefiningOp<PackOp>();
   return pack && pack->hasOneUse() && isOverBothAxes(reduce.getAxes()) &&
@@ -44,9 +46,8 @@ bool fcdp::canJoinBuckets(ModuleOp module) {
   });
 }
 
-/// Seconds that one bucket fewer may save: of gathers for the forward and the
-/// backward pass and a reduction, in each micro-batch, what they take however
-/// little they carry, and as many small operators around each.
+/// Returns the seconds that one bucket fewer may save: the latencies of its
+/// collectives and of small operators around them, in each micro-batch.
 static double boundSaving(const Cluster &cluster, int64_t microBatches) {
   double latency =
       cluster.inter.latency + cluster.intra.latency + cluster.h2d.latency +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When transfers are issued, so that they run while others compute and hold
+// Decides when transfers are issued, so that they run beside compute and hold
 // memory no longer than that takes. Knows no IR.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace fcdp {
 /// run beside them.
 struct OverlapProblem {
   struct Piece {
-    /// Of compute.
+    /// Seconds of compute.
     double seconds = 0;
     /// Bytes on the device that are there whatever is decided; their greatest
     /// sum in this piece.
@@ -25,7 +25,8 @@ struct OverlapProblem {
     /// Whether fetches may be issued in front of it, and whether sums may be
     /// noted there.
     bool mayFetch = false, mayNote = false;
-    /// Of `seconds`, those of all of the memory's bandwidth, as in Cost.
+    /// The part of `seconds` that takes all of the memory's bandwidth, as in
+    /// Cost.
     double deviceMemory = 0;
   };
   /// A part of a transfer: begins when the one before it is done.
@@ -69,16 +70,16 @@ struct OverlapProblem {
   size_t mostAhead = kSearch.mostDistance;
   /// At most so many places where sums may be noted have reductions that run.
   size_t mostInFlight = kSearch.mostDistance;
-  /// Where a user has decided: as overlapUniformly takes them.
+  /// The user's decisions, if any, as overlapUniformly takes them.
   std::optional<size_t> ahead, inFlight;
 
   /// Fails on indices out of range or out of order, and on numbers that are
   /// negative or not finite.
   llvm::Error check() const;
 
-  /// How many pieces that may fetch are in [from, to).
+  /// Returns the number of pieces in [from, to) that may fetch.
   size_t countAhead(size_t from, size_t to) const;
-  /// How many places where sums may be noted are in (from, to].
+  /// Returns the number of places in (from, to] where sums may be noted.
   size_t countInFlight(size_t from, size_t to) const;
 };
 
@@ -90,9 +91,9 @@ struct OverlapEstimate {
 };
 
 struct OverlapSolution {
-  /// Of each fetch: the piece in front of which it is issued.
+  /// The piece in front of which each fetch is issued.
   std::vector<size_t> fetched;
-  /// Of each reduction: the piece in front of which its sum is noted.
+  /// The piece in front of which the sum of each reduction is noted.
   std::vector<size_t> noted;
   OverlapEstimate estimate;
 

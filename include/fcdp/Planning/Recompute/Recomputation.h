@@ -14,7 +14,7 @@ struct RecomputationProblem {
   /// What may be done with an operation's values where they are needed again.
   enum class Choice { Keep, Any, Recompute };
   struct Op {
-    /// Of running it once more, in a unit of the caller's.
+    /// The cost of running it once more, in a unit of the caller's.
     double cost = 0;
     /// Values that it reads. Those that are there anyway (parameters, inputs of
     /// the step) are none.
@@ -38,7 +38,7 @@ struct RecomputationProblem {
 };
 
 struct RecomputationSolution {
-  /// By operation: whether it runs again.
+  /// Whether each operation runs again.
   llvm::SmallVector<bool> isRecomputed;
   /// Sum of the bytes of what is kept.
   int64_t keptBytes = 0;
@@ -50,8 +50,8 @@ struct RecomputationSolution {
   llvm::Error verify(const RecomputationProblem &problem) const;
 };
 
-/// What follows from recomputing the operations of `chosen` where their values
-/// are needed, and those whose choice is `Recompute`.
+/// Returns the solution in which the operations of `chosen`, and those whose
+/// choice is `Recompute`, run again where their values are needed.
 RecomputationSolution evaluate(const RecomputationProblem &problem,
                                llvm::ArrayRef<bool> chosen);
 

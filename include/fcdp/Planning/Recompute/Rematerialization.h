@@ -28,9 +28,9 @@ struct Recomputed {
   llvm::SmallVector<mlir::Operation *> ops;
 };
 
-/// Where operations run again for which `isChosen` holds, and the views of what
-/// they give: in front of the first operation of the backward pass that needs
-/// them, each once. Those that nothing needs there are left out.
+/// Places the calls for which `isChosen` holds, and the views of their results,
+/// in front of the first operation of the backward pass that needs them, each
+/// once. Calls that the backward pass does not need are left out.
 llvm::SmallVector<Recomputed>
 placeRecomputed(mlir::func::FuncOp step,
                 llvm::function_ref<bool(aten::CallOp)> isChosen);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where each bucket's gathered copy lives between its uses, and whether its
-// collectives are flat, so that a step takes the least time within the memory
-// that there is. Knows no IR.
+// Decides where each bucket's gathered copy lives between its uses, and whether
+// its collectives are flat, so that a step takes the least time within the
+// memory that there is. Knows no IR.
 #pragma once
 
 #include "dialects/Fcdp/Enums.h"
@@ -16,14 +16,15 @@
 
 namespace fcdp {
 
-/// Where one bucket's copy lives, and how it comes there.
+/// The decisions on one bucket's copy.
 struct BucketResidency {
   /// Between two uses in a micro-batch.
   Residency residency = Residency::drop;
   /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
   /// to the next step.
   Residency carry = Residency::drop;
-  /// Of what needs no slice of a node; see fcdp.bucket.
+  /// How gathers and reductions are done that need no slice of a node; see
+  /// fcdp.bucket.
   Collectives collectives = Collectives::two_level;
 
   bool operator==(const BucketResidency &other) const {
@@ -32,11 +33,11 @@ struct BucketResidency {
   }
 };
 
-/// What a plan is chosen for: a step as a sequence of uses of buckets, with
-/// what each way of bringing a copy there costs.
+/// A step as a sequence of uses of buckets, with the cost of each way to fetch
+/// a copy.
 struct ResidencyProblem {
   struct Bucket {
-    /// For messages.
+    /// The name in messages.
     std::string name;
     /// Bytes of the gathered copy on a rank's device, and of a node slice.
     int64_t wholeBytes = 0, sliceBytes = 0;
@@ -53,9 +54,9 @@ struct ResidencyProblem {
     /// A gather and a reduction in one step, where there are two levels.
     Cost flatGather, flatReduce;
     Accumulation accumulation = Accumulation::sharded;
-    /// Where a user has decided.
+    /// The user's decisions, if any.
     std::optional<Residency> residency, carry;
-    /// What is chosen from; two_level first, if it is among them.
+    /// The choices; two_level is the first if it is one.
     llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
   };
 
@@ -77,12 +78,13 @@ struct ResidencyProblem {
     std::vector<unsigned> reduced;
     /// Bytes of packed gradients and scratch that these reductions hold.
     int64_t reducedBytes = 0;
-    /// Of `seconds`, those of all of the memory's bandwidth, as in Cost.
+    /// The part of `seconds` that takes all of the memory's bandwidth, as in
+    /// Cost.
     double deviceMemory = 0;
   };
 
   std::vector<Bucket> buckets;
-  /// Of one micro-batch, in order.
+  /// The uses of one micro-batch, in order.
   std::vector<Use> uses;
   int64_t microBatches = 1;
   /// Ranges that a copy is fetched ahead.
@@ -98,16 +100,16 @@ struct ResidencyProblem {
   llvm::Error check() const;
 };
 
-/// What a plan is predicted to take.
+/// The predicted time and memory of a plan.
 struct ResidencyEstimate {
-  /// Of one optimizer step.
+  /// Seconds of one optimizer step.
   double seconds = 0;
   /// Greatest over a step, of a rank.
   int64_t deviceBytes = 0;
-  /// Of a node's copies and sums in host memory.
+  /// Bytes of a node's copies and sums in host memory.
   int64_t hostBytes = 0;
-  /// What a step needs of a link, or of compute, at its full rate, in seconds:
-  /// no schedule takes less.
+  /// Seconds that a step needs the busiest link or compute at its full rate. No
+  /// schedule takes less.
   double needed = 0;
 };
 
@@ -121,8 +123,8 @@ struct ResidencySolution {
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 
-/// Whether `a` is better than `b`: faster; or, if their times differ by less
-/// than one part in 10^9, smaller on the device, then in host memory.
+/// Returns whether `a` is better than `b`: faster or, if their times are equal
+/// but for rounding, smaller on the device, then in host memory.
 bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
 
 /// Simulates one step under a plan. Pre: problem.check() succeeds and there is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each function of a step does with the gathered copies of one bucket.
+// The table of what each function of a step does with the gathered copies of a
+// bucket.
 // The pass --fcdp-cache applies this table and the residency estimate prices
 // it; neither has a rule of its own. The prover's closed forms state the same
 // independently. Knows no IR.
@@ -14,8 +15,8 @@ namespace fcdp {
 
 /// The decisions on a bucket, and the facts, that its policy depends on.
 struct CopyDecision {
-  /// Where the copy lives between the uses of a micro-batch, and where from
-  /// the last use in a micro-batch to the next micro-batch.
+  /// The place of the copy between the uses of a micro-batch, and from the last
+  /// use in a micro-batch to the next micro-batch or, if frozen, step.
   Residency residency = Residency::drop, carry = Residency::drop;
   bool isTrainable = true;
   /// Whether a step has several micro-batches.
@@ -24,7 +25,7 @@ struct CopyDecision {
   bool isUsedAgain = true;
 };
 
-/// Where a use takes the copy from.
+/// The source of the copy for one use.
 enum class CopySource {
   /// A gather between nodes yields this rank's slice, and one within the node
   /// the copy; or one flat gather does.
@@ -38,7 +39,7 @@ enum class CopySource {
   copy
 };
 
-/// Where a copy stays until it is used again.
+/// The place of a copy until it is used again.
 enum class CopyPlace {
   /// Nowhere.
   none,

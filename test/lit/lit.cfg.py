@@ -29,6 +29,8 @@ venv_python = os.path.join(config.fcdp_src_root, ".venv", "bin", "python")
 has_venv = os.path.exists(venv_python)
 python = venv_python if has_venv else "python3"
 config.substitutions.append(("%python", python))
+# Changes lines of a file (edit.py --help).
+config.substitutions.append(("%edit", f"{python} -S -E {os.path.join(config.test_source_root, 'edit.py')}"))
 # Programs of test/simulate, which run steps on simulated ranks. Tests that use them need numpy.
 for program in ("check-steps", "check-faults", "check-order", "check-mutants"):
     path = os.path.join(config.fcdp_src_root, "test", "simulate", program.replace("-", "_") + ".py")

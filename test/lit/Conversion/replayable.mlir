@@ -1,7 +1,7 @@
 // Which calls a GPU may do again by itself, in a graph.
 //
 // RUN: fcdp-opt %s --convert-fcdp-to-llvm | %python %S/Inputs/show_manifest.py | FileCheck %s
-// RUN: sed 's/fcdp.target = "cuda", //' %s | fcdp-opt --convert-fcdp-to-llvm | %python %S/Inputs/show_manifest.py | FileCheck %s --check-prefix=CPU
+// RUN: %edit %s --replace 'fcdp.target = "cuda", ' "" | fcdp-opt --convert-fcdp-to-llvm | %python %S/Inputs/show_manifest.py | FileCheck %s --check-prefix=CPU
 
 // On the CPU there are no graphs.
 // CPU-COUNT-11: "alias": "{{[a-z]*}}", "args"

@@ -7,25 +7,25 @@
 
 //===--- Order
 // The gather's wait for the gather that feeds it.
-// RUN: sed '/func @only/,$s/fcdp.wait %3 on  intra//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %3 on intra" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
 // RACE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on intra, in no order with another access to them; expected 'intra' to wait for 'inter'
 // RACE: note: the other access, on inter in @only_microbatch for 'w' of @bucket.a
 // The wait that orders a load behind the store of another function.
-// RUN: sed '/func @only/,$s/fcdp.wait %7 on  h2d//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BORDER
+// RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %7 on h2d" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BORDER
 // BORDER: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, in no order with another access to them; expected 'h2d' to wait for 'd2h'
 // BORDER: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
 // The same over the end of a step.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd" -o %t/zero3.mlir
-// RUN: sed '/func @only/,$s/fcdp.wait %1 on  inter//' %t/zero3.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
+// RUN: %edit %t/zero3.mlir --in only_microbatch --replace "fcdp.wait %1 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
 // WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
 // WRAP: note: the other access, on compute in @update for 'w' of @bucket.a
 // A gather to bytes that were lent to results of operators.
-// RUN: sed '/func @only/,$s/\(range 1 .*offset = \)768/\12048/' %t/zero3.mlir > %t/lent.mlir
+// RUN: %edit %t/zero3.mlir --in only_microbatch --line "range 1 " --replace "offset = 768" "offset = 2048" > %t/lent.mlir
 // RUN: fcdp-opt %t/lent.mlir --fcdp-verify-plan -o /dev/null
-// RUN: sed '/func @only/,$s/fcdp.wait %15 on  inter//' %t/lent.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LENT
+// RUN: %edit %t/lent.mlir --in only_microbatch --replace "fcdp.wait %15 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LENT
 // LENT: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: writes bytes [2048, 2304) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
 // LENT: note: results of operators may be in them here, on compute in @only_microbatch
-// RUN: sed 's/func @init()/func @init(%%e: !fcdp.token)/;/func @init/a fcdp.wait %%e on compute' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: %edit %t/one.mlir --replace "func @init()" "func @init(%%e: !fcdp.token)" --insert-after "func @init" "fcdp.wait %%e on compute" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: 'fcdp.wait' op in @init: waits for an event that nothing has recorded in this run
 
 //===--- Memory
@@ -34,37 +34,37 @@
 // HELD: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value whose memory, bytes [768, 1024) of the device arena, holds something else
 // HELD: note: the value is written here, on intra in @only_microbatch for 'w' of @bucket.a
 // HELD: note: and overwritten here, on compute in @only_microbatch
-// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 0/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSTATE
+// RUN: %edit %t/one.mlir --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSTATE
 // INSTATE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: reads @bucket.a.{{.*}}, which does not hold what it is for: in this run nothing has filled it, or something has overwritten it
 // INSTATE: note: last written here, on {{.*}} in @only_microbatch for 'w' of @bucket.a
 // INSTATE: note: the state
 // What a checkpoint saves, though no later function reads it.
-// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 512/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAVED
+// RUN: %edit %t/one.mlir --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 512" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAVED
 // SAVED: error: 'fcdp.state' op of 'v' of @bucket.b.frozen is overwritten in a step
 // SAVED: note: overwritten here, on compute in @only_microbatch for 'w' of @bucket.a
-// RUN: sed '/fcdp.reduce_scatter.*local/s/scratch = #fcdp.buffer<arena = device, offset = [0-9]*/scratch = #fcdp.buffer<arena = device, offset = 1024/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SCRATCH
+// RUN: %edit %t/one.mlir --line "fcdp.reduce_scatter{{.*}}local" --replace "scratch = #fcdp.buffer<arena = device, offset = {{[0-9]*}}" "scratch = #fcdp.buffer<arena = device, offset = 1024" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SCRATCH
 // SCRATCH: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: its input, scratch and result overlap
 // A gather's input may only stand at its own place inside the result.
-// RUN: sed '/fcdp.all_gather.*node/s/local_stride = 128/local_stride = 64/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STRIDE
+// RUN: %edit %t/one.mlir --line "fcdp.all_gather{{.*}}node" --replace "local_stride = 128" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STRIDE
 // STRIDE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: its input overlaps its result, and does not stand at its own place inside it
-// RUN: sed '/fcdp.state.*grad/s/offset = 256/offset = 0/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
+// RUN: %edit %t/one.mlir --line "fcdp.state{{.*}}grad" --replace "offset = 256" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
 // STATES: error: 'fcdp.state' op of 'w' of @bucket.a: its buffer at 0 overlaps another state
 // STATES: note: this one, of 'w' of @bucket.a, ends at 64
-// RUN: sed '/fcdp.state @bucket.a.cache/s/local_stride = 256/local_stride = 64/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.cache" --replace "local_stride = 256" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
 // SLICES: error: 'fcdp.state' op of 'w' of @bucket.a: the slices of a node's ranks overlap: expected a local_stride of at least 128 bytes, got 64
 
 //===--- Releases
-// RUN: sed '/func @only/,${/fcdp.release %%5/d}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RELEASE
 // RELEASE: error: 'fcdp.all_gather' op in @only_microbatch: expected one release of its result, got none
-// RUN: sed '/func @only/,${/fcdp.wait %%4 on  compute/d}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=EARLY
+// RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.wait %%4 on compute" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: 'fcdp.release' op for 'w' of @bucket.a in @only_microbatch: releases a value before compute has waited for all accesses to it
 // EARLY: note: the other access, on d2h in @only_microbatch for 'w' of @bucket.a
-// RUN: sed -e '/func @only/,${/fcdp.release %%5/d' -e '/%%12 = fcdp.view_member/a fcdp.release %%5 : tensor<64xf32>' -e '}' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AFTER
+// RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" --insert-after "%%12 = fcdp.view_member" "fcdp.release %%5 : tensor<64xf32>" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AFTER
 // AFTER: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value after its release
 // AFTER: note: released here, on compute in @only_microbatch for 'w' of @bucket.a
 
 //===--- Parameters
-// RUN: sed '/cache_store %%2 to @bucket.a.cache/d' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOAD
+// RUN: %edit %t/one.mlir --delete "cache_store %%2 to @bucket.a.cache" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOAD
 // LOAD: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads @bucket.a.cache, which does not hold what it is for
 // LOAD: note: the state
 // Stored once per job: the first step is right, the second loads a dirty copy.
@@ -72,54 +72,54 @@
 // DIRTY: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads a dirty copy of 'w' of @bucket.a, from before its update
 // DIRTY: note: the copy was made here, on d2h in @init for 'w' of @bucket.a
 // DIRTY: note: updated here, on compute in @update for 'w' of @bucket.a
-// RUN: sed '/%%8 = fcdp.cache_load/,/fcdp.view_member/s/fcdp.all_gather %%8 of @bucket.b.frozen/fcdp.all_gather %%8 of @bucket.a/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: %edit %t/one.mlir --replace "fcdp.all_gather %%8 of @bucket.b.frozen" "fcdp.all_gather %%8 of @bucket.a" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: expected a part of 'w' of @bucket.a as its input, got something else
 // OTHER: note: it is written here, on h2d in @only_microbatch for 'v' of @bucket.b.frozen
-// RUN: sed '/%%5 = fcdp.all_gather/s/@world.local/@world[node/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GATHER
+// RUN: %edit %t/one.mlir --line "%%5 = fcdp.all_gather" --replace "@world[local" "@world[node" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GATHER
 // GATHER: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: expected to gather between nodes first, then within them, once each
 // GATHER: note: its input is written here
-// RUN: sed '/fcdp.parameter @v/a fcdp.parameter @z : tensor<4xf32> unit "z" trainable names ["z"]' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOBUCKET
+// RUN: %edit %t/one.mlir --insert-after "fcdp.parameter @v" 'fcdp.parameter @z : tensor<4xf32> unit "z" trainable names ["z"]' | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOBUCKET
 // NOBUCKET: error: 'fcdp.parameter' op expected to be in a bucket
 // RUN: sed '/fcdp.mesh/r %t/again.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: error: 'fcdp.bucket' op its member @v is in another bucket, too
 // AGAIN: note: this one
 
 //===--- Gradients
-// RUN: sed '/func @only/,$s/pack @bucket.a(%%22 as @w)\(.*\)(tensor<64xf32>) ->/pack @bucket.a()\1() ->/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PACK
+// RUN: %edit %t/one.mlir --in only_microbatch --line "pack @bucket.a" --replace "(tensor<64xf32>) ->" "() ->" --replace "pack @bucket.a(%%22 as @w)" "pack @bucket.a()" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PACK
 // PACK: error: 'fcdp.pack' op for 'w' of @bucket.a in @only_microbatch: expected a gradient of @w
-// RUN: sed '/fcdp.reduce_scatter/s/@world.node/@world[local/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=REDUCE
+// RUN: %edit %t/one.mlir --line "fcdp.reduce_scatter" --replace "@world[node" "@world[local" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=REDUCE
 // REDUCE: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: expected to reduce within nodes first, then between them, once each
-// RUN: sed '/fcdp.reduce_scatter.*local/s/of @bucket.a/of @bucket.b.frozen/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUM
+// RUN: %edit %t/one.mlir --line "fcdp.reduce_scatter{{.*}}local" --replace "of @bucket.a" "of @bucket.b.frozen" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUM
 // SUM: error: 'fcdp.reduce_scatter' op for 'v' of @bucket.b.frozen in @only_microbatch: expected gradients of 'v' of @bucket.b.frozen as its input, got something else
 // SUM: note: it is written here, on compute in @only_microbatch for 'w' of @bucket.a
-// RUN: sed '/func @last/,${/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LAST
+// RUN: %edit %t/two.mlir --in last_microbatch --delete "fcdp.accumulate" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LAST
 // LAST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of the last micro-batch
 // LAST: note: the sum is written here, on {{.*}} in @{{first|next}}_microbatch for 'w' of @bucket.a
-// RUN: sed '/func @last/,$s/ add late/ overwrite late/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOST
+// RUN: %edit %t/two.mlir --in last_microbatch --replace " add late" " overwrite late" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOST
 // LOST: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: gradients of 'w' of @bucket.a lack those of all micro-batches but the last
 // LOST: note: the sum is written here, on inter_reduce in @last_microbatch for 'w' of @bucket.a
-// RUN: sed '/func @last/,${/fcdp.accumulate/p}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: %edit %t/two.mlir --in last_microbatch --repeat "fcdp.accumulate" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad twice in one micro-batch
 // TWICE: note: the sum is written here
-// RUN: sed '/func @first/,/return/s/ overwrite late/ add late/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ONTO
+// RUN: %edit %t/two.mlir --in first_microbatch --replace " overwrite late" " add late" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ONTO
 // ONTO: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @first_microbatch: its value overlaps the sum
-// RUN: sed '/func @next/,/return/{/fcdp.accumulate/d}' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
+// RUN: %edit %t/two.mlir --in next_microbatch --delete "fcdp.accumulate" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GAP
 // GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=fcdp accumulate=node_host optimizer=sgd" -o %t/host.mlir
-// RUN: sed '/func @first/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNSTORED
+// RUN: %edit %t/host.mlir --in first_microbatch --delete "cache_store {{.*}} to @bucket.a.host_grad" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNSTORED
 // UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which does not hold what it is for
-// RUN: sed '/func @next/,/return/{/cache_store .* to @bucket.a.host_grad/d}' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
+// RUN: %edit %t/host.mlir --in next_microbatch --delete "cache_store {{.*}} to @bucket.a.host_grad" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
 // SKIPPED: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory, which lacks earlier micro-batches
 // RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \2, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory twice in one micro-batch
 // RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \1, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAME
 // SAME: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: expected the values of two buffers or states
-// RUN: sed '/fcdp.add/s/offset = [0-9]*/offset = 1792/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
+// RUN: %edit %t/host.mlir --line "fcdp.add" --replace "offset = {{[0-9]*}}" "offset = 1792" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
 // INPLACE: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: its operands overlap its result
-// RUN: sed '/shard_update/p' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DOUBLE
+// RUN: %edit %t/one.mlir --repeat "shard_update" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: expected gradients of 'w' of @bucket.a as its input, got some that an update has used
 // DOUBLE: note: used here, on compute in @update for 'w' of @bucket.a
-// RUN: sed '/shard_update/d' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
+// RUN: %edit %t/one.mlir --delete "shard_update" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
 // UPDATE: error: 'fcdp.bucket' op expected one update of 'w' of @bucket.a in @update, got none
 
 //===--- Bytes
@@ -133,16 +133,16 @@
 // HOST: note: states hold
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: host-bytes: expected 0 or more, got -1
-// RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  drop/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
+// RUN: %edit %t/one.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  drop" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
 // FORMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'drop' and 2 live ranges to mean that a rank sends between nodes 192 bytes in @only_microbatch, got 128
 // FORMS: note: for one, here
-// RUN: sed '/fcdp.bucket @bucket.a /s/residency  host/residency  host accumulation full/' %t/two.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
+// RUN: %edit %t/two.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  host accumulation full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'host', accumulation 'full' and 2 live ranges to mean that a rank sends between nodes 64 bytes in @first_microbatch, got 128
 
 // In one step over all ranks each part goes to the two ranks of the other node
 // and to one of this node.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 collectives=flat optimizer=sgd" -o %t/flat.mlir
-// RUN: sed '/fcdp.bucket @bucket.a /s/residency  drop/residency  full/' %t/flat.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
+// RUN: %edit %t/flat.mlir --line "fcdp.bucket @bucket.a " --replace "residency drop" "residency  full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
 // FLAT: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'full', collectives 'flat' and 2 live ranges to mean that a rank sends between nodes 256 bytes in @only_microbatch, got 384
 
 //===--- Other ranks
@@ -164,23 +164,23 @@
 // RUN: not fcdp-opt %t/step.mlir --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'planned'
 
-// RUN: sed '/fcdp.pack/s/{buffer = [^}]*}//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUFFER
+// RUN: %edit %t/one.mlir --line "fcdp.pack" --replace "{buffer = {{[^}]*}}}" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUFFER
 // BUFFER: error: 'fcdp.pack' op expected a buffer; run --fcdp-verify-planned
-// RUN: sed '/fcdp.state @bucket.a.cache/s/ at <.*//' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATE
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.cache" --replace " at <{{.*}}" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATE
 // STATE: error: 'fcdp.state' op expected a bucket and a buffer; run --fcdp-verify-planned
 
 //===--- Dont refuse what does no harm: waits twice, a release later, records
 // that nobody waits for, bytes that are just enough.
-// RUN: sed '/fcdp.wait/p' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
-// RUN: sed '/func @only/,${/fcdp.release %%5/d;s/\(.*fcdp.release %%8 .*\)/\1 fcdp.release %%5 : tensor<64xf32>/}' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
-// RUN: sed '/fcdp.loss/i %%n = fcdp.record on h2d event 99' %t/one.mlir | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: %edit %t/one.mlir --repeat "fcdp.wait" | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" --insert-after "fcdp.release %%8 " "fcdp.release %%5 : tensor<64xf32>" | fcdp-opt --fcdp-verify-plan -o /dev/null
+// RUN: %edit %t/one.mlir --insert-before "fcdp.loss" "%%n = fcdp.record on h2d event 99" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=2432 host-bytes=896" -o /dev/null
 // An operator that the compiler does not know may show the copy that it reads;
 // what reads its result must find the copy, too.
-// RUN: sed '/func @only/,$s/aten.neg.default/custom.alias.default/' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS
+// RUN: %edit %t/one.mlir --in only_microbatch --replace "aten.neg.default" "custom.alias.default" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS
 // ALIAS: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value after its release
 // ALIAS: note: released here
-// RUN: sed 's/aten.neg.default/custom.alias.default/' %t/step.mlir | fcdp-opt --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o /dev/null
+// RUN: %edit %t/step.mlir --replace "aten.neg.default" "custom.alias.default" | fcdp-opt --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o /dev/null
 
 //--- cast.txt
     %s = fcdp.read_shard @bucket.a : tensor<16xf32>

@@ -85,15 +85,15 @@
 // EARLY: error: {{.*}}expected one axis and flat tensors; run --fcdp-bucket and --fcdp-two-level first
 
 // What the sharded phase asks for: each partial sum once, reduced once, in the last.
-// RUN: sed '/func @first/,/func @next/{/accumulate/d}' %t.node.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: %edit %t.node.mlir --in first_microbatch --delete "accumulate" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: expected one gradient of @bucket.root.node_grad, got 0
-// RUN: sed '/func @last/,/func @update/{/into @bucket.root *overwrite/d}' %t.node.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNREDUCED
+// RUN: %edit %t.node.mlir --in last_microbatch --delete "into @bucket.root overwrite" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNREDUCED
 // UNREDUCED: error: expected one gradient of @bucket.root, got 0
-// RUN: sed 's/into @bucket.root.node_grad *add/into @bucket.root.node_grad overwrite/' %t.node.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
+// RUN: %edit %t.node.mlir --replace "into @bucket.root.node_grad add" "into @bucket.root.node_grad overwrite" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
 // ADD: error: {{.*}}expected 'add' in @next_microbatch
-// RUN: sed '/func @first/,/func @next/{/cache_store/d}' %t.host.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=STORE
+// RUN: %edit %t.host.mlir --in first_microbatch --delete "cache_store" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=STORE
 // STORE: error: expected one store of @bucket.root.host_grad, got 0
-// RUN: sed '/func @first/,/func @next/{s/.*fcdp.pack/%%u = fcdp.cache_load @bucket.root.host_grad : tensor<64xf32>\n&/}' %t.host.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LOAD
+// RUN: %edit %t.host.mlir --in first_microbatch --insert-before fcdp.pack "%%u = fcdp.cache_load @bucket.root.host_grad : tensor<64xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LOAD
 // LOAD: error: expected no load of @bucket.root.host_grad, got 1
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @w : tensor<4xbf16> unit "" trainable names ["w"]

@@ -2,8 +2,8 @@
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-decide="strategy=fcdp" --fcdp-cache | FileCheck %s --check-prefix=HOST
 // RUN: fcdp-opt %t.mlir --fcdp-decide="strategy=zero3" --fcdp-cache | FileCheck %s --check-prefix=DROP
-// RUN: sed -e 's/trainable members/trainable residency node members/' -e 's/wire f32 members/wire f32 residency node members/' %t.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=NODE
-// RUN: sed -e 's/trainable members/trainable residency full members/' -e 's/wire f32 members/wire f32 residency full members/' %t.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=FULL
+// RUN: %edit %t.mlir --replace "trainable members" "trainable residency node members" --replace "wire f32 members" "wire f32 residency node members" | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=NODE
+// RUN: %edit %t.mlir --replace "trainable members" "trainable residency full members" --replace "wire f32 members" "wire f32 residency full members" | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=FULL
 
 // Several micro-batches load what the first stored.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=fcdp" --fcdp-two-level --fcdp-cache | FileCheck %s --check-prefix=THREE
@@ -41,7 +41,7 @@
 // HPZ-LABEL: func.func @update
 
 // Full within a micro-batch, in host memory between them.
-// RUN: sed -e 's/trainable members/trainable residency full carry host members/' -e 's/wire f32 members/wire f32 residency drop members/' %t.three.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=BOTH
+// RUN: %edit %t.three.mlir --replace "trainable members" "trainable residency full carry host members" --replace "wire f32 members" "wire f32 residency drop members" | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=BOTH
 // BOTH-NOT: resident of
 // BOTH-LABEL: func.func @first_microbatch
 // BOTH: fcdp.cache_store %{{.*}} to @bucket.a.cache
@@ -53,7 +53,7 @@
 // BOTH-LABEL: func.func @last_microbatch
 
 // With one micro-batch nothing is carried.
-// RUN: sed -e 's/trainable members/trainable residency drop carry full members/' -e 's/wire f32 members/wire f32 residency drop members/' %t.mlir | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=DONTCARRY
+// RUN: %edit %t.mlir --replace "trainable members" "trainable residency drop carry full members" --replace "wire f32 members" "wire f32 residency drop members" | fcdp-opt --fcdp-cache | FileCheck %s --check-prefix=DONTCARRY
 // DONTCARRY-NOT: resident of
 // DONTCARRY: of @bucket.a over @world[node] range 1
 

@@ -29,7 +29,7 @@
 // DROP: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
 
 // Dont: what is given stays, and what is asked for is not chosen.
-// RUN: sed 's/trainable members \[@b/trainable residency drop members [@b/' %t/laid-out.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml prefetch=5 reductions=4" | FileCheck %s --check-prefix=GIVEN
+// RUN: %edit %t/laid-out.mlir --replace "trainable members [@b" "trainable residency drop members [@b" | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml prefetch=5 reductions=4" | FileCheck %s --check-prefix=GIVEN
 // GIVEN: fcdp.prefetch = 5 : i64, fcdp.reductions = 4 : i64
 // GIVEN: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
 
@@ -55,7 +55,7 @@
 
 // Where latency is all, one step is faster than two, be it in a preset; and what
 // is given stays.
-// RUN: sed -e 's/bandwidth: 1e6/bandwidth: 1e12/' -e 's/bandwidth: 1e9/bandwidth: 1e12/' -e 's/latency: 1e-6/latency: 1e-3/' %t/slow-network.yaml > %t/slow-start.yaml
+// RUN: %edit %t/slow-network.yaml --replace "bandwidth: 1e6" "bandwidth: 1e12" --replace "bandwidth: 1e9" "bandwidth: 1e12" --replace "latency: 1e-6" "latency: 1e-3" > %t/slow-start.yaml
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
 // FLAT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
@@ -71,7 +71,7 @@
 // ONCE-NOT: collectives
 // ONCE: fcdp.state
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto collectives=two-level cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=ONCE
-// RUN: sed 's/trainable members \[@b/trainable collectives two_level members [@b/' %t/laid-out.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=KEPT
+// RUN: %edit %t/laid-out.mlir --replace "trainable members [@b" "trainable collectives two_level members [@b" | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=KEPT
 // KEPT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
 // KEPT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}two_level members
 

@@ -32,7 +32,7 @@
 // That comes to the text which --fcdp-bucket makes with the limit, be it with
 // fewer buckets in one, or of several kinds and types.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=32768" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | sed 's/residency *[a-z]* //' > %t/direct.mlir
-// RUN: sed 's/residency *[a-z]* //' %t/merged.mlir | diff - %t/direct.mlir
+// RUN: %edit %t/merged.mlir --replace "residency {{[a-z]*}} " "" | diff - %t/direct.mlir
 // RUN: fcdp-opt %t/kinds.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-narrow-gathers --fcdp-bucket="open-merging" --fcdp-decide="strategy=auto accumulate=sharded prefetch=1 reductions=1 cluster=%t/latency.yaml" -o %t/kinds-merged.mlir
 // RUN: FileCheck %s --check-prefix=KINDS --input-file=%t/kinds-merged.mlir
 // KINDS: fcdp.bucket_bytes = [[#%d,]]
@@ -41,7 +41,7 @@
 // KINDS: fcdp.bucket @bucket.1 unit "1" {{.*}} wire f32 trainable
 // KINDS: func.func @init
 // RUN: fcdp-opt %t/kinds.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-narrow-gathers --fcdp-bucket="bucket-bytes=8192" --fcdp-decide="strategy=auto accumulate=sharded prefetch=1 reductions=1 cluster=%t/latency.yaml" | sed -e 's/residency *[a-z]* //' -e 's/collectives *[a-z_]* //' -e 's/bucket_bytes = [0-9]*//' > %t/direct.mlir
-// RUN: sed -e 's/residency *[a-z]* //' -e 's/collectives *[a-z_]* //' -e 's/bucket_bytes = [0-9]*//' %t/kinds-merged.mlir | diff - %t/direct.mlir
+// RUN: %edit %t/kinds-merged.mlir --replace "residency {{[a-z]*}} " "" --replace "collectives {{[a-z_]*}} " "" --replace "bucket_bytes = {{[0-9]*}}" "" | diff - %t/direct.mlir
 
 // The pipeline leaves it open with auto, and proves what comes of it; a number
 // that is given wins.
@@ -54,7 +54,7 @@
 // PAIRS-NOT: fcdp.bucket @
 
 // Dont: with bytes that count for more than latencies.
-// RUN: sed -e 's/bandwidth: 1e12/bandwidth: 1e6/' -e 's/latency: 1e-[34]/latency: 1e-6/' %t/latency.yaml > %t/slow.yaml
+// RUN: %edit %t/latency.yaml --replace "bandwidth: 1e12" "bandwidth: 1e6" --replace "latency: 1e-{{[34]}}" "latency: 1e-6" > %t/slow.yaml
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/slow.yaml" | FileCheck %s --check-prefix=UNITS
 // UNITS-NOT: bucket_bytes
 // UNITS-NOT: open_merging
@@ -67,7 +67,7 @@
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=zero3" | FileCheck %s --check-prefix=UNITS
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="open-merging sharding=node" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=UNITS
 // Dont: a bucket about which something is given; its neighbours are.
-// RUN: sed 's/trainable members \[@w3 /trainable residency host members [@w3 /' %t/open.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=GIVEN
+// RUN: %edit %t/open.mlir --replace "trainable members [@w3 " "trainable residency host members [@w3 " | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=GIVEN
 // GIVEN: fcdp.bucket @bucket.0..{{[1-7]}} unit
 // GIVEN: fcdp.bucket @bucket.3 unit "3" elements 1024 {{.*}} residency {{ *}}host {{.*}}members [@w3 at 0]
 

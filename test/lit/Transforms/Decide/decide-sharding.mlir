@@ -33,8 +33,8 @@
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=WORLD
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="sharding=node" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=NODE
 // Dont: nor does a given residency give way that the sharding does not have.
-// RUN: sed 's/trainable members \[@w0 /trainable residency host members [@w0 /' %t/open.mlir | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=WORLD
-// RUN: sed 's/trainable members \[@w0 /trainable residency host members [@w0 /' %t/open.mlir | not fcdp-opt --fcdp-decide="strategy=hsdp" 2>&1 | FileCheck %s --check-prefix=GIVEN
+// RUN: %edit %t/open.mlir --replace "trainable members [@w0 " "trainable residency host members [@w0 " | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=WORLD
+// RUN: %edit %t/open.mlir --replace "trainable members [@w0 " "trainable residency host members [@w0 " | not fcdp-opt --fcdp-decide="strategy=hsdp" 2>&1 | FileCheck %s --check-prefix=GIVEN
 // GIVEN: error: 'fcdp.bucket' op strategy 'hsdp' needs buckets of sharding 'node', got 'world'
 // Dont: with one rank, or where two are the same, nothing changes.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard --fcdp-bucket="sharding=auto" --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=WORLD

@@ -26,7 +26,7 @@
 // FLAT: fcdp.bucket @open {{.*}} residency {{ *}}drop collectives {{ *}}flat members
 // RUN: fcdp-opt %s --fcdp-decide="strategy=zero3 collectives=two-level" | FileCheck %s --check-prefix=SPLIT
 // SPLIT: fcdp.bucket @open {{.*}} residency {{ *}}drop members
-// RUN: sed 's/members \[@t/collectives two_level members [@t/' %s | fcdp-opt --fcdp-decide="strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=DONTFLAT
+// RUN: %edit %s --replace "members [@t" "collectives two_level members [@t" | fcdp-opt --fcdp-decide="strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=DONTFLAT
 // DONTFLAT: fcdp.bucket @trained {{.*}} residency {{ *}}drop collectives {{ *}}two_level members
 
 // Accumulation is decided for what has gradients; `sharded` needs no word.

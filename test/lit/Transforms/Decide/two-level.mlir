@@ -47,7 +47,7 @@
 // A bucket that has chosen so keeps one step over all ranks, the order of shards
 // being that of ranks.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=4" --fcdp-bucket -o %t.laid-out
-// RUN: sed 's/ trainable members/ trainable collectives flat members/' %t.laid-out | fcdp-opt --fcdp-two-level -o %t.flat
+// RUN: %edit %t.laid-out --replace " trainable members" " trainable collectives flat members" | fcdp-opt --fcdp-two-level -o %t.flat
 // RUN: FileCheck %s --check-prefix=FLAT --input-file=%t.flat
 // RUN: fcdp-opt %t.flat --fcdp-two-level | diff %t.flat -
 // FLAT: func.func @only_microbatch
@@ -57,19 +57,19 @@
 
 // Dont: gathers of which a slice is kept, and reductions of which one is summed,
 // are split even so.
-// RUN: sed 's/ trainable members/ trainable residency full carry node collectives flat members/' %t.laid-out | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=KEPT
+// RUN: %edit %t.laid-out --replace " trainable members" " trainable residency full carry node collectives flat members" | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=KEPT
 // KEPT: func.func @only_microbatch
 // KEPT: fcdp.all_gather {{.*}} over @world[node] range 0 :
 // KEPT: fcdp.all_gather {{.*}} over @world[local] range 0 :
 // KEPT: fcdp.reduce_scatter {{.*}} over @world[node, local] :
-// RUN: sed 's/ trainable members/ trainable residency drop accumulation node collectives flat members/' %t.laid-out | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=SUMMED
+// RUN: %edit %t.laid-out --replace " trainable members" " trainable residency drop accumulation node collectives flat members" | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=SUMMED
 // SUMMED: func.func @only_microbatch
 // SUMMED: fcdp.all_gather {{.*}} over @world[node, local] range 0 :
 // SUMMED: fcdp.reduce_scatter {{.*}} over @world[local] :
 // SUMMED: fcdp.reduce_scatter {{.*}} over @world[node] :
 
 // Dont: where an axis has one rank there is one step, whatever was chosen.
-// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=1" --fcdp-bucket | sed 's/ trainable members/ trainable collectives flat members/' | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=NODE
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=1" --fcdp-bucket | %edit - --replace " trainable members" " trainable collectives flat members" | fcdp-opt --fcdp-two-level | FileCheck %s --check-prefix=NODE
 
 // EARLY: error: expected buckets; run --fcdp-bucket first
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

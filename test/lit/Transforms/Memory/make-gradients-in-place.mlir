@@ -58,8 +58,8 @@
 // CALLS: \22pack\22,{{.*}}\22members\22:{{\[\[[0-9]+,[0-9]+\],\[[0-9]+,[0-9]+\],\[[0-9]+,[0-9]+\]\]}},
 
 // A given choice wins. None but what can be in place may be given.
-// RUN: sed 's/in_place = \[@mm, @bias\]/in_place = []/' %t/planned.mlir | fcdp-opt --fcdp-verify-planned --fcdp-verify-plan -o /dev/null
-// RUN: sed 's/in_place = \[@mm, @bias\]/in_place = [@mm, @twice]/' %t/planned.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: %edit %t/planned.mlir --replace "in_place = [@mm, @bias]" "in_place = []" | fcdp-opt --fcdp-verify-planned --fcdp-verify-plan -o /dev/null
+// RUN: %edit %t/planned.mlir --replace "in_place = [@mm, @bias]" "in_place = [@mm, @twice]" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'fcdp.pack' op expected values in 'in_place' that a call with an out-variant makes and nothing else uses
 
 // In a plan that was made for copies the proof finds that the bucket's memory is

@@ -32,11 +32,11 @@
 // FLAT-LABEL: func.func @update
 
 // Broken by hand: elsewhere than in its state, in a state that it does not fill.
-// RUN: sed '/all_gather.*into/s/offset = 0/offset = 1024/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSEWHERE
+// RUN: %edit %t.mlir --line "all_gather{{.*}}into" --replace "offset = 0" "offset = 1024" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSEWHERE
 // ELSEWHERE: error: 'fcdp.all_gather' op
-// RUN: sed '/all_gather/s/offset = 0/offset = 1024/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: %edit %t.mlir --line "all_gather" --replace "offset = 0" "offset = 1024" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BOTH
 // BOTH: error: 'fcdp.all_gather' op expected the buffer of @bucket.a.resident, got #fcdp.buffer<arena = device, offset = 1024, bytes = 256>
-// RUN: sed '/func @next/,/func @last/{/fcdp.pack/s/offset = [0-9]*/offset = 256/}' %t.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSUM
+// RUN: %edit %t.mlir --in next_microbatch --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 256" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSUM
 // INSUM: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @next_microbatch: its value overlaps the sum
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @w : tensor<64xf32> unit "a" trainable names ["w"]

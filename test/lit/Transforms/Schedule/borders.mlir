@@ -168,53 +168,53 @@
 // Dont: a copy that is stored on its way, or whose slice is used again, stays
 // in its micro-batch.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level -o %t.two-level.mlir
-// RUN: sed 's/trainable members/trainable residency host carry drop members/' %t.two-level.mlir | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
-// RUN: sed 's/trainable members/trainable residency node carry drop members/' %t.two-level.mlir | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
+// RUN: %edit %t.two-level.mlir --replace "trainable members" "trainable residency host carry drop members" | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
+// RUN: %edit %t.two-level.mlir --replace "trainable members" "trainable residency node carry drop members" | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
 
 // Broken by hand.
-// RUN: sed 's/@bucket.a over @world\[local\] range 0 into @bucket.a.prefetched/@bucket.a over @world[local] range 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: %edit %t.mlir --replace "@bucket.a over @world[local] range 0 into @bucket.a.prefetched" "@bucket.a over @world[local] range 0" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: expected one gather or load into @bucket.a.prefetched, got 0
 // MISSING: note: the state is here
-// RUN: sed '/func @first/,/func @next/s/fcdp.loss.*/&\n %%early = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STALE
+// RUN: %edit %t.mlir --in first_microbatch --insert-after "fcdp.loss" "%%early = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STALE
 // STALE: error: 'fcdp.read_state' op reads a copy that was prefetched, which only @next_microbatch and @last_microbatch may
-// RUN: sed '/func @next/,/func @last/{s/.*= fcdp.read_state @bucket.a.prefetched.*/&\n %%again = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>/;s/fcdp.loss.*/&\n %%use = fcdp.view_member %%again @a of @bucket.a : tensor<64xf32> to tensor<64xf32>/}' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERTAKEN
+// RUN: %edit %t.mlir --in next_microbatch --insert-after "{{.*}}= fcdp.read_state @bucket.a.prefetched" "%%again = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>" --insert-after "fcdp.loss" "%%use = fcdp.view_member %%again @a of @bucket.a : tensor<64xf32> to tensor<64xf32>" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERTAKEN
 // OVERTAKEN: error: 'fcdp.view_member' op uses the copy in @bucket.a.prefetched after the next one is on its way
 // OVERTAKEN: note: by this operation
-// RUN: sed '/func @last/s/([^)]*)/()/;/func @last/,/func @update/s/fcdp.wait %%arg.*//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SIGNATURE
+// RUN: %edit %t.mlir --in last_microbatch --line "func @last" --replace "({{[^)]*}})" "()" --delete "fcdp.wait %%arg" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SIGNATURE
 // SIGNATURE: error: expected 3 tokens as arguments, got 0
 // SIGNATURE: note: this function may come before it
-// RUN: sed '/func @init/s/()/(%%early: !fcdp.token)/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=INIT
+// RUN: %edit %t.mlir --line "func @init" --replace "()" "(%%early: !fcdp.token)" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=INIT
 // INIT: error: expected no arguments: nothing comes before it
-// RUN: sed '/func @init/s/()/(%%early: tensor<4xf32>)/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=TENSOR
+// RUN: %edit %t.mlir --line "func @init" --replace "()" "(%%early: tensor<4xf32>)" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=TENSOR
 // TENSOR: error: expected tokens only as arguments and results
-// RUN: sed '/func @init/s/()/(%%early: !fcdp.token)/' %t.two-level.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=EARLY
+// RUN: %edit %t.two-level.mlir --line "func @init" --replace "()" "(%%early: !fcdp.token)" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: expected no arguments and results
-// RUN: sed '/func @next/,/func @last/s/return %%.*/return %%arg0, %%arg1, %%arg2 : !fcdp.token, !fcdp.token, !fcdp.token/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=PASSED
+// RUN: %edit %t.mlir --in next_microbatch --replace "return %%{{.*}}" "return %%arg0, %%arg1, %%arg2 : !fcdp.token, !fcdp.token, !fcdp.token" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=PASSED
 // PASSED: error: 'func.return' op expected tokens that the function has recorded, each once
-// RUN: sed '/func @next/,/func @last/{s/\(fcdp.release .*\) on  intra/\1 on  inter/}' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=LATE
+// RUN: %edit %t.mlir --in next_microbatch --line fcdp.release --replace " on intra" " on inter" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: error: 'fcdp.release' op expected the function to give a token that is recorded on 'inter' behind it
-// RUN: sed '/func @last/s/(%%arg0: !fcdp.token {fcdp.event = [0-9]*/(%%arg0: !fcdp.token {fcdp.event = 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: %edit %t.mlir --line "func @last" --replace "(%%arg0: !fcdp.token {fcdp.event = {{[0-9]*}}" "(%%arg0: !fcdp.token {fcdp.event = 0" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: expected 'fcdp.event' on argument 0 to be {{[0-9]+}}, as it was recorded
-// RUN: sed '/func @next/,/func @last/s/\(fcdp.record on *intra event\) .*/\1 999/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=APART
+// RUN: %edit %t.mlir --in next_microbatch --replace "fcdp.record on intra event {{.*}}" "fcdp.record on intra event 999" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=APART
 // APART: error: 'fcdp.record' op expected an event of its own, got 999
-// RUN: sed '/func @next/,/func @last/{/fcdp.wait %%arg0/d;s/fcdp.loss.*/&\nfcdp.wait %%arg0 on compute/}' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=AGAIN
+// RUN: %edit %t.mlir --in next_microbatch --delete "fcdp.wait %%arg0" --insert-after "fcdp.loss" "fcdp.wait %%arg0 on compute" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: error: 'fcdp.wait' op waits for event {{[0-9]+}} of the function before, which was recorded again
 // Without the wait, or in memory that another value uses meanwhile.
-// RUN: sed '/func @last/,/func @update/{/fcdp.wait %%arg0/d}' %t.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: %edit %t.mlir --in last_microbatch --delete "fcdp.wait %%arg0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
 // RACE: error: 'aten.call' op for 'a' of @bucket.a in @last_microbatch: reads bytes [2048, 2304) of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'intra'
 // RACE: note: the other access, on intra in @first_microbatch for 'a' of @bucket.a
-// RUN: sed '/func @first/,/func @next/{/fcdp.pack @bucket.a/s/offset = [0-9]*/offset = 2048/}' %t.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INUSE
+// RUN: %edit %t.mlir --in first_microbatch --line "fcdp.pack @bucket.a" --replace "offset = {{[0-9]*}}" "offset = 2048" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INUSE
 // INUSE: error: 'fcdp.pack' op for 'a' of @bucket.a in @first_microbatch: writes bytes [2048, 2304) of the device arena on compute, in no order with another access to them
 // INUSE: note: the other access, on intra in @first_microbatch for 'a' of @bucket.a
-// RUN: sed '/func @next/,/func @last/s/add late on *inter_reduce/add/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=UNEQUAL
+// RUN: %edit %t.mlir --in next_microbatch --replace "add late on inter_reduce" "add" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=UNEQUAL
 // UNEQUAL: error: expected the same states to be in flight at its end as at that of @first_microbatch
 // UNEQUAL: note: the same functions come after it
-// RUN: sed 's/add late on *inter_reduce/add late/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOSTREAM
+// RUN: %edit %t.mlir --replace "add late on inter_reduce" "add late" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOSTREAM
 // NOSTREAM: error: 'fcdp.accumulate' op expected a stream
-// RUN: sed '/func @next/,/func @last/{/fcdp.wait %%arg[12]/d}' %t.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=MEMORY
+// RUN: %edit %t.mlir --in next_microbatch --delete "fcdp.wait %%arg{{[12]}}" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=MEMORY
 // MEMORY: error: 'fcdp.pack' op for 'b' of @bucket.b in @next_microbatch: writes bytes {{.*}} of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'intra_reduce'
 // MEMORY: note: the other access, on intra_reduce in @first_microbatch for 'b' of @bucket.b
-// RUN: sed '/func @update/,${/fcdp.wait %%arg0/d}' %t.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
+// RUN: %edit %t.mlir --in update --delete "fcdp.wait %%arg0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
 // UPDATE: error: 'fcdp.shard_update' op for 'a' of @bucket.a in @update: reads bytes [256, 320) of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'inter_reduce'
 // UPDATE: note: the other access, on inter_reduce in @last_microbatch for 'a' of @bucket.a
 

@@ -1,7 +1,7 @@
 // Each fetch is issued as late, and each sum noted as early, as hides them.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=zero3" --fcdp-two-level -o %t/given.mlir
-// RUN: sed "s/fcdp.prefetch = 1 : i64, //; s/, fcdp.reductions = 2 : i64//" %t/given.mlir > %t/open.mlir
+// RUN: %edit %t/given.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" > %t/open.mlir
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/decided.mlir
 // RUN: FileCheck %s --check-prefix=LATE --input-file=%t/decided.mlir
 
@@ -25,7 +25,7 @@
 
 // A sum in host memory is noted by its store, and takes the addition along.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=zero3 accumulate=node_host" --fcdp-two-level --fcdp-accumulate -o %t/host.mlir
-// RUN: sed "s/fcdp.prefetch = 1 : i64, //; s/, fcdp.reductions = 2 : i64//" %t/host.mlir | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/host-decided.mlir
+// RUN: %edit %t/host.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/host-decided.mlir
 // RUN: FileCheck %s --check-prefix=HOST --input-file=%t/host-decided.mlir
 // HOST-LABEL: func.func @next_microbatch
 // HOST: fcdp.cache_store {{.*}} to @bucket.large.host_grad {fcdp.reductions = {{[1-9]}} : i64}
@@ -34,7 +34,7 @@
 // HOST-NOT: fcdp.add {{.*}} {fcdp.reductions
 
 // Dont: nothing is moved yet, and nothing is on the gathers between nodes.
-// RUN: sed "s/ {fcdp.prefetch = [0-9] : i64}//; s/ {fcdp.reductions = [0-9] : i64}//" %t/decided.mlir | diff %t/open.mlir -
+// RUN: %edit %t/decided.mlir --replace " {fcdp.prefetch = {{[0-9]}} : i64}" "" --replace " {fcdp.reductions = {{[0-9]}} : i64}" "" | diff %t/open.mlir -
 // RUN: not grep "@world\[node\].*fcdp.prefetch" %t/decided.mlir
 
 // The passes that move them do as they say.
@@ -49,11 +49,11 @@
 // MOVED: fcdp.view_member {{.*}} @large of
 
 // Dont: what is given stays, on an operation or on the module.
-// RUN: sed "/bucket.p2 over @world.local. range 0/s/range 0/range 0 {fcdp.prefetch = 0 : i64}/" %t/open.mlir | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" | FileCheck %s --check-prefix=KEPT
+// RUN: %edit %t/open.mlir --line "bucket.p2 over @world[local] range 0" --replace "range 0" "range 0 {fcdp.prefetch = 0 : i64}" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" | FileCheck %s --check-prefix=KEPT
 // KEPT: of @bucket.p2 over @world[local] range 0 {fcdp.prefetch = 0 : i64}
 // RUN: fcdp-opt %t/given.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/same.mlir
 // RUN: diff %t/given.mlir %t/same.mlir
-// RUN: sed "s/fcdp.prefetch = 1 : i64, //" %t/given.mlir | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" | FileCheck %s --check-prefix=HALF
+// RUN: %edit %t/given.mlir --replace "fcdp.prefetch = 1 : i64, " "" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" | FileCheck %s --check-prefix=HALF
 // HALF: of @bucket.large over @world[local] range 0 {fcdp.prefetch =
 // HALF-NOT: fcdp.accumulate {{.*}} {fcdp.reductions
 

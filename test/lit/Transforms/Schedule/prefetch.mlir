@@ -1,5 +1,5 @@
 // Fetches are issued ahead of their use.
-// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="strategy=fcdp" --fcdp-cache | sed "s/fcdp.prefetch = 1 : i64, //" > %t.mlir
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="strategy=fcdp" --fcdp-cache | %edit - --replace "fcdp.prefetch = 1 : i64, " "" > %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch | FileCheck %s --check-prefix=ONE
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch="distance=9" | FileCheck %s --check-prefix=ALL
 
@@ -10,7 +10,7 @@
 
 // Distance 0 leaves the program as it is.
 // RUN: fcdp-opt %t.mlir -o %t.plain
-// RUN: fcdp-opt %t.mlir --fcdp-prefetch="distance=0" | sed 's/fcdp.prefetch = 0 : i64, fcdp.prefetched, //' > %t.same
+// RUN: fcdp-opt %t.mlir --fcdp-prefetch="distance=0" | %edit - --replace "fcdp.prefetch = 0 : i64, fcdp.prefetched, " "" > %t.same
 // RUN: diff %t.plain %t.same
 
 // RUN: not fcdp-opt %t.mlir --fcdp-prefetch="distance=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE

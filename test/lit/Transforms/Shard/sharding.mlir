@@ -67,7 +67,7 @@
 // PLANNED: fcdp.all_gather {{.*}} over @world[node] {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$GRAD]], bytes = 256, local_stride = 256>}
 // PLANNED: fcdp.all_gather {{.*}} over @world[local] {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$GRAD]], bytes = 512>}
 // RUN: fcdp-opt %t/planned.mlir --fcdp-verify-planned -o /dev/null
-// RUN: sed 's/local_stride = 256/local_stride = 0/' %t/planned.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSIDE
+// RUN: %edit %t/planned.mlir --replace "local_stride = 256" "local_stride = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSIDE
 // INSIDE: error: 'fcdp.all_gather' op {{.*}}its input overlaps its result, and does not stand at its own place inside it
 
 // What is kept within a node is kept whole, or not at all.
@@ -75,7 +75,7 @@
 // HSDP: fcdp.bucket @bucket.root.bf16 {{.*}} sharding {{ *}}node residency {{ *}}drop members
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=mics" | FileCheck %s --check-prefix=MICS
 // MICS: fcdp.bucket @bucket.root.bf16 {{.*}} sharding {{ *}}node residency {{ *}}drop accumulation {{ *}}node members
-// RUN: sed 's/sharding *node/sharding node residency full/' %t/node.mlir | fcdp-opt --fcdp-decide="strategy=hsdp" --fcdp-two-level --fcdp-cache | FileCheck %s --check-prefix=FULL
+// RUN: %edit %t/node.mlir --replace "sharding node" "sharding node residency full" | fcdp-opt --fcdp-decide="strategy=hsdp" --fcdp-two-level --fcdp-cache | FileCheck %s --check-prefix=FULL
 // FULL-LABEL: func.func @only_microbatch
 // FULL: fcdp.all_gather {{.*}} over @world[local] range 0
 // FULL-NOT: over @world[local] range

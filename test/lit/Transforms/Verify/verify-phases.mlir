@@ -14,53 +14,53 @@
 // EARLY: error: 'fcdp.mesh' op may not appear in phase 'imported'
 
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-verify-sharded -o %t/sharded.mlir
-// RUN: sed '/fcdp.accumulate/d' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=REDUCED
+// RUN: %edit %t/sharded.mlir --delete "fcdp.accumulate" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=REDUCED
 // REDUCED: error: expected one gradient of @w, got 0
-// RUN: sed '/fcdp.shard_update/d' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UPDATED
+// RUN: %edit %t/sharded.mlir --delete "fcdp.shard_update" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UPDATED
 // UPDATED: error: expected one update of @w, got 0
-// RUN: sed '/fcdp.accumulate/s/add/overwrite/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
+// RUN: %edit %t/sharded.mlir --line "fcdp.accumulate" --replace "add" "overwrite" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=ADD
 // ADD: error: 'fcdp.accumulate' op expected 'add' in @next_microbatch
-// RUN: sed '/fcdp.accumulate/s/overwrite/add/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OVERWRITE
+// RUN: %edit %t/sharded.mlir --line "fcdp.accumulate" --replace "overwrite" "add" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OVERWRITE
 // OVERWRITE: error: 'fcdp.accumulate' op expected 'overwrite' in @first_microbatch
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 clip-norm=0.5" --fcdp-verify-sharded -o %t/clipped.mlir
 // RUN: FileCheck %s --check-prefix=CLIPPED --input-file=%t/clipped.mlir
 // CLIPPED-LABEL: func.func @update
 // CLIPPED-NEXT: fcdp.clip_gradients to 5.000000e-01 scale 5.000000e-01
 // CLIPPED-NEXT: fcdp.shard_update
-// RUN: sed '/fcdp.clip_gradients/s/.*/&\n&/' %t/clipped.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPTWICE
+// RUN: %edit %t/clipped.mlir --repeat "fcdp.clip_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPTWICE
 // CLIPTWICE: error: 'fcdp.clip_gradients' op expected once, before the first update
-// RUN: sed '/fcdp.loss/s/.*/&\n fcdp.clip_gradients to 1.0 scale 1.0/' %t/clipped.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPEARLY
+// RUN: %edit %t/clipped.mlir --insert-after "fcdp.loss" "fcdp.clip_gradients to 1.0 scale 1.0" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPEARLY
 // CLIPEARLY: error: 'fcdp.clip_gradients' op may stand in @update only
 // RUN: not fcdp-opt %t/good.mlir --fcdp-shard="clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=CLIPNORM
 // CLIPNORM: error: clip-norm: expected 0 or more, got -1
 // Dont: without a bound nothing is clipped.
 // RUN: FileCheck %s --check-prefix=DONTCLIP --input-file=%t/sharded.mlir
 // DONTCLIP-NOT: fcdp.clip_gradients
-// RUN: sed '/fcdp.loss/s/.*/&\n fcdp.read_parameter @w : tensor<4xf32>/' %t/sharded.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
+// RUN: %edit %t/sharded.mlir --insert-after "fcdp.loss" "fcdp.read_parameter @w : tensor<4xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
 
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard=nodes=2 --fcdp-bucket --fcdp-two-level --fcdp-schedule --fcdp-verify-scheduled -o %t/scheduled.mlir
-// RUN: sed '/fcdp.reduce_scatter/s/ on *inter_reduce//' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=STREAM
+// RUN: %edit %t/scheduled.mlir --line "fcdp.reduce_scatter" --replace " on inter_reduce" "" | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=STREAM
 // STREAM: error: 'fcdp.{{.*}}' op expected a stream
 // One stream uses a communicator, whatever the function.
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-schedule -o %t/communicators.mlir
-// RUN: sed '0,/fcdp.all_gather/{/fcdp.all_gather/s/ on *inter / on d2h /}' %t/communicators.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=GATHERS
+// RUN: %edit %t/communicators.mlir --first --line fcdp.all_gather --replace " on inter " " on d2h " | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=GATHERS
 // GATHERS: error: 'fcdp.all_gather' op expected stream 'd2h', got 'inter': one stream uses the communicator of all of these over axis 'node'
 // GATHERS: note: the first is here
-// RUN: sed '0,/fcdp.reduce_scatter/{/fcdp.reduce_scatter/s/ on *inter_reduce / on d2h /}' %t/communicators.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
+// RUN: %edit %t/communicators.mlir --first --line fcdp.reduce_scatter --replace " on inter_reduce " " on d2h " | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
 // REDUCTIONS: error: 'fcdp.reduce_scatter' op expected stream 'd2h', got 'inter_reduce': one stream uses the communicator of all of these over axis 'node'
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-decide="strategy=zero3 collectives=flat" --fcdp-two-level --fcdp-schedule -o %t/flat.mlir
 // RUN: fcdp-opt %t/flat.mlir --fcdp-verify-scheduled -o /dev/null
-// RUN: sed '0,/fcdp.all_gather/{/fcdp.all_gather/s/ on *inter / on d2h /}' %t/flat.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WORLD
+// RUN: %edit %t/flat.mlir --first --line fcdp.all_gather --replace " on inter " " on d2h " | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WORLD
 // WORLD: error: 'fcdp.all_gather' op expected stream 'd2h', got 'inter': one stream uses the communicator of all of these over both axes
 // A collective stays whole only where its bucket says so.
-// RUN: sed 's/collectives *flat//' %t/flat.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WHOLE
+// RUN: %edit %t/flat.mlir --replace "collectives flat" "" | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=WHOLE
 // WHOLE: error: 'fcdp.all_gather' op expected one axis and flat tensors; run --fcdp-bucket and --fcdp-two-level first
 // Dont: one stream may use several.
-// RUN: sed 's/inter_reduce/inter/' %t/communicators.mlir | fcdp-opt --fcdp-verify-scheduled
-// RUN: sed '/fcdp.release/s/.*/&\n&/' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: %edit %t/communicators.mlir --replace "inter_reduce" "inter" | fcdp-opt --fcdp-verify-scheduled
+// RUN: %edit %t/scheduled.mlir --repeat "fcdp.release" | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error:
-// RUN: sed '/fcdp.release/d' %t/scheduled.mlir | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RUN: %edit %t/scheduled.mlir --delete "fcdp.release" | not fcdp-opt --fcdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=RELEASE
 // RELEASE: op expected one release of its result, got 0
 
 //--- good.mlir

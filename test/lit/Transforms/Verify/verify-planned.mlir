@@ -2,23 +2,23 @@
 // RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd" -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-verify-planned -o /dev/null
 
-// RUN: sed '/fcdp.release/d' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=RELEASE
+// RUN: %edit %t.mlir --delete "fcdp.release" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=RELEASE
 // RELEASE: error: 'fcdp.{{.*}}' op expected one release of its result, got 0
 
-// RUN: sed '/fcdp.pack/s/{buffer = [^}]*}//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BUFFER
+// RUN: %edit %t.mlir --line "fcdp.pack" --replace "{buffer = {{[^}]*}}}" "" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=BUFFER
 // BUFFER: error: 'fcdp.pack' op expected a buffer of 256 bytes
 
-// RUN: sed '/fcdp.reduce_scatter/s/, scratch = [^}]*}/}/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SCRATCH
+// RUN: %edit %t.mlir --line "fcdp.reduce_scatter" --replace ", scratch = {{[^}]*}}}" "}" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SCRATCH
 // SCRATCH: error: 'fcdp.reduce_scatter' op expected a scratch buffer
 
-// RUN: sed '/fcdp.record/s/ event 0//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=EVENT
+// RUN: %edit %t.mlir --line "fcdp.record" --replace " event 0" "" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=EVENT
 // EVENT: error: 'fcdp.record' op expected an event
-// RUN: sed '/fcdp.record/s/ event 1$/ event 0/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SHARED
+// RUN: %edit %t.mlir --line "fcdp.record" --replace " event 1{{$}}" " event 0" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SHARED
 // SHARED: error: 'fcdp.record' op expected an event of its own, got 0
 
-// RUN: sed '/fcdp.state/s/ at <.*//' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STATE
+// RUN: %edit %t.mlir --line "fcdp.state" --replace " at <{{.*}}" "" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STATE
 // STATE: error: 'fcdp.state' op expected a buffer
-// RUN: sed '/fcdp.pack/s/offset = [0-9]*/offset = 4100/' %t.mlir | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ALIGNED
+// RUN: %edit %t.mlir --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 4100" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ALIGNED
 // ALIGNED: error: 'fcdp.pack' op expected a buffer at a multiple of 64 bytes, got 4100
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

@@ -86,6 +86,21 @@ void require(bool condition, const char *expected) {
     throw SessionError(SessionErrorCode::Misuse, expected);
 }
 
+/// Runs `work` on the session.
+template <typename Handle, typename Work>
+fcdp_status attemptOn(Handle *handle, Work work) noexcept {
+  return attempt([&] {
+    require(handle, "expected a session, got a null pointer");
+    work(*handle->session);
+  });
+}
+
+/// A string that the caller gave.
+std::string textOf(const char *text) {
+  require(text, "expected a text, got a null pointer");
+  return text;
+}
+
 SessionErrorCode codeOf(fcdp_status status) {
   for (int i = 0; i <= int(SessionErrorCode::Failed); ++i)
     if (statusOf(SessionErrorCode(i)) == status)
@@ -194,15 +209,15 @@ fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
 }
 
 fcdp_status fcdp_session_close(fcdp_session *session) {
-  return attempt([&] { session->session->close(); });
+  return attemptOn(session, [](Session &session) { session.close(); });
 }
 
 void fcdp_session_destroy(fcdp_session *session) { delete session; }
 
 void fcdp_session_fail(fcdp_session *session, const char *message) {
-  (void)attempt([&] {
-    session->session->guard(
-        [&] { throw SessionError(SessionErrorCode::Failed, message); });
+  (void)attemptOn(session, [&](Session &session) {
+    session.guard(
+        [&] { throw SessionError(SessionErrorCode::Failed, textOf(message)); });
   });
 }
 
@@ -224,9 +239,9 @@ size_t fcdp_session_num_inputs(const fcdp_session *session) {
 
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
-  return attempt([&] {
-    const auto &inputs = session->session->manifest().inputs;
-    require(index < inputs.size(), "expected the number of an input");
+  return attemptOn(session, [&](const Session &session) {
+    const auto &inputs = session.manifest().inputs;
+    require(info && index < inputs.size(), "expected the number of an input");
     describe(inputs[index].name, inputs[index].dtype, inputs[index].shape,
              info);
   });
@@ -239,9 +254,9 @@ size_t fcdp_session_num_states(const fcdp_session *session) {
 
 fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
-  return attempt([&] {
-    const Manifest &manifest = session->session->manifest();
-    require(index < fcdp_session_num_states(session),
+  return attemptOn(session, [&](const Session &own) {
+    const Manifest &manifest = own.manifest();
+    require(info && index < fcdp_session_num_states(session),
             "expected the number of a state");
     if (index < manifest.parameters.size()) {
       const Parameter &parameter = manifest.parameters[index];
@@ -254,55 +269,63 @@ fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
 }
 
 fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path) {
-  return attempt([&] { session->session->loadWeights(path); });
+  return attemptOn(
+      session, [&](Session &session) { session.loadWeights(textOf(path)); });
 }
 
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path) {
-  return attempt([&] { session->session->saveWeights(path); });
+  return attemptOn(
+      session, [&](Session &session) { session.saveWeights(textOf(path)); });
 }
 
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role,
                                    const fcdp_tensor *value) {
-  return attempt([&] {
-    require(name && value, "expected a name and a tensor, got a null pointer");
-    session->session->setState(name, StateRole(role), viewOf(*value));
+  return attemptOn(session, [&](Session &session) {
+    require(value, "expected a tensor, got a null pointer");
+    session.setState(textOf(name), StateRole(role), viewOf(*value));
   });
 }
 
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes) {
-  return attempt([&] {
-    session->session->getState(name, StateRole(role),
-                               {static_cast<std::byte *>(data), bytes});
+  return attemptOn(session, [&](Session &session) {
+    session.getState(textOf(name), StateRole(role),
+                     {static_cast<std::byte *>(data), bytes});
   });
 }
 
 fcdp_status fcdp_session_get_update_count(fcdp_session *session,
                                           const char *name, int64_t *count) {
-  return attempt([&] { *count = session->session->getUpdateCount(name); });
+  return attemptOn(session, [&](Session &session) {
+    require(count, "expected a place for the count, got a null pointer");
+    *count = session.getUpdateCount(textOf(name));
+  });
 }
 
 fcdp_status fcdp_session_set_update_count(fcdp_session *session,
                                           const char *name, int64_t count) {
-  return attempt([&] { session->session->setUpdateCount(name, count); });
+  return attemptOn(session, [&](Session &session) {
+    session.setUpdateCount(textOf(name), count);
+  });
 }
 
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count) {
-  return attempt([&] {
+  return attemptOn(session, [&](Session &session) {
+    require(inputs || count == 0, "expected tensors, got a null pointer");
     std::vector<TensorView> views;
     for (size_t i = 0; i < count; ++i)
       views.push_back(viewOf(inputs[i]));
-    session->session->run(views);
+    session.run(views);
   });
 }
 
 fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
                               fcdp_figures *figures) {
-  return attempt([&] {
-    RankStats stats = session->session->read();
+  return attemptOn(session, [&](Session &own) {
+    RankStats stats = own.read();
     if (losses)
       std::copy(stats.losses.begin(), stats.losses.end(), losses);
     if (figures) {
@@ -310,7 +333,7 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
       for (double loss : stats.losses)
         sum += loss;
       *figures = figuresOf(stats, sum / double(stats.losses.size()),
-                           double(session->session->manifest().hostBytes));
+                           double(own.manifest().hostBytes));
     }
     session->last = std::move(stats);
   });
@@ -325,10 +348,10 @@ size_t fcdp_session_max_unread(const fcdp_session *session) {
 }
 
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
-  return attempt([&] {
+  return attemptOn(session, [&](Session &own) {
     require(!session->last.losses.empty(),
             "expected a step that was read before");
-    StepStats stats = session->session->combine(session->last);
+    StepStats stats = own.combine(session->last);
     if (figures)
       *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes);
   });

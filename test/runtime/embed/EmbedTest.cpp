@@ -160,6 +160,8 @@ TEST_F(EmbedTest, ErrorsHaveACodeAndAText) {
   EXPECT_EQ(fcdp_session_read(session, nullptr, nullptr), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_set_state(session, "v", FCDP_VALUE, nullptr),
             FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_load_weights(session, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_load_weights(nullptr, "/none"), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_load_weights(session, "/none"), FCDP_BAD_WEIGHTS);
   EXPECT_EQ(fcdp_session_load_weights(session, "/none"), FCDP_MISUSE);
   fcdp_session_destroy(session);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import sys
 from pathlib import Path
 
@@ -14,4 +15,7 @@ from harness import Workshop  # noqa: E402
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     # The ranks run with one thread each; so does the reference.
     torch.set_num_threads(1)
-    return Workshop(tmp_path_factory.mktemp("e2e"))
+    base = tmp_path_factory.getbasetemp()
+    # Processes of pytest-xdist have folders of their own in that of the session.
+    session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return Workshop(session / "e2e")

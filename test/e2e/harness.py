@@ -2,8 +2,11 @@
 """Exports, compiles and runs steps, each combination once per test session."""
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -223,16 +226,28 @@ def started(commands: Sequence[tuple[Sequence[str | Path], Mapping[str, str]]]) 
 
 
 class Workshop:
-    """Makes things in `folder`, each once."""
+    """Makes things in `folder`, each once, also if several processes of a test session share the folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._made: dict[Any, Any] = {}
+        (folder / "made").mkdir(parents=True, exist_ok=True)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._made:
-            self._made[key] = make()
+            self._made[key] = self._make_or_load(key, make)
         return self._made[key]
+
+    def _make_or_load(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The lock makes a process wait while another one makes the same thing. What could not be made is tried again."""
+        made = self.folder / "made" / hashlib.sha256(repr(key).encode()).hexdigest()
+        with open(f"{made}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if made.exists():
+                return pickle.loads(made.read_bytes())
+            value = make()
+            made.write_bytes(pickle.dumps(value))
+            return value
 
     def model(self, name: str) -> Model:
         def make() -> Model:

@@ -19,7 +19,11 @@ STEPS = 16
 HEADERS = 1.10
 MEETING = 60_000
 
-pytestmark = pytest.mark.skipif(bool(why_impossible()), reason=str(why_impossible()))
+# One process makes hosts at a time.
+pytestmark = [
+    pytest.mark.skipif(bool(why_impossible()), reason=str(why_impossible())),
+    pytest.mark.xdist_group("hosts"),
+]
 
 
 @pytest.mark.parametrize("strategy", ["zero3", "fcdp"])

@@ -49,6 +49,7 @@ def test_under_another_launcher(workshop: Workshop, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(why_impossible()), reason=str(why_impossible()))
+@pytest.mark.xdist_group("hosts")
 def test_between_hosts(workshop: Workshop, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     sent, _ = run([str(BIN / "fcdp-run"), f"--probe-cluster={path}"], 2, 2, megabits=200, timeout=120)

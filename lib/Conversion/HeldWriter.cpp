@@ -3,7 +3,7 @@
 #include "HeldWriter.h"
 
 #include "fcdp/Analysis/Borders.h"
-#include "fcdp/Planning/Memory/HeldMemory.h"
+#include "fcdp/Planning/Memory/ReservedMemory.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -40,13 +40,13 @@ static void writeNumbers(std::initializer_list<int64_t> numbers,
   });
 }
 
-static void writeFunction(const CallRange &range, const HeldMemory &held,
+static void writeFunction(const CallRange &range, const ReservedMemory &held,
                           const FunctionMemory &memory,
                           llvm::json::OStream &json) {
   json.attribute("first", range.first);
   json.attribute("end", range.end);
   json.attributeArray("ranges", [&] {
-    for (const HeldRange &one : held.ranges) {
+    for (const MemoryRange &one : held.ranges) {
       int64_t from = range.byPosition[one.begin];
       int64_t to = range.byPosition[one.end];
       if (from < to)
@@ -66,9 +66,9 @@ LogicalResult fcdp::writeHeld(ModuleOp module, const DeviceMemory &memory,
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
   if (failed(layouts))
     return failure();
-  std::vector<HeldMemory> held;
+  std::vector<ReservedMemory> held;
   for (auto function : module.getOps<func::FuncOp>())
-    held.push_back(findHeldMemory(function, *layouts));
+    held.push_back(findReservedMemory(function, *layouts));
   json.attributeObject("held", [&] {
     // The same in all.
     json.attribute("states", held.empty() ? 0 : held.front().stateBytes);

@@ -40,13 +40,15 @@ private:
 } // namespace
 
 LogicalResult TimelineBuilder::measureMemory() {
+  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
+  if (failed(layouts))
+    return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
     auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
     if (!role || !llvm::is_contained(roles, role.getValue()))
       continue;
     MemoryByOp &byOp = memory[role.getValue()];
-    if (failed(measureFunctionMemory(function, &byOp.held)))
-      return failure();
+    measureFunctionMemory(function, *layouts, &byOp.held);
     for (Operation &op : function.front())
       byOp.positions.try_emplace(&op, byOp.positions.size());
   }

@@ -3,7 +3,6 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanModel.h"
-#include "fcdp/Planning/Memory/DeviceMemory.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -95,16 +94,15 @@ static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
   return diag;
 }
 
-LogicalResult fcdp::verifyBudget(ModuleOp module, int64_t deviceBytes,
-                                 int64_t hostBytes) {
+LogicalResult fcdp::verifyBudget(ModuleOp module, int64_t neededBytes,
+                                 int64_t deviceBytes, int64_t hostBytes) {
   if (deviceBytes == 0 && hostBytes == 0)
     return success();
   FailureOr<PlanModel> plan = PlanModel::build(module);
-  FailureOr<int64_t> peak = peakDeviceBytes(module);
-  if (failed(plan) || failed(peak))
+  if (failed(plan))
     return failure();
-  return success(succeeded(verifyArena(module, *plan, Arena::device, *peak,
-                                       deviceBytes)) &&
+  return success(succeeded(verifyArena(module, *plan, Arena::device,
+                                       neededBytes, deviceBytes)) &&
                  succeeded(verifyArena(module, *plan, Arena::host,
                                        plan->hostBytes, hostBytes)));
 }

@@ -229,8 +229,8 @@ static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   return success();
 }
 
-LogicalResult fcdp::verifyRuns(ModuleOp module) {
-  FailureOr<PlanModel> plan = PlanModel::build(module);
+LogicalResult fcdp::verifyRuns(ModuleOp module, ArrayRef<FreeRange> free) {
+  FailureOr<PlanModel> plan = PlanModel::build(module, free);
   if (failed(plan) || failed(verifyMembers(module)) ||
       failed(verifyStatesApart(*plan, Arena::device)) ||
       failed(verifyStatesApart(*plan, Arena::host)) ||

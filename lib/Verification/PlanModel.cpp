@@ -4,10 +4,8 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Buffers.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "fcdp/Analysis/Traffic.h"
-#include "fcdp/Planning/Memory/HeldMemory.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -24,8 +22,8 @@ struct Nesting {
 
 class PlanBuilder {
 public:
-  explicit PlanBuilder(ModuleOp module, PlanModel &plan)
-      : module(module), plan(plan) {}
+  PlanBuilder(ModuleOp module, ArrayRef<FreeRange> freeRanges, PlanModel &plan)
+      : module(module), freeRanges(freeRanges), plan(plan) {}
   LogicalResult build();
 
 private:
@@ -34,7 +32,7 @@ private:
   LogicalResult addBuffers(FunctionModel &function);
   void nest(FunctionModel &function);
   void placeParts(FunctionModel &function, ArrayRef<Nesting> nestings);
-  void findLent(const FunctionModel &function);
+  void addFree(const FunctionModel &function);
   void addInPlace(FunctionModel &function);
   LogicalResult addInstruction(FunctionModel &function, Operation *op);
   /// Notes the memory that the results of `op` show.
@@ -43,6 +41,7 @@ private:
   int32_t lookUpState(StringAttr bucket, StateRole role) const;
 
   ModuleOp module;
+  ArrayRef<FreeRange> freeRanges;
   PlanModel &plan;
   llvm::DenseMap<StringAttr, int32_t> buckets, states;
   llvm::DenseMap<Value, int32_t> buffers;
@@ -51,9 +50,8 @@ private:
   llvm::DenseMap<Operation *, std::pair<int32_t, Extent>> inPlace;
   /// By the places of what stands inside a block, and the block's own.
   std::map<std::array<const void *, kNumPlanes>, int32_t> shapes;
-  MemoryLayouts layouts;
-  /// By operation, of the current function.
-  llvm::DenseMap<Operation *, std::vector<Extent>> lent;
+  /// By operation of the current function.
+  llvm::DenseMap<Operation *, std::vector<Extent>> free;
 };
 } // namespace
 
@@ -99,15 +97,34 @@ LogicalResult PlanBuilder::addStates() {
   return success();
 }
 
-/// Whether the input of `gather` stands at its own place inside the result.
-static bool isInPlace(AllGatherOp gather) {
+/// Returns whether the plan gives `op`'s result a place.
+static bool isBuffered(Operation *op) {
+  return isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
+                         ReduceScatterOp>(op);
+}
+
+/// Sets the strides, in bytes, that the input of `gather` has inside its
+/// result, over the axes of the gather: over both, rank (n, l) owns shard l N +
+/// n.
+static void setStrides(AllGatherOp gather, MeshOp mesh, int64_t &nodeStride,
+                       int64_t &localStride) {
+  int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));
+  bool isOverNodes = isOver(gather.getAxes(), Axis::node);
+  if (isOverNodes)
+    nodeStride = part;
+  if (isOver(gather.getAxes(), Axis::local))
+    localStride = isOverNodes ? mesh.getNode() * part : part;
+}
+
+/// Returns whether the input of `gather` is at its own place inside the result.
+static bool isInPlace(AllGatherOp gather, MeshOp mesh) {
   Operation *input = gather.getInput().getDefiningOp();
   if (!isBuffered(input))
     return false;
   BufferAttr whole = gather.getBufferAttr(), part = getBuffer(input);
   int64_t nodeStride = whole.getNodeStride();
   int64_t localStride = whole.getLocalStride();
-  addStrides(gather, nodeStride, localStride);
+  setStrides(gather, mesh, nodeStride, localStride);
   return part == BufferAttr::get(gather.getContext(), whole.getArena(),
                                  whole.getOffset(), part.getBytes(), nodeStride,
                                  localStride);
@@ -136,7 +153,8 @@ void PlanBuilder::nest(FunctionModel &function) {
     nestings.push_back({static_cast<int32_t>(i)});
   for (size_t i = function.buffers.size(); i-- > 0;) {
     auto gather = dyn_cast<AllGatherOp>(function.buffers[i].op);
-    if (!gather || nestings[i].depth + 1 == kNumPlanes || !isInPlace(gather))
+    if (!gather || nestings[i].depth + 1 == kNumPlanes ||
+        !isInPlace(gather, plan.mesh))
       continue;
     int32_t part = buffers.lookup(gather.getInput());
     if (nestings[part].depth != 0)
@@ -241,29 +259,35 @@ static StringAttr getTarget(Operation *op) {
   return {};
 }
 
-/// Notes at the first and at the last operation that may have results in them
-/// which bytes are lent: in between, each byte is the operators' alone.
-void PlanBuilder::findLent(const FunctionModel &function) {
-  lent.clear();
+/// Returns whether operators allocate or free memory while `op` runs.
+static bool mayAllocate(Operation *op) {
+  return isa<aten::CallOp, ClipGradientsOp, LossOp, PackOp, ShardUpdateOp,
+             WriteBufferOp>(op);
+}
+
+/// Adds each free range to the first and to the last operation that may have
+/// results in it: in between, its bytes belong to operators alone.
+void PlanBuilder::addFree(const FunctionModel &function) {
+  free.clear();
   SmallVector<Operation *> users;
-  // By position, how many of them stand in front.
+  // By position, how many of them are in front.
   SmallVector<int64_t> counts;
   for (Operation &op : func::FuncOp(function.op).front()) {
     counts.push_back(users.size());
-    if (usesPool(&op))
+    if (mayAllocate(&op))
       users.push_back(&op);
   }
   counts.push_back(users.size());
-  HeldMemory held = findHeldMemory(function.op, layouts);
-  for (const HeldRange &range :
-       findLentMemory(function.op, held, plan.deviceBytes)) {
+  for (const FreeRange &range : freeRanges) {
+    if (range.function != function.op)
+      continue;
     int64_t first = counts[range.begin], last = counts[range.end] - 1;
     if (last < first)
       continue;
     Extent extent{range.offset, range.offset + range.bytes};
-    lent[users[first]].push_back(extent);
+    free[users[first]].push_back(extent);
     if (first != last)
-      lent[users[last]].push_back(extent);
+      free[users[last]].push_back(extent);
   }
 }
 
@@ -271,8 +295,8 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
                                           Operation *op) {
   bool isSilent = isa<ReadShardOp, ReadStateOp>(op) ||
                   (isView(op) && !isa<ViewMemberOp>(op));
-  auto lentHere = lent.find(op);
-  if (isSilent && lentHere == lent.end())
+  auto freeHere = free.find(op);
+  if (isSilent && freeHere == free.end())
     return success();
   PlanInstruction instruction{op, getStream(op)};
   if (!isSilent)
@@ -280,15 +304,15 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
       for (Root root : roots.lookup(operand))
         if (!llvm::is_contained(instruction.reads, root))
           instruction.reads.push_back(root);
-  if (lentHere != lent.end())
-    instruction.lent = std::move(lentHere->second);
+  if (freeHere != free.end())
+    instruction.free = std::move(freeHere->second);
   bool isOurs = isBuffered(op) ||
                 isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
                     CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
   auto place = inPlace.find(op);
   if (place != inPlace.end())
     std::tie(instruction.packed, instruction.place) = place->second;
-  else if (!isOurs && instruction.reads.empty() && instruction.lent.empty())
+  else if (!isOurs && instruction.reads.empty() && instruction.free.empty())
     return success();
   if (isBuffered(op))
     instruction.result = buffers.lookup(op->getResult(0));
@@ -321,7 +345,7 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
   roots.clear();
   if (failed(addBuffers(function)))
     return failure();
-  findLent(function);
+  addFree(function);
   addInPlace(function);
   for (Operation &inner : op.front()) {
     addRoots(&inner);
@@ -336,19 +360,18 @@ LogicalResult PlanBuilder::build() {
   ArenaBytes arenas = measureArenas(module);
   plan.deviceBytes = arenas.device;
   plan.hostBytes = arenas.host;
-  FailureOr<MemoryLayouts> found = computeMemoryLayouts(module);
-  if (failed(found) || failed(addStates()))
+  if (failed(addStates()))
     return failure();
-  layouts = std::move(*found);
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(addFunction(function)))
       return failure();
   return success();
 }
 
-FailureOr<PlanModel> PlanModel::build(ModuleOp module) {
+FailureOr<PlanModel> PlanModel::build(ModuleOp module,
+                                      ArrayRef<FreeRange> free) {
   PlanModel plan;
-  if (failed(PlanBuilder(module, plan).build()))
+  if (failed(PlanBuilder(module, free, plan).build()))
     return failure();
   return plan;
 }

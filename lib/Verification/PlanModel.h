@@ -6,6 +6,7 @@
 
 #include "AccessMap.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Verification/PlanProofs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -63,7 +64,7 @@ struct PlanInstruction {
   int32_t bucket = -1, state = -1;
   /// Bytes of the device arena that results of operators may be in from here
   /// on, or up to here.
-  std::vector<Extent> lent = {};
+  std::vector<Extent> free = {};
 };
 
 struct FunctionModel {
@@ -82,7 +83,8 @@ struct PlanModel {
   int64_t deviceBytes = 0, hostBytes = 0;
 
   /// Fails where a buffer is missing or a name leads nowhere.
-  static mlir::FailureOr<PlanModel> build(mlir::ModuleOp module);
+  static mlir::FailureOr<PlanModel> build(mlir::ModuleOp module,
+                                          llvm::ArrayRef<FreeRange> free = {});
 
   /// `'w' of @bucket.a`: the first parameter's name and the bucket.
   std::string describe(int32_t bucket) const;

@@ -144,15 +144,15 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
 LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   current = &instruction;
   issued.push_back({function, &instruction});
-  if (failed(lend(instruction)) || failed(issueOn(instruction)))
+  if (failed(writeFree(instruction)) || failed(issueOn(instruction)))
     return failure();
   now->clocks.issue(static_cast<size_t>(instruction.stream), issued.size() - 1);
   return success();
 }
 
-/// Operators may write to what is lent to them.
-LogicalResult PlanRun::lend(const PlanInstruction &instruction) {
-  for (const Extent &extent : instruction.lent)
+/// Operators may write to all memory that is free.
+LogicalResult PlanRun::writeFree(const PlanInstruction &instruction) {
+  for (const Extent &extent : instruction.free)
     if (failed(access(now->device, extent, Mode::write)))
       return failure();
   return success();
@@ -201,12 +201,12 @@ LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
          << ", in no order with another access to them; expected '"
          << stringifyStream(current->stream) << "' to wait for '"
          << stringifyStream(issued[other].instruction->stream) << "'";
-    bool isLent =
-        llvm::any_of(issued[other].instruction->lent, [&](const Extent &lent) {
-          return &map == &now->device && lent.overlaps(extent);
+    bool isFree =
+        llvm::any_of(issued[other].instruction->free, [&](const Extent &free) {
+          return &map == &now->device && free.overlaps(extent);
         });
     attachNote(diag, other,
-               isLent ? "results of operators may be in them here"
+               isFree ? "results of operators may be in them here"
                       : "the other access");
     return diag;
   }

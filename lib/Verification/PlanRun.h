@@ -49,7 +49,7 @@ private:
   mlir::LogicalResult leave();
   mlir::LogicalResult issue(const PlanInstruction &instruction);
   mlir::LogicalResult issueOn(const PlanInstruction &instruction);
-  mlir::LogicalResult lend(const PlanInstruction &instruction);
+  mlir::LogicalResult writeFree(const PlanInstruction &instruction);
 
   mlir::LogicalResult gather(const PlanInstruction &instruction);
   mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,

@@ -3,8 +3,8 @@
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 
 #include "dialects/Aten/Aten.h"
-#include "fcdp/Planning/Memory/Activations.h"
-#include "fcdp/Planning/Memory/HeldMemory.h"
+#include "fcdp/Planning/Memory/PoolProblem.h"
+#include "fcdp/Planning/Memory/ReservedMemory.h"
 #include "fcdp/Transforms/Passes.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -111,7 +111,7 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   auto function = *std::next(module->getOps<func::FuncOp>().begin());
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(*module);
   ASSERT_TRUE(succeeded(layouts));
-  HeldMemory held = findHeldMemory(function, *layouts);
+  ReservedMemory held = findReservedMemory(function, *layouts);
   int64_t count = llvm::range_size(function.front());
   const int64_t sum = 13; // its position
   EXPECT_EQ(held.stateBytes, 256);
@@ -120,7 +120,7 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   EXPECT_EQ(held.ranges[0].bytes, 256);
   EXPECT_EQ(held.ranges[0].begin, 0);
   EXPECT_EQ(held.ranges[0].end, sum);
-  std::vector<HeldRange> lent = findLentMemory(function, held, /*end=*/1024);
+  std::vector<MemoryRange> lent = findFreeMemory(held, /*end=*/1024, count);
   ASSERT_EQ(lent.size(), 2u);
   EXPECT_EQ(lent[0].offset, 256);
   EXPECT_EQ(lent[0].begin, sum);
@@ -128,7 +128,7 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   EXPECT_EQ(lent[1].offset, 512);
   EXPECT_EQ(lent[1].bytes, 512);
   EXPECT_EQ(lent[1].begin, 0);
-  EXPECT_TRUE(findLentMemory(function, held, /*end=*/256).empty());
+  EXPECT_TRUE(findFreeMemory(held, /*end=*/256, count).empty());
 
   // The products are behind the bucket, the sum where it was.
   PackingProblem problem = makePoolProblem(findActivations(function), held);
@@ -141,9 +141,9 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
 }
 
 TEST_F(DeviceMemoryTest, MakesRangesApart) {
-  std::vector<HeldRange> apart =
+  std::vector<MemoryRange> apart =
       makeDisjoint({{0, 512, 0, 4}, {256, 512, 2, 6}, {0, 256, 8, 9}});
-  auto expect = [&](size_t i, HeldRange range) {
+  auto expect = [&](size_t i, MemoryRange range) {
     EXPECT_EQ(apart[i].offset, range.offset);
     EXPECT_EQ(apart[i].bytes, range.bytes);
     EXPECT_EQ(apart[i].begin, range.begin);

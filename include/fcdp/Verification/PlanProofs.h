@@ -2,19 +2,31 @@
 //
 // What is proved of a planned module before anything runs. Each proof emits an
 // error that names the bucket and the source lines, or succeeds.
+//
+// The proofs link nothing of the planning: what they prove of it, they are
+// given.
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdint>
 
 namespace fcdp {
 
+/// Bytes [offset, offset + bytes) of the device arena that results of operators
+/// may be in while the operations [begin, end) of `function` run, in positions.
+struct FreeRange {
+  mlir::func::FuncOp function;
+  int64_t offset, bytes;
+  int64_t begin, end;
+};
+
 /// Proves for every legal run, @init (first next* last update | only update)*,
 /// that accesses to the same memory are ordered by streams and events, that
 /// each read finds what it is meant to, and that each trained bucket is reduced
-/// and updated once a step.
-mlir::LogicalResult verifyRuns(mlir::ModuleOp module);
+/// and updated once a step. Operators are taken to write to all of `free`.
+mlir::LogicalResult verifyRuns(mlir::ModuleOp module,
+                               llvm::ArrayRef<FreeRange> free);
 
 /// Proves that ranks of `module` and ranks of `peer`, which `peerName` names,
 /// issue the same collectives in the same order.
@@ -26,10 +38,10 @@ mlir::LogicalResult verifySameCollectives(mlir::ModuleOp module,
 /// the buckets' attributes.
 mlir::LogicalResult verifyClosedForms(mlir::ModuleOp module);
 
-/// Proves that the arena, with results of operators in it, and inputs take at
-/// most `deviceBytes` per rank, and the host arena `hostBytes` per node; 0 is
+/// Proves that the `neededBytes` of device memory of a rank are at most
+/// `deviceBytes`, and the host arena takes at most `hostBytes` per node; 0 is
 /// no bound.
-mlir::LogicalResult verifyBudget(mlir::ModuleOp module, int64_t deviceBytes,
-                                 int64_t hostBytes);
+mlir::LogicalResult verifyBudget(mlir::ModuleOp module, int64_t neededBytes,
+                                 int64_t deviceBytes, int64_t hostBytes);
 
 } // namespace fcdp

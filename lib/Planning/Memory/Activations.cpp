@@ -2,25 +2,24 @@
 
 #include "fcdp/Planning/Memory/Activations.h"
 
-#include "core/Packing.h"
 #include "dialects/Aten/Aten.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Where the memory of values ends to be in use.
+/// The positions at which the memory of values stops being in use.
 class Ends {
 public:
   explicit Ends(func::FuncOp function);
 
   int64_t positionOf(Operation *op) const { return position.lookup(op); }
-  /// The position after the last use of what `value` may share memory with.
+  /// Returns the position after the last use of what `value` may share memory
+  /// with.
   int64_t lookup(Value value) const { return ends.lookup(value); }
 
 private:
@@ -31,7 +30,7 @@ private:
 };
 } // namespace
 
-/// Whether a result of `use`'s owner may be memory of the used value.
+/// Returns whether a result of `use`'s owner may be memory of the used value.
 static bool passesOn(OpOperand &use) {
   auto call = dyn_cast<aten::CallOp>(use.getOwner());
   if (!call)
@@ -63,8 +62,8 @@ Ends::Ends(func::FuncOp function) {
         ends[result] = findEnd(result);
 }
 
-/// What the optimizer takes to read the gradient, which is in f32, in the type
-/// of the parameters.
+/// Returns the bytes that the optimizer takes to read the gradient, which is in
+/// f32, in the type of the parameters.
 static int64_t castBytes(ShardUpdateOp update) {
   auto module = update->getParentOfType<ModuleOp>();
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
@@ -98,63 +97,4 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
         add(&op, byteSize(type), ends.lookup(result));
   }
   return activations;
-}
-
-int64_t fcdp::getPoolBytes(int64_t bytes) {
-  return llvm::alignTo(bytes + packing::kPoolTagBytes, packing::kPoolAlignment);
-}
-
-namespace {
-/// Positions as the runtime counts time while it fills its pool.
-class PoolTime {
-public:
-  PoolTime(ArrayRef<Activation> activations, const HeldMemory &held)
-      : activations(activations) {
-    for (const HeldRange &range : held.ranges) {
-      moments.push_back(range.begin);
-      moments.push_back(range.end);
-    }
-    llvm::sort(moments);
-    moments.erase(llvm::unique(moments), moments.end());
-  }
-
-  /// Of what begins or ends to be held in front of the operation at `position`,
-  /// and of what is dropped behind the one before.
-  int64_t atMoment(int64_t position) const {
-    const Activation *next =
-        llvm::partition_point(activations, [=](const Activation &other) {
-          return other.begin < position; // they stand in order
-        });
-    return llvm::lower_bound(moments, position) - moments.begin() +
-           (next - activations.begin());
-  }
-  int64_t atAllocation(size_t index) const {
-    return llvm::upper_bound(moments, activations[index].begin) -
-           moments.begin() + static_cast<int64_t>(index);
-  }
-  int64_t atEnd() const {
-    return static_cast<int64_t>(moments.size() + activations.size());
-  }
-
-private:
-  ArrayRef<Activation> activations;
-  std::vector<int64_t> moments;
-};
-} // namespace
-
-PackingProblem fcdp::makePoolProblem(ArrayRef<Activation> activations,
-                                     const HeldMemory &held) {
-  PackingProblem problem;
-  problem.alignment = packing::kPoolAlignment;
-  PoolTime time(activations, held);
-  if (held.stateBytes > 0)
-    problem.buffers.push_back({held.stateBytes, 0, time.atEnd() + 1, 0});
-  for (const HeldRange &range : held.ranges)
-    problem.buffers.push_back({range.bytes, time.atMoment(range.begin),
-                               time.atMoment(range.end), range.offset});
-  for (auto [i, activation] : llvm::enumerate(activations))
-    problem.buffers.push_back({activation.bytes + packing::kPoolTagBytes,
-                               time.atAllocation(i),
-                               time.atMoment(activation.end)});
-  return problem;
 }

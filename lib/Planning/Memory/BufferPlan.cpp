@@ -2,9 +2,8 @@
 
 #include "fcdp/Planning/Memory/BufferPlan.h"
 
-#include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Borders.h"
-#include "fcdp/Analysis/InPlaceGradients.h"
+#include "fcdp/Planning/Memory/MemoryRanges.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -12,17 +11,16 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Where what is in use at a function's end stands, by operation; counted from
-/// where values begin.
+/// The places of a function's buffers that are in flight at its end, counted
+/// from where values begin.
 struct LatePlaces {
   llvm::DenseMap<Operation *, int64_t> values, scratches;
-  int64_t end = 0;
 };
 
 /// A value's place within a block of memory that several values may share.
 struct Place {
-  /// The operation whose memory this is: the value's own, or the gather that it
-  /// is inside.
+  /// The operation whose memory this is: the value's own, or the outermost
+  /// gather that it is inside.
   Operation *block;
   int64_t nodeStride = 0, localStride = 0;
 };
@@ -30,12 +28,14 @@ struct Place {
 /// Plans one function.
 class Planner {
 public:
-  Planner(func::FuncOp function, const StatePlan &states)
-      : function(function), states(states),
+  Planner(func::FuncOp function, const MemoryTimeline &timeline,
+          const StatePlan &states)
+      : function(function), timelines(timeline),
+        timeline(timeline.lookup(function)), states(states),
         accumulators(
-            collectAccumulators(function->getParentOfType<ModuleOp>())) {
+            collectAccumulators(function->getParentOfType<ModuleOp>())),
+        late(placeLate(function)) {
     problem.alignment = kBufferAlignment;
-    late = placeLate(function);
   }
 
   FailureOr<BufferPlan> run();
@@ -43,15 +43,13 @@ public:
 
 private:
   LogicalResult addAll();
-  void findPositions();
-  void addLate();
+  void addLiveIns();
   void addPrefetched();
-  void addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads);
   BufferAttr findGiven(Operation *op) const;
   LatePlaces placeLate(func::FuncOp function) const;
-  LogicalResult addValue(Operation *op);
-  void addScratch(ReduceScatterOp reduce);
-  void addToBlock(Operation *op, Operation *block);
+  LogicalResult addValue(const BufferUse &value);
+  void addScratch(const BufferUse &scratch);
+  void addToBlock(const BufferUse &value, Operation *block);
   LogicalResult pack();
   void fillPlan();
   BufferAttr makeBuffer(int64_t offset, int64_t bytes, int64_t nodeStride = 0,
@@ -65,17 +63,17 @@ private:
   }
 
   func::FuncOp function;
+  const MemoryTimeline &timelines;
+  const FunctionTimeline &timeline;
   const StatePlan &states;
   llvm::DenseMap<StringAttr, StateOp> accumulators;
-  llvm::DenseMap<Operation *, int64_t> position;
-  /// Where each buffered operation's result is released.
-  llvm::DenseMap<Operation *, int64_t> end;
   llvm::DenseMap<Operation *, Place> places;
-  /// What has a place already.
+  /// Places that are not for the planner to choose.
   llvm::DenseMap<Operation *, BufferAttr> given;
+  /// The first write to each given place, by the place.
+  llvm::DenseMap<BufferAttr, int64_t> fills;
   /// Indices in `problem`, by operation.
   llvm::MapVector<Operation *, size_t> blocks, scratches;
-  /// Of what is in use at the function's end.
   LatePlaces late;
   PackingProblem problem;
   PackingSolution solution;
@@ -113,10 +111,11 @@ StatePlan fcdp::planStates(ModuleOp module) {
 }
 
 //===----------------------------------------------------------------------===//
-// Lifetimes
+// Uses of memory
 //===----------------------------------------------------------------------===//
 
-/// Whether the input of `gather` needs no memory but its place in the result.
+/// Returns whether the input of `gather` needs no memory but its place in the
+/// result.
 static bool fitsInside(AllGatherOp gather) {
   Value input = gather.getInput();
   if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp>(
@@ -129,8 +128,8 @@ static bool fitsInside(AllGatherOp gather) {
   });
 }
 
-/// What starts a sum is written straight into the accumulator, and what stays
-/// on the device into its state.
+/// Returns the place that `op` has already. What starts a sum is written
+/// straight into the accumulator, and what stays on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
   auto own = op->getAttrOfType<BufferAttr>("buffer");
   if (FlatSymbolRefAttr into = getInto(op))
@@ -151,116 +150,101 @@ BufferAttr Planner::findGiven(Operation *op) const {
   return sum ? states.places.lookup(sum.getSymNameAttr()) : own;
 }
 
-static bool isInside(Operation *op) {
-  return llvm::any_of(op->getUsers(), [](Operation *user) {
-    auto gather = dyn_cast<AllGatherOp>(user);
-    return gather && fitsInside(gather);
-  });
+/// Returns the operation whose memory the result of `op` is in: the outermost
+/// gather that it is inside, or `op`.
+static Operation *findBlock(Operation *op) {
+  for (Operation *user : op->getUsers())
+    if (auto gather = dyn_cast<AllGatherOp>(user); gather && fitsInside(gather))
+      return findBlock(gather);
+  return op;
 }
 
-/// One behind the other: at the end they are all there.
+/// Places one behind the other what is in flight at the end of `function`, for
+/// there all of it is in use.
 LatePlaces Planner::placeLate(func::FuncOp function) const {
   LatePlaces places;
-  places.end = states.lateBegin - states.deviceBytes;
+  int64_t end = states.lateBegin - states.deviceBytes;
   auto place = [&](llvm::DenseMap<Operation *, int64_t> &of, Operation *op,
                    int64_t bytes) {
-    of[op] = places.end;
-    places.end += llvm::alignTo(bytes, kBufferAlignment);
+    of[op] = end;
+    end += llvm::alignTo(bytes, kBufferAlignment);
   };
-  for (Operation &op : function.front()) {
-    if (!isBuffered(&op))
+  for (const BufferUse &buffer : timelines.lookup(function).buffers) {
+    if (!buffer.isInFlight())
       continue;
-    if (findLateRelease(&op) && !findGiven(&op) && !isInside(&op))
-      place(places.values, &op, bytesOf(op.getResult(0)));
-    if (auto reduce = dyn_cast<ReduceScatterOp>(op);
-        reduce && findLateRelease(getScratchOwner(reduce)))
-      place(places.scratches, &op, bytesOf(reduce.getInput()));
+    if (buffer.isScratch)
+      place(places.scratches, buffer.op,
+            bytesOf(cast<ReduceScatterOp>(buffer.op).getInput()));
+    else if (!findGiven(buffer.op) && findBlock(buffer.op) == buffer.op)
+      place(places.values, buffer.op, bytesOf(buffer.op->getResult(0)));
   }
   return places;
 }
 
-void Planner::findPositions() {
-  int64_t count = 0;
-  for (Operation &op : function.front()) {
-    position[&op] = count++;
-    if (auto release = dyn_cast<ReleaseOp>(op))
-      end[release.getValue().getDefiningOp()] = position[&op];
-    else if (isBuffered(&op))
-      if (BufferAttr buffer = findGiven(&op))
-        given[&op] = buffer;
+/// A prefetched copy is there until its release, and the next one is on its way
+/// from the first operation that writes to it on.
+void Planner::addPrefetched() {
+  llvm::DenseMap<Operation *, int64_t> releases;
+  for (const CopyUse &copy : timeline.copies)
+    releases[copy.state] = copy.span.release;
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>()) {
+    if (state.getRole() != StateRole::prefetched)
+      continue;
+    BufferAttr place = states.places.lookup(state.getSymNameAttr());
+    auto add = [&](int64_t begin, int64_t end) {
+      if (begin < end)
+        problem.buffers.push_back({place.getBytes(), begin, end,
+                                   place.getOffset() - states.deviceBytes});
+    };
+    auto fill = fills.find(place);
+    int64_t next = fill == fills.end() ? timeline.length : fill->second;
+    // One use of the place, if there is no time between the two.
+    int64_t release = releases.lookup(state);
+    if (release > next)
+      release = next;
+    add(0, release);
+    add(next, timeline.length);
   }
-  for (auto &[op, last] : end)
-    if (findLateRelease(op))
-      last = count;
 }
 
-/// A prefetched copy is there until its last use, and the next one is on its
-/// way from the first operation that writes to it on.
-void Planner::addPrefetched(StateOp state, ArrayRef<ReadStateOp> reads) {
-  BufferAttr place = states.places.lookup(state.getSymNameAttr());
-  auto add = [&](int64_t begin, int64_t end) {
-    problem.buffers.push_back(
-        {place.getBytes(), begin, end, place.getOffset() - states.deviceBytes});
-  };
-  int64_t count = position.size(), lastUse = -1, fill = count;
-  for (ReadStateOp read : reads)
-    if (read.getSource() == state.getSymName())
-      for (Operation *user : collectMemoryUsers(read))
-        lastUse = std::max(lastUse, position.lookup(user));
-  for (auto &[op, inside] : places)
-    if (given.lookup(inside.block) == place)
-      fill = std::min(fill, position.lookup(op));
-  if (lastUse >= 0)
-    add(0, lastUse + 1);
-  if (fill < count)
-    add(fill, count);
-}
-
-/// What the functions before may have in use stays theirs until compute has
-/// waited for it.
-void Planner::addLate() {
-  std::vector<HeldRange> held;
-  auto hold = [&](Operation *op, Value value, int64_t offset) {
-    Operation *arrival = findArrival(findLateRelease(op), function);
-    int64_t bytes = llvm::alignTo(bytesOf(value), kBufferAlignment);
-    if (bytes > 0)
-      held.push_back({offset, bytes, 0, position.lookup(arrival) + 1});
-  };
+/// Reserves what the functions before may have in flight. Each of them may have
+/// it elsewhere.
+void Planner::addLiveIns() {
+  std::vector<MemoryRange> reserved;
   for (func::FuncOp before : findPredecessors(function)) {
     LatePlaces places = placeLate(before);
-    for (auto &[op, offset] : places.values)
-      hold(op, op->getResult(0), offset);
-    for (auto &[op, offset] : places.scratches) {
-      auto reduce = cast<ReduceScatterOp>(op);
-      hold(getScratchOwner(reduce), reduce.getInput(), offset);
+    for (const BufferUse &buffer : timeline.liveIns) {
+      auto &of = buffer.isScratch ? places.scratches : places.values;
+      Operation *block = buffer.isScratch ? buffer.op : findBlock(buffer.op);
+      auto place = of.find(block);
+      if (place == of.end())
+        continue; // of another function, or in the memory of a state
+      Value value = block->getResult(0);
+      if (buffer.isScratch)
+        value = cast<ReduceScatterOp>(block).getInput();
+      int64_t bytes = llvm::alignTo(bytesOf(value), kBufferAlignment);
+      if (bytes > 0)
+        reserved.push_back({place->second, bytes, 0, buffer.span.release});
     }
   }
-  // They may be elsewhere in each of the functions.
-  for (const HeldRange &range : makeDisjoint(held))
+  for (const MemoryRange &range : makeDisjoint(reserved))
     problem.buffers.push_back(
         {range.bytes, range.begin, range.end, range.offset});
 }
 
-void Planner::addPrefetched() {
-  auto reads = llvm::to_vector(function.getOps<ReadStateOp>());
-  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
-    if (state.getRole() == StateRole::prefetched)
-      addPrefetched(state, reads);
-}
-
-/// Scratch memory is in use as long as the reduction's input is.
-void Planner::addScratch(ReduceScatterOp reduce) {
-  int64_t last = end.lookup(getScratchOwner(reduce));
+void Planner::addScratch(const BufferUse &scratch) {
+  auto reduce = cast<ReduceScatterOp>(scratch.op);
   auto fixed = late.scratches.find(reduce);
   scratches[reduce] = problem.buffers.size();
   problem.buffers.push_back(
-      {bytesOf(reduce.getInput()), position[reduce], last,
+      {bytesOf(reduce.getInput()), scratch.span.firstWrite,
+       scratch.span.release,
        fixed == late.scratches.end() ? -1 : fixed->second});
 }
 
-/// The memory of `block` is in use while that of `op`, inside it, is.
-void Planner::addToBlock(Operation *op, Operation *block) {
-  int64_t begin = position[getFirstWriter(op)];
+/// The memory of `block` is in use while that of `value`, inside it, is.
+void Planner::addToBlock(const BufferUse &value, Operation *block) {
+  int64_t begin = value.span.firstWrite;
   auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());
   if (inserted) {
     auto fixed = late.values.find(block);
@@ -270,29 +254,33 @@ void Planner::addToBlock(Operation *op, Operation *block) {
   }
   PackingProblem::Buffer &buffer = problem.buffers[it->second];
   buffer.begin = std::min(buffer.begin, begin);
-  buffer.end = std::max(buffer.end, end[op]);
+  buffer.end = std::max(buffer.end, value.span.release);
 }
 
 /// Expects that all users have been added.
-LogicalResult Planner::addValue(Operation *op) {
-  if (!end.count(op))
+LogicalResult Planner::addValue(const BufferUse &value) {
+  Operation *op = value.op;
+  if (!value.releasedBy)
     return op->emitOpError("expected a release of its result");
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    addScratch(reduce);
   Place place{op};
-  if (given.count(op)) {
-    places[op] = place; // for what is inside it
+  BufferAttr own = findGiven(op);
+  if (own)
+    given[op] = own;
+  else
+    for (Operation *user : op->getUsers())
+      if (auto gather = dyn_cast<AllGatherOp>(user);
+          gather && fitsInside(gather)) {
+        place = places.lookup(gather);
+        addStrides(gather, place.nodeStride, place.localStride);
+      }
+  places[op] = place;
+  auto block = given.find(place.block);
+  if (block == given.end()) {
+    addToBlock(value, place.block);
     return success();
   }
-  for (Operation *user : op->getUsers())
-    if (auto gather = dyn_cast<AllGatherOp>(user);
-        gather && fitsInside(gather)) {
-      place = places.lookup(gather);
-      addStrides(gather, place.nodeStride, place.localStride);
-    }
-  places[op] = place;
-  if (!given.count(place.block)) // else inside a state
-    addToBlock(op, place.block);
+  auto [fill, isNew] = fills.try_emplace(block->second, value.span.firstWrite);
+  fill->second = std::min(fill->second, value.span.firstWrite);
   return success();
 }
 
@@ -303,8 +291,8 @@ LogicalResult Planner::addValue(Operation *op) {
 LogicalResult Planner::pack() {
   llvm::Error error = problem.check();
   if (!error) {
-    SharedPacking packed = packBesidePool(
-        function, problem, findActivations(function), states.deviceBytes);
+    SharedPacking packed =
+        packBesidePool(function, problem, timeline.results, states.deviceBytes);
     solution = std::move(packed.values);
     plan.arenaBytes = packed.end;
     error = solution.verify(problem);
@@ -338,13 +326,15 @@ void Planner::fillPlan() {
 }
 
 LogicalResult Planner::addAll() {
-  findPositions();
   // From the last value to the first, so that a gather is placed before its
-  // input.
-  for (Operation &op : llvm::reverse(function.front()))
-    if (isBuffered(&op) && failed(addValue(&op)))
+  // input. The scratch of a reduction follows its result.
+  for (const BufferUse &buffer : llvm::reverse(timeline.buffers)) {
+    if (buffer.isScratch)
+      addScratch(buffer);
+    else if (failed(addValue(buffer)))
       return failure();
-  addLate();
+  }
+  addLiveIns();
   addPrefetched();
   return success();
 }
@@ -363,11 +353,13 @@ FailureOr<PackingProblem> Planner::describe() {
 }
 
 FailureOr<BufferPlan> fcdp::planBuffers(func::FuncOp function,
+                                        const MemoryTimeline &timeline,
                                         const StatePlan &states) {
-  return Planner(function, states).run();
+  return Planner(function, timeline, states).run();
 }
 
 FailureOr<PackingProblem> fcdp::describeBuffers(func::FuncOp function,
+                                                const MemoryTimeline &timeline,
                                                 const StatePlan &states) {
-  return Planner(function, states).describe();
+  return Planner(function, timeline, states).describe();
 }

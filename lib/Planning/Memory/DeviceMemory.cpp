@@ -2,11 +2,8 @@
 
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 
-#include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
-#include "fcdp/Analysis/InPlaceGradients.h"
-#include "fcdp/Planning/Memory/Activations.h"
-#include "fcdp/Planning/Memory/HeldMemory.h"
+#include "fcdp/Planning/Memory/PoolProblem.h"
+#include "fcdp/Planning/Memory/ReservedMemory.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -67,45 +64,42 @@ static HeldFor classify(Operation *op) {
 }
 
 namespace {
-/// Bytes of the device arena, [begin, end), on all ranks together.
+/// Bytes [begin, end) of the device arena, on all ranks together.
 struct Extent {
-  Operation *owner;
-  HeldFor what;
   int64_t begin, end;
+  HeldFor what;
 };
 
-/// Walks a function and keeps what is in use.
+/// Goes through a function with what its timeline has in use.
 class Walker {
 public:
   Walker(func::FuncOp function, const MemoryLayouts &layouts,
-         std::vector<HeldBytes> *timeline);
+         std::vector<HeldBytes> *byPosition);
 
   FunctionMemory run();
 
 private:
-  void addArrived(ReadStateOp read);
-  void addInFlight(func::FuncOp before);
-  void measureActivations();
-  void start(Operation *op);
-  void stop(Operation *op);
-  void add(Operation *owner, HeldFor what, BufferAttr buffer);
+  void addStates(ModuleOp module);
+  void addBuffers(ArrayRef<BufferUse> buffers);
+  void add(HeldFor what, BufferAttr buffer, const MemorySpan &span);
   void measureBuffers();
+  void measureActivations();
+  void advance(size_t position);
   void findFullest();
   void placeResults();
 
   func::FuncOp function;
   const MemoryLayouts &layouts;
   const MemoryLayout &layout;
-  std::vector<HeldBytes> *timeline;
+  const FunctionTimeline &timeline;
+  std::vector<HeldBytes> *byPosition;
   MeshOp mesh;
-  std::vector<Activation> activations;
-  llvm::DenseMap<Operation *, PackOp> inPlace;
-  /// Packs whose memory is in use, or was.
-  llvm::DenseSet<Operation *> started;
-  /// What is in use now, apart from states.
-  SmallVector<Extent> live;
-  /// What is there from the beginning, by what follows its last use.
-  llvm::DenseMap<Operation *, SmallVector<Operation *>> over;
+  /// What begins to be in use at each position, and what ends to be, as indices
+  /// of `extents`.
+  std::vector<SmallVector<size_t, 1>> begins, ends;
+  std::vector<Extent> extents;
+  /// The indices of what is in use now.
+  SmallVector<size_t> live;
   HeldBytes states, buffers;
   int64_t inputs = 0, stateEnd = 0;
   /// What states and values take of the arena now.
@@ -121,7 +115,7 @@ private:
 // What is in use
 //===----------------------------------------------------------------------===//
 
-/// Inputs and buffers of the model.
+/// Returns the bytes of the inputs and buffers of the model.
 static int64_t measureInputs(ModuleOp module) {
   int64_t bytes = 0;
   for (auto input : module.getOps<InputOp>())
@@ -132,103 +126,58 @@ static int64_t measureInputs(ModuleOp module) {
 }
 
 Walker::Walker(func::FuncOp function, const MemoryLayouts &layouts,
-               std::vector<HeldBytes> *timeline)
-    : function(function), layouts(layouts),
-      layout(layouts.find(function)->second), timeline(timeline),
-      mesh(getMesh(function->getParentOfType<ModuleOp>())),
-      activations(findActivations(function)),
-      inPlace(collectInPlaceProducers(function)) {
+               std::vector<HeldBytes> *byPosition)
+    : function(function), layouts(layouts), layout(layouts.lookup(function)),
+      timeline(layouts.timeline.lookup(function)), byPosition(byPosition),
+      begins(timeline.length + 1), ends(timeline.length + 1) {
   auto module = function->getParentOfType<ModuleOp>();
+  mesh = getMesh(module);
+  addStates(module);
+  inputs = measureInputs(module);
+}
+
+void Walker::addStates(ModuleOp module) {
   for (auto state : module.getOps<StateOp>()) {
     BufferAttr buffer = layout.lookup(state);
     if (!buffer || buffer.getArena() != Arena::device)
       continue;
-    if (state.getRole() == StateRole::prefetched) {
-      memory.buffers =
-          std::max(memory.buffers, buffer.getOffset() + buffer.getBytes());
+    int64_t end = buffer.getOffset() + buffer.getBytes();
+    memory.buffers = std::max(memory.buffers, end);
+    if (state.getRole() == StateRole::prefetched)
       continue; // shares its memory with values
-    }
     states[getHeldFor(state.getRole())] += buffer.getBytes();
-    stateEnd = std::max(stateEnd, buffer.getOffset() + buffer.getBytes());
+    stateEnd = std::max(stateEnd, end);
   }
-  inputs = measureInputs(module);
 }
 
-void Walker::add(Operation *owner, HeldFor what, BufferAttr buffer) {
-  // What is inside a state has been counted.
-  if (!buffer || buffer.getOffset() < stateEnd || buffer.getBytes() == 0)
+void Walker::add(HeldFor what, BufferAttr buffer, const MemorySpan &span) {
+  // The bytes of states have been counted.
+  if (!buffer || buffer.getOffset() < stateEnd || buffer.getBytes() == 0 ||
+      span.firstWrite >= span.release)
     return;
   auto [begin, end] = getExtent(buffer, mesh);
-  live.push_back({owner, what, begin, end});
   memory.buffers = std::max(memory.buffers, end);
+  begins[span.firstWrite].push_back(extents.size());
+  ends[span.release].push_back(extents.size());
+  extents.push_back({begin, end, what});
 }
 
-/// A copy that the function before has gathered is there from the beginning.
-void Walker::addArrived(ReadStateOp read) {
-  auto state =
-      SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr());
-  SmallVector<Operation *> users = collectMemoryUsers(read);
-  if (!state || state.getRole() != StateRole::prefetched || users.empty())
-    return;
-  add(read, HeldFor::Gathered, layout.lookup(state));
-  Operation *last = *std::max_element(
-      users.begin(), users.end(),
-      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  over[last->getNextNode()].push_back(read);
+void Walker::addBuffers(ArrayRef<BufferUse> buffers) {
+  for (const BufferUse &buffer : buffers)
+    add(buffer.isScratch ? HeldFor::Scratch : classify(buffer.op),
+        layouts.lookup(buffer), buffer.span);
 }
 
-/// What `before` may have in use when this function begins.
-void Walker::addInFlight(func::FuncOp before) {
-  const MemoryLayout &other = layouts.find(before)->second;
-  for (Operation &op : before.front()) {
-    if (!isBuffered(&op))
-      continue;
-    if (findLateRelease(&op))
-      add(&op, classify(&op), other.lookup(&op));
-    Operation *owner = &op;
-    if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-      owner = getScratchOwner(reduce);
-      if (findLateRelease(owner))
-        add(&op, HeldFor::Scratch, other.lookupScratch(&op));
-    }
-    if (ReleaseOp release = findLateRelease(owner))
-      over[findArrival(release, function)->getNextNode()].push_back(&op);
-  }
-}
-
-void Walker::start(Operation *op) {
-  if (PackOp pack = inPlace.lookup(op))
-    op = pack; // whose memory is written here first
-  if (!isBuffered(op) || (isa<PackOp>(op) && !started.insert(op).second))
-    return;
-  add(op, classify(op), layout.lookup(op));
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-    add(getScratchOwner(reduce), HeldFor::Scratch, layout.lookupScratch(op));
-  }
-  measureBuffers();
-}
-
-void Walker::stop(Operation *op) {
-  SmallVector<Operation *> owners = over.lookup(op);
-  if (auto release = dyn_cast<ReleaseOp>(op); release && !release.getStream())
-    owners.push_back(release.getValue().getDefiningOp());
-  if (owners.empty())
-    return;
-  llvm::erase_if(live, [&](const Extent &extent) {
-    return llvm::is_contained(owners, extent.owner);
-  });
-  measureBuffers();
-}
-
-/// Counts each byte once: a gather's input may stand inside its result.
+/// Counts each byte once: a gather's input may be inside its result.
 void Walker::measureBuffers() {
-  SmallVector<Extent> extents = live;
-  llvm::sort(extents, [](const Extent &a, const Extent &b) {
-    return std::tie(a.begin, b.end) < std::tie(b.begin, a.end);
+  llvm::sort(live, [&](size_t a, size_t b) {
+    return std::tie(extents[a].begin, extents[b].end, a) <
+           std::tie(extents[b].begin, extents[a].end, b);
   });
   buffers = {};
   int64_t counted = stateEnd, aligned = 0;
-  for (const Extent &extent : extents) {
+  for (size_t index : live) {
+    const Extent &extent = extents[index];
     int64_t bytes = extent.end - std::max(extent.begin, counted);
     if (bytes <= 0)
       continue;
@@ -239,12 +188,11 @@ void Walker::measureBuffers() {
   buffersNow = llvm::alignTo(stateEnd, kBufferAlignment) + aligned;
 }
 
-/// Each with the pool's tag in front.
+/// Counts each with the pool's tag in front.
 void Walker::measureActivations() {
-  size_t count = llvm::range_size(function.front());
-  activationBytes.assign(count + 1, 0);
-  poolBytes.assign(count + 1, 0);
-  for (const Activation &activation : activations) {
+  activationBytes.assign(timeline.length + 1, 0);
+  poolBytes.assign(timeline.length + 1, 0);
+  for (const Activation &activation : timeline.results) {
     int64_t bytes = getPoolBytes(activation.bytes);
     activationBytes[activation.begin] += activation.bytes;
     activationBytes[activation.end] -= activation.bytes;
@@ -253,11 +201,20 @@ void Walker::measureActivations() {
   }
 }
 
+void Walker::advance(size_t position) {
+  if (begins[position].empty() && ends[position].empty())
+    return;
+  llvm::erase_if(live, [&](size_t index) {
+    return llvm::is_contained(ends[position], index);
+  });
+  llvm::append_range(live, begins[position]);
+  measureBuffers();
+}
+
 void Walker::findFullest() {
   int64_t most = -1, activationsNow = 0, poolNow = 0;
   for (auto [position, op] : llvm::enumerate(function.front())) {
-    stop(&op);
-    start(&op);
+    advance(position);
     activationsNow += activationBytes[position];
     poolNow += poolBytes[position];
     memory.pool = std::max(memory.pool, poolNow);
@@ -267,8 +224,8 @@ void Walker::findFullest() {
       now.bytes[i] += buffers.bytes[i];
     now[HeldFor::Activations] += activationsNow;
     now[HeldFor::Inputs] += inputs;
-    if (timeline)
-      timeline->push_back(now);
+    if (byPosition)
+      byPosition->push_back(now);
     if (now.total() <= most)
       continue;
     most = now.total();
@@ -277,8 +234,8 @@ void Walker::findFullest() {
   }
 }
 
-/// Whether `activations[index]` could be taken for another result of its
-/// operator, one that is in use for another time: operators allocate theirs in
+/// Returns whether `activations[index]` could be taken for another result of
+/// its operator that is in use at another time: operators allocate theirs in
 /// any order.
 static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
   const Activation &one = activations[index];
@@ -295,26 +252,26 @@ static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
   return false;
 }
 
-/// As the runtime's pool would, around what is held.
+/// Places results as the runtime's pool would, around reserved memory.
 void Walker::placeResults() {
+  ArrayRef<Activation> activations = timeline.results;
   PackingProblem problem =
-      makePoolProblem(activations, findHeldMemory(function, layouts));
+      makePoolProblem(activations, findReservedMemory(function, layouts));
   PackingSolution solution = packArena(problem);
   memory.arena.bytes = std::max(memory.buffers, solution.peak);
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
-  size_t held = problem.buffers.size() - activations.size();
+  size_t reserved = problem.buffers.size() - activations.size();
   for (auto [i, activation] : llvm::enumerate(activations))
     if (!isAmbiguous(activations, i))
-      memory.results.push_back({activation.op, solution.offsets[held + i],
-                                problem.buffers[held + i].bytes});
+      memory.results.push_back({activation.op, solution.offsets[reserved + i],
+                                problem.buffers[reserved + i].bytes});
 }
 
 FunctionMemory Walker::run() {
-  memory.buffers = std::max(memory.buffers, stateEnd);
-  for (auto read : function.getOps<ReadStateOp>())
-    addArrived(read);
-  for (func::FuncOp before : findPredecessors(function))
-    addInFlight(before);
+  for (const CopyUse &copy : timeline.copies)
+    add(HeldFor::Gathered, layout.lookup(copy.state), copy.span);
+  addBuffers(timeline.liveIns);
+  addBuffers(timeline.buffers);
   measureActivations();
   measureBuffers();
   findFullest();
@@ -326,17 +283,14 @@ FunctionMemory Walker::run() {
 // Answers
 //===----------------------------------------------------------------------===//
 
-FailureOr<FunctionMemory>
-fcdp::measureFunctionMemory(func::FuncOp function,
-                            std::vector<HeldBytes> *timeline) {
-  FailureOr<MemoryLayouts> layouts =
-      computeMemoryLayouts(function->getParentOfType<ModuleOp>(), function);
-  if (failed(layouts))
-    return failure();
-  return Walker(function, *layouts, timeline).run();
+FunctionMemory fcdp::measureFunctionMemory(func::FuncOp function,
+                                           const MemoryLayouts &layouts,
+                                           std::vector<HeldBytes> *byPosition) {
+  return Walker(function, layouts, byPosition).run();
 }
 
-/// Of two micro-batches one is the first and one the last.
+/// Returns whether a job runs `function`: of two micro-batches one is the first
+/// and one the last.
 static bool isRun(func::FuncOp function) {
   auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
   return !role || role.getValue() != Role::next_microbatch ||
@@ -351,7 +305,7 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
   memory.inputs = measureInputs(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     const FunctionMemory &part = memory.functions.emplace_back(
-        Walker(function, *layouts, nullptr).run());
+        measureFunctionMemory(function, *layouts));
     memory.arena.bytes = std::max(memory.arena.bytes, part.arena.bytes);
     memory.arena.bound = std::max(memory.arena.bound, part.arena.bound);
     memory.buffers = std::max(memory.buffers, part.buffers);

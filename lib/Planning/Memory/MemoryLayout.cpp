@@ -2,8 +2,6 @@
 
 #include "fcdp/Planning/Memory/MemoryLayout.h"
 
-#include "fcdp/Analysis/Borders.h"
-
 using namespace mlir;
 using namespace fcdp;
 
@@ -19,7 +17,8 @@ void MemoryLayout::read(ModuleOp module, func::FuncOp function) {
   }
 }
 
-FailureOr<MemoryLayout> MemoryLayout::compute(func::FuncOp function) {
+FailureOr<MemoryLayout> MemoryLayout::compute(func::FuncOp function,
+                                              const MemoryTimeline &timeline) {
   auto module = function->getParentOfType<ModuleOp>();
   std::optional<Phase> phase = getPhase(module);
   MemoryLayout layout;
@@ -31,28 +30,28 @@ FailureOr<MemoryLayout> MemoryLayout::compute(func::FuncOp function) {
     return module.emitError("expected a module in phase 'scheduled' or "
                             "'planned'");
   layout.states = planStates(module);
-  FailureOr<BufferPlan> plan = planBuffers(function, layout.states);
+  FailureOr<BufferPlan> plan = planBuffers(function, timeline, layout.states);
   if (failed(plan))
     return failure();
   layout.plan = std::move(*plan);
   return layout;
 }
 
-FailureOr<MemoryLayouts> fcdp::computeMemoryLayouts(ModuleOp module,
-                                                    func::FuncOp function) {
-  MemoryLayouts layouts;
-  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
-  if (function) {
-    functions = findPredecessors(function);
-    functions.push_back(function);
-  }
-  for (func::FuncOp one : functions) {
-    if (layouts.contains(one))
-      continue;
-    FailureOr<MemoryLayout> layout = MemoryLayout::compute(one);
+BufferAttr MemoryLayouts::lookup(const BufferUse &buffer) const {
+  const MemoryLayout &layout =
+      lookup(buffer.op->getParentOfType<func::FuncOp>());
+  return buffer.isScratch ? layout.lookupScratch(buffer.op)
+                          : layout.lookup(buffer.op);
+}
+
+FailureOr<MemoryLayouts> fcdp::computeMemoryLayouts(ModuleOp module) {
+  MemoryLayouts layouts(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    FailureOr<MemoryLayout> layout =
+        MemoryLayout::compute(function, layouts.timeline);
     if (failed(layout))
       return failure();
-    layouts.try_emplace(one, std::move(*layout));
+    layouts.functions.try_emplace(function, std::move(*layout));
   }
   return layouts;
 }

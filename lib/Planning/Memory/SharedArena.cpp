@@ -3,6 +3,7 @@
 #include "fcdp/Planning/Memory/SharedArena.h"
 
 #include "core/Packing.h"
+#include "fcdp/Planning/Memory/PoolProblem.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -11,20 +12,22 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Where the pool ends around `values`, or these if they end behind it.
+/// Returns the end of the pool around `values`, or of these if that is behind
+/// it.
 static int64_t findEnd(func::FuncOp function, const PackingProblem &values,
                        const PackingSolution &places,
                        ArrayRef<Activation> activations, int64_t stateBytes) {
-  std::vector<HeldRange> ranges;
+  std::vector<MemoryRange> ranges;
   for (auto [value, offset] : llvm::zip_equal(values.buffers, places.offsets))
     if (value.bytes > 0)
       ranges.push_back(
           {stateBytes + offset, value.bytes, value.begin, value.end});
-  HeldMemory held{stateBytes, alignToPool(function, std::move(ranges))};
-  return packArena(makePoolProblem(activations, held)).peak;
+  ReservedMemory reserved{stateBytes, alignToPool(function, std::move(ranges))};
+  return packArena(makePoolProblem(activations, reserved)).peak;
 }
 
-/// Values in front, then activations as the pool takes memory for them.
+/// Returns the values, and behind them activations as the pool takes memory for
+/// them.
 static PackingProblem join(const PackingProblem &values,
                            ArrayRef<Activation> activations) {
   PackingProblem both = values;

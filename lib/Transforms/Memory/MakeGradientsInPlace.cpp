@@ -2,7 +2,9 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
+#include "fcdp/Planning/Memory/BufferPlan.h"
 #include "fcdp/Planning/Memory/InPlacePlanning.h"
+#include "fcdp/Planning/Memory/PoolProblem.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
 
 #include "mlir/IR/Builders.h"
@@ -51,6 +53,7 @@ private:
                       int64_t &tries);
 
   std::vector<Described> functions;
+  std::optional<MemoryTimeline> timeline;
   StatePlan states;
   /// Bytes of the arena if all gradients are copied.
   int64_t copied = 0;
@@ -93,11 +96,13 @@ LogicalResult MakeGradientsInPlacePass::describe(func::FuncOp function) {
     described.packs.push_back(pack);
     described.gradients.push_back(std::move(gradients));
   }
-  FailureOr<PackingProblem> values = describeBuffers(function, states);
+  FailureOr<PackingProblem> values =
+      describeBuffers(function, *timeline, states);
   if (failed(values))
     return failure();
-  described.problem.inUse = measureUse(
-      function, *values, findActivations(function), states.deviceBytes);
+  described.problem.inUse =
+      measureUse(function, *values, timeline->lookup(function).results,
+                 states.deviceBytes);
   if (llvm::Error error = described.problem.check())
     return function.emitError("gradients in place: ")
            << toString(std::move(error));
@@ -135,7 +140,8 @@ LogicalResult MakeGradientsInPlacePass::apply(func::FuncOp function,
     return success();
   for (Choice choice : choices)
     choice.pack.setInPlaceAttr(choice.inPlace);
-  FailureOr<BufferPlan> plan = planBuffers(function, states);
+  timeline->update(function);
+  FailureOr<BufferPlan> plan = planBuffers(function, *timeline, states);
   if (failed(plan))
     return failure();
   if (plan->arenaBytes <= copied)
@@ -161,7 +167,8 @@ LogicalResult MakeGradientsInPlacePass::decide() {
   // All functions share one arena: what one needs the others may have.
   int64_t inUse = 0, open = 0;
   for (const Described &described : functions) {
-    FailureOr<BufferPlan> plan = planBuffers(described.function, states);
+    FailureOr<BufferPlan> plan =
+        planBuffers(described.function, *timeline, states);
     if (failed(plan))
       return failure();
     copied = std::max(copied, plan->arenaBytes);
@@ -208,6 +215,7 @@ void MakeGradientsInPlacePass::runOnOperation() {
     return signalPassFailure();
   functions.clear();
   copied = 0;
+  timeline.emplace(module);
   states = planStates(module);
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(describe(function)))

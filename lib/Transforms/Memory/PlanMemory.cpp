@@ -50,10 +50,11 @@ void PlanMemoryPass::runOnOperation() {
   StatePlan states = planStates(module);
   for (auto state : module.getOps<StateOp>())
     state.setBufferAttr(states.places.lookup(state.getSymNameAttr()));
+  MemoryTimeline timeline(module);
   // All of them first: a function may have memory in use when the next begins.
   SmallVector<BufferPlan> plans;
   for (auto function : module.getOps<func::FuncOp>()) {
-    FailureOr<BufferPlan> plan = planBuffers(function, states);
+    FailureOr<BufferPlan> plan = planBuffers(function, timeline, states);
     if (failed(plan))
       return signalPassFailure();
     plans.push_back(std::move(*plan));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Planning/Memory/BufferPlan.h"
+#include "fcdp/Planning/Memory/MemoryLayout.h"
 
 #include <array>
 #include <vector>
@@ -85,15 +85,15 @@ struct DeviceMemory {
   int64_t total() const { return arena.bytes + inputs; }
 };
 
-/// What `function` of a scheduled or planned module needs, by the places that
-/// it has or that --fcdp-plan-memory would give. Changes nothing.
-/// `timeline` gets what is in use at each operation, in order.
-mlir::FailureOr<FunctionMemory>
-measureFunctionMemory(mlir::func::FuncOp function,
-                      std::vector<HeldBytes> *timeline = nullptr);
+/// Returns what `function` needs, by the places and times of `layouts`.
+/// `byPosition` gets what is in use at each operation, in order.
+FunctionMemory
+measureFunctionMemory(mlir::func::FuncOp function, const MemoryLayouts &layouts,
+                      std::vector<HeldBytes> *byPosition = nullptr);
 
-/// The same for a module. The arena is made once, so that it has the size that
-/// the function asks for that needs most.
+/// Returns what a scheduled or planned module needs, by the places that it has
+/// or that --fcdp-plan-memory would give. Changes nothing. The arena is made
+/// once, so that it has the size that the function asks for that needs most.
 mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
 
 /// The device bytes of one rank that `module`, scheduled or planned, needs.

@@ -9,8 +9,9 @@ namespace fcdp {
 /// they have, or that --fcdp-plan-memory would give.
 class MemoryLayout {
 public:
-  /// Of a function of a scheduled or planned module. Changes nothing.
-  static mlir::FailureOr<MemoryLayout> compute(mlir::func::FuncOp function);
+  /// For a function of a scheduled or planned module. Changes nothing.
+  static mlir::FailureOr<MemoryLayout> compute(mlir::func::FuncOp function,
+                                               const MemoryTimeline &timeline);
 
   /// Null if there is none.
   BufferAttr lookup(StateOp state) const {
@@ -30,10 +31,19 @@ private:
   BufferPlan plan;
 };
 
-/// Of all functions of a module.
-using MemoryLayouts = llvm::DenseMap<mlir::Operation *, MemoryLayout>;
-/// Only of `function` and those that it may come after, if it is given.
-mlir::FailureOr<MemoryLayouts>
-computeMemoryLayouts(mlir::ModuleOp module, mlir::func::FuncOp function = {});
+/// Where and when the functions of a module use memory.
+struct MemoryLayouts {
+  explicit MemoryLayouts(mlir::ModuleOp module) : timeline(module) {}
+
+  MemoryTimeline timeline;
+  llvm::DenseMap<mlir::Operation *, MemoryLayout> functions;
+
+  const MemoryLayout &lookup(mlir::func::FuncOp function) const {
+    return functions.find(function)->second;
+  }
+  /// The place of a buffer of any of the functions; null if it has none.
+  BufferAttr lookup(const BufferUse &buffer) const;
+};
+mlir::FailureOr<MemoryLayouts> computeMemoryLayouts(mlir::ModuleOp module);
 
 } // namespace fcdp

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "fcdp/Planning/Memory/Activations.h"
+#include "fcdp/Planning/Memory/ArenaPacking.h"
 
 namespace fcdp {
 
 struct SharedPacking {
   PackingSolution values;
-  /// Where the arena ends: values, and activations around them.
+  /// The end of the arena: values, and activations around them.
   int64_t end;
 };
 
@@ -22,8 +23,8 @@ SharedPacking packBesidePool(mlir::func::FuncOp function,
                              llvm::ArrayRef<Activation> activations,
                              int64_t stateBytes);
 
-/// Bytes of the arena in use at each position of `function`, whatever places
-/// they have.
+/// Returns the bytes of the arena that are in use at each position of
+/// `function`, whatever places they have.
 std::vector<int64_t> measureUse(mlir::func::FuncOp function,
                                 const PackingProblem &values,
                                 llvm::ArrayRef<Activation> activations,

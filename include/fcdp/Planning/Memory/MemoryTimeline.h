@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When each piece of device memory is in use while a function of a scheduled or
+// planned step runs. The plan of buffers, the object's table of reserved memory
+// and the report of device memory read it. The proofs of lib/Verification do
+// not, so that a mistake made here is found there.
+//
+// This is a part of planning, not of the analyses that the proofs link.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Planning/Memory/Activations.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace fcdp {
+
+/// The time in which a piece of memory is in use. Positions count the
+/// operations of the function, of which there are `length`.
+struct MemorySpan {
+  /// The first operation that writes to it; 0 if the function before did.
+  int64_t firstWrite = 0;
+  /// The last operation that reads or writes it, or 0.
+  int64_t lastUse = 0;
+  /// The operation from which on others may use it, because compute has waited
+  /// for all of its users; `length` if it is in use when the function ends.
+  int64_t release = 0;
+};
+
+/// The memory of a buffered operation's result, or of a reduction's scratch.
+struct BufferUse {
+  mlir::Operation *op;
+  bool isScratch;
+  MemorySpan span;
+  /// Null if there is none. On a stream, it leaves the buffer in flight when
+  /// its function ends.
+  ReleaseOp releasedBy;
+
+  bool isInFlight() const {
+    return releasedBy && ReleaseOp(releasedBy).getStream();
+  }
+};
+
+/// The memory of a state of role `prefetched` while the copy that the function
+/// before has filled it with is in use. The fill that follows is a buffer.
+struct CopyUse {
+  StateOp state;
+  MemorySpan span;
+};
+
+struct FunctionTimeline {
+  int64_t length = 0;
+  /// The function's own buffers in the program's order. The span begins with
+  /// the first gradient that is written in place. The scratch of a reduction
+  /// follows its result.
+  std::vector<BufferUse> buffers;
+  /// Buffers that functions which may run before leave in flight, until compute
+  /// has waited for the token behind their release.
+  std::vector<BufferUse> liveIns;
+  /// In the module's order; only states whose copy is live-in.
+  std::vector<CopyUse> copies;
+  /// Results of operators.
+  std::vector<Activation> results;
+};
+
+/// States of other roles than `prefetched` are in use at all times.
+///
+/// Takes time in the operations and their operands; for buffers in flight also
+/// in the tokens that their function returns.
+class MemoryTimeline {
+public:
+  explicit MemoryTimeline(mlir::ModuleOp module);
+
+  const FunctionTimeline &lookup(mlir::func::FuncOp function) const {
+    return functions.find(function)->second;
+  }
+  /// Finds the own buffers and the results of `function` again, after other
+  /// gradients are written in place.
+  void update(mlir::func::FuncOp function);
+
+private:
+  llvm::DenseMap<mlir::Operation *, FunctionTimeline> functions;
+};
+
+} // namespace fcdp

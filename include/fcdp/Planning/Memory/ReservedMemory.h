@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of the device arena that is reserved for states and buffers, by
+// time. Results of operators may be in the rest.
+#pragma once
+
+#include "fcdp/Planning/Memory/MemoryLayout.h"
+#include "fcdp/Planning/Memory/MemoryRanges.h"
+
+namespace fcdp {
+
+/// Returns the first byte and the end of `buffer` on all ranks together. What
+/// does not fit in an integer ends far behind any memory.
+std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh);
+
+/// Returns what is reserved while `function` runs: the places of `layouts`, at
+/// the times of their timeline. Takes time in the buffers times those that
+/// share bytes with each.
+ReservedMemory findReservedMemory(mlir::func::FuncOp function,
+                                  const MemoryLayouts &layouts);
+
+} // namespace fcdp

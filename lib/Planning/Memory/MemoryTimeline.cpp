@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Memory/MemoryTimeline.h"
+
+#include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Buffers.h"
+#include "fcdp/Analysis/InPlaceGradients.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// Builds the timeline of one function.
+class TimelineBuilder {
+public:
+  TimelineBuilder(func::FuncOp function, FunctionTimeline &timeline);
+
+  /// Finds what does not depend on other functions.
+  void addOwn();
+  /// Finds what the functions `before` may leave in flight.
+  void addLiveIns(ArrayRef<const FunctionTimeline *> before);
+
+private:
+  int64_t findRelease(ReleaseOp release) const;
+  int64_t findLastUse(Operation *op) const;
+  int64_t findCompletion(Operation *user) const;
+  void addBuffer(Operation &op);
+  /// Times of the copies that are live-in, by the state's name.
+  using Copies = llvm::DenseMap<StringAttr, MemorySpan>;
+  void addLiveIns(const FunctionTimeline &before, Copies &copies);
+  void extend(MemorySpan &copy, ReadStateOp read) const;
+
+  func::FuncOp function;
+  FunctionTimeline &timeline;
+  llvm::DenseMap<Operation *, int64_t> position;
+};
+} // namespace
+
+static ReleaseOp getRelease(Operation *op) {
+  for (Operation *user : op->getUsers())
+    if (auto release = dyn_cast<ReleaseOp>(user))
+      return release;
+  return {};
+}
+
+TimelineBuilder::TimelineBuilder(func::FuncOp function,
+                                 FunctionTimeline &timeline)
+    : function(function), timeline(timeline) {
+  timeline.length = 0;
+  for (Operation &op : function.front())
+    position[&op] = timeline.length++;
+}
+
+/// Returns the position from which on memory is free: a release on another
+/// stream than compute counts in the next function only.
+int64_t TimelineBuilder::findRelease(ReleaseOp release) const {
+  return release && !release.getStream() ? position.lookup(release)
+                                         : timeline.length;
+}
+
+int64_t TimelineBuilder::findLastUse(Operation *op) const {
+  int64_t last = position.lookup(op);
+  for (Operation *user : collectMemoryUsers(op->getResult(0)))
+    if (!isa<ReleaseOp>(user))
+      last = std::max(last, position.lookup(user));
+  return last;
+}
+
+void TimelineBuilder::addBuffer(Operation &op) {
+  ReleaseOp release = getRelease(&op);
+  timeline.buffers.push_back({&op,
+                              /*isScratch=*/false,
+                              {position.lookup(getFirstWriter(&op)),
+                               findLastUse(&op), findRelease(release)},
+                              release});
+  auto reduce = dyn_cast<ReduceScatterOp>(op);
+  if (!reduce)
+    return;
+  // A reduction's input is released when the reduction is done.
+  release = getRelease(getScratchOwner(reduce));
+  timeline.buffers.push_back(
+      {&op,
+       /*isScratch=*/true,
+       {position.lookup(&op), position.lookup(&op), findRelease(release)},
+       release});
+}
+
+void TimelineBuilder::addOwn() {
+  timeline.buffers.clear();
+  for (Operation &op : function.front())
+    if (isBuffered(&op))
+      addBuffer(op);
+  timeline.results = findActivations(function);
+}
+
+/// Returns the position from which on `user` no longer reads its operands, as
+/// compute sees it: on another stream, where compute has waited for it.
+int64_t TimelineBuilder::findCompletion(Operation *user) const {
+  auto stream = user->getAttrOfType<StreamAttr>("stream");
+  if (!stream || stream.getValue() == Stream::compute)
+    return position.lookup(user) + 1;
+  if (isBuffered(user))
+    return findRelease(getRelease(user));
+  for (Operation *op = user; (op = op->getNextNode());)
+    if (auto wait = dyn_cast<WaitOp>(op);
+        wait && wait.getStream() == Stream::compute)
+      if (auto record = wait.getToken().getDefiningOp<RecordOp>();
+          record && record.getStream() == stream.getValue() &&
+          user->isBeforeInBlock(record))
+        return position.lookup(wait) + 1;
+  return timeline.length;
+}
+
+/// A copy has no release of its own.
+void TimelineBuilder::extend(MemorySpan &copy, ReadStateOp read) const {
+  for (Operation *user : collectMemoryUsers(read)) {
+    copy.lastUse = std::max(copy.lastUse, position.lookup(user));
+    copy.release = std::max(copy.release, findCompletion(user));
+  }
+}
+
+void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
+                                 Copies &copies) {
+  for (const BufferUse &buffer : before.buffers) {
+    if (!buffer.isInFlight())
+      continue;
+    int64_t arrival =
+        position.lookup(findArrival(buffer.releasedBy, function)) + 1;
+    timeline.liveIns.push_back({buffer.op, buffer.isScratch,
+                                MemorySpan{0, 0, arrival}, buffer.releasedBy});
+    // The fill of a state is the copy that this function finds there.
+    FlatSymbolRefAttr into = getInto(buffer.op);
+    if (!into)
+      continue;
+    MemorySpan &copy = copies[into.getAttr()];
+    copy.release = std::max(copy.release, arrival);
+  }
+}
+
+void TimelineBuilder::addLiveIns(ArrayRef<const FunctionTimeline *> before) {
+  Copies copies;
+  for (auto read : function.getOps<ReadStateOp>())
+    extend(copies[read.getSourceAttr().getAttr()], read);
+  timeline.liveIns.clear();
+  for (const FunctionTimeline *other : before)
+    addLiveIns(*other, copies);
+  timeline.copies.clear();
+  for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (MemorySpan copy = copies.lookup(state.getSymNameAttr());
+        copy.release > 0 && state.getRole() == StateRole::prefetched)
+      timeline.copies.push_back({state, copy});
+}
+
+MemoryTimeline::MemoryTimeline(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    TimelineBuilder(function, functions[function]).addOwn();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    SmallVector<const FunctionTimeline *> before;
+    for (func::FuncOp other : findPredecessors(function))
+      before.push_back(&functions.find(other)->second);
+    TimelineBuilder(function, functions.find(function)->second)
+        .addLiveIns(before);
+  }
+}
+
+void MemoryTimeline::update(func::FuncOp function) {
+  TimelineBuilder(function, functions.find(function)->second).addOwn();
+}

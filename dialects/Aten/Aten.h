@@ -18,7 +18,8 @@
 
 namespace fcdp::aten {
 
-/// The state of the random-number generator, drawn from by dropout and others.
+/// The state of the random-number generator, which dropout and other operators
+/// use.
 struct RandomState : mlir::SideEffects::Resource::Base<RandomState> {
   llvm::StringRef getName() final { return "RandomState"; }
 };

@@ -28,8 +28,8 @@ void AtenDialect::initialize() {
       >();
 }
 
-/// A literal that a list may hold. Numbers print without their type, so they
-/// have the one that a bare number parses to.
+/// Returns whether a list may contain this literal. Numbers print without a
+/// type, so they must have the type that a bare number parses to.
 static bool isElement(Attribute attr) {
   if (auto integer = dyn_cast<IntegerAttr>(attr))
     return isa<BoolAttr>(attr) || integer.getType().isSignlessInteger(64);
@@ -120,7 +120,8 @@ bool CallOp::drawsRandomNumbers() {
   return rate && !(number && number.getValue().isZero());
 }
 
-/// How many elements a mask chooses is asked of the device.
+/// Returns whether the call is indexed by a mask. The number of elements that a
+/// mask selects must be read from the device.
 static bool isIndexedByMask(CallOp call) {
   StringRef name = call.getCallee().rsplit('.').first;
   if (name != "aten.index" && name != "aten.index_put")

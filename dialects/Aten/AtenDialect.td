@@ -11,12 +11,12 @@ def Aten_Dialect : Dialect {
   let cppNamespace = "::fcdp::aten";
   let summary = "the imported computation: calls of ATen operators";
   let description = [{
-    One generic operation, `aten.call`, holds any functional ATen operator with
-    its arguments by name. What the compiler knows of an operator (whether its
-    result aliases its operand, whether it draws random numbers, what its time
-    grows with) stands in one table, `OpTable`; an operator that is not in the
-    table may alias every operand, touches the random state, and takes the time
-    that its operands and results take to read and write.
+    The generic operation `aten.call` represents any functional ATen operator,
+    with arguments by name. The properties of operators (whether the result
+    aliases an operand, whether they draw random numbers, what determines their
+    time) are in one table, `OpTable`. An operator that is not in the table may
+    alias every operand, uses the random state, and takes the time to read its
+    operands and write its results.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -49,12 +49,12 @@ def Aten_DeviceAttr : Aten_Attr<"Device", "device"> {
   let assemblyFormat = "`<` $name `>`";
 }
 def Aten_OperandAttr : Aten_Attr<"Operand", "operand"> {
-  let summary = "stands for the operand of that index in the list of arguments";
+  let summary = "an argument that is the operand of that index";
   let parameters = (ins "unsigned":$index);
   let assemblyFormat = "`<` $index `>`";
 }
 def Aten_OperandListAttr : Aten_Attr<"OperandList", "operands"> {
-  let summary = "a list of tensors: operand indices, -1 for an absent one";
+  let summary = "an argument that is a list of tensors: operand indices, -1 for an absent tensor";
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$indices);
   let assemblyFormat = "`<` `[` (`]`) : ($indices^ `]`)? `>`";
 }

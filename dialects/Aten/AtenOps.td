@@ -10,15 +10,16 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
   let summary = "call an ATen operator";
   let description = [{
     Calls the functional ATen operator `callee`, spelled `NAMESPACE.OP.OVERLOAD`
-    as PyTorch prints it, with arguments by the names of its schema. Arguments
-    equal to their default may be left out. An argument is an operand, a list
-    of operands (`none` for an absent tensor) or a literal: an integer, a
-    float, `true` or `false`, a string, a list of these, `none`, a data type
-    (`f32`), `#aten.device`, `#aten.layout` or `#aten.memory_format`.
+    as in PyTorch, with arguments by the names of its schema. Arguments that
+    equal their default may be omitted. An argument is an operand, a list of
+    operands (`none` for an absent tensor) or a literal: an integer, a float,
+    `true` or `false`, a string, a list of these, `none`, a data type (`f32`),
+    `#aten.device`, `#aten.layout` or `#aten.memory_format`.
 
-    Results stand in the order of the schema's returns, with tensor lists
-    flattened. `undefined` gives the flattened positions of returns that are
-    undefined tensors (a convolution's bias gradient, say); they have no result.
+    Results are in the order of the schema's returns, with tensor lists
+    flattened. `undefined` lists the flattened positions of returns that are
+    undefined tensors, for example a bias gradient that is not computed. They
+    have no result.
 
     Example:
     ```mlir
@@ -49,11 +50,11 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
   let extraClassDeclaration = [{
     /// The literal or operand given for the argument `name`, or null.
     ::mlir::Attribute getArgument(::llvm::StringRef name);
-    /// Whether it draws from the random-number generator, or may.
+    /// Returns whether it may draw random numbers.
     bool drawsRandomNumbers();
-    /// Whether a GPU may do it again by itself, with the same addresses, as a
-    /// CUDA graph does: it is known, draws no random numbers, has no random
-    /// state among its results, and asks the device for no value.
+    /// Returns whether a CUDA graph may contain the call: its operator is in
+    /// the table, draws no random numbers, has no random state among its
+    /// results, and does not read a value from the device.
     bool isReplayable();
   }];
 }

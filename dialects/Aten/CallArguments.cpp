@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The argument list of aten.call: `(self = %x, dim = [1], index = [none, %i])`.
+// Parses and prints the argument list of aten.call: `(self = %x, dim = [1],
+// index = [none, %i])`.
 
 #include "dialects/Aten/Aten.h"
 
@@ -38,7 +39,7 @@ public:
   }
 
 private:
-  /// Every occurrence is an operand of its own, so indices count up.
+  /// Returns the next index. Every occurrence of a value is a separate operand.
   unsigned indexOf(const UnresolvedOperand &operand) {
     operands.push_back(operand);
     return operands.size() - 1;
@@ -86,8 +87,8 @@ private:
 } // namespace
 
 static void printLiteral(OpAsmPrinter &printer, Attribute attr) {
-  // i64 and f64 are what a bare number parses to. A number that is not finite
-  // prints as bits, which need their type.
+  // Bare numbers parse to i64 and f64. A number that is not finite prints as
+  // bits, which need their type.
   auto number = dyn_cast<FloatAttr>(attr);
   if (number && !number.getValue().isFinite()) {
     printer.printFloat(number.getValue());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one table of what the compiler knows of ATen operators. The runtime
-// compares "fresh" claims with libtorch's own alias annotations at load.
+// The table of ATen operators' properties. At load, the runtime checks "fresh"
+// claims against libtorch's alias annotations.
 
 #include "dialects/Aten/OpTable.h"
 
@@ -11,10 +11,9 @@
 
 using namespace fcdp::aten;
 
-// Operators are named without their overload: all overloads of a name agree.
+// Operators are listed without overload, because all overloads of a name agree.
 static const llvm::StringSet<> &views() {
-  // _unsafe_view has no alias annotation in libtorch and is a view all the
-  // same.
+  // _unsafe_view has no alias annotation in libtorch, but it is a view.
   static const llvm::StringSet<> names{
       "aten._reshape_alias", "aten._unsafe_view", "aten.alias",
       "aten.as_strided",     "aten.chunk",        "aten.detach",
@@ -176,8 +175,8 @@ static const llvm::StringSet<> &fresh() {
   return names;
 }
 
-// All that are not here and are no views read their operands and write their
-// results.
+// Operators that are not listed here and are not views read their operands and
+// write their results.
 static const llvm::StringMap<Work> &works() {
   static const llvm::StringMap<Work> names{
       {"aten._scaled_dot_product_cudnn_attention", Work::Attention},
@@ -229,8 +228,8 @@ static const llvm::StringMap<Work> &works() {
   return names;
 }
 
-/// CUDA's kernels of attention. Without dropout they give a random state that
-/// nobody looks at.
+/// Returns whether it is one of CUDA's attention kernels. Without dropout they
+/// return a random state that is not used.
 static bool isRandomIfDropout(llvm::StringRef name) {
   return name == "aten._scaled_dot_product_cudnn_attention" ||
          name == "aten._scaled_dot_product_efficient_attention" ||
@@ -242,7 +241,7 @@ static OpInfo lookupAliasing(llvm::StringRef name) {
     return {Aliasing::View, /*random=*/false};
   if (fresh().contains(name))
     return {Aliasing::Fresh, /*random=*/false};
-  // Random, but their results are new memory.
+  // These are random, but their results are new memory.
   if (name == "aten.native_dropout" || name == "aten.bernoulli" ||
       name == "aten.rand" || name == "aten.randn")
     return {Aliasing::Fresh, /*random=*/true};
@@ -251,7 +250,7 @@ static OpInfo lookupAliasing(llvm::StringRef name) {
   if (isRandomIfDropout(name))
     return {Aliasing::Fresh, /*random=*/true, Work::Bytes,
             /*randomIfDropout=*/true};
-  // Its operand where that is contiguous, new memory where it is not.
+  // The result is the operand if that is contiguous, and new memory otherwise.
   if (name == "aten.contiguous")
     return {Aliasing::Unknown, /*random=*/false};
   return {};

@@ -9,22 +9,23 @@ namespace fcdp::aten {
 enum class Aliasing {
   /// Results are new memory.
   Fresh,
-  /// The result is the first operand's memory, seen with another shape; the
-  /// operator computes nothing.
+  /// The result is a view of the first operand, and the operator computes
+  /// nothing.
   View,
   /// Results may share memory with any operand.
   Unknown
 };
 
-/// What an operator's time grows with.
+/// The quantity that determines an operator's time.
 enum class Work {
-  /// Computes nothing and moves nothing: views, memory that is not filled.
+  /// Neither arithmetic nor memory traffic: views, memory that is not filled.
   None,
   /// Reads its operands and writes its results.
   Bytes,
   /// Writes its results.
   Fill,
-  /// Reads as much of its first tensor as it writes, and all other operands.
+  /// Reads as many bytes of its first tensor as it writes, and all other
+  /// operands.
   Lookup,
   /// Multiplies two matrices, or batches of them.
   MatMul,
@@ -34,23 +35,23 @@ enum class Work {
   AttentionBackward
 };
 
-/// What the compiler knows of an ATen operator.
+/// Properties of an ATen operator.
 struct OpInfo {
   Aliasing aliasing = Aliasing::Unknown;
-  /// Draws from the random-number generator, or may.
+  /// Whether it may draw random numbers.
   bool random = true;
   Work work = Work::Bytes;
-  /// Draws only if its argument `dropout_p` is not 0.
+  /// Whether it draws random numbers only if its argument `dropout_p` is not 0.
   bool randomIfDropout = false;
 };
 
-/// What is known of `callee` (`aten.mm.default`); the cautious answer for an
-/// operator that is not in the table.
+/// Returns the properties of `callee` (`aten.mm.default`), and conservative
+/// ones if it is not in the table.
 OpInfo lookupOp(llvm::StringRef callee);
 
-/// The overload of `callee`'s operator that computes the same into its argument
-/// `out`; empty where it has none, or one that copies. All other arguments have
-/// the same names.
+/// Returns the overload of the same operator that writes its result to the
+/// argument `out`. All other arguments have the same names. Returns an empty
+/// name if there is no such overload or if it copies.
 llvm::StringRef lookupOut(llvm::StringRef callee);
 
 } // namespace fcdp::aten

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the operations' syntax that TableGen cannot say.
+// Parses and prints syntax that TableGen cannot express.
 
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// `[node, local]`
+/// Parses `[node, local]`.
 static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
   SmallVector<Attribute> values;
   auto parseOne = [&]() -> ParseResult {
@@ -38,7 +38,7 @@ static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
   printer << ']';
 }
 
-/// `[@fc.weight at 0, @fc.bias at 32]`
+/// Parses `[@fc.weight at 0, @fc.bias at 32]`.
 static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {
   SmallVector<Attribute> values;
   auto parseOne = [&]() -> ParseResult {
@@ -70,7 +70,7 @@ static void printMembers(OpAsmPrinter &printer, Operation *,
   printer << ']';
 }
 
-/// `(%g as @fc.weight)`
+/// Parses `(%g as @fc.weight)`.
 static ParseResult
 parsePackedValues(OpAsmParser &parser,
                   SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,

@@ -37,60 +37,64 @@ class InScheduled : public mlir::OpTrait::TraitBase<ConcreteType, InScheduled> {
 template <typename ConcreteType>
 class InPlanned : public mlir::OpTrait::TraitBase<ConcreteType, InPlanned> {};
 
-/// Members of a bucket start at multiples of this many bytes: matrix kernels
-/// give other bits at other alignments.
+/// Members of a bucket start at multiples of this many bytes, because matrix
+/// kernels give different bits at different alignments.
 inline constexpr int64_t kMemberAlignment = 64;
 
 /// Names of the dialect's attributes on modules and functions.
 inline constexpr llvm::StringLiteral kPhaseAttr = "fcdp.phase";
 inline constexpr llvm::StringLiteral kRoleAttr = "fcdp.role";
-/// The archive that holds the weights, a path as the user gave it.
+/// The archive with the weights: a path as the user gave it.
 inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
-/// What the step runs on, `cpu` (if not there) or `cuda`, a string.
+/// The device that the step runs on, a string: `cpu` (default) or `cuda`.
 inline constexpr llvm::StringLiteral kTargetAttr = "fcdp.target";
-/// Of a call's first result, its dimensions in memory, outermost first, where
-/// they are not in order.
+/// Dimensions of a call's first result in memory order, outermost first. Absent
+/// if they are in order.
 inline constexpr llvm::StringLiteral kDimOrderAttr = "fcdp.dim_order";
 inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
 /// Micro-batches per optimizer step, i64.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
-/// Units that gathers are issued ahead, i64, on a module, or on what brings one
-/// copy; and that they are, a unit.
+/// kPrefetchAttr is the number of units that gathers are issued ahead, an i64
+/// on a module or on the operation that brings one copy. kPrefetchedAttr is a
+/// unit attribute on operations that were moved ahead.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
-/// Units whose reductions may run at once, i64, on a module, or on one sum.
+/// Number of units whose reductions may run at once, an i64 on a module or on
+/// one accumulate.
 inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
-/// How much of the forward pass runs again, a string as parseRemat has it.
+/// The part of the forward pass that is recomputed, a string that parseRemat
+/// reads.
 inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
-/// Whether a call of the forward pass runs again in the backward pass, a bool.
+/// Whether a call of the forward pass is recomputed in the backward pass, a
+/// bool.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
-/// Whether --fcdp-decide may cut the buckets' states otherwise, a unit.
+/// A unit attribute: --fcdp-decide may change the sharding of buckets.
 inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
-/// Whether --fcdp-decide may merge buckets, a unit.
+/// A unit attribute: --fcdp-decide may merge buckets.
 inline constexpr llvm::StringLiteral kOpenMergingAttr = "fcdp.open_merging";
-/// That a call of the backward pass runs again what the forward pass ran, a
-/// unit.
+/// A unit attribute of a call in the backward pass that recomputes one of the
+/// forward pass.
 inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";
-/// Greatest bytes of buckets that were merged, i64.
+/// The limit on the size of merged buckets in bytes, an i64.
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
-/// On an argument: the event of a token that the function before has recorded,
-/// i64.
+/// The event of a live-in token, an i64 on an argument. The previous function
+/// has recorded it.
 inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
 
 } // namespace fcdp
 
 namespace fcdp {
 
-/// Whether `name` is a target: `cpu` or `cuda`.
+/// Returns whether `name` is a target: `cpu` or `cuda`.
 bool isTarget(llvm::StringRef name);
 
-/// Whether `type` is static, holds integers, floats or complex numbers, and
-/// its bytes fit in an int64_t; `byteSize` asks for it.
+/// Returns whether `type` is static, has elements of integer, float or complex
+/// type, and its size in bytes fits in an int64_t. `byteSize` requires it.
 bool hasByteSize(mlir::RankedTensorType type);
-/// Bytes of `type`'s elements.
+/// Returns the size of `type` in bytes.
 int64_t byteSize(mlir::RankedTensorType type);
-/// Bytes of one element, an integer, a float or a complex number of these;
-/// `i1` takes a byte.
+/// Returns the size of one element of integer, float or complex type in bytes.
+/// An `i1` takes one byte.
 int64_t elementBytes(mlir::Type type);
 
 } // namespace fcdp
@@ -105,37 +109,38 @@ int64_t elementBytes(mlir::Type type);
 
 namespace fcdp {
 
-/// The phase that `module` says it is in, or none.
+/// Returns the phase of `module`, or none if it has no phase.
 std::optional<Phase> getPhase(mlir::ModuleOp module);
 void setPhase(mlir::ModuleOp module, Phase phase);
 
-/// The one mesh of a module from the sharded phase on, or null.
+/// Returns the mesh of a module in phase sharded or later, or null.
 MeshOp getMesh(mlir::ModuleOp module);
 
-/// Over how many ranks states of `sharding` are cut: so many different parts of
-/// a bucket there are.
+/// Returns the number of different parts of a bucket with that sharding.
 int64_t countParts(Sharding sharding, MeshOp mesh);
 
-/// Whether a collective is over `axis`, alone or among others.
+/// Returns whether a collective is over `axis`, possibly among others.
 bool isOver(mlir::ArrayAttr axes, Axis axis);
 
-/// Whether gathers of the bucket's copy, and reductions of its gradients, are
-/// one step over all ranks, where both axes have several.
+/// Return whether gathers of the bucket's copy, or reductions of its gradients,
+/// run in one step over all ranks. That needs several nodes and several ranks
+/// per node.
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
-/// Micro-batches of an optimizer step; 1 if the module does not say.
+/// Returns the micro-batches per optimizer step; 1 if the module does not say.
 int64_t getMicroBatches(mlir::ModuleOp module);
 
-/// The type of a state of `bucket`; of `resident`, that of a node slice.
+/// Returns the type of a state of `bucket`; for `resident`, that of a node
+/// slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);
 
-/// Where a state of `role` is.
+/// Returns the arena of states of `role`.
 Arena getArena(StateRole role);
 
-/// Whether `buffer`, where given, is device memory of at least `type`'s bytes;
-/// `what` names it in the error.
+/// Verifies that `buffer`, if given, is device memory of at least the size of
+/// `type`. `what` names the buffer in the error.
 mlir::LogicalResult verifyBuffer(mlir::Operation *op, BufferAttr buffer,
                                  mlir::RankedTensorType type,
                                  llvm::StringRef what = "buffer");

@@ -15,7 +15,7 @@ class Fcdp_EnumAttr<EnumInfo info, string name>
     : EnumAttr<Fcdp_Dialect, info, name> {
   let assemblyFormat = "`<` $value `>`";
 }
-/// The same, printed bare inside an operation: `on inter`.
+/// Prints the value without the dialect prefix inside an operation: `on inter`.
 class Fcdp_BareEnumAttr<EnumInfo info, string name>
     : EnumAttr<Fcdp_Dialect, info, name>;
 
@@ -45,44 +45,44 @@ def Fcdp_Stream : Fcdp_Enum<"Stream", "a stream of a rank: `inter` and `intra` "
   I32EnumAttrCase<"intra_reduce", 6>]>;
 def Fcdp_StreamAttr : Fcdp_BareEnumAttr<Fcdp_Stream, "stream">;
 
-def Fcdp_Residency : Fcdp_Enum<"Residency", "where the gathered copy of a bucket "
-    "lives between two uses", [
+def Fcdp_Residency : Fcdp_Enum<"Residency", "the place of a bucket's gathered "
+    "copy between two uses", [
   I32EnumAttrCase<"full", 0>, I32EnumAttrCase<"node", 1>,
   I32EnumAttrCase<"host", 2>, I32EnumAttrCase<"drop", 3>]>;
 def Fcdp_ResidencyAttr : Fcdp_BareEnumAttr<Fcdp_Residency, "residency">;
 
-def Fcdp_Sharding : Fcdp_Enum<"Sharding", "the ranks that a bucket's states are cut "
-    "over: all of them, those of a node, every node having them all, or none, every "
-    "rank having the whole", [
+def Fcdp_Sharding : Fcdp_Enum<"Sharding", "the ranks that a bucket's states are "
+    "sharded over: all ranks (`world`), the ranks of a node with a replica on each "
+    "node (`node`), or none, with a replica on each rank (`none`)", [
   I32EnumAttrCase<"world", 0>, I32EnumAttrCase<"node", 1>,
   I32EnumAttrCase<"none", 2>]>;
 def Fcdp_ShardingAttr : Fcdp_BareEnumAttr<Fcdp_Sharding, "sharding">;
 
-def Fcdp_Accumulate : Fcdp_Enum<"Accumulate", "what happens to the value that a "
-    "gradient accumulator holds", [
+def Fcdp_Accumulate : Fcdp_Enum<"Accumulate", "the mode of an accumulate: "
+    "`overwrite` replaces the accumulator's value, `add` adds to it", [
   I32EnumAttrCase<"overwrite", 0>, I32EnumAttrCase<"add", 1>]>;
 def Fcdp_AccumulateAttr : Fcdp_BareEnumAttr<Fcdp_Accumulate, "accumulate_mode">;
 
-def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "where the gradients of a "
-    "bucket are summed over the micro-batches of a step: reduced over all ranks "
-    "each time, reduced within the node (`node_host`: in host memory), or as each "
-    "rank has them", [
+def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "the way in which "
+    "gradients are accumulated over the micro-batches of a step: reduced over all ranks "
+    "each time, reduced within the node (`node_host`: with the sum in host memory), "
+    "or unreduced until the end", [
   I32EnumAttrCase<"sharded", 0>, I32EnumAttrCase<"node", 1>,
   I32EnumAttrCase<"full", 2>, I32EnumAttrCase<"node_host", 3>]>;
 def Fcdp_AccumulationAttr : Fcdp_BareEnumAttr<Fcdp_Accumulation, "accumulation">;
 
-def Fcdp_Collectives : Fcdp_Enum<"Collectives", "how a collective over all ranks "
-    "is done: between nodes and within them, each byte crossing the network once, or "
-    "in one step, with one latency", [
+def Fcdp_Collectives : Fcdp_Enum<"Collectives", "the steps of a collective over "
+    "all ranks: two, between nodes and within them (`two_level`), or one, with a "
+    "single latency (`flat`)", [
   I32EnumAttrCase<"two_level", 0>, I32EnumAttrCase<"flat", 1>]>;
 def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
 
-def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or the host memory "
+def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or host memory "
     "that a node's ranks share", [
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;
 def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
 
-def Fcdp_StateRole : Fcdp_Enum<"StateRole", "what a state of a bucket holds", [
+def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"shard", 0>, I32EnumAttrCase<"grad", 1>,
   I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
   I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
@@ -97,11 +97,11 @@ class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> 
 }
 
 def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
-  let summary = "a parameter's place in a bucket: `#fcdp.member<@w, 64>`";
+  let summary = "a member of a bucket, with its offset: `#fcdp.member<@w, 64>`";
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$parameter,
                         "int64_t":$offset);
   let description = [{
-    `offset` is the first element of the parameter in the flat bucket.
+    `offset` is the index of the parameter's first element in the flat bucket.
 
     Constraints:
     - (C1) `offset` is not negative.
@@ -110,33 +110,35 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
   let assemblyFormat = "`<` $parameter `,` $offset `>`";
 }
 
-def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "what of a bucket's members is never split", [
+def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "the blocks of a bucket's members that are never split", [
   I32EnumAttrCase<"flat", 0>, I32EnumAttrCase<"ragged", 1>,
   I32EnumAttrCase<"owned", 2>]>;
 def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
-  let summary = "how a bucket's members are cut: `flat`, `ragged<16>` or `owned`";
+  let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>` or `owned`";
   let description = [{
-    `flat`: anywhere, for element-wise optimizers. `ragged<N>`: blocks of N rows of
-    dimension 0 are never split; `ragged<1>` is sharding by rows. `owned`: matrices
-    are never split; of a tensor of three dimensions the last two are a matrix, any
-    other of two or more is one as a whole, as Muon takes them. What has fewer
-    dimensions is cut anywhere.
+    With `flat`, members may be split at any element, as element-wise optimizers
+    allow. With `ragged<N>`, blocks of N rows of dimension 0 are never split;
+    `ragged<1>` is sharding by rows. With `owned`, matrices are never split, as
+    Muon needs them: the last two dimensions of a 3-D tensor are a matrix, and
+    any other tensor of two or more dimensions is one matrix as a whole. A
+    tensor of fewer dimensions may be split at any element.
 
     Constraints:
-    - (C1) `ragged` has a positive number of rows, the others have none.
+    - (C1) `ragged` has a positive number of rows; the others have none.
   }];
   let parameters = (ins EnumParameter<Fcdp_LayoutKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$rows);
   let assemblyFormat = "$kind (`<` $rows^ `>`)?";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Elements of a block of `tensor`: blocks are never split.
+    /// Returns the number of elements of a block of `tensor`. Blocks are never
+    /// split.
     int64_t getBlockElements(::mlir::RankedTensorType tensor) const;
   }];
 }
 
 def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
-  let summary = "the place of a value or a state in an arena";
+  let summary = "the location of a value or a state in an arena";
   let description = [{
     On rank (n, l) the buffer starts `offset + n * node_stride + l *
     local_stride` bytes after the start of the arena. `bytes` is its size.

@@ -10,8 +10,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 class Fcdp_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::fcdp";
 }
-/// In which phases an operation may appear; the verifier passes of the phases
-/// ask for these traits.
+/// Traits that say in which phases an operation may appear. The verifier passes
+/// of the phases check them.
 def InImported : Fcdp_Trait<"InImported">;
 def InSharded : Fcdp_Trait<"InSharded">;
 def InScheduled : Fcdp_Trait<"InScheduled">;
@@ -24,18 +24,18 @@ defvar Always = [InImported, InSharded, InScheduled, InPlanned];
 /// keeps two equal gathers apart: merging them would keep a parameter alive
 /// from forward to backward.
 def Pool : Resource<"::fcdp::Pool">;
-/// Everything that outlives a function: shards, optimizer state, buffers.
+/// Memory that outlives a function: shards, optimizer state, buffers.
 def State : Resource<"::fcdp::State">;
-/// The node's host cache.
+/// Host memory that the ranks of a node share.
 def HostCache : Resource<"::fcdp::HostCache">;
-/// The order of issue.
+/// The order of issue between streams.
 def Order : Resource<"::fcdp::Order">;
 
 class Fcdp_Op<string mnemonic, list<Trait> traits>
     : Op<Fcdp_Dialect, mnemonic, traits>;
 class Fcdp_SymbolOp<string mnemonic, list<Trait> traits>
     : Fcdp_Op<mnemonic, !listconcat([Symbol, HasParent<"::mlir::ModuleOp">], traits)>;
-/// An operation that refers to symbols and checks them.
+/// An operation that refers to symbols and verifies them.
 class Fcdp_UserOp<string mnemonic, list<Trait> traits>
     : Fcdp_Op<mnemonic, !listconcat(
         [DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;

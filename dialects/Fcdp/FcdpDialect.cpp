@@ -80,7 +80,7 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// C1 of the optimizers for one number.
+/// Verifies C1 of the optimizers for one number.
 static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
                                   StringRef name, FloatAttr number,
                                   bool negative = false) {
@@ -122,14 +122,15 @@ LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// C1 of fcdp.state: a bucket has one state of each role at most. Checked for
-/// the module at once, because a look around from every state is quadratic.
+/// Verifies C1 of fcdp.state: a bucket has at most one state of each role. It
+/// is checked once per module, because a search from each state would be
+/// quadratic.
 static LogicalResult verifyStates(ModuleOp module) {
   llvm::DenseMap<std::pair<Attribute, Attribute>, StateOp> seen;
   for (auto state : module.getOps<StateOp>()) {
     FlatSymbolRefAttr bucket = state.getBucketAttr();
     StateRoleAttr role = state.getRoleAttr();
-    // The module's attributes are verified before its operations are.
+    // The module's attributes are verified before its operations.
     if (!bucket || !role)
       continue;
     auto [previous, isNew] = seen.try_emplace({bucket, role}, state);
@@ -156,7 +157,8 @@ static bool isDimOrder(Operation *op, Attribute attr) {
   return type && llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank()));
 }
 
-/// Where each of the dialect's own attributes may stand, and as what.
+/// Verifies the operation and the type of each discardable attribute of the
+/// dialect.
 LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   StringRef name = attr.getName().strref();
@@ -252,7 +254,7 @@ bool fcdp::hasByteSize(RankedTensorType type) {
     element = complex.getElementType();
   if (!type.hasStaticShape() || !element.isIntOrFloat())
     return false;
-  // A zero elsewhere does not make room: PyTorch multiplies in the same way.
+  // A dimension of size 0 does not allow the others to overflow, as in PyTorch.
   std::optional<int64_t> bytes = elementBytes(type.getElementType());
   for (int64_t size : type.getShape())
     if (bytes)
@@ -287,7 +289,7 @@ int64_t fcdp::getMicroBatches(ModuleOp module) {
 Residency fcdp::getResidencyWithin(Residency residency, Residency carry,
                                    bool isCarried) {
   bool isOnDevice = carry == Residency::full || carry == Residency::node;
-  // In ascending order: what costs less device memory.
+  // Residencies are in descending order of the device memory that they use.
   return isCarried && isOnDevice ? std::min(residency, carry) : residency;
 }
 

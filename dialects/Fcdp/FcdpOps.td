@@ -5,12 +5,12 @@
 include "dialects/Fcdp/FcdpSymbols.td"
 
 //===----------------------------------------------------------------------===//
-// Imported: a function's reads and results go through symbols.
+// Imported: functions read and write through symbols.
 //===----------------------------------------------------------------------===//
 
 class Fcdp_ReadOp<string what, list<Trait> traits>
     : Fcdp_UserOp<"read_" # what, !listconcat([MemoryEffects<[MemRead<State>]>], traits)> {
-  let summary = "the value of " # !if(!eq(what, "input"), "an ", "a ") # what;
+  let summary = "read " # !if(!eq(what, "input"), "an ", "a ") # what;
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($result)";
@@ -51,7 +51,7 @@ def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", Always> {
 }
 
 def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWrite<State>]>]> {
-  let summary = "gives this rank's gradient of a parameter";
+  let summary = "define this rank's gradient of a parameter";
   let description = [{
     Example:
     ```mlir
@@ -66,7 +66,7 @@ def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWri
 }
 
 def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat([MemoryEffects<[MemWrite<State>]>], Always)> {
-  let summary = "gives this rank's loss of the micro-batch";
+  let summary = "define this rank's loss of the micro-batch";
   let description = [{
     Example:
     ```mlir
@@ -83,7 +83,7 @@ def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat([MemoryEffects<[MemWrite<State>]>]
 
 def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
     [MemoryEffects<[MemWrite<State>]>], Always)> {
-  let summary = "gives a buffer its next value";
+  let summary = "assign the next value of a buffer";
   let description = [{
     Example:
     ```mlir
@@ -103,7 +103,7 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
 
 def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
     [MemoryEffects<[MemRead<State>]>], FromSharded)> {
-  let summary = "this rank's shard of a parameter or bucket";
+  let summary = "read this rank's shard of a parameter or bucket";
   let description = [{
     Example:
     ```mlir
@@ -112,8 +112,8 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
     ```
 
     Constraints:
-    - (C1) Of a parameter, the result is a shard of its type; of a bucket, it is
-      what its state `shard` holds.
+    - (C1) The result is a shard of the parameter's type or, for a bucket, has
+      the type of its state `shard`.
   }];
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Fcdp_AnyShard:$result);
@@ -121,9 +121,9 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
 }
 
 def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
-  let summary = "what a state holds";
+  let summary = "read a state";
   let description = [{
-    A view: the result is the state's memory.
+    The result is a view of the state's memory.
 
     Example:
     ```mlir
@@ -140,10 +140,10 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
 }
 
 def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
-  let summary = "a shard in another type";
+  let summary = "convert a shard to another type";
   let description = [{
-    Rounds to nearest even. Casting before a gather gives what casting after it
-    would give, and gathers fewer bytes.
+    Rounds to nearest even. A cast before a gather gives the same result as one
+    after it, and gathers fewer bytes.
 
     Example:
     ```mlir
@@ -164,11 +164,12 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both
-    axes it is the whole, in the order of the shards; over `node` alone a node slice;
-    over `local` the whole from node slices. `range` counts the live ranges of the gathered copy of a
-    unit within a function. Without it, what is gathered is a reduced gradient, for
-    ranks that own more than a shard of it. With `into` the result is the memory of a state, and
-    stays there for later functions.
+    axes it is the whole, in the order of the shards. Over `node` it is a node
+    slice, and over `local` it is the whole, from node slices. `range` numbers
+    the live ranges of a unit's gathered copy within a function. Without `range`
+    the input is a reduced gradient, and the result is the larger part of it
+    that a rank owns. With `into` the result is the memory of a state and stays
+    there for later functions.
 
     Example:
     ```mlir
@@ -195,7 +196,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
-    /// Whether a reduced gradient is gathered, not a parameter's copy.
+    /// Returns whether it gathers a reduced gradient instead of a parameter's
+    /// copy.
     bool isOfGradient() { return !getRange(); }
   }];
   let assemblyFormat = [{
@@ -206,11 +208,11 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
 }
 
 def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
-  let summary = "sum over mesh axes and keep this rank's part";
+  let summary = "reduce over mesh axes and keep this rank's part";
   let description = [{
-    Sums in f32, in the order of the ranks, and rounds once to the result's type. Over
-    both axes it gives the bits of a sum over `local` in the input's type that is
-    summed over `node`: the shard that the rank owns.
+    Sums in f32, in the order of the ranks, and rounds once to the result's
+    type. Over both axes the result has the same bits as a reduction over
+    `local` in the input's type followed by one over `node`.
 
     Example:
     ```mlir
@@ -240,9 +242,9 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
 }
 
 def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat([Pure], FromSharded)> {
-  let summary = "a parameter inside its gathered bucket";
+  let summary = "view a parameter inside its gathered bucket";
   let description = [{
-    A view: the result is the bucket's memory.
+    The result is a view of the bucket's memory.
 
     Example:
     ```mlir
@@ -264,10 +266,10 @@ def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat([Pure], FromShard
 def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
   let summary = "copy gradients to their places in a bucket";
   let description = [{
-    The rest of the result, padding and members without a gradient, is zero.
-    Gradients of the parameters in `in_place` are not copied: the calls that make
-    them write them where they belong, so that the result's memory is in use from
-    the first of these calls on.
+    The rest of the result (padding, and members without a gradient) is zero.
+    Gradients of the parameters in `in_place` are not copied, because the calls
+    that define them write them directly into the result. So the result's memory
+    is in use from the first of these calls on.
 
     Example:
     ```mlir
@@ -281,8 +283,9 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
     - (C2) The result is the whole bucket; values have its element type.
     - (C3) `buffer` is given in the planned phase.
     - (C4) `buffer`, where given, is device memory for the result.
-    - (C5) `in_place` are distinct parameters of the values. In the planned phase each
-      value is made by a call with an out-variant and is seen by nothing else.
+    - (C5) `in_place` are distinct parameters of the values. In the planned phase
+      each of these values is defined by a call with an out-variant and has no
+      other use.
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Variadic<AnyRankedTensor>:$values,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$parameters,
@@ -297,12 +300,12 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
 
 def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     [MemoryEffects<[MemWrite<State>]>], FromSharded)> {
-  let summary = "add a reduced gradient shard to its accumulator";
+  let summary = "accumulate a gradient";
   let description = [{
-    `overwrite` starts a new sum. Over a bucket the accumulator is its state `grad`;
-    sums that are not reduced over all ranks yet have states of their own. A `late`
-    one runs on the stream that its value comes from, not on `compute`, and may be in
-    flight when its function ends.
+    `overwrite` starts a new sum. If `target` is a bucket, the accumulator is
+    its state `grad`. Sums that are not yet reduced over all ranks have states
+    of their own. A `late` accumulate runs on the stream of its value, not on
+    `compute`, and may be in flight when its function ends.
 
     Example:
     ```mlir
@@ -315,9 +318,10 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
       or `full_grad`.
     - (C2) Over a bucket the value has the type of its state `grad`; over a
       parameter it is a shard of its shape; a state has its type.
-    - (C3) The value of a `late` one is flat, and the result of a reduction or a gather.
-    - (C4) `stream` is given from the scheduled phase on where it is `late`, and not
-      elsewhere.
+    - (C3) The value of a `late` accumulate is flat and the result of a
+      reduction or a gather.
+    - (C4) `stream` is given if and only if it is `late` and the phase is
+      scheduled or later.
   }];
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
                        Fcdp_AccumulateAttr:$mode, UnitAttr:$late,
@@ -334,10 +338,10 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
 
 def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
     [Pure, AllTypesMatch<["sum", "value", "result"]>], FromSharded)> {
-  let summary = "add gradients to a sum that is not on the device";
+  let summary = "add gradients to an accumulator from host memory";
   let description = [{
-    The sum is loaded from host memory before and, but for the last micro-batch,
-    stored behind.
+    A load brings the accumulator from host memory before. A store writes the
+    result back after, except in the last micro-batch.
 
     Example:
     ```mlir
@@ -358,10 +362,10 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
-  let summary = "run the optimizer on this rank's shard";
+  let summary = "update this rank's shard with the optimizer";
   let description = [{
     Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
-    for a mean) and updates shard and optimizer state.
+    for a mean), and updates the shard and the optimizer state.
 
     Example:
     ```mlir
@@ -379,12 +383,13 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
 
 def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
     [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
-  let summary = "bound the norm of all gradients";
+  let summary = "clip the norm of all gradients";
   let description = [{
     The norm is that of the accumulated gradients of all trained parameters, on
-    all ranks, times `scale`. Where it exceeds `max_norm` the accumulators are
-    multiplied by `max_norm` / (norm + 1e-6), as torch.nn.utils.clip_grad_norm_
-    does. Sums of squares are added in the order of the shards.
+    all ranks, times `scale`. If it exceeds `max_norm`, the accumulators are
+    multiplied by `max_norm` / (norm + 1e-6), as in
+    torch.nn.utils.clip_grad_norm_. Sums of squares are added in the order of
+    the shards.
 
     Example:
     ```mlir
@@ -401,9 +406,9 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
-  let summary = "keep this rank's slice of a bucket in host memory";
+  let summary = "store this rank's node slice of a bucket in host memory";
   let description = [{
-    The slice of a gathered bucket, or of the sum of its gradients.
+    The value is a slice of a gathered bucket or of a gradient accumulator.
 
     Example:
     ```mlir
@@ -420,11 +425,12 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 }
 
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
-  let summary = "this rank's slice of a bucket, from host memory";
+  let summary = "load this rank's node slice of a bucket from host memory";
   let description = [{
-    What a sum of gradients is loaded for is an addition to it. With `into` the result is
-    the memory of a state, and stays there for the function that follows: on nodes of one
-    rank the slice is the whole.
+    A slice of a gradient accumulator is loaded for an addition to it. With
+    `into` the result is the memory of a state and stays there for the next
+    function. That is possible on nodes of one rank, where the slice is the
+    whole bucket.
 
     Example:
     ```mlir
@@ -443,7 +449,8 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
-    /// Whether it is of a sum of gradients, not of a parameter's copy.
+    /// Returns whether it loads a gradient accumulator instead of a parameter's
+    /// copy.
     bool isOfGradient();
   }];
   let assemblyFormat = [{
@@ -475,10 +482,10 @@ def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
 
 def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
     [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
-  let summary = "hold a stream back until a token's work is done";
+  let summary = "make a stream wait for a token";
   let description = [{
-    A token that is an argument of the function was recorded by the function that
-    ran before, and is its result of the same number.
+    A token that is an argument of the function was recorded by the previous
+    function, whose result of the same number it is.
 
     Example:
     ```mlir
@@ -486,8 +493,8 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
     ```
 
     Constraints:
-    - (C1) The stream is not the one that the token was recorded on in the function: its
-      order already holds.
+    - (C1) The token was not recorded on the same stream in this function, because
+      a stream is in order anyway.
   }];
   let arguments = (ins Fcdp_TokenType:$token, Fcdp_StreamAttr:$stream);
   let assemblyFormat = "$token `on` $stream attr-dict";
@@ -496,12 +503,13 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
 
 def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     [MemoryEffects<[MemWrite<Order>, MemFree<Pool>]>], FromScheduled)> {
-  let summary = "the memory of a value may be used again from here on";
+  let summary = "release the memory of a value for reuse";
   let description = [{
-    All uses of the value, on every stream, are done for whatever the compute
-    stream, or a stream that has waited for it, does next. Where `stream` is another
-    one, that holds for it instead: the value may be in use when the function ends,
-    and its memory is free for who has waited for the token that the function gives.
+    All uses of the value, on all streams, precede what `compute` does next, and
+    what any stream does after a wait for `compute`. If `stream` is given, that
+    holds for this stream instead. Then the value may be in use when the
+    function ends, and its memory is free only after a wait for the token that
+    the function returns.
 
     Example:
     ```mlir

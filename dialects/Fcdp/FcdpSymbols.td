@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a module declares: mesh, parameters, buffers, inputs, buckets, states.
+// The symbols of a module: mesh, parameters, buffers, inputs, buckets, states.
 #ifndef FCDP_FCDP_SYMBOLS
 #define FCDP_FCDP_SYMBOLS
 
@@ -28,9 +28,9 @@ def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Ranks of the job.
+    /// Returns the number of ranks of the job.
     int64_t getWorldSize() { return getNode() * getLocal(); }
-    /// Ranks along `axis`.
+    /// Returns the number of ranks along `axis`.
     int64_t getSize(Axis axis) {
       return axis == Axis::node ? getNode() : getLocal();
     }
@@ -40,10 +40,10 @@ def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
 def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
   let summary = "a parameter of the model";
   let description = [{
-    Declares a parameter; its value stays in the archive. `names` are its
-    names in PyTorch, the first being the one it is saved under; tied weights
-    have several. `unit` is the module that it is gathered with. Order in the
-    module is PyTorch's parameter order.
+    Declares a parameter; its value stays in the archive. `names` are its names
+    in PyTorch; a tied parameter has several, and it is saved under the first.
+    `unit` is the module that it is gathered with. Parameters are in PyTorch's
+    order.
 
     Example:
     ```mlir
@@ -69,11 +69,11 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
 }
 
 def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
-  let summary = "a tensor that is no parameter: running statistics, constants";
+  let summary = "a tensor that is not a parameter: running statistics, constants";
   let description = [{
-    Every rank has a copy of its own. A `persistent` buffer is part of the
-    model's state and is loaded by `name`; any other is a constant that travels
-    in the object. A `mutable` one is changed by the step.
+    Every rank has its own copy. A `persistent` buffer is part of the model's
+    state and is loaded by `name`. Any other buffer is a constant that is stored
+    in the object. The step writes a `mutable` buffer.
 
     Example:
     ```mlir
@@ -96,8 +96,8 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
 def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   let summary = "an input of the step: one micro-batch of one rank";
   let description = [{
-    `limit` bounds an integer input that indexes a table (token ids): its values
-    are in [0, limit), or equal to `ignore`.
+    `limit` bounds the values of an integer input that indexes a table, such as
+    token ids: they are in [0, limit), or equal to `ignore`.
 
     Example:
     ```mlir
@@ -122,28 +122,31 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "parameters that are stored, gathered and reduced together";
   let description = [{
-    A flat buffer of `elements` elements cut in G equal shards; rank (node n,
-    local l) owns shard `l * N + n`, so that the gather between nodes yields one
-    contiguous slice of the bucket and the gather within a node puts the slices
-    in order. With `sharding node` a rank owns that slice, the same on all nodes,
-    and with `sharding none` the whole (default: `world`). `storage` is the type of the shard, `wire` that of the gather.
-    Members stand at multiples of 64 bytes (of the wire type), in PyTorch's
-    parameter order. The rest is padding and zero. `layout` (default: `flat`) says
-    what of a member no shard begins inside.
+    A bucket is a flat buffer of `elements` elements, divided into G equal
+    shards. Rank (node n, local l) owns shard `l * N + n`, so a gather between
+    nodes gives one contiguous slice of the bucket, and a gather within a node
+    puts the slices in order. With `sharding node` a rank owns that slice, which
+    is replicated on all nodes. With `sharding none` a rank owns the whole
+    bucket. The default is `world`. `storage` is the type of the shard, and
+    `wire` is the type in which it is gathered. Members start at multiples of 64
+    bytes (of the wire type), in PyTorch's parameter order. The rest is padding
+    with zeros. `layout` (default: `flat`) defines blocks of members, and no
+    shard begins inside a block.
 
-    `unit` is the module that the bucket is gathered with; a bucket that serves
-    several names the first and the last of them, `h.0..h.3`.
+    `unit` is the module that the bucket is gathered with. A bucket that serves
+    several units names the first and the last of them, `h.0..h.3`.
 
-    `residency` says where the gathered copy lives between two uses in a
-    micro-batch; `carry`, where it lives until the next micro-batch, or, if the
-    bucket is frozen, the next step (default: as `residency`). `accumulation` says
-    where gradients are summed over the micro-batches of a step (default:
-    `sharded`). A given one wins over a computed one.
+    `residency` is the place of the gathered copy between two uses in a
+    micro-batch. `carry` is its place until the next micro-batch or, if the
+    bucket is frozen, the next step (default: as `residency`). `accumulation` is
+    the way in which gradients are summed over the micro-batches of a step
+    (default: `sharded`). A given attribute takes precedence over a computed
+    one.
 
-    `collectives` says whether collectives over all ranks are split (default:
-    `two_level`) or stay whole (`flat`). What needs the slice of a node is split even so:
-    gathers where `residency` or `carry` is `node` or `host`, reductions where
-    `accumulation` is `node`.
+    `collectives` selects whether collectives over all ranks run in two steps
+    (default: `two_level`) or in one (`flat`). Collectives that must yield a
+    node slice always run in two steps: gathers if `residency` or `carry` is
+    `node` or `host`, and reductions if `accumulation` is `node` or `node_host`.
 
     Example:
     ```mlir
@@ -164,9 +167,11 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32 as the
       gradient's accumulator has them.
     - (C7) A frozen bucket has no `accumulation`.
-    - (C8) `residency` and `carry` are `full` or `drop` with `sharding node`, whose
-      shard is the slice that they would keep, and `full` with `sharding none`.
-    - (C9) A shard that begins inside a member begins with a block of the `layout`.
+    - (C8) `residency` and `carry` are `full` or `drop` with `sharding node`,
+      because the shard is the slice that they would keep, and `full` with
+      `sharding none`.
+    - (C9) A shard that begins inside a member begins with a block of the
+      `layout`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -191,11 +196,13 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "memory of a bucket that outlives a function";
   let description = [{
-    A rank's part of a bucket: its shard, the optimizer's state, the slice in the
-    host cache, a gathered copy that stays on the device (`resident`) or that the
-    function before has issued (`prefetched`), or a sum of gradients: reduced over
-    all ranks (`grad`), within the node (`node_grad`, or `host_grad` in host memory), or
-    not reduced (`full_grad`). After planning it has a `buffer`.
+    A state is memory of a bucket that outlives a function: the rank's shard,
+    optimizer state, the node slice in the host cache (`cache`), a gathered copy
+    that stays on the device (`resident`) or that the previous function has
+    issued (`prefetched`), or a gradient accumulator. Accumulated gradients are
+    reduced over all ranks (`grad`), within the node (`node_grad`, or
+    `host_grad` in host memory), or not reduced (`full_grad`). After planning a
+    state has a `buffer`.
 
     Example:
     ```mlir
@@ -203,8 +210,8 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     ```
 
     Constraints:
-    - (C1) The bucket exists, and has one state of each role at most; checked where
-      the module says its phase.
+    - (C1) The bucket exists and has at most one state of each role. The second
+      part is checked if the module has a phase.
     - (C2) The type is flat; `cache` and `host_grad` are in `host` memory, all others in
       `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`

@@ -22,7 +22,7 @@ def Fcdp_ShardType : TypeDef<Fcdp_Dialect, "Shard"> {
 
 def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "work issued on a stream, to wait for";
+  let summary = "a point in a stream that other streams can wait for";
 }
 
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
@@ -31,7 +31,7 @@ def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
 def Fcdp_FlatF32 : ConfinedType<1DTensorOf<[F32]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of f32", "::mlir::RankedTensorType">;
-/// Before bucketing a shard is abstract, afterwards a flat tensor.
+/// A shard is abstract before bucketing and a flat tensor afterwards.
 def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, Fcdp_Flat],
                               "a shard or a flat tensor">;
 def Fcdp_Whole : ConfinedType<RankedTensorOf<[AnyFloat]>,

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of the operations by which a function reads symbols and gives its
-// results.
+// Verifiers of the operations that read and write symbols in a function.
 
 #include "dialects/Fcdp/Fcdp.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-/// C1 of the reads: `op` reads a `SymbolTy` of its result's type.
+/// Verifies C1 of the reads: `op` reads a `SymbolTy` of its result's type.
 template <typename SymbolTy, typename OpTy>
 static LogicalResult verifyRead(OpTy op, SymbolTableCollection &symbols,
                                 StringRef what) {

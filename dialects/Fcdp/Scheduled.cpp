@@ -25,7 +25,7 @@ LogicalResult ReleaseOp::verify() {
                        "without one");
   Block *block = (*this)->getBlock();
   for (Operation *user : getValue().getUsers()) { // C2
-    // A use in another block may come later, whatever the order of the text.
+    // A user in another block may come later, whatever the order of the text.
     Operation *place = block->findAncestorOpInBlock(*user);
     if (place && (place == *this || place->isBeforeInBlock(*this)))
       continue;

@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// C1 of the collectives; gives the number of ranks along the axes.
+/// Verifies C1 of the collectives and returns the number of ranks along the
+/// axes.
 template <typename OpTy>
 static FailureOr<int64_t> verifyGroup(OpTy op, SymbolTableCollection &symbols) {
   Operation *source = symbols.lookupNearestSymbolFrom(op, op.getSourceAttr());
@@ -35,7 +36,8 @@ static FailureOr<int64_t> verifyGroup(OpTy op, SymbolTableCollection &symbols) {
   return ranks;
 }
 
-/// C2 of the collectives: a `shard` and its `whole`, over both axes.
+/// Verifies C2 of the collectives for a `shard` and its `whole`, over both
+/// axes.
 template <typename OpTy>
 static LogicalResult verifyWhole(OpTy op, ShardType shard, Type whole) {
   if (op.getAxes().size() != 2)
@@ -223,7 +225,8 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyBuffer(*this, getBufferAttr(), result); // C4
 }
 
-/// C1 of accumulate and shard_update; gives the parameter or bucket.
+/// Verifies C1 of accumulate and shard_update and returns the parameter or
+/// bucket.
 template <typename OpTy>
 static FailureOr<Operation *> verifyTarget(OpTy op,
                                            SymbolTableCollection &symbols) {
@@ -296,7 +299,7 @@ LogicalResult ClipGradientsOp::verify() {
   return success();
 }
 
-/// C1 of the cache operations.
+/// Verifies C1 of the cache operations.
 static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
                                  Type type, SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);

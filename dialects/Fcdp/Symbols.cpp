@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of what a module declares.
+// Verifiers of the symbols of a module.
 
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -65,7 +65,7 @@ LogicalResult InputOp::verify() {
   return success();
 }
 
-/// C1 of fcdp.bucket for one member.
+/// Verifies C1 of fcdp.bucket for one member.
 static LogicalResult verifyMember(BucketOp bucket, MemberAttr member,
                                   SymbolTableCollection &symbols,
                                   ParameterOp &parameter) {
@@ -85,7 +85,7 @@ static LogicalResult verifyMember(BucketOp bucket, MemberAttr member,
   return success();
 }
 
-/// C8 of fcdp.bucket for its residency or carry, by the name `what`.
+/// Verifies C8 of fcdp.bucket for its residency or carry, which `what` names.
 static LogicalResult verifyResidency(BucketOp bucket, StringRef what,
                                      std::optional<Residency> residency) {
   if (!residency || isPossible(bucket.getSharding(), *residency))
@@ -98,7 +98,7 @@ static LogicalResult verifyResidency(BucketOp bucket, StringRef what,
          << "', got '" << stringifyResidency(*residency) << "'";
 }
 
-/// C9 of fcdp.bucket for one member, which starts at `offset`.
+/// Verifies C9 of fcdp.bucket for one member that starts at `offset`.
 static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
                                   int64_t offset, int64_t shard) {
   LayoutAttr layout = bucket.getLayoutAttr();
@@ -106,7 +106,7 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
   if (!layout || offset == end)
     return success();
   int64_t block = layout.getBlockElements(parameter.getTensorType());
-  // Of two shards that begin inside, the second tells for all others.
+  // If two or more shards begin inside, the first two determine all others.
   int64_t first = (offset / shard + 1) * shard;
   for (int64_t begin : {first, first + shard})
     if (begin < end && (begin - offset) % block != 0)
@@ -202,7 +202,7 @@ bool fcdp::sumsSlice(Accumulation accumulation) {
          accumulation != Accumulation::full;
 }
 
-/// Whether `bucket` asks for flat collectives where there are two levels.
+/// Returns whether `bucket` has flat collectives and the mesh has two levels.
 static bool isFlat(BucketOp bucket, MeshOp mesh) {
   return bucket.getCollectives() == Collectives::flat && mesh.getNode() > 1 &&
          mesh.getLocal() > 1;

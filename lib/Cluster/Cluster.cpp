@@ -13,9 +13,10 @@
 
 using namespace fcdp;
 
-/// What attention reaches of the rate of other products where a description
-/// does not say: its products are thin, and the softmax stands between them. As
-/// fitted to runs on A100 (benchmarks/simulator).
+/// Efficiency of attention relative to that of other products, used if a
+/// description does not give it. Attention is slower because its products are
+/// thin and the softmax is between them. The value is fitted to runs on A100
+/// (benchmarks/simulator).
 static constexpr double kAttentionShare = 0.4;
 
 static constexpr ClusterPreset kPresets[] = {
@@ -73,7 +74,7 @@ static llvm::Error checkLink(const Cluster &cluster, llvm::StringRef name,
 }
 
 llvm::Error Cluster::check() const {
-  // As MPI and NCCL count ranks.
+  // MPI and NCCL count ranks with 31 bits.
   if (nodes <= 0 || ranksPerNode <= 0 ||
       nodes > std::numeric_limits<int32_t>::max() / ranksPerNode)
     return llvm::createStringError(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The YAML of a cluster's description; docs/cluster.md has the schema.
+// Reads the YAML of a cluster's description; docs/cluster.md has the schema.
 
 #include "fcdp/Cluster/Cluster.h"
 
@@ -14,21 +14,22 @@
 using namespace fcdp;
 using namespace llvm::yaml;
 
-/// Far above what a description takes: LLVM's parser calls itself for each
-/// level of nesting.
+/// Limit on the size of a description, far above what one needs. LLVM's parser
+/// recurses for each level of nesting, so a large file could exhaust the stack.
 static constexpr size_t kMaxBytes = 8 << 10;
 
 namespace {
-/// What the parser's callbacks share.
+/// State that the parser's callbacks share.
 struct Reader {
   llvm::StringRef file;
-  /// A message of ours; the parser keeps a reference to it.
+  /// The message of the last number that was refused. The parser keeps a
+  /// reference to it.
   std::string message;
-  /// The first complaint, with file and line.
+  /// The first error, with file and line.
   std::string complaint;
 };
 
-// Numbers while they are read: what is expected of each kind.
+// Numbers with the range that the schema allows for each.
 struct Positive {
   double value;
   static constexpr char kExpected[] = "a positive number";
@@ -44,7 +45,7 @@ struct Share {
   static constexpr char kExpected[] = "a number above 0 and at most 1";
   bool isGood() const { return value > 0 && value <= 1; }
 };
-/// Exact below 2^53.
+/// Doubles represent whole numbers exactly below 2^53.
 struct Count {
   double value;
   static constexpr char kExpected[] = "a positive whole number below 2^53";
@@ -56,7 +57,7 @@ struct Count {
 template <typename Number>
 struct NumberTraits {
   static void output(const Number &number, void *, llvm::raw_ostream &stream) {
-    // As many digits as tell a double from all others.
+    // 17 significant digits distinguish all doubles.
     stream << llvm::format("%.17g", number.value);
   }
   static llvm::StringRef input(llvm::StringRef scalar, void *context,
@@ -64,7 +65,7 @@ struct NumberTraits {
     if (!scalar.getAsDouble(number.value) && std::isfinite(number.value) &&
         number.isGood())
       return {};
-    number.value = 0; // it is converted, refused or not
+    number.value = 0; // a refused value is converted too
     auto *reader = static_cast<Reader *>(context);
     reader->message =
         llvm::formatv("expected {0}, got '{1}'", &Number::kExpected[0], scalar);
@@ -157,7 +158,7 @@ struct MappingTraits<Link> {
     mapNumber<Positive>(io, "bandwidth", link.bandwidth);
     mapNumber<NotNegative>(io, "latency", link.latency);
     io.mapRequired("sharing", link.sharing);
-    // Elsewhere it would say nothing, and is refused as an unknown key.
+    // Any other sharing refuses this key as unknown.
     if (link.sharing == Sharing::switched)
       mapNumber<Count>(io, "ranks_per_switch", link.ranksPerSwitch);
   }
@@ -187,7 +188,7 @@ static void keepFirst(const llvm::SMDiagnostic &diagnostic, void *context) {
   if (!reader->complaint.empty())
     return;
   reader->complaint =
-      llvm::formatv("{0}:{1}: error: {2}", reader->file, // some have no place
+      llvm::formatv("{0}:{1}: error: {2}", reader->file, // some have no line
                     std::max(diagnostic.getLineNo(), 1),
                     diagnostic.getMessage())
           .str();
@@ -207,7 +208,7 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
   Cluster cluster;
   EmptyContext context;
   bool found = input.setCurrentDocument();
-  // Where the parser refuses the whole document there is no node to map.
+  // If the parser refuses the whole document, there is no node to map.
   if (found && input.getCurrentNode())
     yamlize(input, cluster, /*Required=*/true, context);
   if (!reader.complaint.empty())

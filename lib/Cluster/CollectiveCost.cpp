@@ -29,7 +29,7 @@ FlatCost fcdp::costOfFlatRing(const Cluster &cluster, double partBytes) {
   FlatCost cost;
   cost.latency = between * cluster.inter.latency +
                  (steps - between) * cluster.intra.latency;
-  // The ranks of a node together send one ring's bytes out of it.
+  // The ranks of a node together send the bytes of one ring out of it.
   if (cluster.nodes > 1)
     cost.inter = costOfTransfer(cluster, cluster.inter,
                                 steps * partBytes / cluster.ranksPerNode)

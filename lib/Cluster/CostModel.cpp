@@ -13,14 +13,15 @@ using namespace fcdp;
 /// Gradients are summed in f32.
 static constexpr int64_t kGradientBytes = 4;
 
-/// `estimate`, but `seconds` in all. The latency stays, so that the rest is
-/// what a link can share. What shared its memory when it was measured is in it.
+/// Returns `estimate` with a total of `seconds`. The latency stays, so the rest
+/// is what the link can share. It demands no memory bandwidth, because the
+/// measured time already includes contention for memory.
 static Cost withTotal(Cost estimate, double seconds) {
   double latency = std::min(estimate.latency, seconds);
   return {estimate.resource, latency, seconds - latency};
 }
 
-/// What the profile says of `kind` in place of `estimate(bytes)`.
+/// Returns the profile's cost of `kind` or, if it has none, `estimate(bytes)`.
 static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
                     llvm::function_ref<Cost(double)> estimate) {
   Cost estimated = estimate(bytes);
@@ -35,8 +36,8 @@ static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
                    }));
 }
 
-/// The same of a collective, whose times are those of the ranks that were
-/// there.
+/// Does the same for a collective. Its measured times apply only to jobs of the
+/// same shape.
 static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
                         llvm::StringRef axis, double bytes,
                         llvm::function_ref<Cost(double)> estimate) {
@@ -48,7 +49,7 @@ static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
 }
 
 namespace {
-/// The costs of one operation.
+/// Computes the cost of one operation.
 class Estimator {
 public:
   explicit Estimator(const CostModel &model)
@@ -79,25 +80,26 @@ private:
   }
   Cost costOf(PackOp pack) const;
   Cost costOf(AccumulateOp accumulate) const;
-  /// Reads both and writes.
+  /// Reads both operands and writes the result.
   Cost costOf(AddOp add) const {
     double bytes = bytesOf(add.getResult().getType());
     return inMemory("add", bytes, 3 * bytes);
   }
   Cost costOf(ShardUpdateOp update) const;
   Cost costOf(ClipGradientsOp clip) const;
-  /// A copy.
+  /// Copies the value.
   Cost costOf(WriteBufferOp write) const {
     return inMemory(2 * bytesOf(write.getValue().getType()));
   }
 
-  /// Of a rank's part, if `type` is a shard.
+  /// Returns the size of `type` or, if it is a shard, of one rank's part.
   double bytesOf(Type type) const;
   Cost inMemory(double bytes) const {
     double seconds = cluster.device.getMemoryTime(bytes);
     return {Resource::compute, cluster.device.launchLatency, seconds, seconds};
   }
-  /// The same for what a profile has as `kind` of `size` bytes.
+  /// Returns the cost of `bytes` of memory traffic, or the profile's cost of
+  /// `kind` with `size` bytes.
   Cost inMemory(llvm::StringRef kind, double size, double bytes) const {
     return measure(cluster, kind, size, [&](double other) {
       return inMemory(size > 0 ? bytes * (other / size) : bytes);
@@ -157,7 +159,8 @@ Cost Estimator::costOf(ReduceScatterOp reduce) const {
   return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
 }
 
-/// Writes all but what is there already, and reads that.
+/// Writes all of the result but in-place gradients, and reads the gradients
+/// that are copied.
 Cost Estimator::costOf(PackOp pack) const {
   double written = bytesOf(pack.getResult().getType()), copied = 0;
   for (auto [value, parameter] :
@@ -172,20 +175,21 @@ Cost Estimator::costOf(PackOp pack) const {
 }
 
 Cost Estimator::costOf(AccumulateOp accumulate) const {
-  // Read and write, or read both and write.
+  // `overwrite` reads the value and writes the sum; `add` reads both and
+  // writes.
   int64_t times = accumulate.getMode() == Accumulate::overwrite ? 2 : 3;
   double bytes = bytesOf(accumulate.getValue().getType());
   return inMemory("accumulate", bytes, times * bytes);
 }
 
-/// Elements that a rank owns of a bucket.
+/// Returns the number of elements that a rank owns of the bucket.
 static double countOwned(BucketOp bucket) {
   MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
   return getStateType(bucket, StateRole::grad, mesh).getNumElements();
 }
 
-/// The elements that a rank owns, and the type, of a bucket or, before there
-/// are buckets, of a parameter.
+/// Returns the number of elements that a rank owns of a bucket or, before
+/// bucketing, of a parameter, and their type.
 static std::pair<double, Type> getOwned(Operation *symbol, int64_t ranks) {
   if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
     return {countOwned(bucket), bucket.getStorage()};
@@ -204,7 +208,7 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
   auto [elements, type] = getOwned(
       SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
       cluster.getWorldSize());
-  // Reads the gradient, in f32; reads and writes the parameter and the
+  // It reads the gradient in f32, and reads and writes the parameter and the
   // optimizer's states.
   int64_t bytes =
       kGradientBytes +
@@ -214,9 +218,9 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
 }
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {
-  // The norm reads a shard of the accumulators, whatever a rank owns; scaling
-  // reads and writes all. In between, the ranks exchange their sums of squares,
-  // a few bytes.
+  // The norm reads one shard of each accumulator, even if the rank owns more.
+  // Scaling reads and writes all that the rank owns. In between, the ranks
+  // exchange sums of squares, which are a few bytes.
   double elements = 0, owned = 0;
   for (auto bucket : clip->getParentOfType<ModuleOp>().getOps<BucketOp>())
     if (bucket.getTrainable()) {
@@ -240,8 +244,8 @@ Cost CostModel::costOf(Operation *op) const {
   return Estimator(*this).estimate(op);
 }
 
-/// In the device's memory: what is sent is read there, and what is received is
-/// written.
+/// Returns the seconds of device memory traffic of an exchange: sent bytes are
+/// read and received bytes are written.
 static double timeOfExchange(const Device &device, int64_t ranks,
                              double partBytes) {
   return device.getMemoryTime(2 * (ranks - 1) * partBytes);
@@ -267,8 +271,8 @@ static Cost estimateFlatGather(const Cluster &cluster, double partBytes) {
   return {Resource::intra, flat.latency, flat.intra, memory};
 }
 
-/// With the sum, which follows when all parts are there. What it takes of the
-/// memory counts as taken while they arrive.
+/// Adds the sum that follows when all parts have arrived. Its memory traffic
+/// counts as if it happened while they arrive.
 static Cost withSum(Cost gather, const Device &device, int64_t ranks,
                     double partBytes) {
   double sum = costOfSum(device, ranks, partBytes);
@@ -277,8 +281,8 @@ static Cost withSum(Cost gather, const Device &device, int64_t ranks,
   return gather;
 }
 
-/// A copy of `bytes` of each rank between host and device: as long as the link
-/// or the host's memory takes, whichever is slower.
+/// Estimates a copy of `bytes` per rank between host and device. It takes as
+/// long as the slower of the link and the host's memory.
 static Cost estimateCopy(const Cluster &cluster, Resource resource,
                          const Link &link, double bytes) {
   TransferCost transfer = costOfTransfer(cluster, link, bytes);

@@ -11,7 +11,7 @@ using namespace fcdp;
 using aten::CallOp;
 using aten::Work;
 
-/// Null for a type without a size, which no export has.
+/// Returns null for a type without a size. Exported programs have none.
 static RankedTensorType getSizedType(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   return hasByteSize(type) ? type : RankedTensorType();
@@ -29,7 +29,7 @@ static double bytesOf(ValueRange values) {
   return sum;
 }
 
-/// The type of the argument `name`; null if it is no tensor.
+/// Returns the type of the argument `name`, or null if it is not a tensor.
 static RankedTensorType getTensor(CallOp call, StringRef name) {
   auto operand = dyn_cast_or_null<aten::OperandAttr>(call.getArgument(name));
   return operand ? getSizedType(call.getOperands()[operand.getIndex()])
@@ -48,18 +48,18 @@ static double elements(RankedTensorType type) {
   return product;
 }
 
-/// The product of `batch` pairs of matrices, m x k by k x n.
+/// Adds the product of `batch` pairs of matrices, m x k by k x n.
 static void addProduct(OperatorWork &work, Type type, double batch, double m,
                        double n, double k) {
-  if (!(batch * m * n * k > 0)) // with no elements, not a number
+  if (!(batch * m * n * k > 0)) // no elements, or not a number
     return;
   work.type = type;
   work.flops += 2 * batch * m * n * k;
 }
 
 static void addMatMul(OperatorWork &work, CallOp call) {
-  // Of the names that the family's schemas have, those of the left factor that
-  // are not also an addend's.
+  // The left factor has one of these names in the schemas of this family. Other
+  // names of factors also name an addend in some schema, so they are left out.
   RankedTensorType left;
   for (StringRef name : {"mat1", "batch1", "input", "self"})
     if ((left = getTensor(call, name)))
@@ -68,8 +68,8 @@ static void addMatMul(OperatorWork &work, CallOp call) {
   if (!left || left.getRank() == 0 || !result)
     return;
   double n = result.getRank() > 0 ? result.getShape().back() : 1;
-  // A batch of products has as many right factors; a linear layer has one, and
-  // all its rows are one matrix.
+  // A batched product has one right factor for each left factor. A linear layer
+  // has one right factor, so all its rows form one matrix.
   bool batched = left.getRank() > 2 && !getTensor(call, "weight");
   double m =
       batched ? left.getDimSize(left.getRank() - 2) : elements(result) / n;
@@ -82,8 +82,8 @@ static bool isTrue(Attribute attribute) {
   return value && value.getValue();
 }
 
-/// An output element, or an input element if `transposed`, is the sum over what
-/// one filter holds.
+/// Adds `times` products of the convolution's size. Each output element (each
+/// input element if `transposed`) is a sum over the elements of one filter.
 static void addConvolution(OperatorWork &work, CallOp call,
                            RankedTensorType output, unsigned times) {
   RankedTensorType input = getTensor(call, "input"),
@@ -98,7 +98,7 @@ static void addConvolution(OperatorWork &work, CallOp call,
                filters, elements(weight) / filters);
 }
 
-/// As many products as gradients of input and weight are asked for.
+/// Adds one product for each gradient, of input and weight, that is asked for.
 static void addConvolutionBackward(OperatorWork &work, CallOp call) {
   unsigned times = 2;
   if (auto mask = dyn_cast_or_null<ArrayAttr>(call.getArgument("output_mask"));
@@ -107,8 +107,8 @@ static void addConvolutionBackward(OperatorWork &work, CallOp call) {
   addConvolution(work, call, getTensor(call, "grad_output"), times);
 }
 
-/// `products` matrix products of the size of query x key. A causal mask leaves
-/// half of them out.
+/// Adds `products` matrix products of the size of query x key. A causal mask
+/// halves them.
 static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
   RankedTensorType query = getTensor(call, "query"),
                    key = getTensor(call, "key");
@@ -150,8 +150,8 @@ OperatorWork fcdp::measureWork(CallOp call) {
   case Work::ConvolutionBackward:
     addConvolutionBackward(work, call);
     break;
-  // Dao et al., "FlashAttention" (2022): 2 products forward; backward computes
-  // the scores again, and then 4.
+  // Dao et al., "FlashAttention" (2022): the forward pass has 2 products; the
+  // backward pass computes the scores again and has 4 more.
   case Work::Attention:
     addAttention(work, call, 2);
     break;

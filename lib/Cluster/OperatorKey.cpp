@@ -8,7 +8,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// As the runtime spells data types; MLIR's name of those that it has none for.
+/// Prints types as the runtime spells them, and with MLIR's name if the runtime
+/// has no spelling for one.
 static void printElement(Type type, llvm::raw_ostream &stream) {
   if (type.isSignlessInteger(1))
     stream << "bool";
@@ -26,7 +27,7 @@ static void printTensor(Value value, llvm::raw_ostream &stream) {
   stream << ']';
 }
 
-/// The operands in the order of the arguments, which is the runtime's.
+/// Returns the operands in the order of the arguments, as the runtime does.
 static llvm::SmallVector<Value> getOperands(aten::CallOp call) {
   llvm::SmallVector<Value> operands;
   for (Attribute argument : call.getArgs()) {

@@ -19,7 +19,7 @@ Error fcdp::pt2::makeError(const Twine &message) {
 
 void Archive::Close::operator()(::zip *archive) const { zip_discard(archive); }
 
-/// What is wrong with bytes that libzip refuses.
+/// Returns an error for bytes that libzip refuses.
 static Error openError(StringRef start, StringRef detail) {
   if (!start.starts_with("PK\3\4"))
     return makeError("expected a zip archive");
@@ -74,7 +74,8 @@ Expected<Archive> Archive::check(Archive archive) {
     if (name != kFormat && !name.ends_with("/archive_format"))
       continue;
     StringRef root = name.drop_back(kFormat.size());
-    // The shallowest: a model may carry a file of that name.
+    // Use the shallowest entry, because a model may contain a file of that
+    // name.
     if (found && root.size() >= archive.root.size())
       continue;
     found = true;
@@ -117,7 +118,7 @@ Expected<std::string> Archive::read(StringRef name) const {
       (stat.valid & kNeeded) != kNeeded)
     return makeError("cannot read the entry '" + name +
                      "': " + zip_strerror(handle.get()));
-  // PyTorch stores entries as they are, so an entry cannot be larger than the
+  // PyTorch stores entries uncompressed, so an entry cannot be larger than the
   // file, whatever size it declares.
   if (stat.comp_method != ZIP_CM_STORE)
     return makeError("expected the entry '" + name +
@@ -142,7 +143,7 @@ Expected<std::string> Archive::read(StringRef name) const {
                        " of " + Twine(content.size()) + " bytes");
     have += got;
   }
-  // libzip compares checksums when it meets the end.
+  // libzip compares checksums when it reaches the end of the entry.
   char beyond;
   if (zip_fread(file, &beyond, 1) < 0)
     return makeError("the entry '" + name +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The zip side of a .pt2 archive.
+// Reads entries of a .pt2 archive, which is a zip file.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -15,7 +15,7 @@ struct zip;
 
 namespace fcdp::pt2 {
 
-/// An error whose text is `message`.
+/// Returns an error with the text `message`.
 llvm::Error makeError(const llvm::Twine &message);
 
 /// A .pt2 archive whose format and byte order have been checked. Names of
@@ -27,11 +27,12 @@ public:
   static llvm::Expected<Archive> openBuffer(llvm::MemoryBufferRef bytes);
 
   bool contains(llvm::StringRef name) const;
-  /// The whole content of an entry.
+  /// Returns the whole content of an entry.
   llvm::Expected<std::string> read(llvm::StringRef name) const;
-  /// Names that start with `prefix`.
+  /// Returns the names of all entries that start with `prefix`.
   std::vector<std::string> list(llvm::StringRef prefix) const;
-  /// The one model: `models/NAME.json`.
+  /// Returns the name of the single model, `models/NAME.json`. It is an error
+  /// if there are none or several.
   llvm::Expected<std::string> findModel() const;
 
 private:
@@ -43,9 +44,10 @@ private:
   static llvm::Expected<Archive> check(Archive archive);
 
   std::unique_ptr<::zip, Close> handle;
-  /// Of the whole archive: no stored entry is larger.
+  /// Size of the archive file. No entry can be larger, because entries are not
+  /// compressed.
   uint64_t bytes;
-  /// Ends in '/', or is empty.
+  /// The root folder. It ends in '/' or is empty.
   std::string root;
 };
 

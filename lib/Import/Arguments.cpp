@@ -15,8 +15,8 @@ using namespace fcdp;
 using namespace fcdp::pt2;
 
 namespace {
-/// Converts one Argument of the schema. Errors say what was wrong with it; the
-/// caller adds where.
+/// Converts one Argument of the schema. Errors describe the problem; the caller
+/// adds the argument's location.
 class Converter {
 public:
   Converter(const Values &values,
@@ -94,7 +94,7 @@ Expected<Attribute> Converter::convert(const Json &argument) {
   return makeError("has the unsupported kind '" + kind + "'");
 }
 
-/// Appends a tensor to the operands and gives its index.
+/// Appends a tensor to the operands and returns its index.
 Expected<int64_t> Converter::useTensor(const Json &tensor) {
   StringRef name = tensor["name"].asString().value_or("");
   Value value = values.lookup(name);
@@ -107,7 +107,7 @@ Expected<int64_t> Converter::useTensor(const Json &tensor) {
 Expected<Attribute> Converter::convertTensors(const Json &list) {
   if (!list.isArray())
     return makeError("is no list");
-  // Without elements a list of tensors reads like any other.
+  // An empty list of tensors looks like any other empty list.
   if (list.elements().empty())
     return builder.getArrayAttr({});
   SmallVector<int64_t> indices;
@@ -116,7 +116,8 @@ Expected<Attribute> Converter::convertTensors(const Json &list) {
       indices.push_back(-1);
       continue;
     }
-    // A list of optional tensors wraps each, a list of tensors does not.
+    // A list of optional tensors wraps each element; a list of tensors does
+    // not.
     const Json &wrapped = element["as_tensor"];
     Expected<int64_t> index = useTensor(wrapped.isNull() ? element : wrapped);
     if (!index)

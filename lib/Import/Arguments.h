@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of a node as arguments of aten.call.
+// Converts the arguments of a graph node to arguments of aten.call.
 #pragma once
 
 #include "Program.h"
@@ -11,17 +11,18 @@
 
 namespace fcdp::pt2 {
 
-/// The graph's values that are defined so far.
+/// The graph values that are defined so far, by name.
 using Values = llvm::DenseMap<llvm::StringRef, mlir::Value>;
 
-/// The three lists that make up the arguments of an aten.call.
+/// The three lists that form the arguments of an aten.call.
 struct CallArguments {
   llvm::SmallVector<mlir::Value> operands;
   llvm::SmallVector<mlir::Attribute> names;
   llvm::SmallVector<mlir::Attribute> values;
 };
 
-/// `integers` as Program has them. Errors name the node and the argument.
+/// Converts the arguments of `node`. `integers` are those of Program. Errors
+/// name the node and the argument.
 llvm::Expected<CallArguments>
 convertArguments(const Node &node, const Values &values,
                  const llvm::DenseMap<llvm::StringRef, int64_t> &integers,

@@ -55,7 +55,8 @@ private:
   llvm::DenseMap<StringRef, StringRef> roots;
   llvm::DenseMap<StringRef, FlatSymbolRefAttr> parameterSymbols;
   llvm::DenseSet<StringRef> mutated;
-  /// Names that are taken. Later phases add the functions and the mesh.
+  /// Names in use. They include those that later phases give to functions and
+  /// to the mesh.
   llvm::StringSet<> symbols{"step", "world"};
 };
 } // namespace
@@ -148,7 +149,8 @@ Error Declarer::readOutputs() {
   return Error::success();
 }
 
-/// A tied parameter stands where PyTorch has the first of its names.
+/// Declares the parameters. A tied parameter is at the position of the first of
+/// its names in PyTorch.
 void Declarer::declareParameters() {
   for (const InputSpec &input : program.inputs) {
     if (input.kind != Kind::Parameter)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a model reads and gives as symbols of the module.
+// Declares a model's parameters, buffers and inputs as symbols of the module.
 #pragma once
 
 #include "Extras.h"
@@ -11,34 +11,35 @@
 
 namespace fcdp::pt2 {
 
-/// A parameter of PyTorch with all its names.
+/// A PyTorch parameter with all its names.
 struct Parameter {
   mlir::FlatSymbolRefAttr symbol;
   mlir::RankedTensorType type;
-  /// Root first; more than one if tied.
+  /// All names, the root first. A tied parameter has more than one.
   std::vector<llvm::StringRef> names;
 };
 
-/// The graph's inputs and outputs resolved to symbols.
+/// The graph's inputs and outputs, resolved to symbols.
 struct Declarations {
   struct Input {
     InputSpec::Kind kind;
     mlir::FlatSymbolRefAttr symbol;
     mlir::RankedTensorType type;
   };
-  /// By name in the graph, in the signature's order.
+  /// Inputs with their names in the graph, in the signature's order.
   std::vector<std::pair<llvm::StringRef, Input>> inputs;
-  /// In PyTorch's order.
+  /// Parameters in PyTorch's order.
   std::vector<Parameter> parameters;
-  /// Graph value of the gradient, by name of the parameter.
+  /// Graph value of each gradient, by parameter name.
   llvm::DenseMap<llvm::StringRef, llvm::StringRef> gradients;
-  /// By PyTorch name.
+  /// Buffers by PyTorch name.
   llvm::DenseMap<llvm::StringRef,
                  std::pair<mlir::FlatSymbolRefAttr, mlir::RankedTensorType>>
       buffers;
 };
 
-/// Adds fcdp.parameter, fcdp.buffer and fcdp.input at `builder`'s place.
+/// Adds fcdp.parameter, fcdp.buffer and fcdp.input operations at `builder`'s
+/// insertion point.
 llvm::Expected<Declarations> declare(const Program &program,
                                      const Extras &extras,
                                      mlir::Location location,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fcdp.export adds to an archive (extra/fcdp.json): ties and units.
+// Reads what fcdp.export adds to an archive (extra/fcdp.json): tied parameters
+// and units.
 #pragma once
 
 #include "fcdp/Support/Json.h"
@@ -13,14 +14,15 @@
 namespace fcdp::pt2 {
 
 struct Extras {
-  /// Copy and root of tied parameters, in the file's order.
+  /// Pairs of copy and root of tied parameters, in the file's order.
   std::vector<std::pair<std::string, std::string>> ties;
-  /// Module paths.
+  /// Module paths of the units.
   llvm::StringSet<> units;
 
-  /// The unit of a parameter: the longest one that holds it, or, where none
-  /// does, its name up to the first component that is a number, or else its
-  /// name without the last component.
+  /// Returns the unit of a parameter: the longest unit path that contains it.
+  /// If there is none, the unit is the parameter's name up to its first numeric
+  /// component or, without such a component, the name without its last
+  /// component.
   std::string getUnit(llvm::StringRef parameter) const;
 };
 

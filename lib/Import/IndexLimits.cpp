@@ -14,7 +14,7 @@ using namespace fcdp;
 using namespace fcdp::pt2;
 
 namespace {
-/// What all uses of an input together allow: [0, limit), or `ignore`.
+/// The values that all uses of an input allow: [0, limit), or `ignore`.
 struct Bound {
   std::optional<int64_t> limit;
   std::optional<int64_t> ignore;
@@ -25,7 +25,7 @@ struct Bound {
       ignore = alsoIgnore;
       return;
     }
-    // A value that one use ignores must be ignored by all.
+    // A value may be ignored only if all uses ignore it.
     if (ignore != alsoIgnore)
       ignore = std::nullopt;
     limit = std::min(*limit, rows);
@@ -33,7 +33,8 @@ struct Bound {
 };
 } // namespace
 
-/// Results hold values of the first operand, perhaps with constants beside.
+/// Returns whether the results consist of values of the first operand and
+/// possibly constants.
 static bool keepsValues(aten::CallOp call) {
   static const llvm::StringSet<> names{
       "aten._reshape_alias", "aten._to_copy",
@@ -68,7 +69,8 @@ static bool isArgument(aten::CallOp call, StringRef name, unsigned operand) {
   return attr && attr.getIndex() == operand;
 }
 
-/// Meets `bound` with what `call` asks of its operand number `operand`.
+/// Restricts `bound` to the values that `call` allows for its operand number
+/// `operand`.
 static void meetUse(aten::CallOp call, unsigned operand, Bound &bound) {
   StringRef name = call.getCallee().rsplit('.').first;
   if (name == "aten.embedding" && isArgument(call, "indices", operand)) {
@@ -82,7 +84,7 @@ static void meetUse(aten::CallOp call, unsigned operand, Bound &bound) {
     if (!scores || scores.getRank() == 0)
       return;
     int64_t classes = scores.getDimSize(scores.getRank() == 1 ? 0 : 1);
-    int64_t ignore = -100; // the schema's default
+    int64_t ignore = -100; // the default in the schema
     if (auto given =
             dyn_cast_or_null<IntegerAttr>(call.getArgument("ignore_index")))
       ignore = given.getInt();

@@ -5,9 +5,9 @@
 
 namespace fcdp::pt2 {
 
-/// Finds for each integer input the tables that its values index, and writes
-/// the smallest bound to fcdp.input. Errs on the side of no limit: an input
-/// whose values are changed on the way gets none.
+/// Finds the tables that the values of each integer input index, and writes the
+/// least number of rows to fcdp.input as its limit. It is conservative: an
+/// input whose values are changed before the lookup gets no limit.
 void annotateIndexLimits(mlir::ModuleOp module);
 
 } // namespace fcdp::pt2

@@ -23,7 +23,8 @@ Location Labels::parse(StringRef label) const {
   Location location = UnknownLoc::get(context);
   Expected<Json> json = parseJson(label, arena);
   if (!json) {
-    // Another tool's metadata may stand here: a label is no part of the step.
+    // The metadata may be from another tool. A label does not affect the step,
+    // so it is ignored.
     consumeError(json.takeError());
     return location;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a node comes from: its label as an MLIR location.
+// Converts the label of a node to an MLIR location.
 #pragma once
 
 #include "Program.h"
@@ -9,7 +9,8 @@
 
 namespace fcdp::pt2 {
 
-/// `"module.path"("file.py":12:0)`, the parts that are known.
+/// Returns the location `"module.path"("file.py":12:0)`, without the parts that
+/// are unknown.
 class Labels {
 public:
   explicit Labels(mlir::MLIRContext *context) : context(context) {}
@@ -19,7 +20,7 @@ private:
   mlir::Location parse(llvm::StringRef label) const;
 
   mlir::MLIRContext *context;
-  /// A module's nodes share few labels.
+  /// Few labels are distinct, so locations are cached by label.
   llvm::DenseMap<llvm::StringRef, mlir::LocationAttr> cache;
 };
 

@@ -11,21 +11,21 @@ using namespace llvm;
 using namespace fcdp;
 using namespace fcdp::pt2;
 
-/// The major version of torch/_export/serde/schema.py that is read here. Minor
-/// versions only add fields.
+/// The supported major version of torch/_export/serde/schema.py. Minor versions
+/// only add fields.
 static constexpr int64_t kSchemaMajor = 8;
 
 static StringRef text(const Json &json) { return json.asString().value_or(""); }
 
-/// A spec is an object of one member: its kind and its content.
+/// Returns the single member of a spec: its kind and its content.
 static Expected<const JsonMember *> only(const Json &spec, StringRef what) {
   if (spec.members().size() != 1)
     return makeError("the signature has an " + what + " without a kind");
   return &spec.members().front();
 }
 
-/// Reads the spec of a user input, if it is a tensor. Python constants and None
-/// are already in the graph.
+/// Reads the spec of a user input if it is a tensor. Python constants and None
+/// are part of the graph already.
 static Error readUserInput(const Json &arg, std::vector<InputSpec> &inputs) {
   StringRef name = text(arg["as_tensor"]["name"]);
   if (!name.empty()) {
@@ -136,7 +136,7 @@ static Error readNode(const Json &json, std::vector<Node> &nodes) {
   node.label = text(json["metadata"]["custom"]);
   if (node.target.empty())
     return makeError("node " + Twine(nodes.size() - 1) + " has no target");
-  // Older writers leave the name out.
+  // Older writers omit the name.
   if (node.name.empty() && !node.outputs.empty())
     node.name = text(node.outputs.front()["as_tensor"]["name"]);
   if (node.name.empty())
@@ -144,7 +144,8 @@ static Error readNode(const Json &json, std::vector<Node> &nodes) {
   return Error::success();
 }
 
-/// What values stand on; a few of a step on CUDA may be on the CPU.
+/// Checks the device of a value. A step on CUDA may have a few values on the
+/// CPU.
 static Error readDevice(const JsonMember &tensor, Program &program) {
   StringRef device = tensor.value["device"]["type"].asString().value_or("cpu");
   if (device == "cuda")

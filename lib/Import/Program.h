@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of an archive (models/NAME.json): what the step's graph and its
-// signature say, still in the archive's terms.
-#pragma once
+// The model of an archive (models/NAME.json): the step's graph and its
+// signature, in the archive's terms.
 
 #include "fcdp/Support/Json.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,9 +15,9 @@ struct InputSpec {
   Kind kind;
   /// Name in the graph.
   llvm::StringRef value;
-  /// Name in PyTorch; of a user input, the name in the graph.
+  /// Name in PyTorch. For a user input it is the name in the graph.
   llvm::StringRef name;
-  /// Of a buffer: part of the state dict.
+  /// For a buffer, whether it is part of the state dict.
   bool persistent = false;
 };
 
@@ -26,32 +25,34 @@ struct OutputSpec {
   enum class Kind { Loss, Gradient, BufferMutation };
   Kind kind;
   llvm::StringRef value;
-  /// The parameter or buffer, in PyTorch.
+  /// PyTorch name of the parameter or buffer.
   llvm::StringRef target;
 };
 
 struct Node {
   llvm::StringRef name;
-  /// "torch.ops.aten.mm.default"
+  /// Target, e.g. "torch.ops.aten.mm.default".
   llvm::StringRef target;
-  /// [{name, arg}]
+  /// Inputs as JSON: [{name, arg}].
   llvm::ArrayRef<Json> inputs;
   llvm::ArrayRef<Json> outputs;
-  /// fcdp.export's label, a JSON text, or "".
+  /// Label from fcdp.export, a JSON text, or "".
   llvm::StringRef label;
 };
 
-/// Borrows from the text and the arena that the document was parsed into.
+/// A parsed model. It refers to memory of the text and of the arena that the
+/// document was parsed into.
 struct Program {
   std::vector<InputSpec> inputs;
-  /// User outputs other than the loss are left out.
+  /// Outputs other than the loss, gradients and buffer mutations are left out.
   std::vector<OutputSpec> outputs;
   std::vector<Node> nodes;
   /// TensorMeta of every value.
   llvm::DenseMap<llvm::StringRef, const Json *> tensors;
-  /// Results of nodes that are integers whose value the export knew.
+  /// Integer results of nodes whose value was known at export.
   llvm::DenseMap<llvm::StringRef, int64_t> integers;
-  /// What the step was exported on: `cuda` if any value is there, else `cpu`.
+  /// The device that the step was exported on: `cuda` if any value is on it,
+  /// otherwise `cpu`.
   llvm::StringRef device = "cpu";
 };
 

@@ -80,7 +80,7 @@ static Error import(const Archive &archive, ModuleOp module) {
 
 static OwningOpRef<ModuleOp>
 importArchive(Expected<Archive> archive, StringRef path, MLIRContext *context) {
-  // Entries of an archive have no lines.
+  // Entries of an archive have no line numbers.
   Location location = FileLineColLoc::get(context, path, 0, 0);
   auto fail = [&](Error error) -> OwningOpRef<ModuleOp> {
     emitError(location) << toString(std::move(error));

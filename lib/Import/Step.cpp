@@ -36,7 +36,8 @@ private:
 
   Error define(StringRef name, Value value);
   Expected<Value> getOutput(StringRef name, const Twine &what) const;
-  /// Types and names of a node's results, and the places of its undefined ones.
+  /// Types and names of a node's results, and the positions of its undefined
+  /// results.
   struct Results {
     SmallVector<StringRef> names;
     SmallVector<Type> types;
@@ -57,7 +58,8 @@ static std::string describe(const Node &node) {
   return ("node '" + node.name + "' (" + node.target + ")").str();
 }
 
-/// Refuses what is no functional operator; gives the callee of aten.call.
+/// Returns the callee of aten.call, or an error if the node is not a functional
+/// operator.
 static Expected<StringRef> getCallee(const Node &node) {
   StringRef callee = node.target;
   if (callee.starts_with("_operator.") || callee.starts_with("math.") ||
@@ -79,14 +81,15 @@ static Expected<StringRef> getCallee(const Node &node) {
       any_of(parts, [](StringRef part) { return part.empty(); }))
     return makeError(describe(node) + " is no operator: expected a target "
                                       "'torch.ops.NAMESPACE.OP.OVERLOAD'");
-  // `add_` changes its argument, `__and__` does not.
+  // `add_` changes its argument in place; `__and__` does not.
   if (parts[1].ends_with("_") && !parts[1].ends_with("__"))
     return makeError(describe(node) + " changes its argument: only functional "
                                       "operators are supported");
   return callee;
 }
 
-/// Checks of the traced program, which hold for every step: shapes are static.
+/// Returns whether the callee is an assertion of the traced program. Assertions
+/// hold for every step, because shapes are static.
 static bool isAssertion(StringRef callee) {
   StringRef name = callee.split('.').second;
   return name.starts_with("_assert") || name.starts_with("sym_constrain_range");
@@ -99,7 +102,7 @@ Error StepEmitter::define(StringRef name, Value value) {
 }
 
 Error StepEmitter::emitReads() {
-  // Names of a tied parameter share one read.
+  // All names of a tied parameter share one read.
   llvm::DenseMap<Attribute, Value> reads;
   for (const auto &[name, input] : declarations.inputs) {
     Value &read = reads[input.symbol];
@@ -162,7 +165,7 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
     } else if (kind == "as_sym_int" &&
                program.integers.contains(
                    value["as_name"].asString().value_or(""))) {
-      // It stands in the arguments that read it.
+      // The integer is a constant in the arguments that use it.
       results.undefined.push_back(position());
     } else if (kind == "as_sym_int") {
       return makeError(describe(node) +
@@ -177,8 +180,8 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
   return results;
 }
 
-/// Notes the order in memory of what attention gives, which views behind it
-/// rely on and other devices' kernels do not keep.
+/// Records the order of dimensions in memory of attention's result. Later views
+/// rely on it, and kernels of other devices produce another order.
 void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
   if (names.empty() ||
       call.getCallee() !=
@@ -254,7 +257,8 @@ Error StepEmitter::emitLoss() {
   return Error::success();
 }
 
-/// The gradient of a tied parameter is the sum of its names' gradients.
+/// Emits the gradients. The gradient of a tied parameter is the sum over its
+/// names.
 Error StepEmitter::emitGradients() {
   for (const Parameter &parameter : declarations.parameters) {
     Value sum;

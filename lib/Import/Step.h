@@ -8,8 +8,8 @@
 
 namespace fcdp::pt2 {
 
-/// Adds `func.func @step()`: reads, one aten.call per node, loss, gradients
-/// and changed buffers.
+/// Adds `func.func @step()`: reads, one aten.call per node, the loss, gradients
+/// and updated buffers.
 llvm::Error emitStep(const Program &program, const Declarations &declarations,
                      mlir::Location location, mlir::OpBuilder &builder);
 

@@ -23,7 +23,7 @@ static Error readPayload(StringRef folder, const JsonMember &member,
     return all_of(values, [](int64_t value) { return value >= 0; });
   };
   payload.offset = meta["storage_offset"]["as_int"].asInteger().value_or(-1);
-  // What is pickled need not have a description.
+  // Pickled values need no description.
   if (!payload.pickled &&
       (!readAll("sizes", payload.shape) ||
        !readAll("strides", payload.strides) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an archive keeps the values of its tensors.
+// Locates the values of an archive's tensors.
 #pragma once
 
 #include "Archive.h"
@@ -19,7 +19,7 @@ struct Payload : StridedLayout {
   int64_t scalarType = 0;
 };
 
-/// By PyTorch name. An archive may hold no values.
+/// Locations by PyTorch name. An archive without weights has none.
 using Payloads = llvm::StringMap<Payload>;
 llvm::Expected<Payloads> readPayloads(const Archive &archive);
 

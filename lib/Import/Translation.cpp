@@ -8,8 +8,8 @@
 using namespace mlir;
 
 void fcdp::registerImportPt2Translation() {
-  // Not a TranslateToMLIRRegistration: that prints without locations, and the
-  // module paths, which later phases need, stand in them.
+  // TranslateToMLIRRegistration would print without locations, which contain
+  // the module paths that later phases need.
   static TranslateRegistration registration(
       "import-pt2", "import a training-step archive (.pt2)",
       [](const std::shared_ptr<llvm::SourceMgr> &sources,

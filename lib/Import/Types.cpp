@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace fcdp;
 using namespace fcdp::pt2;
 
-// The numbers of torch/_export/serde/schema.py, ScalarType.
+// The numbers are those of ScalarType in torch/_export/serde/schema.py.
 Type fcdp::pt2::getElementType(int64_t scalarType, MLIRContext *context) {
   Builder builder(context);
   switch (scalarType) {
@@ -117,7 +117,8 @@ Expected<RankedTensorType> fcdp::pt2::getTensorType(const Json &meta,
     return makeError(what + " has more than " + Twine(kMaxRank) +
                      " dimensions");
   SmallVector<int64_t> shape;
-  // The widest element has 16 bytes, so sizes in bytes fit too.
+  // The widest element has 16 bytes, so this also checks that the size in bytes
+  // fits.
   int64_t elements = 16;
   for (const Json &size : meta["sizes"].elements()) {
     if (size["as_expr"].isObject())

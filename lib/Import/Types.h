@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The archive's data types and tensor descriptions as MLIR types.
+// Converts the archive's data types and tensor descriptions to MLIR types.
 #pragma once
 
 #include "fcdp/Support/Json.h"
@@ -9,22 +9,24 @@
 
 namespace fcdp::pt2 {
 
-/// Dimensions that PyTorch allows.
+/// The greatest number of dimensions that PyTorch allows.
 inline constexpr size_t kMaxRank = 64;
 
-/// The type of a torch._export ScalarType (not c10's numbers), or null.
+/// Returns the type of a torch._export ScalarType (its numbers differ from
+/// c10's), or null if it is unknown.
 mlir::Type getElementType(int64_t scalarType, mlir::MLIRContext *context);
 
-/// Bytes of one element of a ScalarType, or 0 if it is unknown.
+/// Returns the bytes of one element of a ScalarType, or 0 if it is unknown.
 int64_t getElementBytes(int64_t scalarType);
 
-/// The type that a TensorMeta describes. Errors begin with `what`: the value's
-/// kind and name.
+/// Returns the type that a TensorMeta describes. Errors begin with `what`, the
+/// kind and name of the value.
 llvm::Expected<mlir::RankedTensorType>
 getTensorType(const Json &meta, const llvm::Twine &what,
               mlir::MLIRContext *context);
 
-/// The symbol's name in a SymInt that is an expression, or its whole text.
+/// Returns the symbol's name in a SymInt expression, or the whole text if it
+/// has none.
 llvm::StringRef getSymbol(const Json &symInt);
 
 } // namespace fcdp::pt2

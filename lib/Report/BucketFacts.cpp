@@ -9,14 +9,14 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Seconds to gather a node's slices.
+/// Returns the seconds that it takes to gather the slices within a node.
 static double gatherInNode(const BucketFacts &bucket, const CostModel &model) {
   int64_t ranks = model.getCluster().ranksPerNode;
   return model.costOfGather(Axis::local, ranks, bucket.bytes / ranks)
       .getTotal();
 }
 
-/// Seconds to gather the shards of all ranks.
+/// Returns the seconds that it takes to gather the shards of all ranks.
 static double gatherShards(const BucketFacts &bucket, const CostModel &model) {
   const Cluster &cluster = model.getCluster();
   double shard = bucket.bytes / cluster.getWorldSize();
@@ -38,7 +38,7 @@ static ResidencyFacts measure(Residency residency, const BucketFacts &bucket,
   case Residency::host:
     return {model.costOfLoad(slice).getTotal() + inNode, 0, bucket.bytes};
   case Residency::drop:
-    // Of a node's ranks, a shard is a slice.
+    // With `sharding node` a rank's shard is its node slice.
     return {bucket.sharding == Sharding::node ? inNode
                                               : gatherShards(bucket, model),
             0, 0};
@@ -71,7 +71,7 @@ std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
   return all;
 }
 
-/// `drop 4.1 ms`, with what it keeps.
+/// Prints the cost of a residency, e.g. `drop 4.1 ms`.
 static void print(Residency residency, const ResidencyFacts &facts,
                   llvm::raw_ostream &stream) {
   stream << stringifyResidency(residency)
@@ -86,15 +86,15 @@ static void print(Residency residency, const ResidencyFacts &facts,
 static std::string explainChoice(const BucketFacts &bucket,
                                  llvm::StringRef strategy) {
   if (strategy == kAutoStrategy)
-    return "the fastest step that was found has it so";
+    return "it is part of the fastest plan that was found";
   llvm::Expected<Strategy> preset = parseStrategy(strategy);
   if (!preset) {
     llvm::consumeError(preset.takeError());
-    return "it was given";
+    return "it was given explicitly";
   }
   if (preset->residency == bucket.residency && preset->carry == bucket.carry)
-    return ("strategy " + strategy + " does so with every bucket").str();
-  return "it was given, or its sharding leaves nothing else";
+    return ("strategy " + strategy + " sets it for every bucket").str();
+  return "it was given explicitly, or its sharding allows nothing else";
 }
 
 std::string fcdp::explain(const BucketFacts &bucket, llvm::StringRef strategy) {
@@ -102,8 +102,9 @@ std::string fcdp::explain(const BucketFacts &bucket, llvm::StringRef strategy) {
   llvm::raw_string_ostream stream(text);
   stream << explainChoice(bucket, strategy);
   if (!bucket.isTrainable)
-    stream << "; frozen: what is kept stays valid for the whole job";
-  stream << ". To use it again takes ";
+    stream << "; the bucket is frozen, so a kept copy stays valid for the "
+              "whole job";
+  stream << ". The next use takes ";
   bool isFirst = true;
   for (unsigned i = 0; i < kNumResidencies; ++i) {
     if (!bucket.choices[i])

@@ -7,7 +7,7 @@
 using namespace fcdp;
 using llvm::json::OStream;
 
-/// What stands for an activity in keys.
+/// Returns the activity's name as a JSON key.
 static std::string getKey(Activity activity) {
   std::string key = stringifyActivity(activity).str();
   llvm::replace(key, ' ', '_');

@@ -14,17 +14,17 @@ namespace {
 /// The operations of a step on one stream, in the order of issue.
 struct StreamOps {
   std::vector<TimedWork> works;
-  /// The first that no span has been found for.
+  /// Index of the first operation that has no span yet.
   size_t next = 0;
 };
 
-class Teller {
+class MeasuredStepBuilder {
 public:
-  Teller(ModuleOp module, const MeasuredTrace &trace)
+  MeasuredStepBuilder(ModuleOp module, const MeasuredTrace &trace)
       : module(module), trace(trace),
         roles(StepFamily(getMicroBatches(module)).getStep()) {}
 
-  llvm::Expected<SimulatedStep> tell(const Cluster &cluster);
+  llvm::Expected<SimulatedStep> build(const Cluster &cluster);
 
 private:
   void collectOps();
@@ -38,12 +38,12 @@ private:
   SimulatedStep step;
   StepTimes times;
   std::array<StreamOps, kNumSimulatedStreams> streams;
-  /// Work in order of its beginning, by stream.
+  /// Measured work by stream, in order of begin.
   std::array<std::vector<TimedWork>, kNumSimulatedStreams> placed;
 };
 } // namespace
 
-void Teller::collectOps() {
+void MeasuredStepBuilder::collectOps() {
   step.program.microBatches = getMicroBatches(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
@@ -68,14 +68,14 @@ void Teller::collectOps() {
   }
 }
 
-Instruction &Teller::instructionOf(const TimedWork &work) {
+Instruction &MeasuredStepBuilder::instructionOf(const TimedWork &work) {
   return step.program.functions[roles[work.function]]
       .instructions[work.instruction];
 }
 
-/// Finds the operation of `span`: the next of that name. Those between are none
-/// that the runtime is called for.
-llvm::Error Teller::place(const Span &span) {
+/// Assigns `span` to the next operation of its name on its stream. Operations
+/// that it skips are not runtime calls and have no spans.
+llvm::Error MeasuredStepBuilder::place(const Span &span) {
   StreamOps &ops = streams[static_cast<size_t>(span.stream)];
   for (; ops.next < ops.works.size(); ++ops.next) {
     TimedWork work = ops.works[ops.next];
@@ -102,10 +102,10 @@ llvm::Error Teller::place(const Span &span) {
       "; plan the step with the options that it was compiled with");
 }
 
-/// Gives each moment of `wait` to what runs then: on the stream that it waits
-/// for, or else on any other.
-void Teller::addWait(const Span &wait) {
-  // The streams, the one that is waited for first.
+/// Attributes each moment of `wait` to the work that runs then: on the stream
+/// that it waits for or, if that is idle, on any other stream.
+void MeasuredStepBuilder::addWait(const Span &wait) {
+  // All streams but compute; the one that is waited for comes first.
   llvm::SmallVector<size_t> order{static_cast<size_t>(*wait.waitsFor)};
   for (size_t i = 0; i < placed.size(); ++i)
     if (i != kComputeStream && i != order[0])
@@ -125,7 +125,7 @@ void Teller::addWait(const Span &wait) {
         running = &*work;
         until = std::min(until, work->end);
       } else if (work->begin > time && !running) {
-        // A stream that is asked before may begin within it.
+        // Work on a stream of higher priority may begin in the meantime.
         until = std::min(until, work->begin);
       }
     }
@@ -136,7 +136,8 @@ void Teller::addWait(const Span &wait) {
   }
 }
 
-llvm::Expected<SimulatedStep> Teller::tell(const Cluster &cluster) {
+llvm::Expected<SimulatedStep>
+MeasuredStepBuilder::build(const Cluster &cluster) {
   collectOps();
   for (const Span &span : trace.spans)
     if (!span.waitsFor)
@@ -172,5 +173,5 @@ std::optional<RankSpread> fcdp::getSpread(const MeasuredTrace &trace) {
 llvm::Expected<SimulatedStep> fcdp::tellMeasured(ModuleOp module,
                                                  const MeasuredTrace &trace,
                                                  const Cluster &cluster) {
-  return Teller(module, trace).tell(cluster);
+  return MeasuredStepBuilder(module, trace).build(cluster);
 }

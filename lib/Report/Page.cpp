@@ -21,7 +21,7 @@ constexpr char kScript[] =
 #include "report.js.inc"
     ;
 
-/// What is shorter than this part of a step is not told from its neighbours.
+/// Share of the step below which spans are merged with their neighbours.
 constexpr double kResolution = 1.0 / 4000;
 
 /// One or several spans of a stream.
@@ -156,7 +156,8 @@ std::string fcdp::describeTimeline(const Timeline &timeline) {
   return text;
 }
 
-/// As text of a script element, which ends at the first `</`.
+/// Returns the data as text of a script element. The escapes keep `</` out of
+/// it, which would end the element.
 static std::string makeData(llvm::ArrayRef<PageStep> steps) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -174,7 +175,7 @@ static std::string makeData(llvm::ArrayRef<PageStep> steps) {
   });
   std::string escaped;
   for (char c : text)
-    if (c == '<') // only within strings
+    if (c == '<') // '<' occurs only within JSON strings
       escaped += "\\u003c";
     else
       escaped += c;

@@ -31,8 +31,8 @@ static StorageFacts measureStorage(ModuleOp module) {
     ++storage.buckets;
     storage.padding += static_cast<int64_t>(bucket.getElements()) *
                        elementBytes(bucket.getStorage());
-    storage.cutOverNode += bucket.getSharding() == Sharding::node;
-    storage.whole += bucket.getSharding() == Sharding::none;
+    storage.shardedOverNode += bucket.getSharding() == Sharding::node;
+    storage.replicated += bucket.getSharding() == Sharding::none;
   }
   // Every parameter is a member of one bucket.
   storage.padding -= storage.bytes;
@@ -57,7 +57,8 @@ Place fcdp::describePlace(Operation *op) {
   return place;
 }
 
-/// What states of the host arena hold, over the ranks of a node.
+/// Returns the bytes of the host arena that states use, over all ranks of a
+/// node.
 static HeldBytes measureHostStates(ModuleOp module, MeshOp mesh) {
   HeldBytes held;
   for (auto state : module.getOps<StateOp>()) {

@@ -34,7 +34,7 @@ static TokenFacts countTokens(ModuleOp module, const Cluster &cluster) {
   TokenFacts tokens;
   for (auto input : module.getOps<InputOp>()) {
     auto type = cast<RankedTensorType>(input.getType());
-    // Booleans are masks.
+    // Boolean inputs are masks.
     if (!type.getElementType().isInteger() ||
         type.getElementType().isInteger(1))
       continue;
@@ -74,7 +74,7 @@ static double findBubble(const StepTimes &times) {
   double bubble = times.seconds;
   for (unsigned i = 0; i < kNumActivities; ++i)
     bubble -= times.onCompute[i] + times.exposed[i];
-  // What sums of rounded numbers leave is no time.
+  // Rounding errors of the sums do not count as time.
   return bubble < 1e-9 * times.seconds ? 0 : bubble;
 }
 

@@ -31,7 +31,7 @@ static llvm::Expected<double> parseValue(SweepKey key, llvm::StringRef text) {
   if (text.getAsDouble(value) || !std::isfinite(value) || value <= 0)
     return llvm::createStringError(
         llvm::formatv("expected a positive number, got '{0}'", text));
-  // Above 2^31 there are no ranks.
+  // The number of ranks is limited to 2^31.
   if (isWhole(key) && (value != std::floor(value) || value > 0x1p31))
     return llvm::createStringError(
         llvm::formatv("expected a positive whole number, got '{0}'", text));
@@ -141,7 +141,7 @@ static void markResult(SweepResult &result,
       return other.fits && holds(other);
     });
   };
-  // What a rate is of differs from input to input.
+  // Token rates of different inputs are not comparable.
   result.isOnFrontier = !isAny([&](const SweepResult &other) {
     return other.point.input == result.point.input && dominates(other, result);
   });

@@ -18,7 +18,8 @@ static std::string print(double value, const char *format = "%.4g") {
 // Text
 //===----------------------------------------------------------------------===//
 
-/// `strategy zero3, 4 nodes`: what is swept of a point, apart from `but`.
+/// Describes a point by its swept parameters other than `but`: `strategy zero3,
+/// 4 nodes`.
 static std::string describe(const Sweep &sweep, const SweepPoint &point,
                             llvm::ArrayRef<SweepKey> but,
                             bool hasInput = true) {
@@ -83,7 +84,7 @@ static Row makeHeader(const Sweep &sweep) {
   return row;
 }
 
-/// What a point is, apart from numbers.
+/// Returns the last column of a point's row.
 static std::string makeNotes(const SweepResult &result) {
   if (!result.failure.empty())
     return "no plan: " + result.failure;
@@ -137,7 +138,8 @@ static void printHidden(const Sweep &sweep, llvm::raw_ostream &stream) {
   stream << "\nCollectives between nodes hold compute back for less than "
          << print(100 * kHidden) << " % of a step\n";
   for (const HiddenFrom &hidden : sweep.hidden) {
-    // A plan that is one for all bandwidths is one for all memories.
+    // A plan that does not depend on the bandwidth does not depend on the
+    // memory either.
     constexpr SweepKey keys[] = {SweepKey::bandwidth, SweepKey::memory};
     llvm::ArrayRef<SweepKey> but(keys);
     stream << "  with "

@@ -33,13 +33,14 @@ static void printTraffic(StringRef label, const LinkBytes &bytes,
   stream << " inside a node\n";
 }
 
-/// How many buckets are not cut over all ranks.
+/// Prints how many buckets are not sharded over all ranks.
 static void printSharding(const StorageFacts &storage,
                           llvm::raw_ostream &stream) {
-  if (storage.cutOverNode != 0)
-    stream << "; " << storage.cutOverNode << " cut over a node's ranks only";
-  if (storage.whole != 0)
-    stream << "; " << storage.whole << " whole on every rank";
+  if (storage.shardedOverNode != 0)
+    stream << "; " << storage.shardedOverNode
+           << " sharded over a node's ranks only";
+  if (storage.replicated != 0)
+    stream << "; " << storage.replicated << " replicated on every rank";
 }
 
 static void printStorage(const StorageFacts &storage,
@@ -85,8 +86,9 @@ static void printPlace(const Place &place, llvm::raw_ostream &stream) {
     stream << " (" << llvm::join(parts, ", ") << ')';
 }
 
-/// What is in use where most is, and what is not: gaps between lifetimes,
-/// alignment, and what another function needs.
+/// Prints the memory that is in use at the operation where most is in use, and
+/// the unused rest: gaps between lifetimes, alignment, and memory that only
+/// another function needs.
 static void printFullest(const StepFacts &facts, llvm::raw_ostream &stream) {
   if (!facts.fullest)
     return;
@@ -154,7 +156,7 @@ void fcdp::printExposure(const StepPrediction &prediction,
          << prediction.cluster << "; exposed";
   bool isAny = false;
   for (unsigned i = 0; i < kNumActivities; ++i) {
-    // Less than a thousandth of the step is noise.
+    // Less than a thousandth of the step is not worth a mention.
     if (times.exposed[i] < times.seconds / 1000)
       continue;
     stream << (isAny ? ", " : " ")
@@ -166,7 +168,7 @@ void fcdp::printExposure(const StepPrediction &prediction,
   printBound(prediction, stream);
 }
 
-/// `  optimizer 0.12 s, 3.4 %`, nothing if no time.
+/// Prints `  optimizer 0.12 s, 3.4 %`, or nothing if `seconds` is 0.
 static void printPart(llvm::Twine name, double seconds, double whole,
                       llvm::raw_ostream &stream) {
   if (seconds > 0)
@@ -231,14 +233,13 @@ static void printHostStates(const HeldBytes &held, llvm::raw_ostream &stream) {
   }
 }
 
-/// `            4 ranks took 3.1 to 3.5 s, half of them up to 3.2 s; told of is
-/// rank 2`
+/// Prints `4 ranks took 3.1 to 3.5 s, median 3.2 s; rank 2 is shown`.
 static void printSpread(const RankSpread &spread, llvm::raw_ostream &stream) {
   stream << "            " << spread.ranks
          << (spread.ranks == 1 ? " rank" : " ranks")
-         << llvm::format(" took %.4g to %.4g s, half of them up to %.4g s; ",
+         << llvm::format(" took %.4g to %.4g s, median %.4g s; rank ",
                          spread.least, spread.most, spread.median)
-         << "told of is rank " << spread.shown << '\n';
+         << spread.shown << " is shown\n";
 }
 
 void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// What is in use at each operation of a function.
+/// The memory in use at each operation of a function.
 struct MemoryByOp {
   llvm::DenseMap<Operation *, size_t> positions;
   std::vector<HeldBytes> held;
@@ -67,7 +67,7 @@ void TimelineBuilder::addSpans() {
   }
 }
 
-/// The most that is in use at the positions [begin, end).
+/// Adds a sample with the most memory in use at the positions [begin, end).
 void TimelineBuilder::addFullest(const MemoryByOp &memory, double time,
                                  size_t begin, size_t end) {
   if (begin >= end)
@@ -123,7 +123,7 @@ FailureOr<Timeline> fcdp::makeTimeline(ModuleOp module,
   return TimelineBuilder(module, step).build();
 }
 
-/// The bucket that `op`, a collective, copy or update, is for; null if none.
+/// Returns the bucket that a collective, copy or update serves, or null.
 static BucketOp findBucket(Operation *op) {
   for (StringRef name : {"bucket", "source", "target"}) {
     auto symbol = op->getAttrOfType<FlatSymbolRefAttr>(name);

@@ -19,7 +19,7 @@ public:
 private:
   void writeNames();
   void writeSpan(const Timeline::Span &span);
-  void writeBorder(double time, llvm::StringRef name);
+  void writeInstant(double time, llvm::StringRef name);
   void writeMemory(const Timeline::Memory &memory);
   void begin(llvm::StringRef phase, int64_t thread, llvm::StringRef name) {
     json.attribute("ph", phase);
@@ -72,8 +72,8 @@ void TraceWriter::writeSpan(const Timeline::Span &span) {
   });
 }
 
-/// An instant of all threads.
-void TraceWriter::writeBorder(double time, llvm::StringRef name) {
+/// Writes an instant event for all threads.
+void TraceWriter::writeInstant(double time, llvm::StringRef name) {
   json.object([&] {
     begin("i", 0, name);
     json.attribute("s", "p");
@@ -99,10 +99,10 @@ void TraceWriter::write() {
       writeNames();
       for (const Timeline::Span &span : timeline.spans)
         writeSpan(span);
-      writeBorder(0, "step begins");
+      writeInstant(0, "step begins");
       for (const Timeline::Function &function : timeline.functions)
-        writeBorder(function.end,
-                    (stringifyRole(function.role) + " ends").str());
+        writeInstant(function.end,
+                     (stringifyRole(function.role) + " ends").str());
       for (const Timeline::Memory &memory : timeline.memory)
         writeMemory(memory);
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace events that fcdp-run writes.
+// Reads the trace events that fcdp-run writes.
 
 #include "fcdp/Report/MeasuredStep.h"
 #include "fcdp/Support/JsonFile.h"
@@ -11,7 +11,7 @@
 using namespace fcdp;
 
 namespace {
-/// Leaves alone what is of no use here.
+/// Reads the members that MeasuredTrace needs and ignores all others.
 class TraceReader {
 public:
   explicit TraceReader(llvm::MemoryBufferRef text) : json(text) {
@@ -29,7 +29,7 @@ private:
 
   JsonFile json;
   MeasuredTrace trace;
-  /// When the step began, by rank; 0 where the file does not say.
+  /// Begin of the step by rank, in seconds; 0 if the file does not say.
   std::map<int64_t, double> begins;
 };
 } // namespace
@@ -122,7 +122,8 @@ bool TraceReader::readFigures(const Json &figures) {
           json.fail(seconds, "expected 'seconds' to be above 0"));
 }
 
-/// Leaves the spans of one rank, with times from its own beginning.
+/// Keeps the spans of the slowest rank in the file, and counts time from the
+/// begin of its step.
 void TraceReader::keepSlowest() {
   if (begins.empty())
     return;

@@ -12,7 +12,7 @@
 using namespace fcdp;
 
 namespace {
-/// A job that can go on.
+/// A job that can run now, with its tail and the seconds that remain.
 struct Ready {
   double tail, left;
   bool operator<(const Ready &other) const { return tail < other.tail; }
@@ -34,7 +34,7 @@ double fcdp::boundOneMachine(llvm::ArrayRef<MachineJob> jobs) {
       ready.push({byHead[next].tail, byHead[next].seconds});
     Ready job = ready.top();
     ready.pop();
-    // Another job may be there, with a greater tail, before this one is done.
+    // Another job with a greater tail may become ready before this one is done.
     double done = now + job.left;
     double until =
         next < byHead.size() ? std::min(done, byHead[next].head) : done;
@@ -59,21 +59,22 @@ namespace {
 /// Seconds by resource.
 using Seconds = std::array<double, kNumResources>;
 
-/// When each node can begin at the earliest. Transfers that are needed on the
-/// way to it are added up by resource, for a resource does one after the other;
-/// each counts where compute first needs it, and so once on every way.
+/// Computes the earliest begin of each node. The transfers that must precede a
+/// node are added up by resource, because a resource does one at a time. Each
+/// transfer is counted at the first compute node that needs it, so it is
+/// counted once on every path.
 class Heads {
 public:
   explicit Heads(size_t count) : heads(count), transfers(count), onWay(count) {}
 
-  /// In the order of the graph.
+  /// Adds a node. Nodes are added in the order of the graph.
   void add(uint32_t node, const Cost &cost, llvm::ArrayRef<uint32_t> needed,
            llvm::ArrayRef<Cost> costs);
   std::vector<double> take() { return std::move(heads); }
 
 private:
   std::vector<double> heads;
-  /// Of what is no compute: itself, if it is a transfer, and those before it.
+  /// Transfers that each node other than compute depends on, including itself.
   std::vector<llvm::SmallVector<uint32_t, 2>> transfers;
   std::vector<Seconds> onWay;
   llvm::DenseSet<uint32_t> counted;

@@ -26,7 +26,7 @@ struct Issued {
   const Instruction *instruction;
   /// Its index in the run.
   uint32_t function;
-  /// Of a record, which of the run's records it is; of a wait, the one that it
+  /// The number of this record in the run or, for a wait, of the record that it
   /// waits for.
   uint32_t record = kNoRecord;
 };
@@ -37,7 +37,7 @@ struct Stream {
   /// Whether queue[next] is work that has begun.
   bool isWorking = false;
   double begin = 0;
-  /// What is left of it, in seconds.
+  /// Seconds that remain of it.
   double latency = 0, seconds = 0;
 
   bool isDone() const { return next == queue.size(); }
@@ -52,7 +52,8 @@ public:
 
 private:
   void issue(uint32_t function, const InstructionList &list);
-  /// Goes on where nothing holds a stream back; whether anything happened.
+  /// Advances the stream until it begins work or has to wait. Returns whether
+  /// it advanced.
   bool advance(Stream &stream);
   void finish(Stream &stream);
   void leave(Stream &stream);
@@ -67,10 +68,10 @@ private:
   llvm::DenseMap<uint32_t, uint32_t> latestRecord;
   /// Working streams that are past their latency, by resource.
   std::array<unsigned, kNumResources> users{};
-  /// How many times as long as alone the work of each of them takes now.
+  /// Factor by which the work of each stream is slower now than alone.
   std::array<double, kNumSimulatedStreams> slowdowns{};
   std::vector<TimedWork> *trace;
-  /// Where each function's instructions begin, to number those of the trace.
+  /// First instruction of each function, to number those in the trace.
   llvm::SmallVector<const Instruction *> firstOf;
   SimulatedRun result;
   double now = 0;
@@ -152,9 +153,9 @@ void Simulator::leave(Stream &stream) {
   ++stream.next;
 }
 
-/// Each use of a resource has an equal share of it, and with that asks for so
-/// much of memories' bandwidth; where all ask for more than there is, each gets
-/// as much less.
+/// Gives each user of a resource an equal share of it, and scales its demand
+/// for memory bandwidth by that share. If the demands exceed a memory's
+/// bandwidth, all users of that memory slow down by the same factor.
 void Simulator::findSlowdowns() {
   double device = 0, host = 0;
   auto forEachWork = [&](auto visit) {
@@ -179,7 +180,8 @@ void Simulator::findSlowdowns() {
   });
 }
 
-/// Seconds until a latency or a work ends; infinite if nothing runs.
+/// Returns the seconds until the next latency or work ends, or infinity if
+/// nothing runs.
 double Simulator::findNextEvent() const {
   double next = std::numeric_limits<double>::infinity();
   for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
@@ -190,7 +192,8 @@ double Simulator::findNextEvent() const {
   return next;
 }
 
-/// Follows what `stream` waits for to the work that runs now.
+/// Follows the chain of waits from `waiting` to the work that runs now. Returns
+/// nullopt if nothing runs there.
 std::optional<Activity> Simulator::findWhatHolds(const Stream &waiting) const {
   const Stream *stream = &waiting;
   for (unsigned i = 0; i <= kNumSimulatedStreams; ++i) {
@@ -247,9 +250,9 @@ SimulatedRun Simulator::take() {
         finish(streams[i]);
       }
   }
-  // Waits are for records in front of them, so no stream is held for ever.
+  // Each wait is for an earlier record, so no stream is blocked for ever.
   result.seconds = now;
-  // A function without compute ends with the one before it.
+  // A function without compute ends when the one before it ends.
   for (size_t i = 1; i < result.functions.size(); ++i)
     result.functions[i].end =
         std::max(result.functions[i].end, result.functions[i - 1].end);

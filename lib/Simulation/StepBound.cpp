@@ -16,9 +16,9 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Of a bucket or parameter: its shard, or its sum of gradients.
+/// Selects the shard of a bucket or parameter, or its gradient accumulator.
 enum class Part : uint8_t { content, sum };
-/// What outlives a function.
+/// Identifies memory that outlives a function.
 using StateKey = std::pair<StringAttr, Part>;
 
 StateKey keyOf(FlatSymbolRefAttr symbol) {
@@ -32,14 +32,14 @@ struct StateUses {
   SmallVector<StateKey, 2> reads, writes;
 };
 
-/// An operation of the step and what it needs.
+/// An operation of the step, with the indices of the work that it depends on.
 struct Work {
   Operation *op;
   SmallVector<uint32_t, 4> needed;
 };
 
-/// The work of one period of steps that follow each other: from the update of
-/// the bucket that a step gathers first to that in the next step.
+/// Collects the work of one period in a long run of steps: from the update of
+/// the bucket that a step gathers first to the same update in the next step.
 class PeriodBuilder {
 public:
   explicit PeriodBuilder(llvm::function_ref<Cost(Operation *)> costOf)
@@ -49,7 +49,8 @@ public:
 
 private:
   void add(Operation *op);
-  /// Of a clip_gradients: all sums that there are.
+  /// Returns the states that `op` reads and writes. A clip_gradients uses all
+  /// gradient accumulators that exist so far.
   StateUses getUses(Operation *op) const;
   void findFirst();
   std::vector<bool> findInside() const;
@@ -57,14 +58,14 @@ private:
 
   llvm::function_ref<Cost(Operation *)> costOf;
   std::vector<Work> work;
-  /// By value of this function: who made it.
+  /// The index of the work that defines each value of this function.
   llvm::DenseMap<Value, uint32_t> makers;
   llvm::DenseMap<StateKey, uint32_t> writers;
-  /// What the program has before it of the model's compute.
+  /// The latest operator or pack. They run in program order.
   std::optional<uint32_t> before;
 
-  /// The first read of what the step updates, the streams that gather it, and
-  /// its update.
+  /// The first read of content that the step updates, the matching update, and
+  /// the streams of the gathers of that bucket.
   uint32_t firstRead = 0, firstUpdate = 0;
   llvm::SmallDenseSet<Stream> firstStreams;
 };
@@ -132,8 +133,8 @@ void PeriodBuilder::add(func::FuncOp function) {
     add(&op);
 }
 
-/// The bucket or parameter that `op` reads the content of; null if it reads
-/// none.
+/// Returns the bucket or parameter whose content `op` reads, or null if it
+/// reads none.
 static Attribute getContentRead(Operation *op) {
   if (auto read = dyn_cast<ReadShardOp>(op))
     return read.getSourceAttr();
@@ -167,8 +168,8 @@ void PeriodBuilder::findFirst() {
       firstStreams.insert(chooseStream(gather));
 }
 
-/// What does not begin before the period: compute, what needs it, and gathers
-/// behind the first of their stream.
+/// Finds the work that cannot begin before the period: compute, all that
+/// depends on it, and gathers after the first gather of their stream.
 std::vector<bool> PeriodBuilder::findInside() const {
   std::vector<bool> inside;
   for (auto [i, one] : llvm::enumerate(work)) {
@@ -181,8 +182,8 @@ std::vector<bool> PeriodBuilder::findInside() const {
   return inside;
 }
 
-/// What does not end behind the period: what its compute and its end wait for,
-/// and what stands before that on the streams of reductions.
+/// Finds the work that cannot end after the period: all that its compute and
+/// its end wait for, and earlier work on the streams of the reductions.
 std::vector<bool> PeriodBuilder::findAwaited() const {
   std::vector<bool> awaited(work.size());
   llvm::SmallDenseSet<Stream> streams;
@@ -212,7 +213,8 @@ DependenceGraph PeriodBuilder::take() {
       if (awaited[i] && inside[other])
         needed.push_back(nodes[other]);
     Cost cost = costOf(work[i].op);
-    // Compute need not wait while other streams launch what shares its memory.
+    // Compute need not wait while another stream launches work on the compute
+    // resource.
     if (cost.resource == Resource::compute &&
         chooseStream(work[i].op) != Stream::compute) {
       needed = {graph.add({Resource::inter, cost.latency, 0}, needed)};

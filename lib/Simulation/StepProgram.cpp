@@ -31,7 +31,7 @@ Activity fcdp::getActivity(Operation *op) {
     return Activity::hostLoad;
   if (isa<ShardUpdateOp, ClipGradientsOp>(op))
     return Activity::optimizer;
-  // It belongs to the reduction that it stands behind.
+  // A late accumulate counts as part of the reduction that it follows.
   if (auto accumulate = dyn_cast<AccumulateOp>(op);
       accumulate && accumulate.getLate())
     if (Operation *reduce = accumulate.getValue().getDefiningOp())
@@ -52,7 +52,8 @@ private:
 
   llvm::function_ref<Cost(Operation *)> costOf;
   uint32_t numEvents = 0;
-  /// Of tokens that stay in a function, and of those that cross its ends.
+  /// Events of tokens within a function, and of tokens that cross function
+  /// boundaries.
   llvm::DenseMap<Value, uint32_t> events;
   llvm::DenseMap<Crossing, uint32_t> crossings;
 };
@@ -94,7 +95,7 @@ void ProgramBuilder::add(StepProgram::Function &function, Operation *op) {
     instruction.cost = costOf(op);
     if (auto stream = op->getAttrOfType<StreamAttr>("stream"))
       setStream(stream.getValue());
-    // Views, releases and the like are no work.
+    // Views, releases and similar operations do no work.
     if (instruction.cost.latency == 0 && instruction.cost.seconds == 0)
       return;
   }
@@ -121,8 +122,8 @@ fcdp::makeStepProgram(ModuleOp module,
   return program;
 }
 
-/// Leaves the work of the functions from `first` on, whose time and numbers
-/// begin there.
+/// Keeps the work of the functions from `first` on, and counts functions and
+/// time from there.
 static void keepFrom(std::vector<TimedWork> &trace, uint32_t first,
                      double begin) {
   llvm::erase_if(trace,
@@ -138,8 +139,8 @@ StepTimes fcdp::simulateStep(const StepProgram &program,
                              std::vector<TimedWork> *trace) {
   llvm::SmallVector<const InstructionList *> step =
       program.getRun(StepFamily(program.microBatches).getStep());
-  // The second of two steps: the first has no step in front of it to overlap
-  // with.
+  // Take the second of two steps: the first one has no step before it to
+  // overlap with.
   llvm::SmallVector<const InstructionList *> two(step);
   two.append(step);
   SimulatedRun run = simulate(two, trace);

@@ -5,7 +5,7 @@
 using namespace llvm;
 using namespace fcdp;
 
-// Exports have millions of them.
+// An export has millions of values.
 static_assert(sizeof(Json) == 16);
 
 Json Json::boolean(bool value) {

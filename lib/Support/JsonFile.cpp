@@ -8,7 +8,7 @@
 
 using namespace fcdp;
 
-/// Of a text that is quoted in a message.
+/// Number of characters of the text that a message quotes.
 static constexpr size_t kQuoted = 20;
 
 JsonFile::JsonFile(llvm::MemoryBufferRef text)
@@ -100,7 +100,7 @@ bool JsonFile::readPositive(const Json &value, double &number) {
 
 bool JsonFile::readInteger(const Json &value, int64_t &number, int64_t least) {
   double found = value.asNumber().value_or(NAN);
-  // Written so that it also refuses what is no number.
+  // Negated, so that it refuses NAN too.
   if (!(found >= least && found <= 0x1p53 && found == std::floor(found)))
     return expected(value,
                     "a whole number of at least " + std::to_string(least));

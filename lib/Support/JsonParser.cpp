@@ -21,7 +21,7 @@ std::error_code JsonError::convertToErrorCode() const {
   return inconvertibleErrorCode();
 }
 
-/// An error behind `before`.
+/// Returns an error located at the end of `before`.
 static Error makeError(StringRef before, StringRef message) {
   unsigned line = before.count('\n') + 1;
   unsigned column = before.size() - (before.rfind('\n') + 1) + 1;
@@ -29,7 +29,7 @@ static Error makeError(StringRef before, StringRef message) {
 }
 
 namespace {
-/// Deeper documents are refused: the parser recurses.
+/// Limit on nesting, because the parser recurses.
 constexpr unsigned kMaxDepth = 200;
 
 class Parser {
@@ -193,7 +193,8 @@ private:
     return true;
   }
 
-  /// Borrows from the text where nothing is escaped.
+  /// Parses a string. Without escapes the result refers to the text; otherwise
+  /// it is copied into the arena.
   bool parseString(StringRef &result) {
     const char *start = ++at;
     while (at != end && *at != '"' && *at != '\\')
@@ -281,7 +282,7 @@ private:
     return true;
   }
 
-  /// Longer numbers are refused: APFloat takes time that grows with the digits.
+  /// Limit on the length of a number, because APFloat's time grows with it.
   static constexpr size_t kMaxNumber = 400;
 
   const char *begin, *at, *end;
@@ -292,7 +293,7 @@ private:
 } // namespace
 
 Expected<Json> fcdp::parseJson(StringRef text, BumpPtrAllocator &arena) {
-  // Sizes and places take 30 bits.
+  // Sizes and positions are stored in 30 bits.
   if (text.size() >= size_t(1) << 30)
     return makeError("", "the text is larger than 1 GiB");
   size_t invalid;

@@ -45,7 +45,8 @@ static void mergeInto(Clock &clock, const Clock &other) {
     clock[i] = std::max(clock[i], other[i]);
 }
 
-/// Forgets the planes of `segment`: each byte may be of any of them.
+/// Merges the planes of `segment`, because from now on each byte may be in any
+/// of them.
 static void forgetShape(Segment &segment) {
   Marks all = segment.planes[0];
   for (const Marks &marks : segment.planes) {

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who accessed which bytes of an arena last. Knows no IR.
+// Records the last accesses to the bytes of an arena. This code does not depend
+// on the IR.
 #pragma once
 
 #include "StreamClocks.h"
 
 namespace fcdp {
 
-/// The bytes of a block fall into planes: those of the innermost value that
-/// stands inside it, those of the value around that, and the rest. On each rank
-/// they are elsewhere in the block, so a plane is not an interval.
+/// A block of nested values has up to three planes: the bytes of the innermost
+/// value, those of the value around it, and the rest. Their position in the
+/// block differs from rank to rank, so a plane is not an interval.
 inline constexpr unsigned kNumPlanes = 3;
 inline constexpr uint8_t kAllPlanes = (1 << kNumPlanes) - 1;
 
-/// Bytes [begin, end) of an arena on all ranks together, as far as they are in
-/// `planes` of the blocks of that `shape`.
+/// Bytes [begin, end) of an arena on all ranks together, restricted to `planes`
+/// of blocks of that `shape`.
 struct Extent {
   int64_t begin = 0, end = 0;
   uint8_t planes = kAllPlanes;
-  /// Names the block and what stands inside it; 0 where all planes are meant.
+  /// Identifies the block and the values nested inside it; 0 if all planes are
+  /// meant.
   int32_t shape = 0;
 
   bool isEmpty() const { return begin >= end; }
@@ -28,13 +30,13 @@ struct Extent {
   }
 };
 
-/// What is known of some bytes, as FastTrack (Flanagan and Freund, PLDI 2009)
-/// has it: what came before the last write is ordered before it, so it need not
-/// be kept.
+/// The access history of some bytes, as in FastTrack (Flanagan and Freund, PLDI
+/// 2009). All accesses before the last write are ordered before it, so they are
+/// not kept.
 struct Marks {
-  /// Last write, and reads after it, by stream.
+  /// The last write, and the reads after it, by stream.
   Clock written{}, read{};
-  /// What the bytes hold, in the terms of the caller; 0 is nothing.
+  /// The caller's number for the content of the bytes; 0 means none.
   int32_t content = 0;
 
   bool operator==(const Marks &other) const {
@@ -50,22 +52,24 @@ struct Segment {
   std::array<Marks, kNumPlanes> planes;
 };
 
-/// Segments of an arena by their first byte. An access takes time in the number
-/// of segments that it touches; a write makes them one.
+/// Segments of an arena by their first byte. The time of an access is linear in
+/// the number of segments that it touches. A write merges them into one.
 class AccessMap {
 public:
   explicit AccessMap(int64_t bytes = 0);
 
-  /// The operation that an access on `stream` is not ordered after, or 0.
+  /// Returns the operation that an access on `stream` conflicts with, because
+  /// it is not ordered after that operation, or 0.
   OpIndex findConflict(const Extent &extent, bool isWrite, size_t stream,
                        const StreamClocks &clocks);
   void read(const Extent &extent, size_t stream, OpIndex index);
   void write(const Extent &extent, size_t stream, OpIndex index,
              int32_t content);
-  /// The same accesses, but the bytes now count as `content`.
+  /// Changes the content of the bytes without an access.
   void relabel(const Extent &extent, int32_t content);
 
-  /// Calls `visit(content)` for what the bytes hold until it gives false.
+  /// Calls `visit(content)` for each content of the bytes until it returns
+  /// false.
   template <typename Visit>
   void visitContents(const Extent &extent, Visit visit) {
     bool goesOn = true;
@@ -78,9 +82,9 @@ public:
 private:
   using Iterator = std::map<int64_t, Segment>::iterator;
 
-  /// Makes a segment begin at `at` and gives it.
+  /// Makes a segment begin at `at` and returns it.
   Iterator split(int64_t at);
-  /// Makes equal neighbours in [begin, end) one.
+  /// Merges equal neighbours in [begin, end).
   void join(int64_t begin, int64_t end);
   template <typename Visit>
   void visitMarks(const Extent &extent, Visit visit);
@@ -96,7 +100,7 @@ void AccessMap::visitMarks(const Extent &extent, Visit visit) {
   for (Iterator it = split(extent.begin);
        it != segments.end() && it->first < extent.end; ++it) {
     Segment &segment = it->second;
-    // Planes of another shape mean other bytes.
+    // Planes of another shape are other bytes.
     bool isWhole = extent.planes == kAllPlanes ||
                    (segment.shape != 0 && segment.shape != extent.shape);
     for (unsigned plane = 0; plane < kNumPlanes; ++plane)

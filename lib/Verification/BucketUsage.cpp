@@ -7,12 +7,12 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// The uses of one function, in order: the unit of each.
+/// The units whose parameters a function uses, one for each use, in order.
 using UseOrder = SmallVector<StringAttr>;
 
-/// Cuts the uses of each unit's parameters into live ranges: a live range is a
-/// longest run of uses that no use of another unit interrupts. A bucket need
-/// not be used in all of its unit's ranges.
+/// Splits the uses of each unit's parameters into live ranges. A live range is
+/// a longest run of uses without a use of another unit in between. A bucket is
+/// not necessarily used in all ranges of its unit.
 static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
                            const SymbolTable &symbols) {
   llvm::DenseMap<Value, ViewMemberOp> shown;
@@ -47,7 +47,8 @@ static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
   return order;
 }
 
-/// Whether a unit that the bucket does not serve is used between the ranges.
+/// Returns whether a unit that the bucket does not serve is used between `a`
+/// and `b`.
 static bool isInterrupted(const BucketUsage &usage, const UseOrder &order,
                           const UseSpan &a, const UseSpan &b) {
   for (size_t i = a.last + 1; i < b.first; ++i)
@@ -56,8 +57,9 @@ static bool isInterrupted(const BucketUsage &usage, const UseOrder &order,
   return false;
 }
 
-/// Live ranges of the gathered copy. The n-th spans the n-th of all units that
-/// the bucket serves; those that nothing stands between are one.
+/// Counts the live ranges of the gathered copy. The n-th range of the bucket
+/// spans the n-th ranges of all units that it serves. Ranges are merged if no
+/// other unit is used between them.
 static int64_t countRanges(const BucketUsage &usage, const UseOrder &order) {
   SmallVector<UseSpan> spans;
   for (auto &[unit, ranges] : usage.ranges)
@@ -81,7 +83,7 @@ static int64_t countRanges(const BucketUsage &usage, const UseOrder &order) {
   return count;
 }
 
-/// The bucket that a collective or copy serves.
+/// Returns the bucket that a collective or copy serves, or null.
 static StringAttr
 getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
   if (auto gather = dyn_cast<AllGatherOp>(op))

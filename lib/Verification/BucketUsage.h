@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one function does with each bucket.
+// The use of each bucket in one function.
 #pragma once
 
 #include "fcdp/Analysis/Buffers.h"
@@ -13,29 +13,29 @@
 
 namespace fcdp {
 
-/// A live range: its first and last use, as indices of the function's uses.
+/// A live range: its first and last use, as indices into the function's uses.
 struct UseSpan {
   size_t first, last;
 };
 
-/// What is known of a bucket in one function.
+/// The use of one bucket in one function.
 struct BucketUsage {
-  /// Live ranges, by unit: a bucket may serve several.
+  /// Live ranges by unit. A bucket may serve several units.
   llvm::MapVector<mlir::StringAttr, llvm::SmallVector<UseSpan>> ranges;
   int64_t rangeCount = 0;
   /// Whether its first copy in @next_microbatch is prefetched.
   bool crosses = false;
-  /// Bytes of an element of its gradients; 0 if there are none.
+  /// Bytes of an element of its gradients; 0 if there are no gradients.
   int64_t gradientBytes = 0;
-  /// What one rank sends and copies.
+  /// Bytes that one rank sends and copies.
   LinkBytes bytes;
-  /// One operation that does, by link.
+  /// One operation that sends or copies, by link.
   std::array<mlir::Operation *, 4> examples{};
 };
 
 using BucketUsages = llvm::DenseMap<mlir::StringAttr, BucketUsage>;
 
-/// What a rank sends over one link, or copies.
+/// A kind of traffic, with its wording in messages.
 struct LinkTraffic {
   llvm::StringRef what;
   uint64_t LinkBytes::*bytes;
@@ -46,7 +46,7 @@ inline constexpr std::array<LinkTraffic, 4> kLinkTraffic = {
     LinkTraffic{"loads from host memory", &LinkBytes::hostToDevice},
     LinkTraffic{"stores to host memory", &LinkBytes::deviceToHost}};
 
-/// By the buckets' names; `caches` has the bucket of each state.
+/// Returns the usage by bucket name. `caches` maps states to their buckets.
 BucketUsages
 collectUsages(mlir::func::FuncOp function, MeshOp mesh,
               const mlir::SymbolTable &symbols,

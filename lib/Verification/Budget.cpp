@@ -8,15 +8,15 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// What is there at one place of the program.
+/// A value that is live at some operation.
 struct Live {
   Operation *op;
   Extent extent;
 };
 } // namespace
 
-/// The values of `function` that are live when the one that ends at `end` is
-/// made, that one first, the others by size.
+/// Returns the values of `function` that are live where `top` is defined: `top`
+/// first, then the others by decreasing size.
 static SmallVector<Live> findLiveAt(const FunctionModel &function,
                                     const BufferModel &top) {
   SmallVector<Live> live;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a bucket's attributes say that each function sends and copies, against
-// what its operations do.
+// Compares the bytes that each function sends and copies with the closed forms
+// of the buckets' attributes.
 
 #include "fcdp/Verification/PlanProofs.h"
 
@@ -15,11 +15,11 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// How often one function does what with one bucket.
+/// Counts of one function's transfers for one bucket.
 struct Counts {
   int64_t interGathers = 0, intraGathers = 0, loads = 0, stores = 0;
   int64_t interReductions = 0, intraReductions = 0;
-  /// Copies of a sum of gradients.
+  /// Copies of gradient accumulators to and from host memory.
   int64_t sumLoads = 0, sumStores = 0;
 };
 } // namespace
@@ -28,8 +28,8 @@ struct Counts {
 // Closed forms
 //===----------------------------------------------------------------------===//
 
-/// Gathers, loads and stores where there are several nodes; `uses` live ranges
-/// in each micro-batch.
+/// Counts gathers, loads and stores as if there were several nodes. `uses` is
+/// the number of live ranges per micro-batch.
 static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
                            bool hasSeveral) {
   Counts counts;
@@ -38,7 +38,7 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
   Residency residency =
       getResidencyWithin(*bucket.getResidency(), carry, isCarried);
-  // The function that fills what is carried on, and those that it serves.
+  // Whether this function fills the copy that is carried to later functions.
   bool fills = isTrained ? role == Role::only_microbatch ||
                                role == Role::first_microbatch
                          : role == Role::init;
@@ -70,8 +70,9 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   return counts;
 }
 
-/// The first fetch of @next_microbatch, where it is made in the function
-/// before: one more in @first_microbatch, one less in @last_microbatch.
+/// Corrects the counts for a prefetched bucket. The first fetch of each
+/// micro-batch after the first is issued in the function before:
+/// @first_microbatch issues one more, @last_microbatch one less.
 static void addCrossing(Counts &counts, BucketOp bucket, Role role) {
   int64_t more =
       (role == Role::first_microbatch) - (role == Role::last_microbatch);
@@ -92,8 +93,8 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
       hasSeveral ? bucket.getAccumulation().value_or(Accumulation::sharded)
                  : Accumulation::sharded;
   bool isLast = role == Role::last_microbatch;
-  // Within one node nothing is left to reduce at the end; with one rank per
-  // node nothing is reduced before.
+  // Within one node nothing remains to be reduced at the end. With one rank per
+  // node nothing is reduced before the end.
   if (sumsSlice(mode) && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions = mode == Accumulation::sharded || isLast;
@@ -105,8 +106,8 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
   return counts;
 }
 
-/// What a rank sends in `count` collectives over both axes, each of `whole`
-/// bytes in as many parts as there are ranks.
+/// Returns the bytes that a rank sends in `count` collectives over both axes,
+/// each of `whole` bytes divided equally among all ranks.
 static LinkBytes sendFlat(int64_t count, int64_t whole, MeshOp mesh) {
   int64_t ranks = mesh.getWorldSize(), locals = mesh.getLocal();
   LinkBytes bytes;
@@ -115,7 +116,8 @@ static LinkBytes sendFlat(int64_t count, int64_t whole, MeshOp mesh) {
   return bytes;
 }
 
-/// Gathers of reduced gradients, in f32, into what a rank owns of them.
+/// Returns the bytes of gathers of reduced gradients, in f32, into the part
+/// that a rank owns.
 static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
                                       MeshOp mesh) {
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
@@ -132,7 +134,7 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
   return bytes;
 }
 
-/// Bytes of one rank.
+/// Returns the bytes of one rank.
 static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
                                Role role, MeshOp mesh, int64_t uses,
                                bool hasSeveral) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tries all legal runs: from the state after one function, each that may
-// follow. States that differ in nothing that a later function can tell are one,
-// so that the runs, which may be of any length, come to an end.
+// Explores all legal runs: from the state after a function it tries every
+// function that may follow. Two states are equal if no later function can tell
+// them apart. So the search ends, although runs may have any length.
 
 #include "fcdp/Verification/PlanProofs.h"
 
@@ -14,16 +14,17 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// More states than any plan was seen to have, by far.
+/// Far more than any known plan needs.
 static constexpr size_t kMaxStates = 64;
 
 //===----------------------------------------------------------------------===//
-// What a later function can tell
+// Comparison of states
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A state in numbers, for comparison. Of an operation only counts which
-/// streams and events know it to be done.
+/// A normal form of a state, for comparison. It replaces the index of an
+/// operation by the set of streams and events that know the operation to be
+/// done.
 class Signature {
 public:
   Signature(const PlanModel &plan, const PlanRun &run, const RunState &state,
@@ -40,7 +41,8 @@ private:
   const PlanModel &plan;
   const PlanRun &run;
   const RunState &state;
-  /// By stream: all that some stream or event knows of it, ascending.
+  /// By stream, all operation indices that some stream or event knows to be
+  /// done, in ascending order.
   std::array<std::vector<OpIndex>, kNumStreams> thresholds;
   std::vector<int32_t> numbers;
 };
@@ -75,7 +77,8 @@ void Signature::addThresholds() {
   }
 }
 
-/// 0: all streams and events know it.
+/// Returns the number of known indices below `index`. 0 means that all streams
+/// and events know the operation to be done.
 int32_t Signature::classify(size_t stream, OpIndex index) const {
   return llvm::lower_bound(thresholds[stream], index) -
          thresholds[stream].begin();
@@ -113,7 +116,7 @@ void Signature::addArena(const AccessMap &arena, Arena which) {
   for (const auto &[begin, segment] : arena.getSegments()) {
     while (at < states.size() && states[at].second <= begin)
       ++at;
-    // Values are gone; their memory holds nothing.
+    // Memory of values has no content between functions; only states have.
     bool isState = at < states.size() && states[at].first < segment.end;
     size_t start = numbers.size();
     numbers.push_back(segment.shape);
@@ -134,7 +137,7 @@ void Signature::addArena(const AccessMap &arena, Arena which) {
 }
 
 //===----------------------------------------------------------------------===//
-// What holds before anything runs
+// Checks that need no run
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyStatesApart(const PlanModel &plan, Arena arena) {
@@ -161,7 +164,8 @@ static LogicalResult verifyStatesApart(const PlanModel &plan, Arena arena) {
   return success();
 }
 
-/// Ranks of a node keep their slices in one arena.
+/// Checks that the slices of a node's ranks, which share one arena, are
+/// disjoint.
 static LogicalResult verifySlicesApart(const PlanModel &plan) {
   for (const StateModel &state : plan.states) {
     BufferAttr buffer = *StateOp(state.op).getBuffer();
@@ -176,8 +180,8 @@ static LogicalResult verifySlicesApart(const PlanModel &plan) {
   return success();
 }
 
-/// A trained parameter is in one trained bucket, so that it is reduced and
-/// updated with it.
+/// Checks that each parameter is a member of exactly one bucket, so that it is
+/// reduced and updated with it.
 static LogicalResult verifyMembers(ModuleOp module) {
   llvm::DenseMap<StringAttr, BucketOp> bucketOf;
   for (auto bucket : module.getOps<BucketOp>())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory may hold, and what gathers and copies make of it.
+// Checks the content of memory, and computes the content that gathers and
+// copies produce.
 
 #include "PlanRun.h"
 
@@ -15,7 +16,8 @@ uint8_t PlanRun::getAxes() const {
          (mesh.getLocal() > 1 ? 1 << static_cast<unsigned>(Axis::local) : 0);
 }
 
-/// The axes over which no gather is left to do: a rank owns it all.
+/// Returns the axes over which a rank owns all of the bucket, so that no gather
+/// is needed.
 uint8_t PlanRun::getOwnAxes(int32_t bucket) const {
   switch (BucketOp(plan.buckets[bucket].op).getSharding()) {
   case Sharding::world:
@@ -28,7 +30,7 @@ uint8_t PlanRun::getOwnAxes(int32_t bucket) const {
   llvm_unreachable("unknown sharding");
 }
 
-/// Of an axis of one rank, nothing.
+/// Returns the bits of `axes`, without axes of one rank.
 uint8_t PlanRun::getBit(ArrayAttr axes) const {
   uint8_t bits = 0;
   for (auto axis : axes.getAsRange<AxisAttr>())
@@ -132,11 +134,11 @@ LogicalResult PlanRun::checkWeights(const Content &content, int32_t bucket) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// Adds an axis to those that `content` has been gathered over.
+/// Adds axes to those that `content` has been gathered over.
 LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
                                    const Content &content) {
   uint8_t bit = getBit(axes);
-  // Between nodes first: so the slices stand in order.
+  // The gather between nodes comes first, which puts the slices in order.
   if ((gathered & bit) ||
       (bit == kLocalBit && (getAxes() & kNodeBit) && !(gathered & kNodeBit))) {
     InFlightDiagnostic diag = emitError();
@@ -149,7 +151,7 @@ LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
   return success();
 }
 
-/// What is gathered of a gradient is reduced over all ranks before.
+/// Checks that a gradient is reduced over all ranks before it is gathered.
 LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
   if (failed(checkSum(content, bucket)))
     return failure();
@@ -187,7 +189,8 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
   return success();
 }
 
-/// What has no bytes is noted apart from them.
+/// Records the content of a state that is written directly. States without
+/// bytes have no other record of it.
 void PlanRun::fillState(const PlanInstruction &instruction) {
   if (FlatSymbolRefAttr into = getInto(instruction.op))
     for (auto [index, state] : llvm::enumerate(plan.states))
@@ -226,13 +229,13 @@ LogicalResult PlanRun::load(const PlanInstruction &instruction) {
   return success();
 }
 
-/// A view touches no memory, but it says what it expects there.
+/// A view accesses no memory, but its input must be the bucket's current copy.
 LogicalResult PlanRun::viewMember(const PlanInstruction &instruction) {
   if (instruction.reads.size() != 1)
     return emitError() << "expected the value of a buffer or a state";
   Root root = instruction.reads[0];
   int32_t id = root.state >= 0 ? findContent(root.state) : held[root.buffer];
-  if (!id) // what reads it says more
+  if (!id) // the reader's error is more precise
     return success();
   return success(succeeded(checkWeights(contents[id], instruction.bucket)) &&
                  succeeded(checkFresh(contents[id])));

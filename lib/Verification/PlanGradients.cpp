@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of gradients, and the updates that take them.
+// Checks the sums of gradients, and the updates that use them.
 
 #include "PlanRun.h"
 
@@ -47,7 +47,8 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// A call reads its operands, and may write a gradient in place.
+/// Handles an operator: it reads its operands and may write a gradient in
+/// place.
 LogicalResult PlanRun::compute(const PlanInstruction &instruction) {
   for (Root root : instruction.reads)
     if (failed(readRoot(root)))
@@ -59,7 +60,7 @@ LogicalResult PlanRun::compute(const PlanInstruction &instruction) {
   return access(now->device, instruction.place, Mode::write, content);
 }
 
-/// What calls have written in place must be there still.
+/// Checks that in-place gradients have not been overwritten.
 LogicalResult PlanRun::checkInPlace(const PlanInstruction &instruction) {
   for (const InPlace &made : inPlace.lookup(instruction.result)) {
     int32_t other = made.content;
@@ -108,7 +109,8 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
     return failure();
   Content content = contents[*read];
   uint8_t bit = getBit(op.getAxes());
-  // Within nodes first: so each rank gets the part that it owns.
+  // The reduction within nodes comes first, so that each rank gets the part
+  // that it owns.
   if ((content.axes & bit) || (bit == kLocalBit && (content.axes & kNodeBit))) {
     InFlightDiagnostic diag = emitError();
     diag << "expected to reduce within nodes first, then between them, once "
@@ -130,7 +132,8 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   return writeResult(instruction, content);
 }
 
-/// Sums must start with the first micro-batch and take in each one once.
+/// Adds `value` to `sum`. A sum must start with the first micro-batch and
+/// include each micro-batch once.
 FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
                                 const Twine &what) {
   bool isNext = sum.batch == now->batch - 1 && !isFirstBatch() &&
@@ -165,7 +168,7 @@ LogicalResult PlanRun::accumulate(const PlanInstruction &instruction) {
   const Extent &to = plan.states[instruction.state].extent;
   if (op.getMode() == Accumulate::overwrite && from.begin == to.begin &&
       from.end == to.end) {
-    // What was written there is the sum; nothing runs.
+    // The value was written directly into the accumulator, so nothing runs.
     if (input.buffer >= 0)
       now->emptyContents[instruction.state] = held[input.buffer];
     return success();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vector clocks over the streams of a rank. Knows no IR.
+// Vector clocks over the streams of a rank. This code does not depend on the
+// IR.
 #pragma once
 
 #include <array>
@@ -11,20 +12,21 @@
 namespace fcdp {
 
 inline constexpr size_t kNumStreams = 7;
-/// Counts what was issued, from 1; 0 is before the run.
+/// Number of an issued operation, from 1. 0 is before the run.
 using OpIndex = int32_t;
-/// For each stream, the last of its operations that is known to be done.
+/// For each stream, its last operation that is known to be done.
 using Clock = std::array<OpIndex, kNumStreams>;
 
 class StreamClocks {
 public:
-  /// Whether what `stream` does next comes after operation `index` of `other`.
+  /// Returns whether the next operation of `stream` is ordered after operation
+  /// `index` of stream `other`.
   bool isOrdered(size_t stream, size_t other, OpIndex index) const {
     return known[stream][other] >= index;
   }
   void issue(size_t stream, OpIndex index) { known[stream][stream] = index; }
   void record(int64_t event, size_t stream) { events[event] = known[stream]; }
-  /// False if the event was never recorded.
+  /// Returns false if the event was never recorded.
   bool wait(int64_t event, size_t stream) {
     auto it = events.find(event);
     if (it == events.end())
@@ -38,7 +40,7 @@ public:
 
 private:
   std::array<Clock, kNumStreams> known{};
-  /// By number, what the last record of each saw.
+  /// By event number, the clock at its last record.
   std::map<int64_t, Clock> events;
 };
 

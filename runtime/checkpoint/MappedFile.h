@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file mapped for reading.
+// A read-only mapping of a file.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace fcdp {
 
-/// Owns the mapping; neither copied nor moved. Immutable, hence thread-safe.
-/// A file that is made shorter while it is mapped ends the process by a signal.
+/// Owns the mapping. Neither copyable nor movable; immutable and therefore
+/// thread-safe. If the file shrinks while it is mapped, a read may end the
+/// process by a signal.
 class MappedFile {
 public:
   /// Throws std::runtime_error that names the file.

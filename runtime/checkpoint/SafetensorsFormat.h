@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reader and writer of safetensors files share.
+// Declarations that the reader and the writer of safetensors files share.
 #pragma once
 
 #include "core/Backend.h"
@@ -10,11 +10,11 @@
 
 namespace fcdp {
 
-/// "F32", ... as safetensors spells it.
+/// Returns the name of a type in safetensors, e.g. "F32".
 const char *safetensorsName(DType type);
 std::optional<DType> fromSafetensorsName(std::string_view name);
 
-/// Headers above this are refused, as the reference implementation does.
+/// Limit on the header's size. The reference implementation has the same limit.
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
 } // namespace fcdp

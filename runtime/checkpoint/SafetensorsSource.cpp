@@ -36,7 +36,8 @@ private:
   std::string filePath;
   std::shared_ptr<const MappedFile> file;
   std::map<std::string, StoredTensor> tensors;
-  /// Other names, as safetensors' own save_model notes them in the metadata.
+  /// Alternative names of tensors, which safetensors' save_model puts in the
+  /// metadata.
   std::map<std::string, std::string> aliases;
 };
 

@@ -13,7 +13,7 @@ namespace fcdp {
 
 namespace {
 
-/// The header's text, padded with spaces to a multiple of eight bytes.
+/// Returns the header's text, padded with spaces to a multiple of eight bytes.
 std::string makeHeader(const std::vector<SafetensorsWriter::Entry> &entries,
                        uint64_t &dataBytes) {
   nlohmann::ordered_json header;

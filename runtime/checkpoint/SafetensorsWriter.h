@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a safetensors file piece by piece.
+// Writes a safetensors file incrementally.
 #pragma once
 
 #include "plan/Manifest.h"
@@ -11,27 +11,28 @@
 
 namespace fcdp {
 
-/// Writes to a file beside `path` and renames it at the end, so that `path` is
-/// never half-written; without `finish` nothing stays. Used by one thread.
-/// Functions throw std::runtime_error that names the file.
+/// Writes to a temporary file beside `path` and renames it in `finish`, so that
+/// `path` is never incomplete. Without `finish` the temporary file is removed.
+/// One thread may use it. Functions throw std::runtime_error that names the
+/// file.
 class SafetensorsWriter {
 public:
   struct Entry {
-    /// All names. The first names the data, the others are noted in the
-    /// metadata, as safetensors' own save_model does.
+    /// All names. The first one names the data; the others go into the
+    /// metadata, as in safetensors' save_model.
     std::vector<std::string> names;
     Shape shape;
     DType dtype;
   };
 
-  /// The data of the entries is expected in their order.
+  /// The data of the entries must be written in their order.
   SafetensorsWriter(const std::string &path, const std::vector<Entry> &entries);
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter &) = delete;
   SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// All data must have been written.
+  /// Completes the file. All data must have been written.
   void finish();
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor as a file stores it.
+// A tensor in the form in which a file stores it.
 #pragma once
 
 #include "core/StridedLayout.h"
@@ -24,11 +24,11 @@ struct StoredTensor : StridedLayout {
 /// Throws std::runtime_error if a shape has more elements than any file.
 void checkShape(const Shape &shape);
 
-/// Throws std::runtime_error if an element lies outside the storage.
+/// Throws std::runtime_error if an element is outside the storage.
 void checkBounds(const StoredTensor &tensor);
 
-/// Copies elements [first, first + count), counted in row-major order, to
-/// `target`, packed.
+/// Copies the elements [first, first + count), in row-major order, to the
+/// contiguous `target`.
 void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target);
 

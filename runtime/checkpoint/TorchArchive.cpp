@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of sections are those of PKWARE's APPNOTE.TXT 6.3.10.
+// Section numbers refer to PKWARE's APPNOTE.TXT 6.3.10.
 #include "checkpoint/TorchArchive.h"
 
 #include <c10/util/Exception.h>
@@ -18,7 +18,7 @@ namespace {
   throw std::runtime_error(path + ": " + what + ": " + message);
 }
 
-/// Calls `read`, whose errors become one that names the file and `what`.
+/// Calls `read`. Its errors become errors that name the file and `what`.
 template <typename Read>
 auto naming(const std::string &path, const std::string &what, Read read) {
   try {
@@ -49,7 +49,7 @@ std::span<const std::byte> TorchArchive::part(uint64_t offset,
   return all.subspan(offset, count);
 }
 
-/// Little-endian, as this machine is.
+/// Reads a little-endian number; this machine is little-endian too.
 template <typename T>
 T TorchArchive::number(uint64_t offset) const {
   T value;
@@ -57,8 +57,9 @@ T TorchArchive::number(uint64_t offset) const {
   return value;
 }
 
-/// 4.3.7 and 4.3.9: it stands in the record's header, or behind its content if
-/// it was not known when the header was written, as PyTorch does.
+/// See 4.3.7 and 4.3.9: the checksum is in the record's header or, if the
+/// writer did not know it yet, after the content. PyTorch writes it after the
+/// content.
 uint32_t TorchArchive::checksumOf(uint64_t header, uint64_t end) const {
   constexpr uint16_t behind = 1 << 3;
   if (!(number<uint16_t>(header + 6) & behind))

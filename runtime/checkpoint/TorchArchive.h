@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads records of an archive that PyTorch wrote. libtorch says where they
-// are; they stay in the mapped file, of which libtorch would make copies, and
-// their checksums are compared, which libtorch leaves out.
+// Reads records of an archive that PyTorch wrote. libtorch locates the records.
+// Their content stays in the mapped file, because libtorch would copy it, and
+// checksums are verified, which libtorch does not do.
 #pragma once
 
 #include "checkpoint/MappedFile.h"
@@ -19,8 +19,8 @@ class PyTorchStreamReader;
 
 namespace fcdp {
 
-/// Used by one thread at a time. Functions throw std::runtime_error that names
-/// the file. Names of records are relative to the archive's folder.
+/// One thread at a time may use it. Functions throw std::runtime_error that
+/// names the file. Record names are relative to the archive's folder.
 class TorchArchive {
 public:
   explicit TorchArchive(const std::string &path);
@@ -28,15 +28,15 @@ public:
 
   const std::string &path() const { return filePath; }
   std::vector<std::string> records();
-  /// The content of a record, checked; none if there is no such record. It lies
-  /// in the mapped file.
+  /// Returns the content of a record after checking it, or none if there is no
+  /// such record. The content is in the mapped file.
   std::optional<std::span<const std::byte>> read(const std::string &name);
   std::optional<std::string> readText(const std::string &name);
-  /// What keeps the content of records alive.
+  /// Keeps the content of records alive.
   std::shared_ptr<const void> owner() const { return file; }
 
 private:
-  /// Throws if they do not all lie in the file.
+  /// Returns bytes of the file. Throws if they are not all inside it.
   std::span<const std::byte> part(uint64_t offset, uint64_t count) const;
   template <typename T>
   T number(uint64_t offset) const;

@@ -8,14 +8,14 @@
 namespace fcdp {
 namespace {
 
-/// Both sides of one collective use the same channel, since its stream is the
-/// same on all ranks.
+/// Returns the channel of a collective. A collective has the same stream on all
+/// ranks, so both sides use the same channel.
 uint32_t channelOf(const Collective &collective) {
   return uint32_t(collective.stream);
 }
 
-/// Peers in the order rank + 1, rank + 2, ...: so the ranks do not all send to
-/// rank 0 first.
+/// Returns the peers in the order rank + 1, rank + 2, ..., so that the ranks do
+/// not all send to rank 0 first.
 uint32_t peerAt(const Transport &transport, uint32_t distance) {
   return (transport.rank() + distance) % transport.size();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gathers and reductions over a transport. Reductions are an all-to-all and a
-// local sum: a reduce-scatter of Gloo's moves twice the bytes.
+// Gathers and reductions over a transport. A reduction is an all-to-all
+// followed by a local sum, because Gloo's reduce-scatter moves twice as many
+// bytes.
 #pragma once
 
 #include "collectives/Transport.h"
@@ -9,8 +10,8 @@
 
 namespace fcdp {
 
-/// Lists that a collective fills anew; kept by the caller, one per thread, so
-/// that the steady state allocates nothing.
+/// Lists that each collective fills anew. The caller keeps one per thread, so
+/// that the steady state does not allocate.
 struct CollectiveScratch {
   std::vector<Send> sends;
   std::vector<Recv> recvs;
@@ -19,19 +20,20 @@ struct CollectiveScratch {
   void reserve(size_t ranks);
 };
 
-/// `Collective` says what they do. Throw TransportError, or std::runtime_error
-/// for misuse. Of a reduction over the world `locals` is the ranks of a node:
-/// theirs are summed first.
+/// Run the collective that `Collective` describes. Throw TransportError, or
+/// std::runtime_error for misuse. For a reduction over the world, `locals` is
+/// the number of ranks per node, whose chunks are summed first.
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch);
 void reduceScatter(Transport &transport, const Collective &collective,
                    CollectiveScratch &scratch, size_t locals = 1);
 
-/// Gives all[r] the number of rank r; without a transport there is one rank.
+/// Sets all[r] to the number of rank r. Without a transport there is one rank.
 void exchangeNumbers(Transport *transport, double own, std::span<double> all,
                      CollectiveScratch &scratch, const char *what);
 
-/// All ranks' values, in rank order: transport.size() * values.size() of them.
+/// Returns the values of all ranks in rank order: transport.size() *
+/// values.size() of them.
 std::vector<double> gatherValues(Transport &transport,
                                  std::span<const double> values,
                                  const char *what);

@@ -10,9 +10,10 @@
 namespace fcdp {
 namespace {
 
-/// Within this many heartbeats every other rank has read the store.
+/// Number of heartbeats within which every other rank has read the store.
 constexpr double readBeats = 2.5;
-/// How often the holder of the store looks whether the others are done.
+/// Interval at which the rank that serves the store checks whether the others
+/// are done.
 constexpr double finishPollSeconds = 0.05;
 
 std::string statusKey(uint32_t rank) {
@@ -29,7 +30,7 @@ void publishAlive(KeyValueStore &store, uint32_t rank) {
   store.set(statusKey(rank), std::string(1, status::alive) + "0");
 }
 
-/// What the threads share. Only the looker touches the store.
+/// State that the threads share. Only the looker accesses the store.
 class FailureMonitor::State {
 public:
   State(std::shared_ptr<KeyValueStore> store, FailureMonitorOptions options);
@@ -37,7 +38,7 @@ public:
   void runLooker();
   void runWatchdog();
 
-  /// Has the looker write this rank's last status; waits until it has.
+  /// Makes the looker write this rank's final status, and waits until it has.
   void publish(const std::string &status);
   bool stopAndSeeWhetherLookerEnds();
 
@@ -45,7 +46,7 @@ public:
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> verdict;
-  bool claimed = false; ///< whoever reports the verdict has been found
+  bool claimed = false; ///< whether a thread reports the verdict
   bool finishing = false, allDone = false, stopping = false;
 
 private:
@@ -60,7 +61,7 @@ private:
   void conclude(const std::string &found);
 
   const std::shared_ptr<KeyValueStore> store;
-  PeerWatch peers; // of the looker alone
+  PeerWatch peers; // used by the looker only
   std::vector<std::string> keys;
   uint64_t beats = 0;
   std::optional<std::string> finalStatus;
@@ -93,7 +94,8 @@ std::optional<std::string> FailureMonitor::State::look() {
   Lock lock(mutex);
   looking = false;
   allDone = peers.everyoneIsDone();
-  // Setting is not answered: only the reading back shows that it arrived.
+  // A set is not acknowledged. Only reading the value back shows that it
+  // arrived.
   finalStatusWritten = finalStatus && statuses[options.rank] == *finalStatus;
   changed.notify_all();
   return found;
@@ -127,8 +129,9 @@ void FailureMonitor::State::runLooker() {
 }
 
 void FailureMonitor::State::leaveVerdict(const std::string &found) {
-  // This rank ends now. Slower ones would blame it next, so it leaves the
-  // verdict behind, and the store's holder leaves them the time to read it.
+  // This rank ends now, and slower ranks would blame it. So it writes the
+  // verdict to the store, and the rank that serves the store gives them time to
+  // read it.
   {
     Lock lock(mutex);
     if (finalStatus)
@@ -161,8 +164,8 @@ void FailureMonitor::State::conclude(const std::string &found) {
 }
 
 void FailureMonitor::State::runWatchdog() {
-  // Counts own ticks instead of time, which also passes while this process is
-  // stopped.
+  // It counts its own ticks instead of time, because time also passes while
+  // this process is stopped.
   uint64_t lastLook = 0;
   double silentSeconds = 0;
   Lock lock(mutex);
@@ -250,7 +253,7 @@ void FailureMonitor::finish() {
                         [this] { return state->allDone || state->verdict; });
   if (state->verdict && !state->allDone)
     throw std::runtime_error(*state->verdict);
-  // Done is done: the end of the others is no failure any more.
+  // This rank is done, so from now on the end of other ranks is not a failure.
   state->stopping = true;
   state->changed.notify_all();
 }

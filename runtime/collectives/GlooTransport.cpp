@@ -18,8 +18,8 @@ std::chrono::milliseconds toMilliseconds(double seconds) {
   return std::chrono::milliseconds(int64_t(seconds * 1000));
 }
 
-/// Gloo's text without the folder it was built in and without its advice, which
-/// speaks of a crash whatever has happened.
+/// Returns Gloo's text without the path of its build folder and without its
+/// advice, which blames a crash in every case.
 std::string glooTextOf(const std::exception &error) {
   std::string text = textOf(error);
   if (size_t advice = text.find(" This is typically caused");
@@ -31,7 +31,7 @@ std::string glooTextOf(const std::exception &error) {
   return text;
 }
 
-/// Thread-safe as `Transport` says.
+/// Thread-safety is as `Transport` documents it.
 class GlooTransport final : public Transport {
 public:
   GlooTransport(const GlooDevice &device, const GlooGroupOptions &options);
@@ -42,7 +42,7 @@ protected:
                   const char *what, uint32_t channel) override;
 
 private:
-  /// A posted transfer, and what to say if it fails.
+  /// A posted transfer, with the text for its failure.
   struct Pending {
     Work work;
     const char *doing;
@@ -58,13 +58,13 @@ private:
   const std::chrono::milliseconds timeout;
   c10::intrusive_ptr<Group> group;
 
-  std::mutex mutex; ///< posting, and what follows
+  std::mutex mutex; ///< for posting and for the members below
   bool aborted = false;
   std::vector<Exchange *> running;
 };
 
-/// The transfers of one call. Whatever ends the call, no transfer outlives it:
-/// its memory may be used for something else right after.
+/// The transfers of one call. No transfer outlives the call, however it ends,
+/// because its memory may be reused right after.
 struct GlooTransport::Exchange {
   Exchange(GlooTransport &transport, const char *what, size_t count)
       : transport(transport), what(what) {
@@ -114,7 +114,7 @@ void GlooTransport::post(Exchange &exchange, const char *doing, size_t bytes,
     std::vector<at::Tensor> tensor{
         at::from_blob(const_cast<std::byte *>(data), {int64_t(bytes)},
                       at::TensorOptions().dtype(at::kByte))};
-    // The group counts what it posts without a lock of its own.
+    // The group numbers its transfers without a lock of its own.
     std::lock_guard<std::mutex> lock(mutex);
     if (aborted)
       throw std::runtime_error("aborted after another failure");
@@ -129,8 +129,9 @@ void GlooTransport::doExchange(std::span<const Send> sends,
                                uint32_t channel) {
   Exchange exchange(*this, what, sends.size() + recvs.size());
   const int tag = int(channel);
-  // Receives first: posted after the sends, they would leave one direction of
-  // the link idle (measured: 0.66 s instead of 0.33 s for 8 MB each way).
+  // Post the receives first. Receives that are posted after the sends leave one
+  // direction of the link idle (measured: 0.66 s instead of 0.33 s for 8 MB
+  // each way).
   for (const Recv &recv : recvs)
     post(exchange, "receiving", recv.bytes, recv.peer, recv.data,
          [&](std::vector<at::Tensor> &tensor) {
@@ -146,7 +147,8 @@ void GlooTransport::doExchange(std::span<const Send> sends,
     try {
       if (transfer.work->wait(timeout))
         continue;
-      text = "aborted after another failure"; // Gloo's only case of `false`
+      text = "aborted after another failure"; // the only case in which Gloo
+                                              // returns false
     } catch (const std::exception &error) {
       text = glooTextOf(error);
     }
@@ -162,7 +164,7 @@ void GlooTransport::abort() noexcept {
       try {
         transfer.work->abort();
       } catch (const std::exception &) {
-        // It has ended by itself.
+        // The transfer has ended already.
       }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A transport over libtorch's ProcessGroupGloo. Includes torch: for this
-// folder only; others get it from a Job.
+// A transport over libtorch's ProcessGroupGloo. This header includes torch, so
+// only this folder may include it; other code gets transports from a Job.
 #pragma once
 
 #include "collectives/Transport.h"
@@ -16,10 +16,11 @@ class Device;
 
 namespace fcdp {
 
-/// The sockets of a process; one is enough for all its groups.
+/// The sockets of a process. All groups of the process share one device.
 using GlooDevice = std::shared_ptr<gloo::transport::Device>;
 
-/// Throws std::runtime_error.
+/// Makes the device on an interface or, if that is empty, on an address. Throws
+/// std::runtime_error.
 GlooDevice makeGlooDevice(const std::string &interface,
                           const std::string &address);
 
@@ -27,14 +28,15 @@ struct GlooGroupOptions {
   std::vector<uint32_t> worldRanks;
   uint32_t rank = 0;
   c10::intrusive_ptr<c10d::Store> store;
-  /// Keeps the keys of the groups apart: equal on the ranks of one group.
+  /// Prefix of the group's keys in the store. It is equal on the ranks of one
+  /// group and differs between groups.
   std::string name;
   double joinSeconds = 60;
   double collectiveSeconds = 300;
 };
 
-/// Connects the ranks of a group; throws TransportError. The transport follows
-/// the thread-safety rules of `Transport`.
+/// Connects the ranks of a group. Throws TransportError. Thread-safety is as
+/// `Transport` documents it.
 std::unique_ptr<Transport> makeGlooTransport(const GlooDevice &device,
                                              const GlooGroupOptions &options);
 

@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// Senders post parcels in lanes and wait until they are taken; receivers copy
-/// under the group's lock. Thread-safe as `Transport` says.
+/// Senders post parcels in lanes and wait until they are taken. Receivers copy
+/// under the group's lock. Thread-safety is as `Transport` documents it.
 class InProcessTransport final : public Transport {
 public:
   InProcessTransport(InProcessGroup &group, uint32_t rank)
@@ -36,7 +36,7 @@ private:
             uint32_t channel);
 
   InProcessGroup &group;
-  bool aborted = false; // under the group's mutex
+  bool aborted = false; // guarded by the group's mutex
 };
 
 template <typename Done>
@@ -44,7 +44,7 @@ void InProcessTransport::wait(Lock &lock, Time deadline, Done done,
                               const char *what, const char *doing, size_t bytes,
                               uint32_t peer) {
   for (;;) {
-    // A hung rank does nothing any more, even what it could.
+    // A hung rank does nothing, even if its transfer could complete.
     if (!group.hung[rank()] && done())
       return;
     if (aborted)
@@ -80,7 +80,7 @@ void InProcessTransport::doExchange(std::span<const Send> sends,
       std::chrono::steady_clock::now() +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(
           std::chrono::duration<double>(group.timeoutSeconds));
-  // Reserved, since the lanes point into it.
+  // The lanes point into the vector, so it must not reallocate.
   std::vector<InProcessGroup::Parcel> parcels;
   parcels.reserve(sends.size());
 

@@ -14,7 +14,7 @@
 
 namespace fcdp {
 
-/// Where the ranks of one group meet. Thread-safe.
+/// A group that the ranks' transports share. Thread-safe.
 class InProcessGroup {
 public:
   explicit InProcessGroup(std::vector<uint32_t> worldRanks,
@@ -22,11 +22,12 @@ public:
       : worldRanks(std::move(worldRanks)), timeoutSeconds(timeoutSeconds),
         dead(this->worldRanks.size()), hung(this->worldRanks.size()) {}
 
-  /// The group must outlive its transports.
+  /// Returns the transport of a rank. The group must outlive it.
   std::unique_ptr<Transport> join(uint32_t rank);
 
-  /// Faults: a dead rank's peers are told at once, as by a closed connection;
-  /// a hung rank's exchanges never start, so its peers run into the time-out.
+  /// Inject faults. The peers of a killed rank fail at once, as after a closed
+  /// connection. The exchanges of a hung rank never start, so its peers time
+  /// out.
   void kill(uint32_t rank);
   void hang(uint32_t rank);
 

@@ -14,11 +14,12 @@
 namespace fcdp {
 namespace {
 
-/// The monitor's own operations must end well within the time in which the
-/// death of a rank has to be found.
+/// Time limit of the monitor's store operations. It is well below the time
+/// within which the death of a rank must be found.
 constexpr double monitorOperationSeconds = 4;
-/// Above the heartbeat limit: how late a monitor may come to its verdict, in
-/// heartbeats (its own beat, its poll, and the time the store's holder waits).
+/// Number of heartbeats beyond the heartbeat limit after which every monitor
+/// has its verdict: its own beat, its poll, and the time that the rank with the
+/// store waits.
 constexpr double verdictBeats = 5;
 
 std::string randomName() {
@@ -80,8 +81,8 @@ private:
   const JobOptions options;
   std::string jobName;
   GlooDevice device;
-  // In the order of making; unmade the other way round, so that the monitor
-  // watches until the groups have gone, and the store's server goes last.
+  // Members are destroyed in reverse order: the monitor watches until the
+  // groups are gone, and the store's server ends last.
   std::unique_ptr<TcpStore> store;
   std::unique_ptr<FailureMonitor> monitor;
   struct Groups {
@@ -130,7 +131,7 @@ std::vector<JoinRecord> GlooJob::joinOthers(const std::string &address) {
   own.abi = options.abi;
   own.planHash = options.planHash;
   own.hostName = hostName();
-  // With an interface given, the user answers for the address.
+  // If an interface is given, the user is responsible for its address.
   own.address = options.interface.empty() ? address : options.interface;
   own.servesStore = options.servesStore;
   publishAlive(*store, rank());
@@ -167,7 +168,7 @@ GlooJob::connect(const std::string &name,
   for (uint32_t i = 0; i < worldRanks.size(); ++i)
     if (worldRanks[i] == rank())
       group.rank = i;
-  // The first rank tells the groups of one kind apart.
+  // Groups of one kind are distinguished by their first rank.
   group.name = name + "-" + std::to_string(worldRanks[0]);
   group.worldRanks = worldRanks;
   group.store = store->handle();

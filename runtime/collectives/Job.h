@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's membership of a job: rendezvous, transports, failure detection.
-// Implemented with libtorch's TCPStore and Gloo, which this header hides.
+// A rank's membership of a job: rendezvous, transports and failure detection.
+// It uses libtorch's TCPStore and Gloo, but this header does not expose them.
 #pragma once
 
 #include "collectives/Transport.h"
@@ -13,62 +13,65 @@
 
 namespace fcdp {
 
-/// Which groups over an axis are made; each takes a thread and a connection to
-/// every other rank in it.
+/// The groups that are made over an axis. Each needs a thread and a connection
+/// to every other rank in it.
 struct AxisGroups {
   bool gather = true, reduce = true;
 };
 
 struct JobOptions {
-  /// What the plan was compiled for; must be what the launcher started.
+  /// The mesh that the plan was compiled for. It must match the ranks that the
+  /// launcher started.
   Mesh mesh;
-  /// Where the launcher put this rank.
+  /// The position at which the launcher started this rank.
   Place place;
-  /// Must be equal on all ranks.
+  /// The groups to make; equal on all ranks.
   AxisGroups nodeGroups, localGroups, worldGroups{false, false};
-  /// The launcher's own numbers: RANK and WORLD_SIZE. They need not follow the
-  /// mesh; they only tell the ranks apart until the mesh is known.
+  /// The launcher's own numbers, RANK and WORLD_SIZE. They need not follow the
+  /// mesh; they only distinguish the ranks until the mesh is known.
   uint32_t launcherRank = 0;
   uint32_t launcherSize = 1;
 
-  /// The store's address (MASTER_ADDR, MASTER_PORT). Exactly one process of
-  /// the job serves it: a rank with `servesStore`, or the launcher's agent.
-  /// A server that is given port 0 picks a free one and reports it by
-  /// `onStorePort` before it waits for the others.
+  /// The store's address (MASTER_ADDR, MASTER_PORT). Exactly one process of the
+  /// job serves the store: a rank with `servesStore`, or the launcher's agent.
+  /// With port 0 the server picks a free port and reports it by `onStorePort`
+  /// before it waits for the other ranks.
   std::string host = "127.0.0.1";
   uint16_t port = 0;
   bool servesStore = true;
   std::function<void(uint16_t port)> onStorePort;
-  /// Keeps the keys of a restarted job apart (TORCHELASTIC_RESTART_COUNT).
+  /// Separates the keys of a restarted job (TORCHELASTIC_RESTART_COUNT).
   uint32_t restartCount = 0;
-  /// The same for several jobs, one after the other, over one store.
+  /// Separates the keys of several consecutive jobs that use one store.
   uint32_t sessionNumber = 0;
-  /// The network interface for Gloo; empty: the one by which `host` is reached.
+  /// The network interface for Gloo. If it is empty, the one that reaches
+  /// `host` is used.
   std::string interface;
 
-  /// Must be equal on all ranks.
+  /// The hash of the plan, and the ABI version; equal on all ranks.
   std::string planHash;
   uint32_t abi = 0;
 
-  /// All ranks must have joined within this time.
+  /// Seconds within which all ranks must have joined.
   double joinSeconds = 60;
-  /// A collective whose peer does not come ends after this time. A peer that
-  /// still computes is merely late, so this is long; the death of a peer is
-  /// found by the heartbeats instead.
+  /// Seconds after which a collective fails if a peer does not take part. A
+  /// peer may only be slow to compute, so the limit is long. Heartbeats find
+  /// dead peers much earlier.
   double collectiveSeconds = 300;
   double heartbeatSeconds = 1;
-  /// A rank whose heartbeat has not changed for this time is dead.
+  /// Seconds without a change of its heartbeat after which a rank counts as
+  /// dead.
   double heartbeatLimitSeconds = 6;
 
   /// Called at most once, on the monitor's thread, when another rank has died
-  /// or failed, with the message to print. Where the
-  /// calling thread of the step may be blocked in a collective, it must end the
-  /// process, or have `abortTransfers` called.
+  /// or failed, with the message to print. The thread that runs the step may be
+  /// blocked in a collective, so it must end the process or have
+  /// `abortTransfers` called.
   std::function<void(const std::string &message)> onFailure;
 };
 
-/// Functions throw std::runtime_error. `gather`, `barrier` and `finish` are
-/// called by one thread; the others by any.
+/// A job. Functions throw std::runtime_error. One thread calls `gather`,
+/// `barrier` and `finish`; any thread may call the others.
 class Job {
 public:
   virtual ~Job() = default;
@@ -76,46 +79,47 @@ public:
   virtual const Mesh &mesh() const = 0;
   virtual const Place &place() const = 0;
   uint32_t rank() const { return worldRank(mesh(), place()); }
-  /// The port that the store is reached by.
+  /// Returns the port of the store.
   virtual uint16_t storePort() const = 0;
-  /// For HostSegmentOptions::name: differs between jobs and between nodes.
+  /// Returns a name for HostSegmentOptions::name that differs between jobs and
+  /// between nodes.
   virtual std::string segmentName() const = 0;
 
-  /// The groups of an axis, null where JobOptions has none; `control` joins all
-  /// ranks, for small things.
+  /// Returns the groups of an axis; those that JobOptions does not ask for are
+  /// null. `control` joins all ranks, for small messages.
   virtual AxisTransports transports(Axis axis) = 0;
   virtual Transport &control() = 0;
 
-  /// All ranks' values in rank order, over the control group.
+  /// Returns the values of all ranks in rank order, over the control group.
   virtual std::vector<double> gather(std::span<const double> values,
                                      const char *what) = 0;
   virtual void barrier(const char *what) = 0;
 
-  /// Small values shared by all ranks of this run of the job.
+  /// Shares a small value with all ranks of this run of the job.
   virtual void set(const std::string &key, const std::string &value) = 0;
-  /// Waits until somebody has set it, at most `seconds`.
+  /// Waits until the key is set, for at most `seconds`.
   virtual std::string get(const std::string &key, double seconds) = 0;
 
-  /// Ends running transfers of all groups with an error, and fails later ones.
-  /// Callable from any thread.
+  /// Ends running transfers of all groups with an error. Later ones fail. It
+  /// may be called from any thread.
   virtual void abortTransfers() noexcept = 0;
 
-  /// For a failure of this rank's own (not of a transfer): tells the others,
-  /// who then end with "rank 1 (...) failed: <message>".
+  /// Reports a failure of this rank (other than a failed transfer) to the other
+  /// ranks, which then end with "rank 1 (...) failed: <message>".
   virtual void publishFailure(const std::string &message) = 0;
-  /// For a failed transfer: `message` with the rank that caused it, found by
-  /// the monitor within 10 s, in front. If none is found, publishes `message`
-  /// as this rank's own failure. `onFailure` is not called once this runs.
+  /// Returns `message` of a failed transfer, prefixed with the rank that caused
+  /// it if the monitor finds one within 10 s. Otherwise it publishes `message`
+  /// as this rank's own failure. `onFailure` is not called after this call.
   virtual std::string explainFailure(const std::string &message) = 0;
-  /// Says that this rank is done and needs the others no more. The rank that
-  /// serves the store returns when all are done. Without it, the destructor
-  /// leaves the other ranks to find this one dead.
+  /// Announces that this rank is done and no longer needs the others. On the
+  /// rank that serves the store it returns when all ranks are done. If it is
+  /// not called before the destructor, the other ranks see this rank as dead.
   virtual void finish() = 0;
 };
 
 /// Meets the other ranks, checks that they fill the mesh and have the same
-/// plan, and makes the groups. Throws std::runtime_error with a message that
-/// names the ranks that are missing or differ.
+/// plan, and makes the groups. Throws std::runtime_error that names the ranks
+/// that are missing or differ.
 std::unique_ptr<Job> joinJob(const JobOptions &options);
 
 } // namespace fcdp

@@ -13,8 +13,9 @@
 namespace fcdp {
 namespace {
 
-/// Connecting a datagram socket sends nothing; it only makes the system choose
-/// the route, and with it the own address. "" if it cannot.
+/// Returns the own address on the route to `target`, or "" if there is no
+/// route. Connecting a datagram socket sends nothing; it only makes the system
+/// choose the route.
 std::string addressOfRoute(const addrinfo &target) {
   int fd = socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0)
@@ -37,7 +38,7 @@ std::string localAddressToward(const std::string &host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo *found = nullptr;
-  // Any port does: nothing is sent.
+  // Any port will do, because nothing is sent.
   if (int error = getaddrinfo(host.c_str(), "9", &hints, &found))
     throw std::runtime_error("cannot resolve the store's host '" + host +
                              "': " + gai_strerror(error));

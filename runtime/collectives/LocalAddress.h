@@ -6,11 +6,11 @@
 
 namespace fcdp {
 
-/// The address of this machine on the way to `host`: that of the interface
-/// that the system would send by. Throws std::runtime_error if there is none.
+/// Returns the address of the interface by which this machine reaches `host`.
+/// Throws std::runtime_error if there is none.
 std::string localAddressToward(const std::string &host);
 
-/// This machine's host name.
+/// Returns the host name of this machine.
 std::string hostName();
 
 } // namespace fcdp

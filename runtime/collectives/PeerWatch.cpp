@@ -18,7 +18,7 @@ PeerWatch::PeerWatch(const Mesh &mesh, uint32_t rank, double heartbeatSeconds,
 
 void PeerWatch::forgiveOwnPause(Clock::time_point now) {
   // After a pause of its own (a busy machine, a debugger, a slow store) this
-  // rank knows nothing about that time, so it counts against nobody.
+  // rank has seen no heartbeats, so that time does not count against its peers.
   Clock::duration gap = now - lastLook;
   lastLook = now;
   if (secondsOf(gap) > 2 * heartbeatSeconds)

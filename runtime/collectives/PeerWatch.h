@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Judging the other ranks by what they write to the store.
+// Judges the other ranks by the statuses that they write to the store.
 #pragma once
 
 #include "core/Mesh.h"
@@ -13,24 +13,25 @@ namespace fcdp {
 
 /// The first character of a rank's status.
 namespace status {
-inline constexpr char alive = 'a';  ///< then a counter
-inline constexpr char done = 'd';   ///< needs the others no more
-inline constexpr char failed = 'f'; ///< then its message
-inline constexpr char ended = 'x';  ///< then the verdict on another rank
+inline constexpr char alive = 'a';  ///< followed by a counter
+inline constexpr char done = 'd';   ///< no longer needs the others
+inline constexpr char failed = 'f'; ///< followed by its message
+inline constexpr char ended = 'x';  ///< followed by the verdict on another rank
 } // namespace status
 
-/// Remembers when each rank's status last changed. Not thread-safe.
+/// Records when each rank's status last changed. Not thread-safe.
 class PeerWatch {
 public:
   PeerWatch(const Mesh &mesh, uint32_t rank, double heartbeatSeconds,
             double limitSeconds);
 
-  /// Who has died or failed, if anyone, given all ranks' present statuses.
+  /// Takes the current statuses of all ranks. Returns a description of the
+  /// ranks that have died or failed, or none.
   std::optional<std::string> judge(const std::vector<std::string> &statuses);
-  /// By the statuses judged last.
+  /// Returns whether all ranks are done, by the last statuses.
   bool everyoneIsDone() const;
-  /// "rank 2 (...) stopped: no heartbeat for 3 s" for each rank that has been
-  /// silent for longer; "" if there is none.
+  /// Returns "rank 2 (...) stopped: no heartbeat for 3 s" for each rank that
+  /// has been silent for longer, or "" if there is none.
   std::string describeSilent(double longerThanSeconds) const;
 
 private:

@@ -13,8 +13,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds pollTime{20};
-/// How long the rank that serves the store stays after a failed meeting, for
-/// the others to read why it failed.
+/// Time that the rank that serves the store stays after a failed meeting, so
+/// that the others can read why it failed.
 constexpr std::chrono::seconds lingerTime{3};
 const char *const abortedKey = "join/aborted";
 
@@ -41,7 +41,8 @@ void append(std::string &list, const std::string &item) {
   list += (list.empty() ? "" : ", ") + item;
 }
 
-/// Names the ranks whose value is not that of the first.
+/// Returns a message that names the ranks whose value differs from the first
+/// one's, or "".
 std::string
 checkEqual(const std::vector<JoinRecord> &records, const std::string &what,
            const std::string &hint,
@@ -94,7 +95,7 @@ std::string checkAddresses(const std::vector<JoinRecord> &records) {
   return "";
 }
 
-/// Ends the meeting for all: the others find the reason in the store.
+/// Ends the meeting for all ranks. The others find the reason in the store.
 [[noreturn]] void abortMeeting(KeyValueStore &store, const JoinRecord &own,
                                const std::string &message) {
   try {
@@ -110,12 +111,12 @@ std::string checkAddresses(const std::vector<JoinRecord> &records) {
         std::this_thread::sleep_for(pollTime);
     }
   } catch (const StoreError &) {
-    // What ended the meeting matters more than that the store ended, too.
+    // The original reason matters more than the end of the store.
   }
   throw std::runtime_error(message);
 }
 
-/// Returns once all have published, or throws.
+/// Returns once all ranks have published their records. Throws otherwise.
 void waitForAll(KeyValueStore &store, const JoinRecord &own, double seconds) {
   Clock::time_point deadline =
       Clock::now() + std::chrono::milliseconds(int64_t(seconds * 1000));

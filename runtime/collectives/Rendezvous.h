@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of a job meet: each says who it is, reads what the others say,
-// and all come to the same verdict.
+// The rendezvous of a job's ranks. Each publishes a record, reads the records
+// of all others, and reaches the same verdict.
 #pragma once
 
 #include "collectives/KeyValueStore.h"
@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// What a rank says about itself.
+/// The record that a rank publishes about itself.
 struct JoinRecord {
   uint32_t launcherRank = 0;
   uint32_t launcherSize = 1;
@@ -18,21 +18,22 @@ struct JoinRecord {
   uint32_t abi = 0;
   std::string planHash;
   std::string hostName;
-  /// Where its Gloo sockets listen.
+  /// Address of its Gloo sockets.
   std::string address;
   bool servesStore = false;
 };
 
 std::string encode(const JoinRecord &record);
-/// Throws std::runtime_error if `text` was not made by `encode`.
+/// Throws std::runtime_error if `encode` did not make `text`.
 JoinRecord decode(const std::string &text);
 
-/// Returns "" if the ranks fill one mesh and agree in all they must agree in,
-/// else a message that names the ranks that do not.
+/// Returns "" if the ranks fill one mesh and all their settings agree, and
+/// otherwise a message that names the ranks that differ.
 std::string checkRecords(const std::vector<JoinRecord> &records);
 
-/// Publishes `own`, waits for the others, checks, and returns the records in
-/// order of world rank. Throws std::runtime_error on all ranks alike.
+/// Publishes `own`, waits for the other ranks, checks all records, and returns
+/// them in the order of world rank. If the check fails, it throws
+/// std::runtime_error on all ranks.
 std::vector<JoinRecord> meet(KeyValueStore &store, const JoinRecord &own,
                              double seconds);
 

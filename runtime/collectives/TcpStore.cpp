@@ -18,7 +18,7 @@ std::string toString(const std::vector<uint8_t> &bytes) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-/// Runs `call`, with c10d's exceptions turned into StoreError.
+/// Runs `call` and converts c10d's exceptions to StoreError.
 template <typename Call>
 auto guarded(const char *what, Call call) {
   try {
@@ -28,8 +28,9 @@ auto guarded(const char *what, Call call) {
   }
 }
 
-/// c10d prints a warning with a stack trace for each error that it throws as
-/// well. Ours says it once, in one line; who wants both sets the variable.
+/// Silences the warning with a stack trace that c10d prints for each error that
+/// it also throws. Our error has one line. Users who want both can set the
+/// variable.
 void silenceWarnings() {
   if (!std::getenv("TORCH_CPP_LOG_LEVEL"))
     FLAGS_caffe2_log_level = c10::GLOG_ERROR;
@@ -40,7 +41,7 @@ c10::intrusive_ptr<c10d::TCPStore> open(const TcpStoreOptions &options) {
   c10d::TCPStoreOptions tcp;
   tcp.port = options.port;
   tcp.isServer = options.serves;
-  tcp.waitWorkers = false; // the meeting counts who came, and names who did not
+  tcp.waitWorkers = false; // the rendezvous waits and names missing ranks
   tcp.timeout = toMilliseconds(options.connectSeconds);
   std::string address = options.host + ":" + std::to_string(options.port);
   try {

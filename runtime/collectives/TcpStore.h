@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's store over c10d::TCPStore. Includes torch: for this folder only.
+// The job's store, on c10d::TCPStore. This header includes torch, so only this
+// folder may include it.
 #pragma once
 
 #include "collectives/KeyValueStore.h"
@@ -14,16 +15,17 @@ struct TcpStoreOptions {
   uint16_t port = 0;
   bool serves = false;
   double connectSeconds = 60;
-  /// Each operation ends after this time.
+  /// Time limit of each operation, in seconds.
   double operationSeconds = 60;
-  /// Put before all keys.
+  /// Prefix of all keys.
   std::string prefix;
 };
 
-/// Thread-safe, one operation at a time: a waiting `get` holds up the others.
+/// Thread-safe, but it runs one operation at a time: a waiting `get` blocks the
+/// others.
 class TcpStore final : public KeyValueStore {
 public:
-  /// Throws std::runtime_error with the address and what to do.
+  /// Throws std::runtime_error with the address and advice.
   explicit TcpStore(const TcpStoreOptions &options);
 
   void set(const std::string &key, const std::string &value) override;
@@ -33,7 +35,7 @@ public:
   getMany(const std::vector<std::string> &keys) override;
 
   uint16_t port() const;
-  /// For c10d's own use, with the prefix.
+  /// Returns the store, with the prefix, for use by c10d.
   const c10::intrusive_ptr<c10d::Store> &handle() const { return store; }
 
 private:
@@ -41,7 +43,7 @@ private:
   c10::intrusive_ptr<c10d::Store> store;
 };
 
-/// What a c10d exception says, without its stack trace, on one line.
+/// Returns the text of a c10d exception on one line, without its stack trace.
 std::string textOf(const std::exception &error);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What collectives are built on: point-to-point transfers within a group.
+// Point-to-point transfers within a group. Collectives are built on them.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace fcdp {
 
-/// A failed transfer. The text names the operation, the own and the peer's
-/// world rank, and what the library said.
+/// A failed transfer. The text names the operation, the world ranks of this
+/// rank and the peer, and the library's text.
 class TransportError : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -32,9 +32,9 @@ struct Recv {
   size_t bytes;
 };
 
-/// One group of ranks. Threads may exchange at the same time on different
-/// channels; within a channel, one at a time and in the same order on all
-/// ranks. `abort` and the counters may be called from any thread.
+/// A group of ranks. Threads may exchange at the same time on different
+/// channels. Within a channel, one exchange runs at a time, in the same order
+/// on all ranks. `abort` and the counters may be called from any thread.
 class Transport {
 public:
   /// `worldRanks[r]` is the world rank of the group's rank r.
@@ -50,17 +50,17 @@ public:
   uint32_t worldRank(uint32_t peer) const { return worldRanks[peer]; }
 
   /// Posts all receives, then all sends, and waits for all of them. Transfers
-  /// of no bytes are left out, on both sides. `what` names the operation in
-  /// errors. Throws TransportError; the group is of no use afterwards.
+  /// of no bytes are left out on both sides. `what` names the operation in
+  /// errors. Throws TransportError, after which the group cannot be used.
   void exchange(std::span<const Send> sends, std::span<const Recv> recvs,
                 const char *what, uint32_t channel = 0);
 
-  /// Ends running exchanges with an error and fails later ones.
+  /// Ends running exchanges with an error. Later ones fail.
   virtual void abort() noexcept = 0;
 
-  /// Bytes handed to `exchange` since the start.
+  /// Returns the bytes handed to `exchange` since the start.
   uint64_t bytesSent() const;
-  /// Those for one peer.
+  /// Returns the bytes handed to `exchange` for one peer.
   uint64_t bytesSentTo(uint32_t peer) const {
     return sent[peer].load(std::memory_order_relaxed);
   }
@@ -70,7 +70,7 @@ protected:
                           std::span<const Recv> recvs, const char *what,
                           uint32_t channel) = 0;
 
-  /// "<what>: rank 1: receiving 64 bytes from rank 3: <text>".
+  /// Throws "<what>: rank 1: receiving 64 bytes from rank 3: <text>".
   [[noreturn]] void fail(const char *what, const char *doing, size_t bytes,
                          uint32_t peer, const std::string &text) const;
 
@@ -80,15 +80,15 @@ private:
   std::vector<std::atomic<uint64_t>> sent; ///< by peer
 };
 
-/// The groups over one axis. Gathers and reductions have one each, with
-/// connections of its own, so that neither waits for the other's transfers. One
-/// that a plan does not use is null.
+/// The groups over one axis. Gathers and reductions have separate groups with
+/// separate connections, so that neither waits for the other. A group that the
+/// plan does not use is null.
 struct AxisTransports {
   Transport *gather = nullptr;
   Transport *reduce = nullptr;
 };
 
-/// A group of one rank: there is nobody to exchange with. Thread-safe.
+/// A group of one rank, which exchanges nothing. Thread-safe.
 class SingleTransport final : public Transport {
 public:
   explicit SingleTransport(uint32_t worldRank) : Transport({worldRank}, 0) {}

@@ -7,11 +7,11 @@
 
 namespace fcdp {
 
-/// Keeps the first of several failures; those after it are its consequences.
-/// Thread-safe; `failed` is one atomic load.
+/// Stores the first of several failures, because later ones are its
+/// consequences. Thread-safe; `failed` is one atomic load.
 class FirstFailure {
 public:
-  /// True if this was the first one.
+  /// Stores the failure unless there is one already. Returns whether it did.
   bool set(std::string message);
   bool failed() const { return flag.load(std::memory_order_seq_cst); }
   std::string message() const;

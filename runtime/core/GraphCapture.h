@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that a device is given once, and told to do again by one call: what CUDA
-// calls a graph.
+// Captured device work that one call launches again and again (a CUDA graph).
 #pragma once
 
 #include <memory>
 
 namespace fcdp {
 
-/// Used by the issuer, as is the class below. Functions throw
+/// A captured graph. Only the issuer may use it. Functions throw
 /// std::runtime_error.
 class ComputeGraph {
 public:
@@ -17,15 +16,19 @@ public:
   virtual void launch() = 0;
 };
 
+/// Captures graphs. Only the issuer may use it. Functions throw
+/// std::runtime_error.
 class GraphCapture {
 public:
   virtual ~GraphCapture() = default;
-  /// What is put on the compute stream from now on is kept, and not done, until
-  /// one of the functions below is called. Nothing else may be issued.
+  /// Begins a capture. Work that is put on the compute stream is recorded and
+  /// not run until `end` or `abandon` is called. No other work may be issued in
+  /// between.
   virtual void begin() = 0;
-  /// What was kept; it must not outlive this object.
+  /// Ends the capture and returns its graph, which must not outlive this
+  /// object.
   virtual std::unique_ptr<ComputeGraph> end() = 0;
-  /// Forgets what was kept, after an error.
+  /// Discards the capture after an error.
   virtual void abandon() noexcept = 0;
 };
 

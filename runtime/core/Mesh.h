@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mesh of a job and a rank's place in it.
+// The mesh of a job and the position of a rank in it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Mesh {
   uint32_t size() const { return nodes * locals; }
 };
 
-/// Rank (node, local) of a mesh. Its world rank is node * locals + local,
-/// whatever number the launcher gave it.
+/// Rank (node, local) of a mesh. Its world rank is node * locals + local, which
+/// may differ from the launcher's number.
 struct Place {
   uint32_t node = 0;
   uint32_t local = 0;
@@ -33,7 +33,7 @@ inline Place placeOf(const Mesh &mesh, uint32_t worldRank) {
   return {worldRank / mesh.locals, worldRank % mesh.locals};
 }
 
-/// "rank 2 (node 1, local 0)", as all messages spell it.
+/// Returns "rank 2 (node 1, local 0)", the spelling in all messages.
 inline std::string describeRank(const Mesh &mesh, uint32_t worldRank) {
   Place place = placeOf(mesh, worldRank);
   return "rank " + std::to_string(worldRank) + " (node " +

@@ -50,7 +50,7 @@ public:
   }
 
 private:
-  /// Bytes times lifetime, which may not fit in an integer.
+  /// Returns bytes times lifetime as a double, since the product may overflow.
   double area(size_t index) const {
     const Buffer &buffer = buffers[index];
     return static_cast<double>(buffer.bytes) *
@@ -69,7 +69,7 @@ private:
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
-  /// In the order of their begins.
+  /// By ascending begin.
   Order members;
   Order fixed;
   const std::vector<Lifetime> *lives = nullptr;
@@ -79,11 +79,11 @@ private:
   PlacedBuffers placed;
   int64_t best;
   Order bestOrder;
-  /// In that order.
+  /// Offsets in the order of `bestOrder`.
   std::vector<int64_t> bestOffsets;
 };
 
-/// Buffers by ascending key, then by index.
+/// Returns the buffers by ascending key, then by index.
 template <typename Key>
 Order Group::sorted(Key key) const {
   Order order = members;
@@ -107,7 +107,7 @@ int64_t Group::bound() const {
     add(index);
   for (size_t index : fixed)
     peak = std::max(peak, buffers[index].offset + add(index));
-  // At one moment, ends come before begins.
+  // At equal moments, ends sort before begins.
   std::sort(changes.begin(), changes.end());
   for (auto [moment, bytes] : changes)
     peak = std::max(peak, live += bytes);
@@ -309,7 +309,7 @@ Packing pack(const std::vector<Buffer> &buffers, int64_t alignment) {
   for (size_t index : sorted.fixed)
     packing.offsets[index] = buffers[index].offset;
   packing.peak = findEnd(buffers, alignment, sorted.fixed);
-  // No group gains by needing less than the one that needs most.
+  // Only the greatest group matters, so no group needs less than the target.
   int64_t target = findBound(groups, packing.peak);
   std::vector<Lifetime> lives = findLifetimes(buffers);
   for (Group &group : groups) {

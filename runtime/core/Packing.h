@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places buffers of known sizes and lifetimes in one region.
+// Places buffers of known sizes and lifetimes in one memory region.
 //
-// The one source that the compiler and the runtime both build: what the
-// compiler plans for the results of operators is what the pool of the runtime
-// comes to. So it knows neither LLVM nor libtorch.
+// This is the only source that is built into both the compiler and the runtime.
+// So the memory that the compiler plans for operator results equals the memory
+// that the runtime's pool uses. It depends neither on LLVM nor on libtorch.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace fcdp::packing {
 struct Buffer {
   /// Size of its memory; not negative.
   int64_t bytes = 0;
-  /// In use in [begin, end), in any unit of time; not empty.
+  /// Lifetime [begin, end) in any unit of time; not empty.
   int64_t begin = 0, end = 0;
   /// The offset in bytes that it has to have; any if negative. Buffers with a
   /// given offset must not overlap.
@@ -23,7 +23,7 @@ struct Buffer {
 };
 
 struct Packing {
-  /// Offset in bytes of each buffer, a multiple of the alignment.
+  /// Offset of each buffer in bytes, a multiple of the alignment.
   std::vector<int64_t> offsets;
   /// Bytes of the region, a multiple of the alignment.
   int64_t peak = 0;
@@ -41,12 +41,12 @@ int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment);
 /// then the worst placed buffer goes first, a few times. Each order takes time
 /// in the buffers times those that are in use around each (PlacedBuffers.h).
 ///
-/// A given set of lifetimes gives one result, also where a group is placed
-/// without the others.
+/// The result is deterministic, and does not depend on whether a group is
+/// placed alone or with others.
 Packing pack(const std::vector<Buffer> &buffers, int64_t alignment);
 
-/// How the runtime's pool lays out an allocation: a tag that says how to free
-/// it stands in front, and offsets are multiples of the same number.
+/// Layout of an allocation in the runtime's pool: it begins with a tag that
+/// says how to free it, and its offset is a multiple of kPoolAlignment.
 inline constexpr int64_t kPoolAlignment = 64;
 inline constexpr int64_t kPoolTagBytes = kPoolAlignment;
 

@@ -52,7 +52,7 @@ void StepRecorder::beginFunction(const std::string &name) {
 }
 
 void RecordingExecutor::execute(StreamId stream, const Command &command) {
-  // What is on the compute stream is recorded by who issues it.
+  // The issuer records work on the compute stream itself.
   if (stream == StreamId::Compute)
     return run.execute(stream, command);
   double begin = readClock();

@@ -16,8 +16,8 @@ StreamSet::StreamSet(CommandExecutor &run, uint32_t numEvents,
 }
 
 StreamSet::~StreamSet() {
-  // A queued wait points at another worker: all must be idle before the first
-  // of them goes.
+  // A queued wait refers to another worker, so all must be idle before the
+  // first one is destroyed.
   synchronize();
 }
 

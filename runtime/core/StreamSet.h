@@ -9,13 +9,13 @@
 namespace fcdp {
 
 /// The streams and events of a rank. The compute stream is the issuer's own
-/// thread: its work runs at once. `fail`, `failed` and `failure` may be called
-/// by any thread, all other functions by one, the issuer.
+/// thread, so its work runs at once. Any thread may call `fail`, `failed` and
+/// `failure`; one thread, the issuer, calls all other functions.
 class StreamSet {
 public:
-  /// `run` carries out the commands; it must outlive the set.
+  /// `run` executes the commands; it must outlive the set.
   StreamSet(CommandExecutor &run, uint32_t numEvents, uint32_t queueCapacity);
-  /// Runs or skips what is queued. Call `fail` first to skip it.
+  /// Runs or skips queued work. Call `fail` first to skip it.
   ~StreamSet();
 
   void issue(StreamId stream, const Command &command);
@@ -23,22 +23,23 @@ public:
   void wait(uint32_t event, StreamId stream);
   /// Blocks until all queued work is done or skipped.
   void synchronize();
-  /// True if all queued work is done or skipped.
+  /// Returns whether all queued work is done or skipped.
   bool idle() const;
 
-  /// Stores a failure, unless there is one, and ends all waiting.
+  /// Stores a failure unless there is one already, and ends all waits.
   void fail(std::string message);
   bool failed() const { return firstFailure.failed(); }
   std::string failure() const { return firstFailure.message(); }
 
 private:
-  /// An event that was never recorded counts as done, as in CUDA.
+  /// A point in a stream. As in CUDA, an event that was never recorded counts
+  /// as done.
   struct Event {
     StreamWorker *stream = nullptr;
     uint64_t sequence = 0;
   };
 
-  /// Puts the waking of all waiters before the executor's own interruption.
+  /// Wakes all waiting threads, then interrupts the executor.
   struct Interrupter : CommandExecutor {
     Interrupter(StreamSet &set, CommandExecutor &run) : set(set), run(run) {}
     void execute(StreamId stream, const Command &command) override {
@@ -56,8 +57,9 @@ private:
   Interrupter interrupter;
   FirstFailure firstFailure;
   std::vector<Event> events;
-  /// One per stream but compute, which has no thread. All are constructed
-  /// before the first command, so that a failing one can wake the others.
+  /// One worker per stream, except for compute, which has no thread. All are
+  /// constructed before the first command, so that a failing one can wake the
+  /// others.
   std::array<std::unique_ptr<StreamWorker>, kNumStreams> workers;
 };
 

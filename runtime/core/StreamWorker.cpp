@@ -30,7 +30,8 @@ StreamWorker::StreamWorker(StreamId stream, uint32_t capacity,
                            CommandExecutor &executor, FirstFailure &failure)
     : stream(stream), executor(executor), failure(failure), queue(capacity) {
   thread = std::thread([this] { run(); });
-  // For debuggers and `top -H`; the system refuses more than 15 characters.
+  // The name shows in debuggers and `top -H`. The system limits it to 15
+  // characters.
   std::string title = (std::string("fcdp-") + name(stream)).substr(0, 15);
   pthread_setname_np(thread.native_handle(), title.c_str());
 }

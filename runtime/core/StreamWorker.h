@@ -9,44 +9,45 @@
 
 namespace fcdp {
 
-/// What carries out the commands that are not waits, on the stream's thread.
+/// Executes all commands but waits, on the stream's thread.
 class CommandExecutor {
 public:
   virtual ~CommandExecutor() = default;
-  /// Throws std::exception on failure.
+  /// Executes the command. Throws std::exception on failure.
   virtual void execute(StreamId stream, const Command &command) = 0;
-  /// The first failure of any stream was just stored; ends what may block.
-  /// Called once, on the thread that failed.
+  /// Ends all calls that may block, after the first failure of any stream. It
+  /// is called once, on the thread that failed.
   virtual void interrupt() noexcept = 0;
 };
 
-/// A stream: a thread that runs commands in the order of issue. After the
-/// first failure of any stream it skips what is queued, so that everyone who
-/// waits for it goes on. One thread issues; the others' functions say who may
-/// call them.
+/// A stream: a thread that runs commands in the order of issue. After the first
+/// failure of any stream it skips queued commands, so that nobody waits for
+/// ever. One thread issues; the other functions say which threads may call
+/// them.
 class StreamWorker {
 public:
   StreamWorker(StreamId stream, uint32_t capacity, CommandExecutor &executor,
                FirstFailure &failure);
-  /// Runs or skips what is queued, then joins the thread.
+  /// Runs or skips queued commands, then joins the thread.
   ~StreamWorker();
   StreamWorker(const StreamWorker &) = delete;
   StreamWorker &operator=(const StreamWorker &) = delete;
 
-  /// By the issuer; blocks while the queue is full.
+  /// For the issuer: enqueues a command. Blocks while the queue is full.
   void enqueue(const Command &command);
-  /// By the issuer: the sequence number of the last command issued.
+  /// For the issuer: returns the sequence number of the last issued command.
   uint64_t lastIssued() const { return issued; }
 
-  /// By any thread.
+  /// For any thread: returns whether that command is done.
   bool isDone(uint64_t sequence) const {
     return completed.load(std::memory_order_seq_cst) >= sequence;
   }
-  /// By any thread: blocks until that command is done or anything has failed.
+  /// For any thread: blocks until that command is done or any work has failed.
   void waitFor(uint64_t sequence);
-  /// By any thread: blocks until that command is done or skipped.
+  /// For any thread: blocks until that command is done or skipped.
   void drain(uint64_t sequence);
-  /// By any thread, after a failure was stored: wakes who waits here.
+  /// For any thread, after a failure was stored: wakes all threads that wait
+  /// here.
   void wakeAll();
 
 private:
@@ -60,8 +61,8 @@ private:
   uint64_t issued = 0;
   std::atomic<uint64_t> completed{0};
   std::atomic<bool> stopping{false};
-  WaitPoint workArrived;  ///< the stream's thread sleeps here
-  WaitPoint workFinished; ///< who waits for an event or for room sleeps here
+  WaitPoint workArrived;  ///< the stream's thread waits here
+  WaitPoint workFinished; ///< for events and for room in the queue
   std::thread thread;
 };
 

@@ -11,8 +11,8 @@
 namespace fcdp {
 namespace {
 
-// The conversions are plain integer and float arithmetic without branches, so
-// that every compiler turns the loops into vector code on every machine.
+// The conversions are integer and float arithmetic without branches, so that
+// every compiler vectorizes the loops.
 
 struct F32 {
   using Storage = float;
@@ -33,9 +33,10 @@ struct BF16 {
   }
   static Storage store(float value) {
     uint32_t bits = std::bit_cast<uint32_t>(value);
-    // Half of the last place, less one if the last place is even.
+    // Add half of the last place, less one if the last place is even.
     uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    // Rounding could carry a NaN's payload over into infinity: keep it quiet.
+    // Rounding could carry a NaN's payload into infinity, so a NaN is made
+    // quiet.
     uint32_t nan = (bits >> 16) | 0x40;
     return (bits & 0x7fffffff) > 0x7f800000 ? nan : rounded;
   }
@@ -47,7 +48,7 @@ struct F16 {
     uint32_t sign = uint32_t(value & 0x8000) << 16;
     uint32_t magnitude = uint32_t(value & 0x7fff) << 13;
     // Exponents are off by 112 after the shift. Multiplying by 2^112 corrects
-    // them and, unlike adding to them, denormals too.
+    // them and, unlike adding 112 to them, is right for denormals too.
     float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
     uint32_t bits = std::bit_cast<uint32_t>(scaled);
     uint32_t infinite = (magnitude >= (0x7c00u << 13)) ? 0x7f800000u : 0u;
@@ -57,10 +58,11 @@ struct F16 {
     uint32_t bits = std::bit_cast<uint32_t>(value);
     uint32_t sign = (bits >> 16) & 0x8000;
     uint32_t magnitude = bits & 0x7fffffff;
-    // Normal results: rebias the exponent by -112 and round to nearest even.
+    // For normal results, rebias the exponent by -112 and round to nearest
+    // even.
     uint32_t normal =
         (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
-    // Below 2^-14: adding 0.5, whose last place is f16's smallest denormal,
+    // Below 2^-14, adding 0.5, whose last place is f16's smallest denormal,
     // makes the FPU round to it.
     float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     uint32_t denormal = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
@@ -72,10 +74,10 @@ struct F16 {
   }
 };
 
-/// Elements summed at a time: the sums stay in the first-level cache.
+/// Number of elements summed at a time, so that the sums stay in the L1 cache.
 constexpr size_t blockElements = 1024;
 
-/// Elements [start, start + count) of all sources.
+/// Sums the elements [start, start + count) of all sources.
 template <typename In, typename Sum>
 void sumBlock(Sum *sums, std::span<const std::byte *const> sources,
               size_t start, size_t count) {
@@ -177,7 +179,7 @@ void sumChunks(std::byte *out, DType outType,
                size_t elements) {
   if (sources.empty())
     throw std::runtime_error("cannot sum no chunks");
-  // One chunk of the same type is a copy; keep a NaN's payload too.
+  // One chunk of the same type is copied, which preserves a NaN's payload.
   if (sources.size() == 1 && inType == outType && isSummable(inType)) {
     if (out != sources[0] && elements)
       std::memmove(out, sources[0], elements * byteSize(inType));
@@ -193,7 +195,7 @@ void sumGroups(std::byte *out, DType outType,
     throw std::runtime_error("cannot sum " + std::to_string(sources.size()) +
                              " chunks in groups of " +
                              std::to_string(groupSize));
-  // Rounding a chunk of its own to its type changes nothing.
+  // Rounding a single chunk to its own type does not change it.
   if (groupSize == 1 || groupSize == sources.size())
     return sumChunks(out, outType, sources, inType, elements);
   sumTypes(out, outType, sources, groupSize, inType, elements);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for an atomic to change: spin shortly, then sleep.
+// Waits for an atomic to change: spins shortly, then sleeps.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace fcdp {
 
-/// Wakes threads that wait for a condition over atomics. Whoever changes the
-/// condition does so with a sequentially consistent store and calls `notify`.
+/// Lets threads wait for a condition over atomics. A thread that changes the
+/// condition must use a sequentially consistent store and then call `notify`.
 /// Thread-safe.
 ///
-/// Waking a sleeping thread takes 16 to 28 us, a spinning one 0.5 us (measured,
-/// p50, on two cores), so waiting starts with about one wake-up's worth of
-/// spinning. `notify` takes the lock only if somebody sleeps.
+/// Waking a sleeping thread takes 16 to 28 us, a spinning one 0.5 us (measured
+/// medians on two cores). So a wait spins for about as long as a wake-up takes
+/// before it sleeps. `notify` takes the lock only if a thread sleeps.
 class WaitPoint {
 public:
   template <typename Condition>
@@ -37,7 +37,7 @@ public:
     // sleeper, or the sleeper's check sees the store made before this load.
     if (sleepers.load(std::memory_order_seq_cst) == 0)
       return;
-    // Holding the lock once keeps the wake-up from falling between a
+    // Taking the lock once ensures that the wake-up does not fall between a
     // sleeper's check and its sleep.
     std::lock_guard<std::mutex> lock(mutex);
     awake.notify_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of a stream and the ring that carries them to its thread.
+// The commands of a stream, and the ring buffer that carries them to its
+// thread.
 #pragma once
 
 #include "core/Backend.h"
@@ -25,9 +26,9 @@ struct AddCommand {
   size_t elements;
 };
 
-/// Holds the stream back until `stream` has finished its first `sequence`
-/// commands. The number is that of the moment of issue: recording the event
-/// again later does not move it.
+/// Makes the stream wait until `stream` has finished its first `sequence`
+/// commands. The number is fixed at the time of issue: recording the event
+/// again later does not change it.
 struct WaitCommand {
   StreamWorker *stream;
   uint64_t sequence;
@@ -46,11 +47,11 @@ struct Command {
 };
 static_assert(std::is_trivially_copyable_v<Command>);
 
-/// A bounded ring of commands from one producer to one consumer. Thread-safe
-/// for one thread that pushes and one that pops; never blocks or allocates.
+/// A bounded ring of commands. Thread-safe for one thread that pushes and one
+/// that pops. It never blocks or allocates.
 class WorkQueue {
 public:
-  /// `capacity` is rounded up to a power of two.
+  /// Rounds `capacity` up to a power of two.
   explicit WorkQueue(uint32_t capacity);
 
   bool tryPush(const Command &command);
@@ -63,7 +64,7 @@ private:
 
   const uint64_t mask;
   const std::unique_ptr<Command[]> ring;
-  // Apart, so that the two threads do not take the line from each other.
+  // On separate cache lines, so that the two threads do not contend for one.
   alignas(cacheLine) std::atomic<uint64_t> pushed{0};
   alignas(cacheLine) std::atomic<uint64_t> popped{0};
 };

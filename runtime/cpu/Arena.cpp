@@ -15,8 +15,8 @@ namespace fcdp {
 
 namespace {
 
-/// Addresses alone, which cost nothing, for the arena to grow into; fewer where
-/// the process may have no more.
+/// Address space, without memory, that is reserved for the arena to grow into.
+/// Less is reserved if the process may not have as much.
 constexpr uint64_t kMostGrowth = uint64_t(64) << 30;
 
 uint64_t toPages(uint64_t bytes) {
@@ -57,10 +57,12 @@ void Arena::grow(uint64_t wanted) {
     return;
   requireMemory("the device arena", wanted - bytes);
   if (wanted > reserved)
-    refuse(wanted, "there are addresses for " + std::to_string(reserved));
+    refuse(wanted, "only " + std::to_string(reserved) +
+                       " bytes of addresses are reserved");
   if (mprotect(address, toPages(wanted), PROT_READ | PROT_WRITE) != 0)
     refuse(wanted, std::strerror(errno));
-  // Fewer page faults and TLB misses; where it is off, nothing is lost.
+  // Huge pages save page faults and TLB misses. If they are off, this has no
+  // effect.
   madvise(address, toPages(wanted), MADV_HUGEPAGE);
   bytes = wanted;
 }

@@ -6,27 +6,27 @@
 
 namespace fcdp {
 
-/// The device memory of a rank: one region, page-aligned, zero when made.
-/// Not copyable; the memory itself is plain.
+/// The device memory of a rank: one page-aligned region, initially zero. It is
+/// not copyable, and access to the memory is not synchronized.
 class Arena {
 public:
-  /// Throws std::runtime_error if the memory cannot be had.
+  /// Throws std::runtime_error if the memory is not available.
   explicit Arena(uint64_t bytes);
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Makes it as long as `bytes`, if it is shorter. Throws std::runtime_error
-  /// if the memory, or the addresses behind it, cannot be had.
+  /// Grows the arena to `bytes` if it is smaller. Throws std::runtime_error if
+  /// the memory, or the address space after it, is not available.
   void grow(uint64_t bytes);
 
-  /// The same for good.
+  /// Returns the address, which never changes.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
 
 private:
   std::byte *address = nullptr;
-  /// What can be used, and how many addresses there are.
+  /// Bytes that can be used, and bytes of reserved address space.
   uint64_t bytes = 0, reserved = 0;
 };
 

@@ -14,7 +14,7 @@
 namespace fcdp {
 namespace {
 
-/// Thread-safe as `Backend` says.
+/// Thread-safety is as `Backend` documents it.
 class CpuBackend final : public Backend, private CommandExecutor {
 public:
   explicit CpuBackend(CpuBackendOptions &&options)
@@ -81,7 +81,7 @@ public:
   ByteCounters counters() const override;
 
 private:
-  /// Calls `visit(axis, transport)` for each transport that there is.
+  /// Calls `visit(axis, transport)` for each transport.
   template <typename Visit>
   void forEachTransport(Visit visit) const {
     for (size_t i = 0; i < kNumAxes; ++i)
@@ -124,13 +124,14 @@ private:
   const std::array<AxisTransports, kNumAxes> axes;
   const uint32_t ranksPerNode;
   Transport *const control;
-  /// Kept, so that a step allocates nothing.
+  /// A member, so that a step does not allocate.
   CollectiveScratch numbers;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
-  /// None if nobody wants to know.
+  /// Empty if no recorder was given.
   std::optional<RecordingExecutor> recording;
-  // Last, so that its threads end before what they work on.
+  // The last member, so that its threads end before the members that they use
+  // are destroyed.
   StreamSet streams;
 };
 
@@ -149,7 +150,7 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
 }
 
 void CpuBackend::interrupt() noexcept {
-  // Another stream may wait for a peer that will not come any more.
+  // Another stream may be waiting for a peer that will never answer.
   forEachTransport([](Axis, Transport &transport) { transport.abort(); });
 }
 
@@ -168,7 +169,8 @@ void CpuBackend::sumOverRanks(double *number, double *scratch,
 void CpuBackend::runCopy(const CopyCommand &copy) {
   if (copy.bytes == 0 || copy.dst == copy.src)
     return;
-  // By address, not by stream: the counters tell what crossed the border.
+  // Copies are counted by address, not by stream, so the counters tell which
+  // bytes crossed between device and host.
   bool toHost = isHost(copy.dst), fromHost = isHost(copy.src);
   if (toHost && !fromHost)
     d2h.fetch_add(copy.bytes, std::memory_order_relaxed);

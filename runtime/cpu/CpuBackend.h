@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU backend: streams are host threads, device memory is an arena.
+// The CPU backend: streams are host threads, and device memory is an arena.
 #pragma once
 
 #include "collectives/Transport.h"
@@ -17,22 +17,22 @@ struct CpuBackendOptions {
   uint32_t numEvents = 0;
   HostSegment host;
   /// The transports of each axis; they must outlive the backend. A collective
-  /// over one that is null is refused.
+  /// over a null transport is an error.
   AxisTransports node, local, world;
-  /// For collectives over the world: which of its ranks share this one's node.
+  /// Number of ranks per node, for collectives over the world.
   uint32_t ranksPerNode = 1;
-  /// All ranks; null for a job of one.
+  /// Transport over all ranks; null for a job of one rank.
   Transport *control = nullptr;
-  /// Commands a stream holds before the issuer is held back.
+  /// Commands that a stream queues before the issuer blocks.
   uint32_t queueCapacity = 1024;
-  /// Is told what streams other than compute do; null: nobody is. It must
-  /// outlive the backend.
+  /// Records the work of streams other than compute. Optional; it must outlive
+  /// the backend.
   StepRecorder *recorder = nullptr;
 };
 
-/// Throws std::runtime_error if the device memory cannot be had. The backend
-/// follows the thread-safety rules of `Backend`. Its destructor aborts what is
-/// still running in the transports, then joins the streams.
+/// Throws std::runtime_error if the device memory is not available.
+/// Thread-safety is as `Backend` documents it. The destructor aborts work that
+/// still runs in the transports, then joins the streams.
 std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options);
 
 } // namespace fcdp

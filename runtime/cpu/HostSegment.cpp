@@ -24,7 +24,8 @@ FileDescriptor makeMemory(uint64_t bytes) {
   FileDescriptor memory(memfd_create("fcdp-host-cache", MFD_CLOEXEC));
   if (!memory)
     fail(bytes, "memfd_create", errno);
-  // A mere truncate would raise SIGBUS at the first write that finds no page.
+  // A plain ftruncate would raise SIGBUS at the first write for which there is
+  // no page.
   int error;
   do
     error = posix_fallocate(memory.get(), 0, off_t(bytes));

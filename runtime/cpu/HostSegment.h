@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host cache: one memory segment per node, shared by the node's ranks.
+// The host cache: one memory segment per node that the node's ranks share.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace fcdp {
 
 struct HostSegmentOptions {
-  /// Names the hand-over between the ranks of one node; must differ between
-  /// jobs and nodes on one machine (see Job::segmentName).
+  /// Name for the exchange between the ranks of one node. It must differ
+  /// between jobs and nodes on one machine (see Job::segmentName).
   std::string name;
   uint32_t local = 0;
   uint32_t locals = 1;
@@ -19,22 +19,23 @@ struct HostSegmentOptions {
   double timeoutSeconds = 60;
 };
 
-/// A mapped host segment, filled with zeros when made. Local rank 0 reserves
-/// the memory in full before anyone maps it, so that a full memory is an error
-/// here and not a signal later. It has no name in any file system: when the
-/// last rank has ended, however it ended, the memory is free again.
-/// Move-only; not thread-safe to make or destroy, the memory itself is plain.
+/// A mapped host segment, initially zero. Local rank 0 reserves all of its
+/// memory before any rank maps it, so that a lack of memory is an error here
+/// and not a signal later. It has no name in any file system: the memory is
+/// freed when the last rank ends, however it ends. Move-only; construction and
+/// destruction are not thread-safe, and access to the memory is not
+/// synchronized.
 class HostSegment {
 public:
-  /// An empty segment.
+  /// Makes an empty segment.
   HostSegment() = default;
-  /// Called by all local ranks with equal `bytes`; throws std::runtime_error.
+  /// All local ranks call it with equal `bytes`. Throws std::runtime_error.
   explicit HostSegment(const HostSegmentOptions &options);
   HostSegment(HostSegment &&other) noexcept;
   HostSegment &operator=(HostSegment &&other) noexcept;
   ~HostSegment();
 
-  /// Null if the size is zero.
+  /// Returns null if the size is 0.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t unlimited = std::numeric_limits<uint64_t>::max();
 
-/// The value of `MemAvailable` and `SwapFree`, which the file gives in KiB.
+/// Returns the sum of `MemAvailable` and `SwapFree` in bytes. The file has KiB.
 uint64_t systemMemory() {
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
@@ -36,11 +36,12 @@ uint64_t systemMemory() {
 uint64_t readNumber(const std::string &path) {
   std::ifstream file(path);
   uint64_t value;
-  return file >> value ? value : unlimited; // "max" is no number
+  return file >> value ? value : unlimited; // "max" means unlimited
 }
 
-/// What a control group (version 2) leaves: its limit less what it uses, where
-/// page cache counts as free. Its ancestors may leave less.
+/// Returns the bytes that the control groups (version 2) of the process leave:
+/// the least of limit minus use over the group and its ancestors. Page cache
+/// counts as free.
 uint64_t controlGroupMemory() {
   const std::string root = "/sys/fs/cgroup";
   std::ifstream file("/proc/self/cgroup");

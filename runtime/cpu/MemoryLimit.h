@@ -6,13 +6,14 @@
 
 namespace fcdp {
 
-/// Bytes this process can still take without being killed for it, as the
-/// system and the control groups that it is in say; UINT64_MAX if they do not.
+/// Returns the bytes that this process can still allocate without being killed,
+/// according to the system and its control groups; UINT64_MAX if they do not
+/// say.
 uint64_t availableMemory();
 
-/// Throws std::runtime_error that names `purpose` and both numbers if `bytes`
-/// are more than available. Linux hands out memory it does not have and kills
-/// somebody later: this is an error while there is still somebody to read it.
+/// Throws std::runtime_error, with `purpose` and both numbers, if `bytes`
+/// exceeds the available memory. Linux overcommits memory and kills a process
+/// later; this check fails while the error can still be reported.
 void requireMemory(const std::string &purpose, uint64_t bytes);
 
 } // namespace fcdp

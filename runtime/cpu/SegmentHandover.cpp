@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a rank sends when it has connected.
+/// The message that a rank sends after it has connected.
 struct Request {
   uint32_t local;
   uint32_t locals;
   uint64_t bytes;
 };
 
-/// The answer; with `failed`, `text` says why and no descriptor comes along.
+/// The answer. If `failed`, `text` says why and no descriptor is attached.
 struct Answer {
   bool failed;
   char text[511];
@@ -56,7 +56,8 @@ Clock::time_point deadlineOf(const HostSegmentOptions &options) {
 
 FileDescriptor makeSocket(const HostSegmentOptions &options,
                           sockaddr_un &address, socklen_t &length) {
-  // SEQPACKET keeps messages whole and still tells when the other side ends.
+  // SEQPACKET preserves message boundaries and still reports when the peer
+  // ends.
   FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket)
     failErrno(options, "socket");
@@ -78,7 +79,8 @@ void setTimeout(const FileDescriptor &socket, Clock::time_point deadline) {
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
-/// Abstract names have no permissions: anybody on the machine may connect.
+/// Returns whether the peer is a process of the same user. Abstract names have
+/// no permissions, so any process on the machine may connect.
 bool isSameUser(const FileDescriptor &socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -102,11 +104,11 @@ void sendAnswer(const FileDescriptor &socket, const Answer &answer, int fd) {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
   }
-  // Who has gone meanwhile is found by the job's monitor.
+  // If the peer has ended in the meantime, the job's monitor reports it.
   (void)sendmsg(socket.get(), &message, MSG_NOSIGNAL);
 }
 
-/// Waits for the other local ranks' requests, each on a connection of its own.
+/// Waits until every other local rank has connected and sent its request.
 std::vector<FileDescriptor> acceptAll(const HostSegmentOptions &options,
                                       const FileDescriptor &listener,
                                       Clock::time_point deadline,
@@ -160,7 +162,7 @@ FileDescriptor offerSegment(const HostSegmentOptions &options,
   if (listen(listener.get(), int(options.locals)) != 0)
     failErrno(options, "listen");
 
-  // Listening comes first, so that a failure here still reaches the others.
+  // Listen first, so that the other ranks learn of a failure here.
   FileDescriptor memory;
   std::string error;
   try {

@@ -9,10 +9,11 @@
 namespace fcdp {
 namespace {
 
-/// A failure is found this late at most.
+/// Interval of the checks. A failure is found after at most this time.
 constexpr std::chrono::milliseconds lookInterval(20);
 
-/// Numbers wrap around, but never more than half of them are in flight.
+/// Compares numbers that wrap around. At most half of all numbers are in
+/// flight.
 bool isReached(uint32_t mark, uint32_t number) {
   return int32_t(mark - number) >= 0;
 }
@@ -54,7 +55,8 @@ void CollectiveWatch::add(DeviceGroup &group) {
 
 void CollectiveWatch::write(cudaStream_t on, const uint32_t &mark,
                             uint32_t number) const {
-  // One address serves host and device: all that CUDA runs on has it so.
+  // All platforms that CUDA supports have one address space for host and
+  // device.
   CUresult result = options.cuda->cuStreamWriteValue32(
       on, CUdeviceptr(reinterpret_cast<uintptr_t>(&mark)), number,
       CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -76,7 +78,7 @@ void CollectiveWatch::begin(StreamId stream, cudaStream_t on, const char *what,
 }
 
 void CollectiveWatch::end(StreamId stream, cudaStream_t on) {
-  // Only the issuer changes the number, and this is the issuer.
+  // Only the issuer changes the number, and it is the caller.
   write(on, marks[size_t(stream)].ended, streams[size_t(stream)].issued);
 }
 
@@ -128,7 +130,7 @@ std::optional<std::string> CollectiveWatch::look(Clock::time_point now) {
     auto error = group->findError();
     if (!error)
       continue;
-    // The oldest that has not ended is the one that the error keeps waiting.
+    // Blame the oldest collective that has not ended: the error makes it hang.
     for (const Stream &stream : streams)
       for (const InFlight &collective : stream.inFlight)
         if (collective.group == group)

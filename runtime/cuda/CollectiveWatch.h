@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds out which collective does not end. A device tells nobody: so each
-// stream writes the number of a collective into memory of the host as it
-// begins and as it ends it, and a thread looks at those numbers.
+// Finds the collective that hangs. The device does not report it. So each
+// stream writes the number of a collective into host memory when the collective
+// begins and when it ends, and a thread polls these numbers.
 #pragma once
 
 #include "core/Backend.h"
@@ -23,35 +23,36 @@ struct CollectiveWatchOptions {
   std::shared_ptr<const CudaLibrary> cuda;
   int device = 0;
   uint32_t worldRank = 0;
-  /// A collective that has begun ends after this time, or fails.
+  /// Time in seconds after which a collective that has begun and not ended
+  /// fails.
   double timeoutSeconds = 300;
 };
 
-/// `begin` and `end` are called by the issuer; the destructor by whoever is
-/// the last to use the streams, when they run no more.
+/// The issuer calls `begin` and `end`. The destructor may run only when the
+/// streams are idle or dead.
 class CollectiveWatch {
 public:
-  /// Stores what it finds in `failure`, which must outlive it. Throws
+  /// Stores failures in `failure`, which must outlive it. Throws
   /// std::runtime_error.
   CollectiveWatch(const CollectiveWatchOptions &options, FirstFailure &failure);
   ~CollectiveWatch();
   CollectiveWatch(const CollectiveWatch &) = delete;
   CollectiveWatch &operator=(const CollectiveWatch &) = delete;
 
-  /// To be called for each group before the first `begin` on it; it must live
-  /// until `stop`.
+  /// Registers a group. It must be called before the first `begin` on the
+  /// group, which must live until `stop`.
   void add(DeviceGroup &group);
-  /// Around the enqueuing of one collective; throw std::runtime_error.
+  /// Mark the enqueuing of one collective. Throw std::runtime_error.
   void begin(StreamId stream, cudaStream_t on, const char *what,
              DeviceGroup &group);
   void end(StreamId stream, cudaStream_t on);
-  /// Ends the thread. Idempotent.
+  /// Ends the thread. May be called again.
   void stop();
 
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// Numbers of collectives on one stream, from 1 on and modulo 2^32.
+  /// Numbers of the collectives on one stream, from 1 on and modulo 2^32.
   struct Marks {
     uint32_t begun, ended;
   };
@@ -59,7 +60,7 @@ private:
     const char *what;
     DeviceGroup *group;
     uint32_t number;
-    /// When the thread first saw that it has begun; 0 before.
+    /// The time at which the thread first saw that it has begun; 0 before that.
     Clock::time_point seenBegun;
   };
   struct Stream {

@@ -16,11 +16,11 @@
 namespace fcdp {
 namespace {
 
-/// The wait for a stream starts with looking again at once, and then sleeps
-/// longer and longer, up to this.
+/// Longest sleep in a wait for a stream. The wait polls at once at first, then
+/// at growing intervals.
 constexpr std::chrono::microseconds longestSleep(200);
 
-/// Makes a device current, for the members that come after it.
+/// Makes the device current before the members that follow are constructed.
 std::shared_ptr<const CudaLibrary>
 withDevice(const CudaBackendOptions &options) {
   options.cuda->useDevice(options.device);
@@ -32,7 +32,7 @@ CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
           options.collectiveSeconds};
 }
 
-/// Thread-safe as `Backend` says.
+/// Thread-safety is as `Backend` documents it.
 class CudaBackendImpl final : public CudaBackend {
 public:
   explicit CudaBackendImpl(CudaBackendOptions &&options)
@@ -82,7 +82,7 @@ public:
   ByteCounters counters() const override;
 
 private:
-  /// Calls `visit(axis, group)` for each group that there is.
+  /// Calls `visit(axis, group)` for each group.
   template <typename Visit>
   void forEachGroup(Visit visit) const {
     for (size_t i = 0; i < kNumAxes; ++i)
@@ -93,8 +93,9 @@ private:
   static DeviceGroup &require(const std::unique_ptr<DeviceGroup> &group,
                               const Collective &collective);
   void useDevice();
-  /// Runs `enqueue` with the stream unless anything has failed; keeps what it
-  /// throws, with `what` (or where it is, if null) and the rank in front.
+  /// Runs `enqueue` with the stream unless anything has failed. Stores an
+  /// exception as the failure, prefixed with `what` (or the stream's name if
+  /// that is null) and the rank.
   template <typename Enqueue>
   void issue(StreamId stream, const char *what, Enqueue enqueue);
   template <typename Enqueue>
@@ -106,7 +107,7 @@ private:
                         cudaStream_t on);
   void enqueueCopy(void *dst, const void *src, size_t bytes, cudaStream_t on);
   bool isIdle();
-  /// Until `isDone()`, or anything has failed.
+  /// Polls until `isDone()` or any failure.
   template <typename IsDone>
   void poll(IsDone isDone);
 
@@ -116,8 +117,8 @@ private:
   Transport *const control;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   FirstFailure firstFailure;
-  // In the order of making; unmade the other way round: what is enqueued ends
-  // before what it works on.
+  // Members are destroyed in reverse order, so that enqueued work ends before
+  // the memory that it uses is freed.
   HostCache host;
   DeviceArena device;
   KernelImage kernels;
@@ -161,8 +162,8 @@ std::shared_ptr<std::byte> CudaBackendImpl::extendDevice(uint64_t from,
 }
 
 void CudaBackendImpl::useDevice() {
-  // Every time: what else the issuer runs may have changed it, and setting what
-  // is set already costs nothing.
+  // Set it every time, because other code on this thread may change the device.
+  // Setting the current device again is cheap.
   cuda->check(cuda->cudaSetDevice(deviceNumber), "cudaSetDevice");
 }
 
@@ -194,7 +195,8 @@ void CudaBackendImpl::copy(StreamId stream, void *dst, const void *src,
                            size_t bytes) {
   issue(stream, nullptr, [&](cudaStream_t on) {
     enqueueCopy(dst, src, bytes, on);
-    // By address, not by stream: the counters tell what crosses the border.
+    // Copies are counted by address, not by stream, so the counters tell which
+    // bytes crossed between device and host.
     bool toHost = host.contains(dst), fromHost = host.contains(src);
     if (toHost && !fromHost)
       d2h.fetch_add(bytes, std::memory_order_relaxed);
@@ -221,7 +223,7 @@ template <typename Enqueue>
 void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
                                       DeviceGroup &group, Enqueue enqueue) {
   issue(stream, what, [&](cudaStream_t on) {
-    // Nobody can keep a rank waiting that is alone.
+    // A group of one rank cannot hang.
     bool isWatched = group.size() > 1;
     if (isWatched)
       watch.begin(stream, on, what, group);
@@ -268,11 +270,11 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
     throw std::runtime_error("cannot group " + std::to_string(ranks) +
                              " ranks as nodes of " + std::to_string(locals));
   const std::byte *own = collective.in + group.rank() * chunkBytes;
-  // One chunk of the same type is a copy.
+  // A single chunk of the same type is copied.
   if (ranks == 1 && collective.inType == collective.outType)
     return enqueueCopy(collective.out, own, chunkBytes, on);
-  // Not the library's own reduction: that rounds to the type of the chunks at
-  // every step of a ring, and in an order that depends on the machine.
+  // The library's own reduction is not used, because it rounds to the chunks'
+  // type at every step of a ring, in an order that depends on the machine.
   group.exchangeChunks(collective.in, collective.scratch, chunkBytes, on);
   cuda::SumChunksArguments chunks;
   chunks.own = own;
@@ -318,8 +320,8 @@ void CudaBackendImpl::wait(uint32_t event, StreamId stream) {
 
 template <typename IsDone>
 void CudaBackendImpl::poll(IsDone isDone) {
-  // Not cudaStreamSynchronize, which would not return for a collective whose
-  // peer is gone.
+  // cudaStreamSynchronize would not return for a collective whose peer has
+  // ended.
   std::chrono::microseconds sleep(0);
   while (!failed() && !isDone()) {
     std::this_thread::sleep_for(sleep);

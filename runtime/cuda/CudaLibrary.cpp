@@ -9,10 +9,10 @@
 namespace fcdp {
 namespace {
 
-/// The driver's version in which cuStreamWriteValue32 has the form used here.
+/// The driver version whose cuStreamWriteValue32 has the signature used here.
 constexpr unsigned writeValueVersion = 12000;
 
-// The types that are written out are those of the headers.
+// Checks that the types that are spelled out are those of the headers.
 #define FCDP_CHECK_TYPE(name, type)                                            \
   static_assert(std::is_same_v<decltype(static_cast<type>(&::name)),           \
                                std::type_identity_t<type>>);
@@ -25,7 +25,7 @@ std::string spellVersion(int version) {
 }
 
 void *open(const std::vector<std::string> &names, std::string &errors) {
-  // What the process has loaded already, e.g. with libtorch, goes first.
+  // Prefer a library that the process has already loaded, e.g. with libtorch.
   for (const std::string &name : names)
     if (void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD))
       return handle;
@@ -57,7 +57,7 @@ void CudaLibrary::resolve(const std::string &path) {
                              "one of version " +
                              spellVersion(oldestVersion) + " or newer (" +
                              errors + ")");
-  // The version first: an old library lacks entry points.
+  // Check the version first, because an old library lacks entry points.
   auto getVersion = reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(
       dlsym(handle, "cudaRuntimeGetVersion"));
   int version = 0;
@@ -100,7 +100,7 @@ CudaLibrary::~CudaLibrary() {
 void CudaLibrary::check(cudaError_t result, const char *call) const {
   if (result == cudaSuccess)
     return;
-  // What was just reported is not to be found again by the next caller.
+  // Clear the error, so that the next caller does not see it.
   (void)cudaGetLastError();
   throw std::runtime_error(std::string(call) + ": " +
                            cudaGetErrorString(result) + " (" +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA runtime library, loaded when a backend is made: the same program
-// runs where there is none, and tests put another in its place.
+// Loads the CUDA runtime library when a backend is made. So one program runs
+// with and without CUDA, and tests can substitute another library.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@
 
 namespace fcdp {
 
-/// The entry points of libcudart that the backend calls.
+/// The entry points of libcudart that the backend uses.
 #define FCDP_CUDA_ENTRY_POINTS(X)                                              \
   X(cudaDeviceGetPCIBusId)                                                     \
   X(cudaDeviceGetStreamPriorityRange)                                          \
@@ -48,24 +48,23 @@ namespace fcdp {
   X(cudaStreamQuery)                                                           \
   X(cudaStreamSynchronize)                                                     \
   X(cudaStreamWaitEvent)
-/// Those that cuda_runtime.h overloads, with the types that are meant.
+/// Entry points that cuda_runtime.h overloads, with the overload that is used.
 #define FCDP_CUDA_OVERLOADED_ENTRY_POINTS(X)                                   \
   X(cudaHostAlloc, cudaError_t (*)(void **, size_t, unsigned))                 \
   X(cudaLaunchKernel,                                                          \
     cudaError_t (*)(const void *, dim3, dim3, void **, size_t, cudaStream_t))  \
   X(cudaMalloc, cudaError_t (*)(void **, size_t))
 
-/// A table of entry points. Immutable once loaded; as thread-safe as the
-/// library, which is.
+/// A table of entry points. Immutable once loaded. It is as thread-safe as the
+/// library, which is thread-safe.
 class CudaLibrary {
 public:
   /// The oldest CUDA runtime that loads kernels from memory (cudaLibrary...).
   static constexpr int oldestVersion = 12080;
 
-  /// Loads `path`, or, if it is empty, the libcudart that the dynamic linker
-  /// finds (one that the process has loaded already, or on its search path).
-  /// Throws std::runtime_error that says what was looked for, what was found
-  /// and what is needed.
+  /// Loads `path` or, if it is empty, the libcudart that the dynamic linker
+  /// finds: one that the process has already loaded, or one on its search path.
+  /// Throws std::runtime_error that says what was searched, found and needed.
   static std::shared_ptr<const CudaLibrary> load(const std::string &path = "");
 
   ~CudaLibrary();
@@ -79,7 +78,8 @@ public:
   std::type_identity_t<type> name = nullptr;
   FCDP_CUDA_OVERLOADED_ENTRY_POINTS(FCDP_DECLARE_ENTRY_POINT)
 #undef FCDP_DECLARE_ENTRY_POINT
-  /// Of the driver, asked for through libcudart: marks how far a stream is.
+  /// A driver function, obtained through libcudart. It writes a number when the
+  /// stream reaches it.
   CUresult(CUDAAPI *cuStreamWriteValue32)(CUstream, CUdeviceptr, cuuint32_t,
                                           unsigned) = nullptr;
 
@@ -87,8 +87,8 @@ public:
   /// unless `result` is cudaSuccess.
   void check(cudaError_t result, const char *call) const;
 
-  /// Throws std::runtime_error unless there is a device of that number; makes
-  /// it the calling thread's.
+  /// Makes the device current for the calling thread. Throws std::runtime_error
+  /// if there is no such device.
   void useDevice(int device) const;
 
 private:

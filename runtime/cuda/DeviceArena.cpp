@@ -16,7 +16,7 @@ DeviceArena::DeviceArena(std::shared_ptr<const CudaLibrary> givenCuda,
                   .c_str());
   address = static_cast<std::byte *>(allocated);
   cuda->check(cuda->cudaMemset(address, 0, bytes), "cudaMemset");
-  // Our streams do not wait for the default one, on which that runs.
+  // Our streams do not wait for the default stream, on which the memset runs.
   cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 

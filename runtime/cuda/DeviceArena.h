@@ -8,17 +8,17 @@
 
 namespace fcdp {
 
-/// The device memory of a rank: one allocation, zero when made, on the device
-/// that is current. Not copyable.
+/// The device memory of a rank: one allocation on the current device, initially
+/// zero. Not copyable.
 class DeviceArena {
 public:
-  /// Throws std::runtime_error if the memory cannot be had.
+  /// Throws std::runtime_error if the memory is not available.
   DeviceArena(std::shared_ptr<const CudaLibrary> cuda, uint64_t bytes);
   ~DeviceArena();
   DeviceArena(const DeviceArena &) = delete;
   DeviceArena &operator=(const DeviceArena &) = delete;
 
-  /// Null if the size is zero.
+  /// Returns null if the size is 0.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
 

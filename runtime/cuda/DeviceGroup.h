@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CUDA backend's collectives are built on: a group of ranks that
-// exchange device memory in stream order.
+// A group of ranks that exchange device memory in stream order. The collectives
+// of the CUDA backend use it.
 #pragma once
 
 #include <atomic>
@@ -16,16 +16,16 @@
 
 namespace fcdp {
 
-/// A failed call of the library below. The text names the call, the own and
-/// the peers' world ranks, and what the library said.
+/// A failed call of the communication library. The text names the call, this
+/// rank and its peers by world rank, and the library's text.
 class DeviceGroupError : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// One group of ranks, in one direction over one axis. One thread enqueues, in
-/// the same order on all ranks; `findError`, `abort` and the counters may be
-/// called from any thread. Functions throw DeviceGroupError.
+/// A group of ranks over one axis, for gathers or for reductions. One thread
+/// enqueues, in the same order on all ranks. `findError`, `abort` and the
+/// counters may be called from any thread. Functions throw DeviceGroupError.
 class DeviceGroup {
 public:
   /// `worldRanks[r]` is the world rank of the group's rank r.
@@ -39,27 +39,28 @@ public:
   uint32_t rank() const { return ownRank; }
   uint32_t size() const { return worldRanks.size(); }
   uint32_t worldRank(uint32_t peer) const { return worldRanks[peer]; }
-  /// "rank 1", "ranks 1, 3": all but this one.
+  /// Returns all ranks but this one: "rank 1" or "ranks 1, 3".
   std::string describePeers() const;
 
-  /// Enqueues: all ranks' `bytes` at `in`, in the order of the group, to `out`.
-  /// `in` may be where this rank's lie in `out`.
+  /// Enqueues an all-gather of `bytes` from each rank's `in`, in the order of
+  /// the group, to `out`. `in` may be this rank's part of `out`.
   void allGather(const std::byte *in, std::byte *out, size_t bytes,
                  cudaStream_t stream);
-  /// Enqueues: chunk r of `in`, each of `bytes`, to rank r; what rank r sends
-  /// here becomes chunk r of `out`. The own chunk is left out.
+  /// Enqueues an exchange: chunk r of `in`, of `bytes`, goes to rank r, and the
+  /// chunk that rank r sends becomes chunk r of `out`. This rank's own chunk is
+  /// left out.
   void exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                       cudaStream_t stream);
 
-  /// Tells the library of memory that collectives will use, where that makes
+  /// Registers memory that collectives will use with the library, if that makes
   /// them faster. The memory must outlive the group.
   virtual void registerMemory(std::byte *base, size_t bytes) = 0;
-  /// What has gone wrong since, if anything: the library's text.
+  /// Returns the library's text for an asynchronous error, if there is one.
   virtual std::optional<std::string> findError() = 0;
-  /// Ends what is enqueued, and fails later calls.
+  /// Aborts all enqueued work. Later calls fail.
   virtual void abort() noexcept = 0;
 
-  /// Bytes handed to the collectives for one peer since the start.
+  /// Returns the bytes handed to the collectives for one peer since the start.
   uint64_t bytesSentTo(uint32_t peer) const {
     return sent[peer].load(std::memory_order_relaxed);
   }
@@ -78,13 +79,14 @@ private:
   std::vector<std::atomic<uint64_t>> sent; ///< by peer
 };
 
-/// The groups over one axis: gathers and reductions have one each, so that
-/// neither waits for the other. One that a plan does not use is null.
+/// The groups over one axis. Gathers and reductions have separate groups, so
+/// that neither waits for the other. A group that the plan does not use is
+/// null.
 struct AxisDeviceGroups {
   std::unique_ptr<DeviceGroup> gather, reduce;
 };
 
-/// A group of one rank: there is nobody to exchange with. Thread-safe.
+/// A group of one rank, which exchanges nothing. Thread-safe.
 class SingleDeviceGroup final : public DeviceGroup {
 public:
   explicit SingleDeviceGroup(uint32_t worldRank)

@@ -32,7 +32,7 @@ void EventClock::begin() {
     list.clear();
   numUsed = 0;
   origin = record(StreamId::Compute);
-  // No stream has work: it is reached at once.
+  // No stream has work, so the event is reached at once.
   cudaError_t state = cudaErrorNotReady;
   while (state == cudaErrorNotReady)
     state = cuda->cudaEventQuery(origin);

@@ -9,16 +9,16 @@
 
 namespace fcdp {
 
-/// The device's clock, read by events. It is set to the host's when a step
-/// begins, to as much as an event takes on an idle stream; from there on CUDA
-/// tells half a microsecond apart. Events are made as marks need them and kept.
-/// Used by the issuer.
+/// Measures the device's time with events. It is synchronized with the host's
+/// clock at the begin of each step, up to the latency of an event on an idle
+/// stream. From there on CUDA's resolution is half a microsecond. Events are
+/// created as marks need them and then reused. Only the issuer may use it.
 class EventClock final : public StreamClock {
 public:
-  /// `streams` must outlive it, and be those of the device of that number.
+  /// `streams` must outlive it and belong to the device of that number.
   EventClock(std::shared_ptr<const CudaLibrary> cuda, int device,
              const StreamTable &streams);
-  /// What is enqueued must have ended.
+  /// All enqueued work must have ended.
   ~EventClock() override;
   EventClock(const EventClock &) = delete;
   EventClock &operator=(const EventClock &) = delete;
@@ -34,10 +34,10 @@ private:
   const int device;
   const StreamTable &streams;
   std::vector<cudaEvent_t> events;
-  /// Events that have a place in this step.
+  /// Number of events used in this step.
   size_t numUsed = 0;
   cudaEvent_t origin = nullptr;
-  double originSeconds = 0; ///< of readClock
+  double originSeconds = 0; ///< on the scale of readClock
   std::array<std::vector<cudaEvent_t>, kNumStreams> marks;
 };
 

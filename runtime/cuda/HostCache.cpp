@@ -17,7 +17,7 @@ uint64_t roundUpToPage(uint64_t bytes) {
   return (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
 }
 
-/// As many bytes as this process may lock, in words.
+/// Returns the limit on locked memory of this process, in words.
 std::string describeLockLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
@@ -33,8 +33,8 @@ bool isAboveLockLimit(uint64_t bytes) {
          limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
 }
 
-/// Drivers differ in whether they count what they lock against the limit, so
-/// locking is tried, and the limit named where that fails.
+/// Drivers differ in whether they count locked memory against the limit. So
+/// locking is tried, and the limit is named if that fails.
 [[noreturn]] void failLocking(uint64_t bytes, const std::string &text) {
   std::string message = "cannot lock the host cache of " +
                         std::to_string(bytes) + " bytes in memory: " + text +

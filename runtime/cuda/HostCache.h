@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host cache on a machine with GPUs: the node's shared segment, locked in
-// memory and known to the device, so that copies run beside the step.
+// memory and registered with the device, so that copies run asynchronously.
 #pragma once
 
 #include "cpu/HostSegment.h"
@@ -10,34 +10,34 @@
 namespace fcdp {
 
 struct HostCacheOptions {
-  /// `bytes` are those of the plan; the segment has them up to a whole page.
+  /// `bytes` are the plan's bytes; the segment is rounded up to whole pages.
   HostSegmentOptions segment;
-  /// The number of this rank's device, as this process sees it.
+  /// Number of this rank's device as this process sees it.
   int device = 0;
 };
 
-/// Memory of the host that the device reads and writes by itself. Locked are
-/// the plan's bytes, rounded up to pages and no further. Each local rank's
-/// share, an equal part of the segment, lies on the NUMA node of its device
-/// where the system says which that is. Move-only; not thread-safe to make or
-/// destroy, the memory itself is plain.
+/// Host memory that the device can access. The plan's bytes, rounded up to
+/// whole pages, are locked. Each local rank's share is an equal part of the
+/// segment; it is moved to the NUMA node of the rank's device if the system
+/// says which that is. Move-only; construction and destruction are not
+/// thread-safe, and access to the memory is not synchronized.
 class HostCache {
 public:
-  /// An empty one.
+  /// Makes an empty cache.
   HostCache() = default;
-  /// Called by all local ranks; throws std::runtime_error, and then leaves
-  /// nothing behind.
+  /// All local ranks call it. Throws std::runtime_error, and then leaves
+  /// nothing allocated.
   HostCache(std::shared_ptr<const CudaLibrary> cuda,
             const HostCacheOptions &options);
   HostCache(HostCache &&other) noexcept { *this = std::move(other); }
   HostCache &operator=(HostCache &&other) noexcept;
   ~HostCache();
 
-  /// Null if the size is zero.
+  /// Returns null if the size is 0.
   std::byte *base() const { return segment.base(); }
-  /// Bytes that the plan asked for.
+  /// Returns the bytes that the plan asked for.
   uint64_t size() const { return bytes; }
-  /// Bytes that are locked: those of whole pages.
+  /// Returns the bytes that are locked: those of whole pages.
   uint64_t lockedBytes() const { return segment.size(); }
 
   bool contains(const void *address) const {

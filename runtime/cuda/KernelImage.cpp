@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-// The image is part of this object; the build says where it is.
+// The image is embedded in this object; the build defines its path.
 asm(R"(
   .section .rodata
   .balign 64
@@ -22,8 +22,9 @@ namespace fcdp {
 namespace {
 
 constexpr unsigned blockThreads = 256;
-/// Sums run beside the matrix kernels of the compute stream: more blocks than
-/// fill the memory bus would only take room from those.
+/// Sums run at the same time as the matrix kernels of the compute stream. More
+/// blocks than saturate the memory bus would only take space from those
+/// kernels.
 constexpr uint64_t mostBlocks = 512;
 
 static_assert(size_t(DType::F16) == 0 && size_t(DType::BF16) == 1 &&
@@ -53,8 +54,9 @@ void KernelImage::findAll() {
                                  "_" + name(DType(out)));
 }
 
-/// CUDA loads a kernel as it is first launched, which allocates and may wait
-/// for the whole device: in a step, for collectives whose peers wait for us.
+/// CUDA loads a kernel at its first launch, which allocates and may wait for
+/// the whole device. In a step that could block a collective whose peers wait
+/// for us, so all are launched once here.
 void KernelImage::loadAll() const {
   float *nothing = nullptr;
   uint64_t elements = 0;

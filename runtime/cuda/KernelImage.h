@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backend's kernels, loaded from the image in this program.
+// The backend's kernels, loaded from an image that is embedded in the program.
 #pragma once
 
 #include "core/Backend.h"
@@ -11,9 +11,9 @@
 
 namespace fcdp {
 
-/// Functions throw std::runtime_error, and enqueue on a stream of the device
-/// that is current, which is that of the constructor. Not copyable; thread-safe
-/// once made.
+/// Functions throw std::runtime_error. They enqueue on a stream of the current
+/// device, which must be that of the constructor. Not copyable; thread-safe
+/// after construction.
 class KernelImage {
 public:
   explicit KernelImage(std::shared_ptr<const CudaLibrary> cuda);
@@ -21,10 +21,10 @@ public:
   KernelImage(const KernelImage &) = delete;
   KernelImage &operator=(const KernelImage &) = delete;
 
-  /// sum[i] += part[i].
+  /// Adds `part` to `sum`, element by element.
   void add(float *sum, const float *part, uint64_t elements,
            cudaStream_t stream) const;
-  /// The sum of the chunks that `arguments` describes.
+  /// Sums the chunks that `arguments` describes.
   void sumChunks(const cuda::SumChunksArguments &arguments, DType inType,
                  DType outType, cudaStream_t stream) const;
 
@@ -34,7 +34,7 @@ private:
   void findAll();
   void loadAll() const;
   cudaKernel_t find(const std::string &name) const;
-  /// With as many threads as `elements` need.
+  /// Launches with as many threads as `elements` need.
   void launch(cudaKernel_t kernel, uint64_t elements, void **arguments,
               cudaStream_t stream) const;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of the CUDA backend, found by name in the image that is built
-// from this file. Threads go over the elements in strides of the whole grid.
+// The kernels of the CUDA backend. They are found by name in the image that is
+// built from this file. Each thread processes elements at a stride of the whole
+// grid.
 
 #include "cuda/SumChunks.h"
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The system calls are made as they are: they are all that libnuma would be
-// needed for.
+// System calls are used directly, because nothing else of libnuma would be
+// needed.
 
 namespace fcdp {
 namespace {
@@ -34,7 +34,7 @@ std::optional<uint32_t> numaNodeOf(std::string pciAddress,
                  [](unsigned char c) { return std::tolower(c); });
   std::ifstream file(root + "/" + pciAddress + "/numa_node");
   int64_t node;
-  // The system writes -1 where there is one node only, or it does not know.
+  // The system writes -1 if there is only one node or if it does not know.
   if (!(file >> node) || node < 0 || node >= int64_t(mostNodes))
     return std::nullopt;
   return uint32_t(node);
@@ -58,7 +58,7 @@ PreferNumaNode::~PreferNumaNode() {
 bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node) {
   if (bytes == 0 || node >= mostNodes)
     return bytes == 0;
-  // Pages that this process has not mapped yet would be left where they are.
+  // Pages that this process has not mapped yet would not be moved.
   madvise(base, bytes, MADV_POPULATE_WRITE);
   NumaNodeMask mask = maskOf(node);
   return syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mostNodes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which NUMA node a device hangs on, and putting memory there. Best effort
-// throughout: memory elsewhere is slower, not wrong.
+// Finds the NUMA node of a device and places memory there. This is best effort:
+// memory on another node is slower but correct.
 #pragma once
 
 #include <array>
@@ -12,17 +12,16 @@
 
 namespace fcdp {
 
-/// A bit for each node.
+/// A bit mask of NUMA nodes.
 using NumaNodeMask = std::array<unsigned long, 16>;
 
-/// The NUMA node of the PCI device of that address ("0000:3b:00.0", in any
-/// case), if the system says; `root` is where the devices are listed.
+/// Returns the NUMA node of the PCI device with that address ("0000:3b:00.0",
+/// in any case), if the system says. `root` is the folder of all devices.
 std::optional<uint32_t>
 numaNodeOf(std::string pciAddress,
            const std::string &root = "/sys/bus/pci/devices");
 
-/// While it lives, new pages of the calling thread come from `node` as long as
-/// that has any.
+/// While it lives, new pages of the calling thread preferably come from `node`.
 class PreferNumaNode {
 public:
   explicit PreferNumaNode(std::optional<uint32_t> node);
@@ -36,9 +35,9 @@ private:
   NumaNodeMask formerNodes{};
 };
 
-/// Makes pages in [base, base + bytes) prefer `node`, and moves those there
-/// that are elsewhere and nobody else has mapped. `base` is at a page. False
-/// if the system refuses.
+/// Makes pages in [base, base + bytes) prefer `node`, and moves existing pages
+/// there unless other processes map them too. `base` is page-aligned. Returns
+/// false if the system refuses.
 bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node);
 
 } // namespace fcdp

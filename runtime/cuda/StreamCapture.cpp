@@ -40,8 +40,8 @@ private:
 
 void StreamCapture::begin() {
   cuda->check(cuda->cudaSetDevice(device), "cudaSetDevice");
-  // Other threads, such as the one that watches collectives, go on calling
-  // what they like, and libtorch may have to allocate.
+  // The relaxed mode lets other threads, such as CollectiveWatch's, call CUDA
+  // during the capture, and lets libtorch allocate.
   cuda->check(
       cuda->cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
       "cudaStreamBeginCapture");
@@ -53,7 +53,7 @@ std::unique_ptr<ComputeGraph> StreamCapture::end() {
   isOpen = false;
   cuda->check(cuda->cudaStreamEndCapture(stream, &graph),
               "cudaStreamEndCapture");
-  // What is launched is a copy.
+  // The executable graph is a copy of this one.
   std::unique_ptr<CUgraph_st, decltype(cuda->cudaGraphDestroy)> owner(
       graph, cuda->cudaGraphDestroy);
   auto made = std::make_unique<StreamGraph>(cuda, graph, stream);

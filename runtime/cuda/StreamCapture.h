@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA graphs of what is put on one stream.
+// CUDA graphs of the work on one stream.
 #pragma once
 
 #include "core/GraphCapture.h"
@@ -8,9 +8,9 @@
 
 namespace fcdp {
 
-/// `stream` is of the device of that number; it and the library must outlive
-/// this object and its graphs. Graphs are in device memory as soon as they are
-/// made, so that no launch waits for that.
+/// Captures work on `stream`, which belongs to the device of that number. The
+/// stream and the library must outlive this object and its graphs. Graphs are
+/// uploaded to the device when they are made, so that no launch waits for that.
 class StreamCapture final : public GraphCapture {
 public:
   StreamCapture(std::shared_ptr<const CudaLibrary> cuda, int device,

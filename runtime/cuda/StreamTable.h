@@ -9,28 +9,29 @@
 
 namespace fcdp {
 
-/// The CUDA streams and events of a rank, all made at once, on the device that
-/// is current. Communication has the greatest priority: its kernels are small,
-/// and others wait for them. Functions throw std::runtime_error. Of one thread,
-/// the issuer.
+/// The CUDA streams and events of a rank, created on the current device.
+/// Streams of communication have the highest priority, because their kernels
+/// are small and other work waits for them. Functions throw std::runtime_error.
+/// Only the issuer may use it.
 class StreamTable {
 public:
   StreamTable(std::shared_ptr<const CudaLibrary> cuda, uint32_t numEvents);
-  /// What is enqueued must have ended.
+  /// All enqueued work must have ended.
   ~StreamTable();
   StreamTable(const StreamTable &) = delete;
   StreamTable &operator=(const StreamTable &) = delete;
 
   cudaStream_t at(StreamId stream) const;
   void record(uint32_t event, StreamId stream);
-  /// Enqueues nothing for an event that was never recorded, or was on this
-  /// same stream.
+  /// Enqueues a wait, unless the event was never recorded or was recorded on
+  /// this stream.
   void wait(uint32_t event, StreamId stream);
   /// Throws if there is no such event.
   void requireEvent(uint32_t event) const;
-  /// True if the work that the event marked has run, or it was never recorded.
+  /// Returns whether the work that the event marked has run, or the event was
+  /// never recorded.
   bool isReached(uint32_t event) const;
-  /// True if nothing enqueued on the stream is left to run.
+  /// Returns whether all work enqueued on the stream has run.
   bool isIdle(StreamId stream) const;
 
 private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sums of the CUDA backend, element by element: the body of its kernels,
-// which nvcc compiles for the device and the tests for the host. Bit for bit
-// those of cpu/SumKernels.h.
+// The element-wise sums of the CUDA backend. nvcc compiles them for the device
+// as the body of the kernels, and the tests compile them for the host. Results
+// are bit-identical to those of cpu/SumKernels.h.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace fcdp::cuda {
 
-/// What one reduction sums: chunk r of `ranks` ones, each of `elements`, is
-/// `own` for this rank's and at scratch + r * (bytes of a chunk) for the
-/// others. The P = nodes * locals chunks are those of an axis in its order
-/// (then `locals` is 1), or of the world, where rank l * nodes + n is local
-/// rank l of node n.
+/// The arguments of one sum over the chunks of `ranks` ranks, each of
+/// `elements`. This rank's chunk is `own`; chunk r of another rank is at
+/// scratch + r * (bytes of a chunk). The P = nodes * locals chunks are those of
+/// an axis in its order (then `locals` is 1), or of the world, where rank l *
+/// nodes + n is local rank l of node n.
 struct SumChunksArguments {
   const void *own;
   const void *scratch;
@@ -38,8 +38,8 @@ FCDP_HOST_DEVICE inline To bitCast(From value) {
   return result;
 }
 
-/// Each type: how it is stored, in what its sums are made, and both ways
-/// between the two, rounding to nearest even.
+/// Element types: the storage type, the type of sums, and conversions between
+/// them that round to nearest even.
 struct F32 {
   using Storage = float;
   using Sum = float;
@@ -62,10 +62,11 @@ struct BF16 {
   }
   FCDP_HOST_DEVICE static uint16_t store(float value) {
     uint32_t bits = bitCast<uint32_t>(value);
-    // Rounding could carry a NaN's payload over into infinity: keep it quiet.
+    // Rounding could carry a NaN's payload into infinity, so a NaN is made
+    // quiet.
     if ((bits & 0x7fffffff) > 0x7f800000)
       return uint16_t((bits >> 16) | 0x40);
-    // Half of the last place, less one if the last place is even.
+    // Add half of the last place, less one if the last place is even.
     return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
   }
 };
@@ -77,7 +78,7 @@ struct F16 {
     uint32_t sign = uint32_t(value & 0x8000) << 16;
     uint32_t magnitude = uint32_t(value & 0x7fff) << 13;
     // Exponents are off by 112 after the shift. Multiplying by 2^112 corrects
-    // them and, unlike adding to them, denormals too.
+    // them and, unlike adding 112 to them, is right for denormals too.
     uint32_t bits = bitCast<uint32_t>(bitCast<float>(magnitude) * 0x1p112f);
     if (magnitude >= (0x7c00u << 13))
       bits |= 0x7f800000u;
@@ -92,21 +93,23 @@ struct F16 {
     // From 65520 on, halfway above the greatest f16, the result is infinite.
     if (magnitude >= 0x477ff000)
       return uint16_t(0x7c00 | sign);
-    // Below 2^-14: adding 0.5, whose last place is f16's smallest denormal,
+    // Below 2^-14, adding 0.5, whose last place is f16's smallest denormal,
     // makes the addition round to it.
     if (magnitude < (113u << 23))
       return uint16_t(
           (bitCast<uint32_t>(bitCast<float>(magnitude) + 0.5f) - 0x3f000000) |
           sign);
-    // Normal results: rebias the exponent by -112 and round to nearest even.
+    // For normal results, rebias the exponent by -112 and round to nearest
+    // even.
     uint32_t rounded =
         (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
     return uint16_t(rounded | sign);
   }
 };
 
-/// Element `i` of the sum: over locals, rounded to the type of the chunks if
-/// there are several nodes too, then over nodes; rounded to `Out` once.
+/// Computes element `i` of the sum: over the local ranks, rounded to the
+/// chunks' type if there are also several nodes, then over the nodes. The sum
+/// is rounded to `Out` once.
 template <typename In, typename Out>
 FCDP_HOST_DEVICE inline void sumElement(const SumChunksArguments &arguments,
                                         uint64_t i) {
@@ -127,14 +130,14 @@ FCDP_HOST_DEVICE inline void sumElement(const SumChunksArguments &arguments,
       partial += load(local * arguments.nodes + node);
     if (roundsPartials)
       partial = In::load(In::store(partial));
-    // Not 0 + partial, which would turn -0 into 0.
+    // Do not start from 0, because 0 + -0 is 0.
     sum = node == 0 ? partial : sum + partial;
   }
   static_cast<typename Out::Storage *>(arguments.out)[i] =
       Out::store(typename Out::Sum(sum));
 }
 
-/// Names of types in those of kernels, e.g. fcdp_sum_bf16_f32.
+/// The names of kernels contain the types, e.g. fcdp_sum_bf16_f32.
 #define FCDP_SUM_KERNELS_OF(X, in, In)                                         \
   X(fcdp_sum_##in##_f16, In, F16)                                              \
   X(fcdp_sum_##in##_bf16, In, BF16)                                            \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The groups of a rank over all axes of the mesh, on NCCL.
+// Makes a rank's NCCL groups over all axes of the mesh.
 #pragma once
 
 #include "collectives/Job.h"
@@ -13,29 +13,29 @@ namespace fcdp {
 struct NcclAxesOptions {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<const CudaLibrary> cuda;
-  /// The number of this rank's device, as this process sees it.
+  /// Number of this rank's device as this process sees it.
   int device = 0;
   Mesh mesh;
   Place place;
-  /// Which groups are made; equal on all ranks.
+  /// The groups to make; equal on all ranks.
   AxisGroups nodeGroups, localGroups, worldGroups{false, false};
-  /// How the ranks of a group find each other.
+  /// Exchanges the ids of the groups between ranks.
   IdExchange ids;
   /// See NcclGroupOptions.
   double joinSeconds = 60;
   double callSeconds = 300;
 };
 
-/// By `Axis`.
+/// Groups by `Axis`.
 using NcclAxes = std::array<AxisDeviceGroups, kNumAxes>;
 
-/// Joins them in one order on all ranks, which all call it. Throws what
-/// `makeNcclGroup` does.
+/// Joins the groups, in the same order on all ranks. All ranks must call it.
+/// Throws what `makeNcclGroup` throws.
 NcclAxes joinAxes(const NcclAxesOptions &options);
 
-/// All ranks in the order of their shards, in a group that no axis has. All of
-/// them call it, at the same place among the calls of `joinAxes`. Throws what
-/// that does.
+/// Joins all ranks, in the order of their shards, in a separate group. All
+/// ranks must call it, in the same order relative to `joinAxes`. Throws what
+/// `makeNcclGroup` throws.
 std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options);
 
 } // namespace fcdp

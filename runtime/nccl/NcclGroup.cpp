@@ -14,11 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a group is given to end in good order before it is aborted.
+/// Time that a group has to end in good order before it is aborted.
 constexpr double finalizeSeconds = 5;
 constexpr std::chrono::microseconds pollInterval(50);
 
-/// Of a call on a communicator that does not block.
+/// Returns whether a call on a non-blocking communicator has succeeded so far.
 bool isFine(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
@@ -43,8 +43,8 @@ private:
   void join();
   void connect();
   void waitForFirst(cudaStream_t stream);
-  /// Polls until the communicator has nothing in progress; the result that
-  /// ended it, or ncclInProgress when the time is over.
+  /// Polls until the communicator has nothing in progress. Returns the final
+  /// result, or ncclInProgress after `seconds`.
   ncclResult_t settle(ncclResult_t result, double seconds);
   void finish(ncclResult_t result, const char *call, double seconds);
   [[noreturn]] void fail(const char *call, const std::string &text) const;
@@ -54,8 +54,8 @@ private:
   const NcclLibrary &nccl;
   ncclComm_t comm = nullptr; ///< null once aborted
   void *registration = nullptr;
-  /// Held for each call on the communicator: asking for its errors may end
-  /// what another thread's call began.
+  /// Guards each call on the communicator: querying its errors may end what
+  /// another thread's call began.
   std::mutex mutex;
 };
 
@@ -77,7 +77,7 @@ NcclGroup::~NcclGroup() {
     return;
   if (registration)
     (void)nccl.ncclCommDeregister(comm, registration);
-  // Finalizing waits for the peers, which may be gone.
+  // Finalizing waits for the peers, which may have ended.
   if (settle(nccl.ncclCommFinalize(comm), finalizeSeconds) == ncclSuccess)
     (void)nccl.ncclCommDestroy(comm);
   else
@@ -85,7 +85,7 @@ NcclGroup::~NcclGroup() {
 }
 
 ncclUniqueId NcclGroup::shareId() const {
-  // The first rank tells the groups of one kind apart.
+  // Groups of one kind are distinguished by their first rank.
   std::string key = "nccl/" + options.name + "-" + std::to_string(worldRank(0));
   ncclUniqueId id;
   if (rank() == 0) {
@@ -113,8 +113,8 @@ void NcclGroup::join() {
       "ncclCommInitRankConfig", options.joinSeconds);
 }
 
-/// NCCL connects ranks in the first collective of each kind, and would keep the
-/// issuer waiting there.
+/// Runs one collective of each kind, because NCCL connects the ranks in the
+/// first one and would block the issuer there.
 void NcclGroup::connect() {
   const CudaLibrary &cuda = *options.cuda;
   void *scratch = nullptr;
@@ -191,7 +191,8 @@ void NcclGroup::finish(ncclResult_t result, const char *call, double seconds) {
 }
 
 void NcclGroup::registerMemory(std::byte *base, size_t bytes) {
-  // Where NCCL cannot use it, it takes its own buffers, as without.
+  // If NCCL cannot use the memory, it uses buffers of its own, as without
+  // registration.
   ncclResult_t result =
       settle(nccl.ncclCommRegister(comm, base, bytes, &registration),
              options.callSeconds);
@@ -200,7 +201,7 @@ void NcclGroup::registerMemory(std::byte *base, size_t bytes) {
 }
 
 std::optional<std::string> NcclGroup::findError() {
-  // While another thread is in a call, that finds the errors.
+  // If another thread is in a call, that call finds the errors.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   if (!lock || !comm)
     return std::nullopt;
@@ -239,8 +240,8 @@ void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
     fail("ncclSend", "the group was aborted");
   std::unique_lock<std::mutex> lock(mutex);
   ncclResult_t result = nccl.ncclGroupStart();
-  // Peers in the order rank + 1, rank + 2, ...: so the ranks do not all send to
-  // rank 0 first.
+  // Go through the peers in the order rank + 1, rank + 2, ..., so that the
+  // ranks do not all send to rank 0 first.
   for (uint32_t distance = 1; distance < size(); ++distance) {
     uint32_t to = (rank() + distance) % size();
     uint32_t from = (rank() + size() - distance) % size();
@@ -251,7 +252,8 @@ void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
       result = nccl.ncclRecv(out + from * bytes, bytes, ncclInt8, int(from),
                              comm, stream);
   }
-  // Ended even after an error: the calling thread would stay in the group.
+  // End the group even after an error; otherwise the calling thread would stay
+  // in it.
   ncclResult_t ended = nccl.ncclGroupEnd();
   lock.unlock();
   finish(isFine(result) ? ended : result, "ncclSend and ncclRecv",

@@ -11,41 +11,42 @@
 
 namespace fcdp {
 
-/// How small values come from one rank to others: of the job's store.
+/// Passes small values from one rank to others; the job's store provides it.
 struct IdExchange {
   std::function<void(const std::string &key, const std::string &value)> set;
-  /// Waits until somebody has set it; throws after `seconds`.
+  /// Waits until the key is set. Throws after `seconds`.
   std::function<std::string(const std::string &key, double seconds)> get;
 };
 
 struct NcclGroupOptions {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<const CudaLibrary> cuda;
-  /// The number of this rank's device, as this process sees it.
+  /// Number of this rank's device as this process sees it.
   int device = 0;
   std::vector<uint32_t> worldRanks;
-  /// This one's place among `worldRanks`.
+  /// Index of this rank in `worldRanks`.
   uint32_t rank = 0;
-  /// Rank 0 of the group gives the others the communicator's id.
+  /// Rank 0 of the group sends the communicator's id to the others.
   IdExchange ids;
-  /// Keeps the keys of groups apart that have one first rank, such as those of
-  /// gathers and of reductions: equal on the ranks of one group.
+  /// Distinguishes groups with the same first rank, such as those of gathers
+  /// and of reductions. It is equal on the ranks of one group.
   std::string name;
-  /// All ranks must have joined within this time.
+  /// Seconds within which all ranks must have joined.
   double joinSeconds = 60;
-  /// A call that enqueues returns within this time.
+  /// Seconds within which a call that enqueues must return.
   double callSeconds = 300;
 };
 
 /// Joins the group and connects its ranks, so that no later call waits for a
-/// peer. All ranks make their groups in one order. Throws DeviceGroupError,
-/// which names the group and what is missing. Follows the thread-safety rules
-/// of `DeviceGroup`; a group of one rank needs no NCCL.
+/// peer. All ranks must make their groups in the same order. Throws
+/// DeviceGroupError, which names the group and the missing ranks. Thread-safety
+/// is as `DeviceGroup` documents it. A group of one rank does not use NCCL.
 std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options);
 
-/// Lets several ranks use one device, which NCCL refuses within what it takes
-/// for one machine: sets NCCL_HOSTID to a value of this rank's own, so that
-/// they talk over the network. To be called before the first group is made.
+/// Lets several ranks use one device. NCCL refuses that for ranks of one
+/// machine, so this sets NCCL_HOSTID to a value of this rank's own, and the
+/// ranks communicate over the network. It must be called before the first group
+/// is made.
 void shareDevice(const std::string &jobName, uint32_t worldRank);
 
 } // namespace fcdp

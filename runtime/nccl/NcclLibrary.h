@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL, loaded when a job with GPUs starts: the same program runs where there
-// is none, and tests put another in its place.
+// Loads NCCL when a job with GPUs starts. So one program runs with and without
+// NCCL, and tests can substitute another library.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-/// The entry points of NCCL that the transport calls.
+/// The entry points of NCCL that the transport uses.
 #define FCDP_NCCL_ENTRY_POINTS(X)                                              \
   X(ncclAllGather)                                                             \
   X(ncclCommAbort)                                                             \
@@ -28,16 +28,16 @@ namespace fcdp {
   X(ncclRecv)                                                                  \
   X(ncclSend)
 
-/// A table of entry points. Immutable once loaded; as thread-safe as the
-/// library, which is for different communicators.
+/// A table of entry points. Immutable once loaded. It is as thread-safe as the
+/// library, which is thread-safe for different communicators.
 class NcclLibrary {
 public:
-  /// The oldest version that is accepted.
+  /// The oldest supported version.
   static constexpr int oldestVersion = NCCL_VERSION(2, 27, 0);
 
-  /// Loads `path`, or, if it is empty, the libnccl that the dynamic linker
-  /// finds. Throws std::runtime_error that says what was looked for, what was
-  /// found and what is needed.
+  /// Loads `path` or, if it is empty, the libnccl that the dynamic linker
+  /// finds. Throws std::runtime_error that says what was searched, found and
+  /// needed.
   static std::shared_ptr<const NcclLibrary> load(const std::string &path = "");
 
   ~NcclLibrary();

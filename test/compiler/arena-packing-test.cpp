@@ -19,8 +19,9 @@ std::string verify(const PackingSolution &solution,
   return llvm::toString(solution.verify(problem));
 }
 
-/// A step of `layers` layers: each gathers a buffer in the forward and again in
-/// the backward pass, and packs a gradient that lives into the next layer.
+/// Makes a step of `layers` layers. Each layer gathers a buffer in the forward
+/// pass and again in the backward pass, and packs a gradient that lives into
+/// the next layer.
 PackingProblem makeStep(int64_t layers, std::mt19937 &random) {
   std::uniform_int_distribution<int64_t> size(1, 1 << 20);
   PackingProblem problem;
@@ -82,7 +83,7 @@ TEST(PackArena, ReusesMemoryAfterTheEnd) {
 }
 
 TEST(PackArena, PlacesAroundWhatHasItsPlace) {
-  // One that is there at both ends, but not in between.
+  // A buffer that lives at both ends, but not in between.
   PackingProblem problem{
       {{256, 0, 2, 0}, {256, 6, 8, 0}, {512, 1, 4}, {256, 2, 6}, {100, 7, 8}},
       256};
@@ -124,8 +125,8 @@ TEST(PackArena, VerifiesOnRandomProblems) {
   }
 }
 
-/// A step of activations: `layers` layers keep what the backward pass needs and
-/// use temporary values of their own in both passes.
+/// Makes the activations of `layers` layers. Each layer keeps values for the
+/// backward pass and uses temporary values in both passes.
 static PackingProblem makeActivations(int64_t layers, std::mt19937 &random) {
   std::uniform_int_distribution<int64_t> size(1, 1 << 16), life(1, 6);
   PackingProblem problem;
@@ -146,7 +147,7 @@ static double loss(const PackingProblem &problem) {
          static_cast<double>(lowerBound(problem));
 }
 
-/// What is lost to gaps, over the least that any packing needs.
+/// Checks the loss to gaps relative to the lower bound of any packing.
 TEST(PackArena, LosesLittleToFragmentation) {
   std::mt19937 random(1);
   double gathers = 1, activations = 1;
@@ -158,8 +159,8 @@ TEST(PackArena, LosesLittleToFragmentation) {
   EXPECT_LT(activations, 1.05);
 }
 
-/// Steps that follow each other need what the larger needs alone: the runtime
-/// places all functions of a step at once, the compiler one by one.
+/// A sequence of steps needs as much memory as the larger one alone. The
+/// runtime places all functions of a step at once, the compiler one by one.
 TEST(PackArena, PlacesGroupsApart) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {

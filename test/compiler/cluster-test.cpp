@@ -11,7 +11,7 @@
 using namespace fcdp;
 
 namespace {
-/// What is wrong with the text of a cluster; empty if nothing is.
+/// Returns the error for the text of a cluster, or an empty string.
 std::string complain(const std::string &text) {
   auto cluster = parseCluster({text, "two.yaml"});
   return cluster ? "" : llvm::toString(cluster.takeError());
@@ -35,7 +35,7 @@ h2d: {bandwidth: 13e9, latency: 1e-5, sharing: switch, ranks_per_switch: 2}
 d2h: {bandwidth: 13e9, latency: 1e-5, sharing: switch, ranks_per_switch: 2}
 )";
 
-/// The good text with its first `from` replaced.
+/// Returns the valid text with its first `from` replaced.
 std::string change(const std::string &from, const std::string &to) {
   std::string text = kGood;
   size_t at = text.find(from);
@@ -176,7 +176,7 @@ TEST(Cluster, RefusesWhatIsNoDescription) {
   EXPECT_EQ(complain("# nothing\n"),
             "two.yaml:1: error: expected the description of a cluster, got "
             "nothing");
-  // The parser gives no node, or no place of its complaint.
+  // The parser returns no node, or no location of its error.
   EXPECT_EQ(complain("**"), "two.yaml:1: error: unknown node kind");
   EXPECT_EQ(complain("%YAML 1.2\n%l !"), "two.yaml:1: error: Unexpected token");
   EXPECT_EQ(complain("[1, 2]\n"), "two.yaml:1: error: not a mapping");

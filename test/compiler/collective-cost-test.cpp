@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The formulas against what the FCDP paper (arXiv 2602.06499) measured, and
-// against each other.
+// Compares the formulas with measurements of the FCDP paper (arXiv 2602.06499)
+// and with each other.
 
 #include "fcdp/Cluster/CollectiveCost.h"
 
@@ -17,7 +17,7 @@ Cluster load(llvm::StringRef name, int64_t nodes) {
   return cluster;
 }
 
-/// Bytes that leave a node, from the time that its one link takes.
+/// Returns the bytes that leave a node, from the time on its single link.
 double interBytes(const Cluster &cluster, double seconds) {
   return seconds * cluster.inter.bandwidth;
 }
@@ -25,10 +25,11 @@ double interBytes(const Cluster &cluster, double seconds) {
 constexpr double kWhole = 16e9;
 /// Parameters of the paper's GPT-10B, in fp16.
 constexpr double kGpt10B = 2 * 11.30e9;
-/// Samples of a step: 8 on each of 16 GPUs.
+/// Samples per step: 8 on each of 16 GPUs.
 constexpr double kSamples = 128;
 
-/// A step of ZeRO-3 that only communicates: two gathers and a reduction.
+/// Returns the time of a ZeRO-3 step that only communicates: two gathers and a
+/// reduction.
 double zero3(const Cluster &cluster) {
   return 3 *
          costOfFlatRing(cluster, kGpt10B / cluster.getWorldSize()).getTotal();
@@ -36,7 +37,7 @@ double zero3(const Cluster &cluster) {
 } // namespace
 
 TEST(CollectiveCost, TransferOf16GB) {
-  // Two nodes of 8: each gathers the half that the other has.
+  // Two nodes of 8. Each node gathers the half that the other one has.
   for (auto [name, seconds] :
        {std::pair("a40-rdma", 0.949), std::pair("a40-ipoib", 3.963),
         std::pair("a40-10gbe", 6.745), std::pair("a40-1gbe", 67.66)}) {
@@ -67,7 +68,7 @@ TEST(CollectiveCost, BytesThatLeaveANode) {
         interBytes(cluster, costOfTwoLevel(cluster, part).inter.seconds),
         (nodes - 1.0) / nodes * kWhole);
   }
-  // On 2 nodes of 8, two levels save 15/8.
+  // On 2 nodes of 8, two levels are 15/8 times as fast.
   Cluster cluster = load("a40-ipoib", 2);
   EXPECT_DOUBLE_EQ(costOfFlatRing(cluster, 1e9).inter /
                        costOfTwoLevel(cluster, 1e9).inter.seconds,

@@ -50,8 +50,8 @@ protected:
     context.appendDialectRegistry(registry);
   }
 
-  /// The cost of the last operation of `body`; operands are %a, %b and so on of
-  /// the types given.
+  /// Returns the cost of the last operation of `body`. Its arguments are %a, %b
+  /// and so on, with the given types.
   Cost cost(std::string body, std::string arguments = "") {
     std::string text = kSymbols + ("func.func @f(" + arguments + ") {\n") +
                        body + "\nreturn\n}\n";
@@ -81,7 +81,7 @@ void expectCost(const Cost &cost, Resource resource, double latency,
 } // namespace
 
 TEST_F(CostModelTest, Gathers) {
-  // 4 ranks share the node's link, each sends 1000 elements of 2 bytes.
+  // 4 ranks share the node's link, and each sends 1000 elements of 2 bytes.
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
                   "tensor<1000xbf16> to tensor<2000xbf16>",
                   "%a: tensor<1000xbf16>"),
@@ -90,12 +90,12 @@ TEST_F(CostModelTest, Gathers) {
                   "tensor<2000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<2000xbf16>"),
              Resource::intra, 2, 3 * 4000 / 1e7);
-  // Each of a node's 4 ranks sends its part to the 4 of the other node.
+  // Each of a node's 4 ranks sends its part to the 4 ranks of the other node.
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node, local] "
                   "range 0 : tensor<1000xbf16> to tensor<8000xbf16>",
                   "%a: tensor<1000xbf16>"),
              Resource::inter, 3, 4 * 4 * 2000 / 1e6);
-  // A shard of 1000 f32 on each of 8 ranks.
+  // Each of 8 ranks has a shard of 1000 f32.
   expectCost(cost("%g = fcdp.all_gather %a of @w over @world[node, local] "
                   "range 0 : !fcdp.shard<tensor<1000xf32>> to "
                   "tensor<1000xf32>",
@@ -110,11 +110,12 @@ TEST(CostModel, FlatCollectivesTravelAsTheClusterSays) {
   // Then 8 parts are read and one is written.
   expectCost(CostModel(cluster).costOfFlatReduction(2000), Resource::inter,
              3 + 9 * 2000 / 1e9, 16 * 2000 / 1e6);
-  // A ring of 8: 7 parts leave a node, 1 step of 7 waits for the other node.
+  // In a ring of 8, 7 parts leave a node, and 1 step of 7 waits for the other
+  // node.
   cluster.flatCollectives = FlatCollectives::ring;
   expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter,
              3 + 6 * 2, 7 * 2000 / 1e6);
-  // On the link that it takes longer on.
+  // The cost is on the link that takes longer.
   cluster.inter.bandwidth = 1e12;
   expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::intra,
              3 + 6 * 2, 7 * 2000 / 1e7);
@@ -141,31 +142,31 @@ TEST_F(CostModelTest, HostCopies) {
 }
 
 TEST_F(CostModelTest, HostMemoryBoundsCopies) {
-  // 2 ranks on each of 2 NUMA nodes, which have half of the bandwidth each.
+  // 2 ranks on each of 2 NUMA nodes, each with half of the bandwidth.
   cluster.host.memoryBandwidth = 1e8;
   cluster.host.numaNodes = 2;
   Cost load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
   expectCost(load, Resource::h2d, 1, 2 * 4000 / 5e7);
   EXPECT_DOUBLE_EQ(load.hostMemory, load.seconds);
-  // Of more than the link has, a part is asked for.
+  // With more host bandwidth than the link has, only a part of it is needed.
   cluster.host.memoryBandwidth = 4e8;
   load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
   expectCost(load, Resource::h2d, 1, 2 * 4000 / 1e8);
   EXPECT_DOUBLE_EQ(load.hostMemory, 2 * 4000 / 2e8);
-  // Nodes without ranks have no part.
+  // NUMA nodes without ranks do not count.
   cluster.host.numaNodes = 8;
   load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
   EXPECT_DOUBLE_EQ(load.hostMemory, 4000 / 5e7);
 }
 
 TEST_F(CostModelTest, TransfersAskForMemory) {
-  // Sent and received are 1000 elements of 2 bytes.
+  // 1000 elements of 2 bytes are sent, and as many received.
   Cost gather = cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 "
                      ": tensor<1000xbf16> to tensor<2000xbf16>",
                      "%a: tensor<1000xbf16>");
   EXPECT_DOUBLE_EQ(gather.deviceMemory, 2 * 2000 / 1e9);
   EXPECT_EQ(gather.hostMemory, 0);
-  // And 5 parts of 2000 for the sum.
+  // The sum accesses 5 more parts of 2000 elements.
   Cost reduction = cost("%g = fcdp.reduce_scatter %a of @b over @world[local] "
                         ": tensor<8000xf32> to tensor<2000xf32>",
                         "%a: tensor<8000xf32>");
@@ -173,7 +174,7 @@ TEST_F(CostModelTest, TransfersAskForMemory) {
   Cost store = cost("fcdp.cache_store %a to @s : tensor<2000xbf16>",
                     "%a: tensor<2000xbf16>");
   EXPECT_DOUBLE_EQ(store.deviceMemory, 4000 / 1e9);
-  EXPECT_EQ(store.hostMemory, 0); // not known
+  EXPECT_EQ(store.hostMemory, 0); // the bandwidth is not known
 }
 
 TEST_F(CostModelTest, OperatorsAskForMemoryWhileTheyReadAndWrite) {
@@ -200,7 +201,7 @@ TEST_F(CostModelTest, MemoryTraffic) {
                    "tensor<8000xbf16>",
                    "%a: tensor<1000xbf16>"),
               2000 + 16000);
-  // What a call has written there is not copied.
+  // A gradient that a call has written in place is not copied.
   expectBytes(cost("%p = fcdp.pack @b(%a as @w) {in_place = [@w]} : "
                    "(tensor<1000xbf16>) -> tensor<8000xbf16>",
                    "%a: tensor<1000xbf16>"),
@@ -217,7 +218,8 @@ TEST_F(CostModelTest, MemoryTraffic) {
 }
 
 TEST_F(CostModelTest, Updates) {
-  // Of a rank's 1000 elements: the gradient once, all others to and fro.
+  // For a rank's 1000 elements, the gradient is read once, and all else is read
+  // and written.
   auto update = [&](std::string optimizer) {
     return cost("fcdp.shard_update @b scale 1.0 with #fcdp." + optimizer)
         .seconds;
@@ -231,15 +233,15 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.5, dampening = 0.0, "
                           "weight_decay = 0.0, nesterov = false>"),
                    5 * 4000 / 1e9);
-  // All 8000, where each rank owns them.
+  // With sharding none, each rank updates all 8000 elements.
   EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
                         "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "
                         "= 0.0, nesterov = false>")
                        .seconds,
                    3 * 32000 / 1e9);
-  // Of the gradients of both buckets, the norm reads a rank's shard of 1000,
-  // and scaling reads and writes what it owns; both kinds of links carry the
-  // norm.
+  // The norm reads a shard of 1000 gradients of both buckets. Scaling reads and
+  // writes the gradients that the rank owns. The norm crosses both kinds of
+  // links.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
              0.5 + 3 + 2, 2 * (4000 + 4000 + 32000) / 1e9);
 }
@@ -256,7 +258,8 @@ TEST_F(CostModelTest, NothingForWhatDoesNothing) {
 }
 
 TEST_F(CostModelTest, Products) {
-  // At half of the type's rate, and its operands and result through memory.
+  // At half of the type's peak rate, plus memory traffic of operands and
+  // result.
   auto product = [](double flops, double rate, double bytes) {
     return flops / (rate * 0.5) + bytes / 1e9;
   };
@@ -291,7 +294,7 @@ TEST_F(CostModelTest, Products) {
 }
 
 TEST_F(CostModelTest, Convolutions) {
-  // 64 filters of 3 x 3 x 64 at 2 x 8 x 8 places.
+  // 64 filters of 3 x 3 x 64, applied at 2 x 8 x 8 positions.
   double once = 2 * 128.0 * 64 * 576 / (2e9 * 0.5);
   double image = 4 * 2 * 64 * 8 * 8 / 1e9, filters = 4 * 64 * 576 / 1e9;
   std::string tail =
@@ -330,7 +333,7 @@ TEST_F(CostModelTest, Convolutions) {
 }
 
 TEST_F(CostModelTest, Attention) {
-  // 2 x 3 heads, 512 queries and keys of 64.
+  // 2 x 3 heads, 512 queries and 512 keys of size 64.
   auto forward = [&](std::string causal) {
     return cost("%c:2 = aten.call "
                 "\"aten._scaled_dot_product_flash_attention_for_cpu.default\"("
@@ -347,7 +350,8 @@ TEST_F(CostModelTest, Attention) {
   double memory = 4 * 6.0 * 512 * (4 * 64 + 1) / 1e9;
   EXPECT_DOUBLE_EQ(forward("false"), 2 * product + memory);
   EXPECT_DOUBLE_EQ(forward("true"), product + memory);
-  // A share of the peak rate, not of what other products reach of it.
+  // Attention's efficiency is relative to the peak rate, not to that of other
+  // products.
   cluster.device.attentionEfficiency = 0.1;
   EXPECT_DOUBLE_EQ(forward("true"), 2 * product + memory);
 }
@@ -363,7 +367,7 @@ TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
   measured.operations["cache_store"] = {{4000, 0.5}};
   measured.operations["shard_update"] = {{4000, 9}};
   profile = std::make_shared<const Profile>(measured);
-  // The latency stays: it is no time of a link.
+  // The latency stays, because it does not occupy a link.
   expectCost(cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
                   "(tensor<4x2xf32>, tensor<2x1xf32>) -> tensor<4x1xf32>",
                   "%a: tensor<4x2xf32>, %b: tensor<2x1xf32>"),
@@ -376,7 +380,7 @@ TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
                   "tensor<1000xbf16> to tensor<2000xbf16>",
                   "%a: tensor<1000xbf16>"),
              Resource::inter, 3, 12);
-  // Of a part, as the reduction leaves it.
+  // Profiles list a reduction by the bytes of its result.
   expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[local] : "
                   "tensor<8000xf32> to tensor<2000xf32>",
                   "%a: tensor<8000xf32>"),
@@ -392,7 +396,7 @@ TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
 
 TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
   Profile measured;
-  measured.nodes = 4; // another job's collectives say nothing
+  measured.nodes = 4; // collectives of another job do not apply
   measured.ranksPerNode = 4;
   measured.operators["aten.mm.default(f32[4,2], f32[2,1])"] = 7;
   measured.operations["all_gather node"] = {{2000, 10}};
@@ -401,7 +405,7 @@ TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
                   "tensor<1000xbf16> to tensor<2000xbf16>",
                   "%a: tensor<1000xbf16>"),
              Resource::inter, 3, 4 * 2000 / 1e6);
-  // Other types than were measured.
+  // Types that were not measured.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
            "(tensor<4x2xbf16>, tensor<2x1xbf16>) -> tensor<4x1xbf16>",
@@ -410,8 +414,8 @@ TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
       2 * 8.0 / (8e9 * 0.5) + 2 * 14 / 1e9);
 }
 
-// The same arithmetic as on the CPU; only what else the kernels read and write
-// differs.
+// The arithmetic is the same as on the CPU. Only the other operands and results
+// of the kernels differ.
 TEST_F(CostModelTest, AttentionOnCuda) {
   const std::string q = "tensor<2x3x512x64xbf16>";
   auto seconds = [&](const std::string &call, const std::string &types) {
@@ -447,7 +451,7 @@ TEST_F(CostModelTest, AttentionOnCuda) {
 }
 
 TEST_F(CostModelTest, BytesOfOtherOperators) {
-  // Both read and the result written.
+  // Both operands are read and the result is written.
   expectCost(cost("%c = aten.call \"aten.add.Tensor\"(self = %a, other = %b) : "
                   "(tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>",
                   "%a: tensor<1000xf32>, %b: tensor<1000xf32>"),
@@ -463,14 +467,14 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
            "1) : () -> tensor<1000xf32>")
           .seconds,
       4000 / 1e9);
-  // One of 500 numbers of each row, and the rows' labels.
+  // One of 500 numbers in each row is read, and the rows' labels.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.nll_loss_forward.default\"(self = %a, target "
            "= %b) : (tensor<10x500xf32>, tensor<10xi64>) -> tensor<10xf32>",
            "%a: tensor<10x500xf32>, %b: tensor<10xi64>")
           .seconds,
       (2 * 40 + 80) / 1e9);
-  // 10 rows of the table and their numbers, not the whole table.
+  // 10 rows of the table and their indices are read, not the whole table.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.embedding.default\"(weight = %a, indices = "
            "%b) : (tensor<50000x100xf32>, tensor<10xi64>) -> "

@@ -73,13 +73,13 @@ TEST_F(DeviceMemoryTest, AddsUpWhatIsInUse) {
   DeviceMemory memory = measure();
   // The shard, and the gathered bucket with the slice inside it.
   EXPECT_EQ(memory.buffers, 256 + 256);
-  // Two products, each with a tag of 64 bytes in front.
+  // Two products, each preceded by a tag of 64 bytes.
   EXPECT_EQ(memory.pool, 2 * (256 + 64));
   EXPECT_EQ(memory.arena.bytes, 512 + 640);
   EXPECT_EQ(memory.arena.bound, memory.arena.bytes);
   EXPECT_EQ(memory.inputs, 256);
   EXPECT_EQ(memory.total(), 512 + 640 + 256);
-  // Where the second is made.
+  // At the definition of the second product.
   auto call = dyn_cast_if_present<aten::CallOp>(memory.fullest);
   ASSERT_TRUE(call);
   EXPECT_EQ(call.getOperand(0).getDefiningOp(), call->getPrevNode());
@@ -104,8 +104,8 @@ TEST_F(DeviceMemoryTest, ChangesNothingAndAgreesWithThePlan) {
   EXPECT_EQ(measure().total(), *peak);
 }
 
-/// The gathered bucket is held from the first operation on, for no operator
-/// runs before its gather, until the first one behind its release.
+/// The gathered bucket is reserved from the first operation on, because no
+/// operator runs before its gather, until the first operator after its release.
 TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   ASSERT_TRUE(module);
   auto function = *std::next(module->getOps<func::FuncOp>().begin());
@@ -113,7 +113,7 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   ASSERT_TRUE(succeeded(layouts));
   ReservedMemory held = findReservedMemory(function, *layouts);
   int64_t count = llvm::range_size(function.front());
-  const int64_t sum = 13; // its position
+  const int64_t sum = 13; // position of the sum
   EXPECT_EQ(held.stateBytes, 256);
   ASSERT_EQ(held.ranges.size(), 1u);
   EXPECT_EQ(held.ranges[0].offset, 256);
@@ -130,7 +130,7 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   EXPECT_EQ(lent[1].begin, 0);
   EXPECT_TRUE(findFreeMemory(held, /*end=*/256, count).empty());
 
-  // The products are behind the bucket, the sum where it was.
+  // The products are after the bucket, and the sum is at the bucket's place.
   PackingProblem problem = makePoolProblem(findActivations(function), held);
   ASSERT_EQ(problem.buffers.size(), 5u);
   PackingSolution pool = packArena(problem);
@@ -166,7 +166,7 @@ TEST_F(DeviceMemoryTest, RefusesOtherPhases) {
   EXPECT_EQ(message, "expected a module in phase 'scheduled' or 'planned'");
 }
 
-/// The products are behind the bucket, the sum where that was.
+/// The products are after the bucket, and the sum is at the bucket's place.
 TEST_F(DeviceMemoryTest, PlacesResults) {
   ASSERT_TRUE(module);
   DeviceMemory memory = measure();

@@ -36,8 +36,8 @@ TEST(InPlaceProblem, RefusesBadNumbers) {
   EXPECT_EQ(check({{0, 0}, 0, {{1, 1, {{1, 1}}}}}), made + "1" + order + "1");
 }
 
-/// A bucket of 4 bytes, whose gradients of 2 each are made at 1 and 3, and are
-/// in use up to 4.
+/// A bucket of 4 bytes, whose two gradients of 2 bytes are made at 1 and 3 and
+/// used until 4.
 TEST(PlanInPlace, BeginsWhereThereIsRoom) {
   InPlaceProblem problem{{0, 2, 2, 4, 8, 4}, 8, {{4, 4, {{1, 2}, {3, 2}}}}};
   EXPECT_EQ(planInPlace(problem).begins, Begins{1});
@@ -50,8 +50,8 @@ TEST(PlanInPlace, BeginsWhereThereIsRoom) {
   EXPECT_EQ(planInPlace(problem).peak, 7);
 }
 
-/// If more is in use than the limit, by as little as can be, and not early for
-/// nothing.
+/// If more memory than the limit is in use anyway, the bucket begins where it
+/// adds the least, and not early without need.
 TEST(PlanInPlace, TakesNoMoreOverTheLimit) {
   InPlaceProblem problem{{0, 2, 7, 4, 8, 4}, 0, {{4, 4, {{1, 2}, {3, 2}}}}};
   EXPECT_EQ(planInPlace(problem).begins, Begins{3});
@@ -60,7 +60,7 @@ TEST(PlanInPlace, TakesNoMoreOverTheLimit) {
   EXPECT_EQ(planInPlace(problem).peak, 9);
 }
 
-/// What one bucket takes, the next one lacks.
+/// Memory that one bucket takes is not available to the next one.
 TEST(PlanInPlace, CountsBucketsTogether) {
   InPlaceProblem problem{
       {0, 0, 1, 1, 1, 1}, 7, {{4, 3, {{0, 0}}}, {4, 5, {{2, 1}, {3, 0}}}}};

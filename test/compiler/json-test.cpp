@@ -7,7 +7,7 @@
 using namespace fcdp;
 
 namespace {
-/// What is said of `text` where a list of strings is expected.
+/// Returns the error for `text` if a list of strings is expected.
 std::string complain(const std::string &text, std::string *last = nullptr) {
   JsonFile json({text, "list.json"});
   llvm::StringRef value;
@@ -20,7 +20,7 @@ std::string complain(const std::string &text, std::string *last = nullptr) {
   return llvm::toString(json.takeError());
 }
 
-/// The same of a number, or of a whole one from 2 on.
+/// Does the same if a number is expected, or a whole number of at least 2.
 std::string complainOfNumber(const std::string &text, bool isInteger) {
   JsonFile json({text, "n.json"});
   double number = 0;
@@ -113,7 +113,7 @@ TEST(JsonFile, KnowsWhereValuesBegin) {
   JsonFile json({text, "o.json"});
   json.read([&](const Json &root) {
     llvm::ArrayRef<Json> list = root["list"].elements();
-    // In any order.
+    // Lines may be queried in any order.
     for (unsigned i : {2, 0, 1})
       EXPECT_EQ(json.getLine(list[i]), 2 + i);
     EXPECT_EQ(json.getLine(root), 1u);

@@ -20,7 +20,7 @@ std::string verify(const LayoutSolution &solution,
   return llvm::toString(solution.verify(problem));
 }
 
-/// Whether the tensors from `offsets.size()` on have places, by trying all.
+/// Finds offsets of the tensors from `offsets.size()` on by exhaustive search.
 bool searchOffsets(const LayoutProblem &problem, LayoutSolution &solution) {
   size_t index = solution.offsets.size();
   if (index == problem.tensors.size())
@@ -40,7 +40,7 @@ bool searchOffsets(const LayoutProblem &problem, LayoutSolution &solution) {
   return false;
 }
 
-/// The least shard of all layouts.
+/// Returns the least shard size of all layouts.
 int64_t searchShard(const LayoutProblem &problem) {
   for (int64_t shard = 0;; shard += problem.shardAlignment) {
     LayoutSolution solution{{}, shard};
@@ -49,7 +49,7 @@ int64_t searchShard(const LayoutProblem &problem) {
   }
 }
 
-/// A tensor of `shape` in blocks of `rows` rows of its last dimension.
+/// Returns a tensor of `shape` in blocks of `rows` rows of its last dimension.
 LayoutProblem::Tensor rowsOf(std::initializer_list<int64_t> shape,
                              int64_t rows) {
   int64_t elements = 1;
@@ -61,7 +61,7 @@ LayoutProblem::Tensor rowsOf(std::initializer_list<int64_t> shape,
 
 using Tensors = llvm::SmallVector<LayoutProblem::Tensor>;
 
-/// A decoder layer of Llama 3 8B: Table 3 of arXiv 2407.21783.
+/// A decoder layer of Llama 3 8B, from table 3 of arXiv 2407.21783.
 Tensors makeLlamaLayer(int64_t rows) {
   return {rowsOf({4096, 4096}, rows),  rowsOf({1024, 4096}, rows),
           rowsOf({1024, 4096}, rows),  rowsOf({4096, 4096}, rows),
@@ -70,8 +70,8 @@ Tensors makeLlamaLayer(int64_t rows) {
           rowsOf({4096}, rows)};
 }
 
-/// A decoder layer of GPT-OSS with 32 (20B) or 128 experts (120B), as
-/// Transformers has it; experts are stacks of matrices.
+/// A decoder layer of GPT-OSS with 32 (20B) or 128 experts (120B), with shapes
+/// as in Transformers: experts are stacks of matrices.
 Tensors makeGptOssLayer(int64_t experts, int64_t rows) {
   return {rowsOf({64}, rows),
           rowsOf({4096, 2880}, rows),
@@ -92,7 +92,7 @@ Tensors makeGptOssLayer(int64_t experts, int64_t rows) {
           rowsOf({2880}, rows)};
 }
 
-/// Padding over what is stored, of shards of `shard` elements.
+/// Returns padding over stored elements for shards of `shard` elements.
 double padding(const LayoutProblem &problem, int64_t shard) {
   int64_t used = 0;
   for (const LayoutProblem::Tensor &tensor : problem.tensors)
@@ -101,13 +101,13 @@ double padding(const LayoutProblem &problem, int64_t shard) {
   return 1 - static_cast<double>(used) / stored;
 }
 
-/// bf16 members at multiples of 64 bytes.
+/// Makes a problem with bf16 members at multiples of 64 bytes.
 LayoutProblem makeProblem(Tensors tensors, int64_t devices) {
   return {std::move(tensors), devices, 32, 32};
 }
 
-/// Plans on 8 to 1024 devices. Padding is below 3% where any layout's can be;
-/// elsewhere, the numbers of devices in `hopeless`, it is what any layout has.
+/// Plans on 8 to 1024 devices. Padding is below 3% if any layout allows that.
+/// For the numbers of devices in `hopeless` no layout does.
 void expectLittlePadding(const Tensors &tensors,
                          llvm::ArrayRef<int64_t> hopeless) {
   for (int64_t devices = 8; devices <= 1024; devices *= 2) {
@@ -143,7 +143,7 @@ TEST(LayoutProblem, RefusesBadNumbers) {
 }
 
 TEST(LayoutSolution, RefusesBadLayouts) {
-  // Shards begin at 8 and 16; the second tensor begins with blocks of 4.
+  // Shards begin at 8 and 16. The second tensor has blocks of 4.
   LayoutProblem problem{{{6, 3}, {12, 4}}, 3, 2, 4};
   EXPECT_EQ(verify({{0, 8}, 8}, problem), "");
   EXPECT_EQ(verify({{0}, 8}, problem), "expected 2 offsets, got 1");
@@ -156,7 +156,8 @@ TEST(LayoutSolution, RefusesBadLayouts) {
             "a shard begins inside a block of tensor 1 at 6");
   EXPECT_EQ(verify({{4, 12}, 8}, problem),
             "a shard begins inside a block of tensor 0 at 4");
-  // Of two boundaries inside, the second does not meet a block.
+  // Two boundaries are inside the tensor, and the second one does not meet a
+  // block.
   EXPECT_EQ(verify({{0}, 4}, {{{12, 3}}, 3, 1, 4}),
             "a shard begins inside a block of tensor 0 at 0");
   EXPECT_EQ(verify({{1}, 4}, {{{9, 3}}, 3, 1, 4}),
@@ -183,7 +184,8 @@ TEST(PlanLayout, KeepsWholeTensorsTogether) {
   EXPECT_EQ(solution.shardElements, 8); // {6} {4} {5, 3}
 }
 
-/// Tiny problems of any kind: no layout with the tensors' order is smaller.
+/// For tiny problems of any kind, no layout that keeps the tensors' order is
+/// smaller.
 TEST(PlanLayout, FindsTheLeastOnTinyProblems) {
   std::mt19937 random(1);
   int harder = 0;
@@ -219,8 +221,8 @@ TEST(PlanLayout, VerifiesOnRandomProblems) {
   }
 }
 
-/// Block sizes without a common factor: their least common multiple is out of
-/// range, and shards must be too large for two of them to begin in one tensor.
+/// Block sizes without a common factor. Their least common multiple is out of
+/// range, so shards must be so large that no two of them begin in one tensor.
 TEST(PlanLayout, SurvivesBlocksWithoutACommonMultiple) {
   LayoutProblem problem{{}, 1000, 32, 32};
   for (int64_t prime : {999983, 999979, 999961, 999959, 999953})
@@ -232,22 +234,23 @@ TEST(PlanLayout, SurvivesBlocksWithoutACommonMultiple) {
   EXPECT_EQ(verify(planLayout(huge), huge), "");
 }
 
-// At 16 rows the down projection has blocks of 16 x 14336 elements, the others
-// of 16 x 4096, so shards are multiples of 458752 elements: 7.7 % too many for
-// a layer on 64 to 512 devices. On 1024 devices a shard has to hold a block of
-// the down projection, which is larger than a 1024th of the layer.
+// With 16 rows, the down projection has blocks of 16 x 14336 elements and the
+// others have blocks of 16 x 4096, so shards are multiples of 458752 elements.
+// That is 7.7 % too many for a layer on 64 to 512 devices. On 1024 devices a
+// shard has to contain a block of the down projection, which is larger than
+// 1/1024 of the layer.
 TEST(PlanLayout, PadsLlamaLittle) {
   expectLittlePadding(makeLlamaLayer(1), {1024});
   expectLittlePadding(makeLlamaLayer(16), {64, 128, 256, 512, 1024});
   expectLittlePadding({rowsOf({128256, 4096}, 16)}, {});
 }
 
-// Blocks of 16 x 2880, 16 x 4096 and 16 x 5760 elements have a multiple of
-// 2949120 elements in common. Shards have to be multiples of it from where the
-// output projection is longer than two of them.
+// Blocks of 16 x 2880, 16 x 4096 and 16 x 5760 elements have a least common
+// multiple of 2949120 elements. Shards must be multiples of it if the output
+// projection is longer than two shards.
 TEST(PlanLayout, PadsGptOssLittle) {
   expectLittlePadding(makeGptOssLayer(128, 16), {1024});
   expectLittlePadding(makeGptOssLayer(32, 16), {256, 512, 1024});
-  // 12568 blocks: 12.3 a device.
+  // 12568 blocks, or 12.3 per device.
   expectLittlePadding({rowsOf({201088, 2880}, 16)}, {1024});
 }

@@ -27,14 +27,14 @@ TEST(OneMachine, WaitsForTheFirstHead) {
 }
 
 TEST(OneMachine, DoesTheGreatestTailFirst) {
-  // The one with the tail of 5 goes in between: 1 + 2 + 5 and 1 + 4 + 2.
+  // The job with the tail of 5 interrupts the other: 1 + 2 + 5 and 1 + 4 + 2.
   MachineJob jobs[] = {{0, 4, 0}, {1, 2, 5}};
   EXPECT_DOUBLE_EQ(boundOneMachine(jobs), 8);
 }
 
 TEST(OneMachine, HasNothingToDo) { EXPECT_EQ(boundOneMachine({}), 0); }
 
-/// The least end of all ways to give the machine to jobs, second by second.
+/// Returns the least end of all schedules, second by second.
 static double tryAll(std::vector<MachineJob> jobs, double now) {
   double least = -1, next = -1;
   bool isDone = true;
@@ -81,8 +81,8 @@ TEST(DependenceGraph, FillAndDrainAreInTheBoundOfCompute) {
 }
 
 TEST(DependenceGraph, GathersOnTheWayAddUp) {
-  // Each of three layers needs its own gather and what the layer before gives:
-  // the last begins after all three gathers.
+  // Each of three layers needs its own gather and the result of the layer
+  // before, so the last one begins after all three gathers.
   DependenceGraph graph;
   std::vector<uint32_t> before;
   for (int i = 0; i < 3; ++i) {
@@ -130,7 +130,8 @@ TEST(DependenceGraph, NoOrderBeatsTheBound) {
           needed.push_back(before);
       graph.add(costs.back(), needed);
     }
-    // One thing after the other, in any order in which that is possible.
+    // Runs one job after the other, in a random order that respects
+    // dependences.
     std::vector<double> ends(costs.size(), -1);
     std::array<double, kNumResources> free{};
     double end = 0;

@@ -19,8 +19,8 @@ OverlapProblem::Stage stage(uint8_t stream, Resource resource, double seconds) {
   return result;
 }
 
-/// `count` layers of a second, each with a copy of 10 bytes that takes
-/// `seconds` to gather, and with a reduction of as long behind it.
+/// Makes `count` layers of one second. Each has a copy of 10 bytes that takes
+/// `seconds` to gather, followed by a reduction of the same duration.
 OverlapProblem makeLayers(size_t count, double seconds) {
   OverlapProblem problem;
   problem.deviceBudget = 1000000;
@@ -45,7 +45,7 @@ OverlapProblem makeLayers(size_t count, double seconds) {
 
 std::string messageOf(llvm::Error error) { return toString(std::move(error)); }
 
-/// Fails if the problem does not check, or the solution does not verify.
+/// Plans, and fails if the problem or the solution is invalid.
 OverlapSolution plan(const OverlapProblem &problem) {
   EXPECT_EQ(messageOf(problem.check()), "");
   llvm::Expected<OverlapSolution> solution = planOverlap(problem);
@@ -60,8 +60,8 @@ OverlapSolution plan(const OverlapProblem &problem) {
 
 TEST(OverlapPlanning, ProgramOrderExposesEveryTransfer) {
   OverlapProblem problem = makeLayers(4, 0.8);
-  // Each waits for a gather of 1 s and, but for the first, for the reduction
-  // before it, which began when the piece before it ended.
+  // Each layer waits for a gather of 1 s and, except for the first, for the
+  // previous reduction, which began when the previous piece ended.
   OverlapSolution solution = overlapUniformly(problem, 0, 1);
   EXPECT_DOUBLE_EQ(solution.estimate.seconds, 4 + 4 * 1.0 + 4 * 0.8);
   EXPECT_EQ(solution.estimate.deviceBytes, 117);
@@ -74,7 +74,8 @@ TEST(OverlapPlanning, HidesAllButTheFirstAndTheLast) {
 }
 
 TEST(OverlapPlanning, HoldsNoMoreThanThatTakes) {
-  // A copy that is there within half of the piece before needs no more.
+  // A copy that is gathered within half of the previous piece needs no more
+  // lead.
   OverlapProblem problem = makeLayers(8, 0.4);
   OverlapSolution solution = plan(problem);
   OverlapSolution far = overlapUniformly(problem, 8, 8);
@@ -190,7 +191,7 @@ TEST(OverlapPlanning, IsNeverWorseThanADistanceThatFits) {
   }
 }
 
-/// The least time of all ways that fit.
+/// Returns the least time of all solutions that fit.
 static double tryAll(const OverlapProblem &problem) {
   OverlapSolution solution = overlapUniformly(problem, 0, 1);
   double least = solution.estimate.seconds;

@@ -19,7 +19,7 @@ constexpr char kGood[] = R"text({"version": 1,
   {"kind": "cache_store", "bytes": 64, "calls": 1, "seconds": 2}]}
 )text";
 
-/// What is wrong with the good text with its first `from` replaced.
+/// Returns the error for the valid text with its first `from` replaced.
 std::string complain(const std::string &from, const std::string &to) {
   std::string text = kGood;
   size_t at = text.find(from);
@@ -49,7 +49,7 @@ TEST(Profile, Parses) {
 TEST(Profile, NamesTheLineOfWhatIsWrong) {
   struct Case {
     std::string from, to;
-    /// Behind the file's name.
+    /// The error without the file's name.
     std::string error;
   };
   const std::string product = "aten.mm.default(f32[2,3], f32[3,2]) -> f32[2,2]";

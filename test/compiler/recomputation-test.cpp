@@ -20,8 +20,9 @@ std::string verify(const RecomputationSolution &solution,
   return llvm::toString(solution.verify(problem));
 }
 
-/// An input that is kept at 8 bytes, an operation that costs 5 and gives 8, one
-/// that costs 1 and gives 32, both on the one before; all are needed.
+/// An input that is kept at 8 bytes, an operation that costs 5 and yields 8
+/// bytes, and one that costs 1 and yields 32 bytes. Each uses the one before,
+/// and all are needed.
 RecomputationProblem makeChain() {
   RecomputationProblem problem;
   problem.ops = {
@@ -30,7 +31,7 @@ RecomputationProblem makeChain() {
   return problem;
 }
 
-/// Of `count` operations with random inputs, costs and choices.
+/// Makes `count` operations with random inputs, costs and choices.
 RecomputationProblem makeRandom(size_t count, std::mt19937 &random) {
   auto pick = [&](int64_t least, int64_t most) {
     return std::uniform_int_distribution<int64_t>(least, most)(random);
@@ -52,7 +53,7 @@ RecomputationProblem makeRandom(size_t count, std::mt19937 &random) {
   return problem;
 }
 
-/// All that can be chosen, one after the other.
+/// Calls `callback` with every combination of choices.
 template <typename Callback>
 void forEachChoice(const RecomputationProblem &problem, Callback callback) {
   size_t count = problem.ops.size();
@@ -119,12 +120,12 @@ TEST(Recomputation, KeepsWithinTheBudget) {
   EXPECT_EQ(keepWithin(problem, 16).cost, 1);
   EXPECT_EQ(keepWithin(problem, 15).cost, 6);
   EXPECT_EQ(keepWithin(problem, 8).cost, 6);
-  // Less is not possible.
+  // Fewer bytes are not possible.
   EXPECT_EQ(keepWithin(problem, 7).keptBytes, 8);
 }
 
 TEST(Recomputation, DoesNotKeepMoreToRecompute) {
-  // The last value can be had from a larger one that nothing else needs.
+  // The last value can be recomputed from a larger one that nothing else needs.
   RecomputationProblem problem;
   problem.ops = {{3, {}, Choice::Keep}, {1, {0}, Choice::Any}};
   problem.values = {{64, 0, false}, {8, 1, true}};
@@ -132,7 +133,7 @@ TEST(Recomputation, DoesNotKeepMoreToRecompute) {
   EXPECT_EQ(keepLeast(problem).cost, 0);
 }
 
-// Against all choices of small problems.
+// Compares with exhaustive search on small problems.
 TEST(Recomputation, KeepsTheLeastAtTheLeastCost) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -177,7 +178,7 @@ TEST(Recomputation, ComesCloseToTheCheapestWithinABudget) {
   EXPECT_LE(made, 1.2 * cheapest);
 }
 
-// As many operations as a model of a hundred layers has, in one chain.
+// As many operations in one chain as a model of a hundred layers has.
 TEST(Recomputation, ManyOperations) {
   RecomputationProblem problem;
   for (size_t index = 0; index < 10000; ++index) {

@@ -17,7 +17,7 @@ std::string check(const ResidencyProblem &problem) {
   return llvm::toString(problem.check());
 }
 
-/// `layers` equal layers, forward and backward; a node of 4 ranks.
+/// Makes `layers` equal layers, forward and backward, on nodes of 4 ranks.
 ResidencyProblem makeLayers(unsigned layers, double compute, double inter,
                             double hostLoad) {
   ResidencyProblem problem;
@@ -52,8 +52,8 @@ Plan uniform(const ResidencyProblem &problem, Residency residency) {
   return Plan(problem.buckets.size(), {residency, residency});
 }
 
-/// The best of all plans that give each bucket one residency, and collectives
-/// that it has.
+/// Returns the best of all plans that give each bucket one residency and one of
+/// its possible collectives.
 std::optional<ResidencyEstimate>
 searchExhaustively(const ResidencyProblem &problem) {
   std::optional<ResidencyEstimate> best;
@@ -102,9 +102,9 @@ ResidencyProblem makeRandom(unsigned layers, std::mt19937 &random) {
 }
 } // namespace
 
-// The gather of the first layer for the backward pass begins at 6 s, as the
-// reduction of the last layer does, and is there at 7 s; behind the reduction
-// it would be at 9 s, and the step would take 13 s.
+// The gather of the first layer for the backward pass begins at 6 s, together
+// with the reduction of the last layer, and ends at 7 s. After the reduction it
+// would end at 9 s, and the step would take 13 s.
 TEST(ResidencyEstimate, GathersDoNotQueueBehindReductions) {
   ResidencyProblem problem = makeLayers(3, 1, 0, 0);
   for (Bucket &bucket : problem.buckets) {
@@ -116,7 +116,7 @@ TEST(ResidencyEstimate, GathersDoNotQueueBehindReductions) {
               1e-9);
 }
 
-// The same gather and reduction, in one step each.
+// The same gather and reduction in one step each.
 TEST(ResidencyEstimate, FlatCollectivesAreOneStep) {
   ResidencyProblem problem = makeLayers(1, 1, 1, 0.5);
   problem.prefetch = 0;
@@ -126,13 +126,13 @@ TEST(ResidencyEstimate, FlatCollectivesAreOneStep) {
     return estimate(problem, {{residency, residency, Collectives::flat}})
         .seconds;
   };
-  // Gather 1.5, compute 1, gather again, compute 2, reduce 0.25.
+  // Gather 1.5, compute 1, gather again 1.5, compute 2, reduce 0.25.
   EXPECT_NEAR(seconds(Residency::drop), 6.25, 1e-9);
   EXPECT_NEAR(seconds(Residency::full), 4.75, 1e-9);
-  // Where a slice is kept, gathers are of two steps, 1 + 0.1 and 0.1.
+  // If the slice is kept, gathers have two steps, 1 + 0.1 and 0.1.
   EXPECT_NEAR(seconds(Residency::node), 4.45, 1e-9);
   EXPECT_NEAR(seconds(Residency::host), 4.95, 1e-9);
-  // Where one is summed, reductions are.
+  // If the slice is accumulated, reductions have two steps.
   problem.buckets[0].accumulation = Accumulation::node;
   EXPECT_NEAR(seconds(Residency::drop), 7.1, 1e-9);
 }
@@ -177,8 +177,8 @@ TEST(ResidencyProblem, RefusesWhatCannotBe) {
 }
 
 TEST(ResidencyEstimate, IsMadeOfWhatIsExposed) {
-  // One layer, nothing to hide behind: gather 1 + 0.1, compute 1, gather or
-  // load again, compute 2, reduce 0.1 + 1.
+  // One layer without anything to overlap with: gather 1 + 0.1, compute 1,
+  // gather or load again, compute 2, reduce 0.1 + 1.
   ResidencyProblem problem = makeLayers(1, 1, 1, 0.5);
   problem.prefetch = 0;
   auto seconds = [&](Residency residency) {
@@ -195,7 +195,7 @@ TEST(ResidencyEstimate, CountsWhatIsHeld) {
   auto taken = [&](Residency residency) {
     return estimate(problem, uniform(problem, residency));
   };
-  // At the last layer all activations are there, and two copies.
+  // At the last layer all activations and two copies are live.
   EXPECT_EQ(taken(Residency::drop).deviceBytes, 400 + 2 * 4000);
   EXPECT_EQ(taken(Residency::full).deviceBytes, 400 + 4 * 4000);
   EXPECT_EQ(taken(Residency::node).deviceBytes, 400 + 2 * 4000 + 4 * 1000);
@@ -205,10 +205,11 @@ TEST(ResidencyEstimate, CountsWhatIsHeld) {
 }
 
 TEST(ResidencyEstimate, SumsInHostMemoryAreStoredAndLoaded) {
-  // Two micro-batches of one layer, nothing to hide behind: to compute takes 6,
-  // to gather 0, to reduce 0.1 each and 1 in the last. What is summed on the
-  // device is reduced beside the second. A sum in host memory is stored in the
-  // first and loaded, before it is reduced, in the second.
+  // Two micro-batches of one layer without anything to overlap with: compute
+  // takes 6, gathers 0, reductions 0.1 each and 1 in the last one. Gradients
+  // that are accumulated on the device are reduced during the second
+  // micro-batch. An accumulator in host memory is stored in the first one and
+  // loaded, before the reduction, in the second one.
   ResidencyProblem problem = makeLayers(1, 1, 1, 0);
   problem.microBatches = 2;
   Bucket &bucket = problem.buckets[0];
@@ -223,7 +224,7 @@ TEST(ResidencyEstimate, SumsInHostMemoryAreStoredAndLoaded) {
   EXPECT_NEAR(taken(Accumulation::node).seconds, 7.1, 1e-9);
   EXPECT_EQ(taken(Accumulation::node).hostBytes, 0);
   EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 4 * 500);
-  // Compute goes on while the store runs.
+  // Compute continues while the store runs.
   EXPECT_NEAR(taken(Accumulation::node_host).seconds, 7.1 + 3, 1e-9);
   problem.microBatches = 1;
   EXPECT_EQ(taken(Accumulation::node_host).hostBytes, 0);
@@ -237,8 +238,9 @@ TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
   auto seconds = [&](Residency residency, Residency carry) {
     return estimate(problem, Plan(3, {residency, carry})).seconds;
   };
-  // What crosses between nodes: 6 gathers a micro-batch or 3 a step, and 3
-  // reductions a micro-batch; then what nothing hides at its begin and end.
+  // 6 gathers per micro-batch or 3 per step cross between nodes, and 3
+  // reductions per micro-batch, plus the transfers at the begin and the end
+  // that nothing hides.
   auto expectNear = [](double seconds, double link) {
     EXPECT_GE(seconds, link * (1 - 1e-9));
     EXPECT_LT(seconds, 1.25 * link);
@@ -249,7 +251,8 @@ TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
     bucket.trainable = false;
   for (ResidencyProblem::Use &use : problem.uses)
     use.reduced.clear();
-  // Nothing crosses: 6 gathers within the node a micro-batch.
+  // Nothing crosses between nodes; there are 6 gathers within the node per
+  // micro-batch.
   EXPECT_NEAR(seconds(Residency::host, Residency::host), 7 * 6 * 0.1, 0.3);
 }
 
@@ -261,14 +264,14 @@ TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToSixBuckets) {
     ASSERT_TRUE(best);
     ResidencySolution found = llvm::cantFail(planResidency(problem));
     EXPECT_EQ(llvm::toString(found.verify(problem)), "");
-    // Which of several equally fast ones is the smallest depends on the order
-    // in which they are compared, for almost equal is equal.
+    // Estimates that are almost equal count as equal, so the choice among
+    // equally fast plans depends on the order of comparison.
     EXPECT_NEAR(found.estimate.seconds, best->seconds, 1e-8 * best->seconds)
         << i;
   }
 }
 
-// Of 8 plans a bucket.
+// There are 8 plans per bucket.
 TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToFourThatMayBeFlat) {
   std::mt19937 random(9);
   unsigned flat = 0, split = 0;
@@ -292,7 +295,7 @@ TEST(ResidencyPlanning, EqualsExhaustiveSearchOfUpToFourThatMayBeFlat) {
     for (const BucketResidency &chosen : found.buckets)
       ++(chosen.collectives == Collectives::flat ? flat : split);
   }
-  // Neither is always better.
+  // Neither choice is always better.
   EXPECT_GT(flat, 10u);
   EXPECT_GT(split, 10u);
 }
@@ -330,11 +333,11 @@ TEST(ResidencyPlanning, IsNeverWorseThanAPresetThatFits) {
 }
 
 TEST(ResidencyPlanning, MixesWhereHostLoadsAreExposed) {
-  // Backward, loads and gathers within the node take longer than compute, and
-  // gathers between nodes would be beside reductions.
+  // In the backward pass, loads and gathers within the node take longer than
+  // compute, while gathers between nodes overlap with reductions.
   ResidencyProblem problem = makeLayers(24, 1, 2, 3.5);
   for (Bucket &bucket : problem.buckets)
-    bucket.intraGather.seconds = 2.5; // as behind one PCIe switch
+    bucket.intraGather.seconds = 2.5; // as with one PCIe switch
   auto bytes = [&](Residency residency) {
     return estimate(problem, uniform(problem, residency)).deviceBytes;
   };
@@ -364,7 +367,8 @@ TEST(ResidencyPlanning, KeepsWhatAUserHasDecided) {
 }
 
 TEST(ResidencyEstimate, WhatIsOwnedOfAReductionIsGathered) {
-  // Behind the reduction, between nodes and then within them.
+  // Gathers of gradients follow the reduction, between nodes and then within
+  // them.
   ResidencyProblem problem = makeLayers(1, 1, 1, 0);
   double before = estimate(problem, uniform(problem, Residency::drop)).seconds;
   problem.buckets[0].sumInterGather = {Resource::inter, 0, 2};
@@ -374,7 +378,7 @@ TEST(ResidencyEstimate, WhatIsOwnedOfAReductionIsGathered) {
 }
 
 TEST(ResidencyPlanning, TakesWhatTheShardingHas) {
-  // Slices would be best, but the shard is one.
+  // Slices would be best, but the shard is already one.
   ResidencyProblem problem = makeLayers(4, 1, 2, 0.01);
   for (Bucket &bucket : problem.buckets)
     bucket.sharding = Sharding::node;

@@ -56,7 +56,7 @@ TEST(Simulator, StreamsRunBesideEachOther) {
 }
 
 TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
-  // The chain inter -> intra holds compute back: 2 s of one, 1 s of the other.
+  // The chain inter -> intra delays compute: 2 s of one, 1 s of the other.
   InstructionList list{
       gather(2),        record(inter, 0),
       wait(intra, 0),   work(intra, Activity::intraGather, Resource::intra, 1),
@@ -73,7 +73,8 @@ TEST(Simulator, AWaitIsExposedAsWhatItWaitsFor) {
 }
 
 TEST(Simulator, WorkOnOneResourceSharesIt) {
-  // 3 s and 1 s share: the short one ends at 2, the long one at 4.
+  // Work of 3 s and 1 s shares a link: the short one ends at 2, the long one at
+  // 4.
   InstructionList list{gather(3),
                        work(intra, Activity::interReduce, Resource::inter, 1)};
   std::vector<TimedWork> trace;
@@ -85,7 +86,7 @@ TEST(Simulator, WorkOnOneResourceSharesIt) {
 }
 
 namespace {
-/// Asks for so much of the memories' bandwidth, in seconds of all of it.
+/// Adds a demand for the memories' bandwidth, in seconds of full bandwidth.
 Instruction withMemory(Instruction instruction, double device,
                        double host = 0) {
   instruction.cost.deviceMemory = device;
@@ -95,14 +96,15 @@ Instruction withMemory(Instruction instruction, double device,
 } // namespace
 
 TEST(Simulator, MemoryIsSharedAsItIsAskedFor) {
-  // All of it and half of it: both take half as long again, until one ends.
+  // One needs all of the bandwidth and one half of it, so both take 1.5 times
+  // as long until one ends.
   InstructionList list{withMemory(gather(2), 1), withMemory(compute(4), 4)};
   std::vector<TimedWork> trace;
   EXPECT_DOUBLE_EQ(run({&list}, &trace).seconds, 5);
   ASSERT_EQ(trace.size(), 2u);
   EXPECT_EQ(trace[0].instruction, 0u);
   EXPECT_DOUBLE_EQ(trace[0].end, 3);
-  // The host's is another one.
+  // The host's memory is a separate resource.
   list = {withMemory(work(5, Activity::hostStore, Resource::d2h, 2), 0, 1.6),
           withMemory(work(6, Activity::hostLoad, Resource::h2d, 2), 0, 1.6),
           withMemory(compute(3), 3)};
@@ -114,7 +116,7 @@ TEST(Simulator, MemoryIsSharedAsItIsAskedFor) {
 TEST(Simulator, DontShareMemoryThatIsEnough) {
   InstructionList list{withMemory(gather(4), 2), withMemory(compute(4), 2)};
   EXPECT_DOUBLE_EQ(run({&list}).seconds, 4);
-  // What shares a link asks for as much less.
+  // Work that shares a link demands less bandwidth accordingly.
   list = {withMemory(gather(2), 1),
           withMemory(work(intra, Activity::interReduce, Resource::inter, 2), 1),
           withMemory(compute(4), 2)};
@@ -139,7 +141,7 @@ TEST(Simulator, EventsCrossFunctionsAndAreUsedAgain) {
   EXPECT_DOUBLE_EQ(result.functions[0].end, 1);
   EXPECT_DOUBLE_EQ(result.functions[1].end, 5);
   EXPECT_DOUBLE_EQ(of(result.functions[1].exposed, Activity::interGather), 3);
-  // The second gather begins when the first ends, and lasts until 8.
+  // The second gather begins when the first one ends, and lasts until 8.
   EXPECT_DOUBLE_EQ(result.functions[2].end, 6);
   EXPECT_DOUBLE_EQ(result.functions[3].end, 9);
   EXPECT_DOUBLE_EQ(result.seconds, 9);

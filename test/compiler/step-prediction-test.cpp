@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Each product is of 1024 operations.
+/// Each product has 1024 operations.
 constexpr const char *kScheduled = R"(
 module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
   fcdp.mesh @world(node = 2, local = 1)
@@ -38,7 +38,7 @@ module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
 })";
 
 /// A product takes half a second, and the gather of 128 bytes from the other
-/// rank two. What moves in memory takes no time worth mentioning.
+/// rank two seconds. Memory traffic takes almost no time.
 Cluster makeCluster() {
   Cluster cluster;
   cluster.name = "slow";
@@ -68,8 +68,8 @@ double of(const std::array<double, kNumActivities> &seconds,
 } // namespace
 
 TEST_F(StepPredictionTest, TimeIsComputeExposedAndBubble) {
-  // The next step's gather begins when this one's ends: its link is busy all
-  // the time, and compute waits for it for a second.
+  // The next step's gather begins when this one's ends, so its link is always
+  // busy, and compute waits for it for a second.
   SimulatedStep step = simulateOn(*module, makeCluster());
   const StepPrediction &prediction = step.prediction;
   EXPECT_NEAR(prediction.times.seconds, 2, 1e-9);

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The first micro-batch gathers for the last.
+/// The first micro-batch gathers for the last one.
 constexpr const char *kCrossing = R"(
 module attributes {fcdp.phase = #fcdp.phase<scheduled>, fcdp.micro_batches = 2 : i64} {
   fcdp.mesh @world(node = 1, local = 2)

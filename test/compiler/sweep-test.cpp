@@ -86,8 +86,9 @@ TEST(Sweep, TheFrontierIsWhatNothingBeats) {
     frontier.push_back(result.isOnFrontier);
     best.push_back(result.isBest);
   }
-  // zero3 is slower than fcdp in as much memory; hpz, with twice the bandwidth,
-  // is no faster than zero2 in less memory. What does not fit beats nothing.
+  // zero3 is slower than fcdp and uses as much memory. hpz, with twice the
+  // bandwidth, is not faster than zero2, which uses less memory. Points that do
+  // not fit dominate nothing.
   EXPECT_EQ(frontier, (std::vector<bool>{false, true, true, false, false}));
   EXPECT_EQ(best, (std::vector<bool>{false, false, true, true, false}));
 }

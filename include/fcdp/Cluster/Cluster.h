@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job runs on: nodes, their devices and the links between them. Read
-// from YAML; docs/cluster.md has the schema. Knows no IR.
+// Describes the cluster that a job runs on: nodes, their devices and the links
+// between them. It is read from YAML; docs/cluster.md has the schema. This code
+// does not depend on the IR.
 #pragma once
 
 #include "fcdp/Cluster/Profile.h"
@@ -28,36 +29,39 @@ struct Device {
   /// Bytes per second, reads and writes together.
   double memoryBandwidth = 0;
   FlopRates flops;
-  /// The shares of these rates that operators reach, in (0, 1].
+  /// Shares of the peak compute rate and of `memoryBandwidth` that operators
+  /// reach, in (0, 1].
   double computeEfficiency = 0, memoryEfficiency = 0;
-  /// The share of `flops` that fused attention reaches, in (0, 1], if known.
+  /// Share of `flops` that fused attention reaches, in (0, 1]. Optional.
   std::optional<double> attentionEfficiency;
-  /// Seconds between an operator and the next, when neither does anything.
+  /// Seconds per operator in which the device is idle because the host launches
+  /// it.
   double launchLatency = 0;
 
-  /// What is known, or else a share of `computeEfficiency`.
+  /// Returns `attentionEfficiency` or, if it is not given, a fixed share of
+  /// `computeEfficiency`.
   double getAttentionEfficiency() const;
 
-  /// Seconds to read or write `bytes`.
+  /// Returns the seconds that it takes to read or write `bytes`.
   double getMemoryTime(double bytes) const {
     return bytes / (memoryBandwidth * memoryEfficiency);
   }
 };
 
-/// What the ranks of a node share.
+/// The host that the ranks of a node share.
 struct Host {
   /// Bytes.
   int64_t memory = 0;
-  /// Of all memory, bytes per second, reads and writes together, if known.
+  /// Bytes per second of all host memory, reads and writes together. Optional.
   std::optional<double> memoryBandwidth;
-  /// Each has an equal part of the memory, of its bandwidth and of the ranks,
-  /// which have their slices of the host cache there.
+  /// Number of NUMA nodes. Memory, bandwidth and ranks are divided equally
+  /// among them, and each rank's slices of the host cache are on its NUMA node.
   int64_t numaNodes = 1;
 };
 
-/// Who shares the bandwidth of a link.
+/// The set of ranks that share the bandwidth of a link.
 enum class Sharing {
-  /// Nobody: each rank has a link of its own.
+  /// Each rank has a link of its own.
   rank,
   /// The ranks behind one switch.
   switched,
@@ -66,23 +70,23 @@ enum class Sharing {
 };
 
 struct Link {
-  /// Bytes per second that all ranks of one sharing domain together can send,
-  /// while they receive as many.
+  /// Bytes per second that all ranks of one sharing domain can send together,
+  /// while they receive the same amount.
   double bandwidth = 0;
-  /// Seconds from the start of a message to its first byte's arrival.
+  /// Seconds from the start of a message until its first byte arrives.
   double latency = 0;
   Sharing sharing = Sharing::rank;
-  /// Ranks behind one switch, where `sharing` is `switched`; divides the ranks
-  /// of a node.
+  /// Number of ranks behind one switch if `sharing` is `switched`. It divides
+  /// the number of ranks per node.
   int64_t ranksPerSwitch = 0;
 };
 
-/// How a collective over all ranks travels.
+/// The algorithm of a collective over all ranks.
 enum class FlatCollectives {
-  /// Each rank sends to each other one, in one step: Gloo, as the runtime uses
-  /// it.
+  /// Each rank sends to every other rank in one step, as the runtime does over
+  /// Gloo.
   direct,
-  /// From rank to rank, in as many steps as there are others: NCCL.
+  /// Data travels from rank to rank in G - 1 steps, as in NCCL.
   ring
 };
 
@@ -94,37 +98,37 @@ struct Cluster {
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
   FlatCollectives flatCollectives = FlatCollectives::direct;
-  /// What operations were measured to take there, in place of estimates; null
-  /// if nothing was. No part of the description.
+  /// Measured durations of operations, used in place of estimates. Null if
+  /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
-  /// Ranks that share one domain of `link`.
+  /// Returns the number of ranks that share one domain of `link`.
   int64_t getSharers(const Link &link) const;
-  /// Seconds in which every rank reads or writes `bytes` of host memory; 0 if
-  /// its bandwidth is not known.
+  /// Returns the seconds that it takes if every rank reads or writes `bytes` of
+  /// host memory, or 0 if the host's bandwidth is not known.
   double getHostMemoryTime(double bytes) const;
-  /// Fails on numbers that are out of range or contradict each other; readers
-  /// and whoever changes a cluster call it.
+  /// Returns an error if a number is out of range or contradicts another one.
+  /// The readers call it, and so must any code that changes a cluster.
   llvm::Error check() const;
 };
 
-/// Reads a description. The error is `FILE:LINE: error: ...`, where FILE is the
-/// buffer's name.
+/// Parses a description. The error reads `FILE:LINE: error: ...`, where FILE is
+/// the name of the buffer.
 llvm::Expected<Cluster> parseCluster(llvm::MemoryBufferRef text);
 
-/// The preset of that name or, if there is none, the file.
+/// Loads the preset of that name or, if there is none, the file.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset);
 
-/// The same with other numbers of nodes and ranks, and with the profile in the
-/// file `profile`, or none if that is empty; fails where the description cannot
-/// have such numbers.
+/// Loads a description, replaces its numbers of nodes and ranks, and adds the
+/// profile in the file `profile` unless that name is empty. Returns an error if
+/// the description does not allow these numbers.
 llvm::Expected<Cluster> loadCluster(llvm::StringRef fileOrPreset, int64_t nodes,
                                     int64_t ranksPerNode,
                                     llvm::StringRef profile);
 
-/// `cluster` with other numbers of nodes and ranks; fails where its description
-/// cannot have them.
+/// Returns `cluster` with other numbers of nodes and ranks, or an error if its
+/// description does not allow them.
 llvm::Expected<Cluster> withRanks(Cluster cluster, int64_t nodes,
                                   int64_t ranksPerNode);
 

@@ -1,67 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Closed forms for what moves data. All ranks take part at once and alike, so
-// that a link is shared as far as it can be. Knows no IR.
+// Closed forms for the cost of transfers. They assume that all ranks take part
+// at the same time in the same way, so a link is shared by all ranks of its
+// domain. This code does not depend on the IR.
 //
-// Alpha-beta model of Hockney, with the volumes of Thakur, Rabenseifner and
-// Gropp, "Optimization of Collective Communication Operations in MPICH" (2005):
-// whatever the algorithm, of an all-gather over p ranks each receives p - 1
-// parts. Algorithms differ in their number of steps, and in what they put on
-// the link that leaves a node.
+// The forms are the alpha-beta model of Hockney, with the volumes of Thakur,
+// Rabenseifner and Gropp, "Optimization of Collective Communication Operations
+// in MPICH" (2005): in an all-gather over p ranks, every rank receives p - 1
+// parts, whatever the algorithm. Algorithms differ in their number of steps and
+// in the bytes that they send out of a node.
 #pragma once
 
 #include "fcdp/Cluster/Cluster.h"
 
 namespace fcdp {
 
-/// What a transfer takes, in seconds.
+/// The duration of a transfer, in seconds.
 struct TransferCost {
-  /// When no link is busy.
+  /// Seconds in which no link is busy.
   double latency = 0;
-  /// Of exclusive use of the link.
+  /// Seconds of exclusive use of the link.
   double seconds = 0;
 
   double getTotal() const { return latency + seconds; }
 };
 
-/// Every rank sends `bytes` at once, on a link that it shares.
+/// Returns the cost if every rank sends `bytes` at once over a link that it
+/// shares.
 TransferCost costOfTransfer(const Cluster &cluster, const Link &link,
                             double bytes);
 
-/// All-gather over one axis of `ranks` ranks, as the runtime does it: each rank
-/// sends its part of `partBytes` to each of the others, in one step. A
-/// reduce-scatter of `ranks * partBytes` moves the same the other way; its sum
-/// is costOfSum.
+/// Returns the cost of an all-gather over one axis of `ranks` ranks, as the
+/// runtime does it: each rank sends its part of `partBytes` to every other rank
+/// in one step. A reduce-scatter of `ranks * partBytes` moves the same bytes
+/// the other way; costOfSum gives the cost of its sum.
 TransferCost costOfDirect(const Cluster &cluster, const Link &link,
                           int64_t ranks, double partBytes);
 
-/// The sum of `ranks` received parts in memory, in seconds: each is read once
-/// and the result written once.
+/// Returns the seconds that it takes to sum `ranks` received parts in memory.
+/// Each part is read once and the result is written once.
 double costOfSum(const Device &device, int64_t ranks, double partBytes);
 
-/// A collective over all ranks, on both kinds of links at the same time.
+/// The cost of a collective over all ranks that uses both kinds of links at the
+/// same time.
 struct FlatCost {
-  /// Seconds when no link is busy.
+  /// Seconds in which no link is busy.
   double latency = 0;
-  /// Seconds of exclusive use of either link.
+  /// Seconds of exclusive use of each link.
   double inter = 0, intra = 0;
 
   double getTotal() const;
 };
 
-/// Node-contiguous ring of G - 1 steps, as NCCL makes them: in each step every
-/// rank hands a part to the next, so that G - 1 parts leave each node, (G-1)/G
-/// of the whole. Where ranks or switches have links of their own out of the
-/// node there are as many rings, each with its share of the data. Latency as in
-/// NCCL's src/graph/tuning.cc: N - 1 steps wait for another node.
+/// Returns the cost of NCCL's node-contiguous ring of G - 1 steps. In each step
+/// every rank sends one part to the next rank, so G - 1 parts, or (G-1)/G of
+/// the whole, leave each node. If ranks or switches have links of their own out
+/// of the node, there are as many rings, and each carries an equal share of the
+/// data. The latency follows NCCL's src/graph/tuning.cc: N - 1 of the steps
+/// wait for another node.
 FlatCost costOfFlatRing(const Cluster &cluster, double partBytes);
 
-/// Each rank sends its part to all others in one step: g (G - g) parts leave
-/// each node, g (N-1)/N of the whole.
+/// Returns the cost if each rank sends its part to all others in one step. Then
+/// g (G - g) parts, or g (N-1)/N of the whole, leave each node.
 FlatCost costOfFlatDirect(const Cluster &cluster, double partBytes);
 
-/// Between nodes, then within them: g (N - 1) parts leave each node, (N-1)/N of
-/// the whole. The steps follow each other.
+/// The cost of a collective in two steps, between nodes and then within them. g
+/// (N - 1) parts, or (N-1)/N of the whole, leave each node. The steps do not
+/// overlap.
 struct TwoLevelCost {
   TransferCost inter, intra;
 

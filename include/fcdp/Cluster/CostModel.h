@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations cost on a cluster. The decisions, the schedule and the
-// simulator ask the same model.
+// Gives the cost of operations on a cluster. Decisions, schedule and simulator
+// use the same model.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -11,30 +11,33 @@
 
 namespace fcdp {
 
-/// What was measured, if the cluster has a profile that knows of it, or else an
-/// estimate from the cluster's description. Users of the model do not ask which
-/// of the two an answer is. Answers for the phases from sharded
-/// on, and for ATen calls in every phase.
+/// Returns measured costs if the cluster has a profile with the operation, and
+/// estimates from the cluster's description otherwise. Callers do not see the
+/// difference. It serves the phases from sharded on, and ATen calls in every
+/// phase.
 class CostModel {
 public:
   explicit CostModel(const Cluster &cluster) : cluster(cluster) {}
 
   const Cluster &getCluster() const { return cluster; }
 
-  /// What `op` costs a rank. What does no work (views, reads of states, waits)
-  /// costs nothing. The module's mesh is taken to be the cluster's.
+  /// Returns the cost of `op` on one rank. Operations that do no work (views,
+  /// reads of states, waits) cost nothing. Assumes that the module's mesh has
+  /// the shape of the cluster.
   Cost costOf(mlir::Operation *op) const;
 
-  /// A gather along `axis` of parts of `partBytes`, one from each of `ranks`.
+  /// Returns the cost of a gather along `axis` with one part of `partBytes`
+  /// from each of `ranks` ranks.
   Cost costOfGather(Axis axis, int64_t ranks, double partBytes) const;
-  /// A reduction along `axis` that leaves each of `ranks` a part.
+  /// Returns the cost of a reduction along `axis` that leaves a part of
+  /// `partBytes` on each of `ranks` ranks.
   Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
-  /// The same over both axes in one step, as the cluster does it. The cost is
-  /// on the link that it takes longer on; the other is in use, too, but not
-  /// longer.
+  /// Return the cost of the same over both axes in one step, by the cluster's
+  /// algorithm. The cost names the link that takes longer; the other link is in
+  /// use too, but for no longer.
   Cost costOfFlatGather(double partBytes) const;
   Cost costOfFlatReduction(double partBytes) const;
-  /// A copy of `bytes` of each rank to or from host memory.
+  /// Return the cost of a copy of `bytes` per rank to or from host memory.
   Cost costOfStore(double bytes) const;
   Cost costOfLoad(double bytes) const;
 

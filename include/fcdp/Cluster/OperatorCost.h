@@ -8,35 +8,35 @@
 
 namespace fcdp {
 
-/// What an operator computes and moves.
+/// The arithmetic and the memory traffic of an operator.
 struct OperatorWork {
-  /// Floating-point operations, a multiplication and an addition being two.
+  /// Floating-point operations. A multiplication and an addition count as two.
   double flops = 0;
-  /// Of them, those that compute again what the forward pass has computed.
+  /// The part of `flops` that repeats work of the forward pass.
   double repeatedFlops = 0;
-  /// The type of their operands.
+  /// The element type of the operands of that arithmetic.
   mlir::Type type;
-  /// The products are those of attention.
+  /// Whether the arithmetic is that of fused attention.
   bool isAttention = false;
-  /// Bytes read from memory and written to it, each value once.
+  /// Bytes read from and written to memory, each value once.
   double bytes = 0;
 };
 
-/// From the types of operands and results.
+/// Derives the work of `call` from the types of its operands and results.
 OperatorWork measureWork(aten::CallOp call);
 
-/// Seconds for the arithmetic of `work` at the device's peak rate.
+/// Returns the seconds for the arithmetic of `work` at the device's peak rate.
 double peakTimeOfWork(const Device &device, const OperatorWork &work);
 
-/// Seconds for `work`: its arithmetic and its memory traffic, one after the
-/// other. Measured runs (benchmarks/simulator) are told better
-/// by the sum than by the greater of the two, as a kernel computes little while
-/// it loads its first operands and stores its results; so small and thin
-/// products reach less of the peak rate.
+/// Returns the seconds for `work`: the sum of its arithmetic and its memory
+/// traffic. The sum predicts measured runs (benchmarks/simulator) better than
+/// the maximum of the two, because a kernel computes little while it loads its
+/// first operands and stores its results. So small and thin products reach less
+/// of the peak rate.
 double costOfWork(const Device &device, const OperatorWork &work);
 
-/// By which a profile has the operator: its name, and types of operands and of
-/// those results that are used.
+/// Returns the key of `call` in a profile: its name, the types of its operands,
+/// and the types of those results that are used.
 std::string keyOfCall(aten::CallOp call);
 
 } // namespace fcdp

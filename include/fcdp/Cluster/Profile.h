@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations were measured to take. Written by fcdp-run --profile;
+// Measured durations of operations, as fcdp-run --profile writes them.
 // docs/profile.md has the schema.
 #pragma once
 
@@ -17,30 +17,33 @@
 
 namespace fcdp {
 
-/// Immutable once read; all ranks compile from one.
+/// A profile. It is immutable once read, and one profile serves all ranks.
 struct Profile {
   struct Point {
     double bytes = 0, seconds = 0;
   };
-  /// In ascending order of bytes, of which each is there once.
+  /// Points in ascending order of bytes, without duplicates.
   using Curve = std::vector<Point>;
 
-  /// Those that were measured; what collectives take is of such jobs only.
+  /// The shape of the job that was measured. Durations of collectives apply
+  /// only to jobs of this shape.
   int64_t nodes = 0, ranksPerNode = 0;
-  /// Seconds by operator, operands and results.
+  /// Seconds by operator, operand types and result types.
   llvm::StringMap<double> operators;
-  /// By kind and, of collectives, axis: "all_gather node".
+  /// Curves by kind and, for collectives, axis: "all_gather node".
   std::map<std::string, Curve> operations;
 };
 
-/// Reads a profile. The error is `FILE:LINE: error: ...`.
+/// Parses a profile. The error reads `FILE:LINE: error: ...`.
 llvm::Expected<Profile> parseProfile(llvm::MemoryBufferRef text);
 llvm::Expected<std::shared_ptr<const Profile>>
 loadProfile(llvm::StringRef file);
 
-/// Seconds for `bytes`: between two points, on the line that joins them; beyond
-/// the outermost, as many times the estimate as measured there. `estimate`
-/// gives seconds for any number of bytes. Pre: `curve` is not empty.
+/// Returns the seconds for `bytes`. Between two points it interpolates
+/// linearly; outside of all points it scales the estimate by the ratio of
+/// measured to estimated seconds at the nearest point. `estimate` gives the
+/// estimated seconds for any number of bytes. Requires a `curve` that is not
+/// empty.
 double readCurve(const Profile::Curve &curve, double bytes,
                  llvm::function_ref<double(double bytes)> estimate);
 

@@ -10,17 +10,17 @@
 
 namespace fcdp {
 
-/// Reads the archive at `path` as a module in the phase `imported`. Weights
-/// stay in the archive. Returns null after an error, which goes to the
-/// context's diagnostics, located at the file.
+/// Reads the archive at `path` into a module in phase `imported`. Weights stay
+/// in the archive. After an error it reports a diagnostic, located at the file,
+/// and returns null.
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(llvm::StringRef path,
                                             mlir::MLIRContext *context);
 
-/// The same for an archive in memory; its identifier is taken for the path.
+/// Does the same for an archive in memory. Its identifier serves as the path.
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(llvm::MemoryBufferRef archive,
                                             mlir::MLIRContext *context);
 
-/// Registers `--import-pt2`, which prints the module with its locations.
+/// Registers `--import-pt2`, which prints the module with locations.
 void registerImportPt2Translation();
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plan does with each bucket, and what else it could do.
+// Describes the decisions for each bucket and their alternatives.
 #pragma once
 
 #include "fcdp/Cluster/CostModel.h"
@@ -14,35 +14,36 @@ namespace fcdp {
 
 inline constexpr unsigned kNumResidencies = getMaxEnumValForResidency() + 1;
 
-/// What keeping a bucket's gathered copy in one place takes.
+/// The cost of a residency for one bucket.
 struct ResidencyFacts {
-  /// Seconds of links to use the copy again, when nothing else uses them.
+  /// Seconds that the next use of the copy takes on idle links.
   double seconds = 0;
-  /// Bytes kept for it, of a rank's device and of a node's host.
+  /// Bytes that are kept on each rank's device and in each node's host memory.
   int64_t device = 0, host = 0;
 };
 
 struct BucketFacts {
   std::string name, unit;
   bool isTrainable = false;
-  /// Of the gathered bucket, in the type on the wire.
+  /// Bytes of the gathered bucket in its wire type.
   int64_t bytes = 0;
   Sharding sharding = Sharding::world;
-  /// Where the copy waits within a micro-batch, and until the next.
+  /// The residency within a micro-batch, and from one micro-batch to the next.
   Residency residency = Residency::drop, carry = Residency::drop;
   Accumulation accumulation = Accumulation::sharded;
-  /// Over several nodes of several ranks.
+  /// Takes effect only with several nodes of several ranks.
   Collectives collectives = Collectives::two_level;
-  /// By residency; none where the bucket's sharding rules it out.
+  /// The cost of each residency; none if the bucket's sharding rules it out.
   std::array<std::optional<ResidencyFacts>, kNumResidencies> choices;
 };
 
-/// The buckets of a module whose residencies are decided, in its order.
+/// Describes the buckets of a module whose residencies are decided, in the
+/// module's order.
 std::vector<BucketFacts> describeBuckets(mlir::ModuleOp module,
                                          const CostModel &model);
 
-/// Why a bucket is where it is, in a sentence: what `strategy` says of it and
-/// what its place takes beside others.
+/// Explains in a sentence why a bucket has its residency: the role of
+/// `strategy`, and the cost of each alternative.
 std::string explain(const BucketFacts &bucket, llvm::StringRef strategy);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports as JSON; docs/simulator.md has the schema.
+// Writes reports as JSON; docs/simulator.md has the schema.
 #pragma once
 
 #include "fcdp/Report/StepReport.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step that was run, told as a simulated one is.
+// Describes a measured step in the form of a simulated one.
 #pragma once
 
 #include "fcdp/Analysis/Traffic.h"
@@ -9,17 +9,17 @@
 
 namespace fcdp {
 
-/// What fcdp-run --trace wrote of a step: the spans of one rank, of those that
-/// are in the file the one that took longest.
+/// The contents of a trace from fcdp-run --trace: the spans of the slowest rank
+/// in the file.
 struct MeasuredTrace {
   struct Span {
     Stream stream;
     std::string name;
-    /// Of a wait, the stream that it waits for; else it is work.
+    /// The stream that a wait waits for; none for work.
     std::optional<Stream> waitsFor;
     /// Seconds from the step's beginning.
     double begin, end;
-    /// Of the file.
+    /// Line of the span in the file.
     unsigned line;
     int64_t rank;
   };
@@ -27,30 +27,32 @@ struct MeasuredTrace {
   /// The file's name.
   std::string file;
   int64_t rank = 0;
-  /// Of one stream in their order.
+  /// Spans; those of one stream are in order.
   std::vector<Span> spans;
-  /// Of the slowest rank.
+  /// Duration of the step on the slowest rank.
   double seconds = 0;
   /// Seconds of each rank; empty if only `seconds` was written.
   std::vector<double> secondsOfRanks;
-  /// Of a node.
+  /// Bytes that one node sends and copies.
   LinkBytes bytes;
-  /// Most of a rank's device, and of a node's host memory.
+  /// Peaks of a rank's device memory and of a node's host memory.
   int64_t deviceBytes = 0, hostBytes = 0;
 };
 
-/// The error is `FILE:LINE: error: ...`.
+/// Parses a trace. The error reads `FILE:LINE: error: ...`.
 llvm::Expected<MeasuredTrace> parseTrace(llvm::MemoryBufferRef text);
 llvm::Expected<MeasuredTrace> loadTrace(llvm::StringRef file);
 
-/// None if the trace does not have the times of all ranks.
+/// Returns the spread of the ranks' times, or none if the trace does not have
+/// the times of all ranks.
 std::optional<RankSpread> getSpread(const MeasuredTrace &trace);
 
-/// The measured step, `module` being the plan that ran, whose mesh is the
-/// cluster's: times are those of the trace, tokens and floating-point
-/// operations those of the plan. Where compute waits it is exposed to what the
-/// stream that it waits for does, or else to any other stream's work; the rest
-/// is bubble. Fails where the trace is of another plan.
+/// Returns the measured step. `module` must be the plan that ran, with the mesh
+/// of `cluster`. Times are those of the trace; tokens and floating-point
+/// operations are those of the plan. A wait of the compute stream counts as
+/// exposed to the work on the stream that it waits for or, if that stream is
+/// idle, to the work on any other stream. The rest is bubble. Returns an error
+/// if the trace does not match the plan.
 llvm::Expected<SimulatedStep> tellMeasured(mlir::ModuleOp module,
                                            const MeasuredTrace &trace,
                                            const Cluster &cluster);

@@ -7,19 +7,19 @@
 
 namespace fcdp {
 
-/// A step as the page shows it.
+/// A step with the data that the page shows.
 struct PageStep {
   StepReport report;
-  /// As describeTimeline has it.
+  /// The result of describeTimeline.
   std::string timeline;
 };
 
-/// A timeline as JSON, small enough for a page: spans of one activity on a
-/// stream that are shorter than a pixel, and near each other, are one, and of
-/// memory in a time as short there is the most that is in use.
+/// Returns a timeline as JSON that is small enough for a page. Neighbouring
+/// spans of one activity that together are shorter than a pixel are merged. Of
+/// memory samples that are as close, the greatest is kept.
 std::string describeTimeline(const Timeline &timeline);
 
-/// Writes one self-contained HTML file, which shows `steps` side by side.
+/// Writes one self-contained HTML file that shows `steps` side by side.
 void writePage(llvm::ArrayRef<PageStep> steps, llvm::raw_ostream &stream);
 
 } // namespace fcdp

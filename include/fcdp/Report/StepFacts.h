@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a planned step stores, keeps in memory and sends, whatever it runs on.
+// The storage, memory and traffic of a planned step, independent of the
+// cluster.
 #pragma once
 
 #include "fcdp/Analysis/Traffic.h"
@@ -11,25 +12,27 @@
 
 namespace fcdp {
 
-/// Parameters and the buckets that they are stored in; bytes and elements of
-/// all ranks together.
+/// Counts of parameters and of the buckets that store them. Bytes and elements
+/// are totals over all ranks.
 struct StorageFacts {
   int64_t parameters = 0, trainable = 0, elements = 0, bytes = 0;
   int64_t buckets = 0, padding = 0;
-  /// Buckets that are cut over the ranks of a node only, and over none.
-  int64_t cutOverNode = 0, whole = 0;
+  /// Buckets that are sharded over the ranks of a node only, and buckets that
+  /// are replicated on every rank.
+  int64_t shardedOverNode = 0, replicated = 0;
   /// Buckets that are gathered or reduced over all ranks in one step.
   int64_t flat = 0;
 };
 
-/// Where an operation stands, as a user knows it; empty or 0 where it is not
-/// known.
+/// Location of an operation in the user's terms. Fields are empty or 0 if
+/// unknown.
 struct Place {
-  /// Its name, of an ATen operator that one's; and the function it is in.
+  /// Name of the operation, or of the ATen operator for a call, and its
+  /// function.
   std::string operation, function;
   std::string file;
   unsigned line = 0;
-  /// Path of the user's module.
+  /// Path of the module in the user's model.
   std::string module;
 };
 Place describePlace(mlir::Operation *op);
@@ -37,20 +40,21 @@ Place describePlace(mlir::Operation *op);
 struct StepFacts {
   std::string strategy;
   int64_t nodes = 0, ranksPerNode = 0;
-  /// Of an optimizer step.
+  /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
   StorageFacts storage;
-  /// Of one rank; `device.fullest` is null, and `fullest` tells what it was.
+  /// Device memory of one rank. `device.fullest` is null; `fullest` describes
+  /// it.
   DeviceMemory device;
   std::optional<Place> fullest;
-  /// Bytes of a node's host memory, and those of them that states have.
+  /// Bytes of a node's host memory, and the part that states use.
   int64_t host = 0;
   HeldBytes hostHeld;
-  /// Bytes of one node in an optimizer step, and once per job.
+  /// Bytes of one node per optimizer step, and once per job.
   LinkBytes step, init;
 };
 
-/// Measures a module in phase planned. An error is reported.
+/// Measures a module in phase planned. Reports errors through the context.
 mlir::FailureOr<StepFacts> measureStep(mlir::ModuleOp module);
 
 } // namespace fcdp

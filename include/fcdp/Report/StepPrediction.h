@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a planned step runs on a cluster, and how well it uses it.
+// The predicted time of a planned step on a cluster, and its utilization.
 #pragma once
 
 #include "fcdp/Cluster/CostModel.h"
@@ -17,53 +17,56 @@ struct FlopFacts {
   double peakSeconds = 0;
 };
 
-/// What is counted as tokens: the elements of the first input of integers.
+/// Token counts. The elements of the first integer input count as tokens.
 struct TokenFacts {
   /// The input's name; empty if there is none.
   std::string input;
-  /// Of one rank in one micro-batch, and of all ranks in an optimizer step.
+  /// Tokens of one rank per micro-batch, and of all ranks per optimizer step.
   int64_t perMicroBatch = 0;
   uint64_t perStep = 0;
 };
 
 struct StepPrediction {
-  /// Of the cluster.
+  /// Name of the cluster.
   std::string cluster;
   StepTimes times;
   /// Seconds in which the compute stream waits and nothing that it waits for
-  /// runs. With its work and what is exposed they are times.seconds.
+  /// runs. `times.seconds` is the sum of compute work, exposed time and bubble.
   double bubble = 0;
-  /// Seconds by resource that no schedule of the step's operations takes less
-  /// than; see boundStep.
+  /// Lower bounds in seconds, by resource; see boundStep.
   std::array<double, kNumResources> bounds{};
   TokenFacts tokens;
-  /// What the model needs, and with it what is computed twice.
+  /// Operations that the model needs, and those that are executed including
+  /// recomputation.
   FlopFacts model, executed;
 
-  /// Model and hardware FLOPs utilization, from 0 to 1: the peak seconds of
-  /// either over the step's. 0 if the step takes no time.
+  /// Return model and hardware FLOPs utilization, from 0 to 1: the peak seconds
+  /// of `model` or `executed` divided by the step's time, or 0 if the step
+  /// takes no time.
   double getMfu() const;
   double getHfu() const;
-  /// Of all ranks; 0 if the step takes no time.
+  /// Returns the tokens per second of all ranks, or 0 if the step takes no
+  /// time.
   double getTokensPerSecond() const;
-  /// Seconds that the compute stream waits for collectives between nodes.
+  /// Returns the seconds that the compute stream waits for collectives between
+  /// nodes.
   double getExposedInter() const;
 };
 
-/// A step's program on a cluster, and one run of it.
+/// The program of a step on a cluster, and one simulated run of it.
 struct SimulatedStep {
   StepProgram program;
-  /// As simulateStep has it; empty if nobody asked for it.
+  /// The trace of simulateStep. Empty if it was not requested.
   std::vector<TimedWork> trace;
   StepPrediction prediction;
 };
 
-/// Simulates a module in phase scheduled or planned, whose mesh is the
-/// cluster's. Leaves out the bounds.
+/// Simulates a module in phase scheduled or planned. The module's mesh must be
+/// that of the cluster. Does not compute the bounds.
 SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster,
                          bool isTraced = false);
 
-/// The bounds of the same.
+/// Returns the bounds for the same module and cluster.
 std::array<double, kNumResources> boundOn(mlir::ModuleOp module,
                                           const Cluster &cluster);
 

@@ -14,16 +14,16 @@ struct MemoryCapacity {
   int64_t device = 0, host = 0;
 };
 
-/// What the ranks of a measured step took.
+/// The spread of a measured step's time over the ranks.
 struct RankSpread {
   int64_t ranks = 0;
-  /// The one that is told of.
+  /// The rank whose spans are shown.
   int64_t shown = 0;
-  /// Seconds of a step; `median` is the lower one of two.
+  /// Seconds of a step. `median` is the lower of two middle values.
   double least = 0, median = 0, most = 0;
 };
 
-/// All that is told of one planned step on one cluster.
+/// The report on one planned step on one cluster.
 struct StepReport {
   /// The file that the step was read from.
   std::string input;
@@ -31,15 +31,15 @@ struct StepReport {
   StepPrediction prediction;
   MemoryCapacity capacity;
   std::vector<BucketFacts> buckets;
-  /// Of a measured step, if all ranks' times are known.
+  /// Set for a measured step if the times of all ranks are known.
   std::optional<RankSpread> spread = std::nullopt;
 
   bool fitsDevice() const { return facts.device.total() <= capacity.device; }
   bool fitsHost() const { return facts.host <= capacity.host; }
 };
 
-/// Measures `module`, in phase planned, which was simulated on `cluster`. An
-/// error is reported.
+/// Measures `module`, in phase planned, whose simulation on `cluster` gave
+/// `prediction`. Reports errors through the context.
 mlir::FailureOr<StepReport> makeReport(llvm::StringRef input,
                                        mlir::ModuleOp module,
                                        const StepPrediction &prediction,

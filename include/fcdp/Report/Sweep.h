@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step under many circumstances, and what follows from the comparison.
-// Knows no IR.
+// One step at many points of a parameter grid, and comparisons of the results.
+// This code does not depend on the IR.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -13,7 +13,7 @@
 
 namespace fcdp {
 
-/// What is swept. Only `strategies` has names in place of numbers.
+/// The parameter of an axis. Only `strategies` has names instead of numbers.
 enum class SweepKey {
   strategies,
   nodes,
@@ -23,75 +23,79 @@ enum class SweepKey {
   memory
 };
 inline constexpr unsigned kNumSweepKeys = 6;
-/// As the command line has it: "micro-batches".
+/// Returns the name on the command line, e.g. "micro-batches".
 llvm::StringRef stringifySweepKey(SweepKey key);
 
 struct SweepAxis {
   SweepKey key;
-  /// Ascending. Bandwidth between nodes in bytes per second, memory of a device
-  /// in bytes, all others whole numbers.
+  /// Ascending values: bandwidth between nodes in bytes per second, device
+  /// memory in bytes, all others whole numbers.
   std::vector<double> values;
   std::vector<std::string> strategies;
 };
 
-/// Reads `KEY=LO:HI[:COUNT]`, COUNT (default 10) numbers of equal ratios from
-/// LO to HI, rounded where they are whole and then each once; or
-/// `KEY=VALUE,VALUE...`. The error says what is expected.
+/// Parses `KEY=LO:HI[:COUNT]` or `KEY=VALUE,VALUE...`. The first form gives
+/// COUNT (default 10) values in geometric progression from LO to HI. Counts are
+/// rounded, and duplicates are dropped. The error says what is expected.
 llvm::Expected<SweepAxis> parseSweepAxis(llvm::StringRef text);
 
-/// Under which circumstances a step runs.
+/// The parameters of one run of a step.
 struct SweepPoint {
-  /// Which of the inputs.
+  /// Index of the input.
   size_t input = 0;
   std::string strategy;
   int64_t nodes = 1, ranks = 1, microBatches = 1;
-  /// Of the link between nodes, and of a device.
+  /// Bandwidth of the link between nodes (bytes per second), and memory of a
+  /// device (bytes).
   double bandwidth = 0, memory = 0;
 
-  /// Whether nothing but what `key` names differs, or but the input if none.
+  /// Returns whether the points differ at most in `key` or, if that is none, at
+  /// most in their input.
   bool equalsBut(const SweepPoint &other, std::optional<SweepKey> key) const;
 };
 
-/// What happens there.
+/// The result at one point.
 struct SweepResult {
   SweepPoint point;
-  /// Why there is no plan; empty if there is one, and if not then the rest is.
+  /// The reason why there is no plan. If it is not empty, the other results are
+  /// not set.
   std::string failure;
   double seconds = 0, tokensPerSecond = 0, mfu = 0;
   /// Seconds that compute waits for collectives between nodes.
   double exposedInter = 0;
-  /// Of one rank in a micro-batch.
+  /// Tokens of one rank per micro-batch.
   int64_t tokens = 0;
   /// Elements of the model's parameters.
   int64_t elements = 0;
-  /// Bytes of a device and of a host that the plan needs.
+  /// Bytes of device and host memory that the plan needs.
   int64_t device = 0, host = 0;
   bool fits = false;
 
-  /// That fits, and nothing that fits is better in one of tokens per second,
-  /// device bytes, bandwidth and ranks without being worse in another.
+  /// Whether it fits and is Pareto-optimal among the results that fit, in
+  /// tokens per second, device bytes, bandwidth and number of ranks.
   bool isOnFrontier = false;
-  /// That fits, and is the fastest that does of all strategies there.
+  /// Whether it fits and is the fastest strategy that fits at its point.
   bool isBest = false;
 };
 
-/// Where collectives between nodes take less than kHidden of the step, with
-/// everything but the bandwidth as at `point`.
+/// The bandwidth from which the exposed time of collectives between nodes is
+/// below kHidden of the step. All other parameters are those of `point`.
 struct HiddenFrom {
   SweepPoint point;
-  /// Bytes per second; none if there is none in the range.
+  /// Bytes per second; none if no bandwidth in the range suffices.
   std::optional<double> bandwidth;
-  /// Whether the step was planned for each bandwidth anew, so that only those
-  /// that were swept are known.
+  /// Whether the step was planned anew for each bandwidth, so that only the
+  /// swept bandwidths were tried.
   bool isOfPoints = false;
 };
 inline constexpr double kHidden = 0.01;
 
-/// What fits of several inputs, with everything else as at `point`.
+/// The largest of several inputs that fits, with all other parameters as in
+/// `point`.
 struct LargestInput {
   SweepPoint point;
-  /// Results' indices: most tokens in a micro-batch, and most parameters; none
-  /// if nothing fits.
+  /// Indices of the results with the most tokens per micro-batch and with the
+  /// most parameters. None if nothing fits.
   std::optional<size_t> batch, model;
 };
 
@@ -100,21 +104,21 @@ struct Sweep {
   std::vector<SweepAxis> axes;
   std::vector<SweepResult> results;
   std::vector<HiddenFrom> hidden;
-  /// Only of several inputs.
+  /// Set only if there are several inputs.
   std::vector<LargestInput> largest;
 };
 
 /// Sets isOnFrontier and isBest, and finds the largest inputs.
 void compareResults(Sweep &sweep);
 
-/// The least bandwidth of `results`, all of one plan's circumstances and in
-/// ascending order of it, from which on all have collectives between nodes
-/// hidden.
+/// Returns the least bandwidth from which on collectives between nodes are
+/// hidden in all `results`, or none. The results differ only in bandwidth, in
+/// ascending order.
 std::optional<double> findHiddenFrom(llvm::ArrayRef<SweepResult> results);
 
-/// The same of a plan that is one for all bandwidths, within 1 %, between two
-/// bandwidths; `exposedShare` gives the share of a step that is exposed, which
-/// is taken to fall as bandwidth rises.
+/// Does the same for a plan that does not depend on the bandwidth: bisects
+/// between two bandwidths to within 1 %. `exposedShare` gives the exposed share
+/// of a step at a bandwidth and must not increase with it.
 std::optional<double>
 findHiddenFrom(double low, double high,
                llvm::function_ref<double(double)> exposedShare);

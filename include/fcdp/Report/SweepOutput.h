@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-/// Prints a table of all points, and what follows from it.
+/// Prints a table of all points, then the comparisons.
 void printSweep(const Sweep &sweep, llvm::raw_ostream &stream);
 
 /// Writes the same as an object's attributes; docs/simulator.md has the schema.

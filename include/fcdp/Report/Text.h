@@ -6,13 +6,13 @@
 
 namespace fcdp {
 
-/// Prints what a planned step stores, keeps in memory and sends.
+/// Prints the storage, memory and traffic of a planned step.
 void printFacts(const StepFacts &facts, llvm::raw_ostream &stream);
 
-/// Prints how long a step takes, and what of it is waiting.
+/// Prints the duration of a step and the exposed part of it.
 void printExposure(const StepPrediction &prediction, llvm::raw_ostream &stream);
 
-/// Prints all of a report but its buckets.
+/// Prints a report without its buckets.
 void printReport(const StepReport &report, llvm::raw_ostream &stream);
 
 } // namespace fcdp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One simulated step in time: what each stream does, and what memory holds.
+// The timeline of a simulated step: the work on each stream and the memory in
+// use.
 #pragma once
 
 #include "fcdp/Planning/Memory/DeviceMemory.h"
@@ -8,48 +9,49 @@
 
 namespace fcdp {
 
-/// Times are in seconds from the step's beginning; streams other than compute
-/// begin part of it before that.
+/// A timeline. Times are in seconds from the step's beginning. Streams other
+/// than compute may begin work earlier, at negative times.
 struct Timeline {
   struct Span {
     Stream stream;
     Activity activity;
-    /// Which of `functions` issued it.
+    /// Index in `functions` of the function that issued it.
     uint32_t function;
     mlir::Operation *op;
     double begin, end;
   };
   struct Function {
     Role role;
-    /// When the compute stream is done with it.
+    /// The time at which the compute stream finishes the function.
     double end;
   };
-  /// What a rank's device holds from `time` on.
+  /// Device memory of a rank that is in use from `time` on.
   struct Memory {
     double time;
     HeldBytes held;
   };
 
   double seconds = 0;
-  /// When the first span begins; 0 or less.
+  /// Begin of the first span; 0 or less.
   double begin = 0;
-  /// Of one stream they follow each other.
+  /// Spans; those of one stream are in order and do not overlap.
   std::vector<Span> spans;
-  /// Of the step, in their order.
+  /// The functions of the step, in order.
   std::vector<Function> functions;
-  /// In ascending order of time. The plan gives memory by the order of issue:
-  /// what an operation of the compute stream finds in use, it does from the end
-  /// of the one before; what is in use for a moment between two is counted to
-  /// the second.
+  /// Samples in ascending order of time. The plan assigns memory in the order
+  /// of issue, so the memory in use at a compute operation counts from the end
+  /// of the compute operation before it. Memory that is in use only between two
+  /// of them counts for the second.
   std::vector<Memory> memory;
 };
 
-/// Lays out `step`, simulated from `module`, in phase scheduled or planned. An
-/// error is reported.
+/// Makes the timeline of `step`, which was simulated from `module`, in phase
+/// scheduled or planned. Reports errors through the context.
 mlir::FailureOr<Timeline> makeTimeline(mlir::ModuleOp module,
                                        const SimulatedStep &step);
 
-/// `aten.mm.default`, or `all_gather` and the unit whose bucket it is for.
+/// Returns a label: `aten.mm.default`, or `all_gather` and the unit of its
+/// bucket.
 std::string getLabel(mlir::Operation *op);
 
 } // namespace fcdp

@@ -6,9 +6,9 @@
 
 namespace fcdp {
 
-/// Writes trace events (Google's "Trace Event Format", which Perfetto and
-/// chrome://tracing read): streams as threads, device memory as a counter.
-/// Times count from the first span.
+/// Writes trace events in Google's "Trace Event Format", which Perfetto and
+/// chrome://tracing read. Streams are threads and device memory is a counter.
+/// Time 0 is the begin of the first span.
 void writeTrace(const Timeline &timeline, llvm::raw_ostream &stream);
 
 } // namespace fcdp

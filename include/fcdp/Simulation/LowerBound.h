@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What no order of a step's operations can beat. Knows no IR.
+// Lower bounds on the time of a step that no order of its operations beats.
+// This code does not depend on the IR.
 #pragma once
 
 #include "fcdp/Cluster/Cost.h"
@@ -12,40 +13,40 @@
 
 namespace fcdp {
 
-/// A piece of work that one machine does, in seconds.
+/// A job that one machine does, in seconds.
 struct MachineJob {
-  /// When it can begin at the earliest.
+  /// The earliest time at which it can begin.
   double head = 0;
-  /// Of the machine.
+  /// Time that it occupies the machine.
   double seconds = 0;
-  /// What has to follow it.
+  /// Time that must pass after it.
   double tail = 0;
 };
 
-/// The least time until all jobs and their tails are done, if jobs may be
-/// interrupted: with the greatest tail first (Jackson's preemptive schedule;
-/// Carlier, "The one-machine sequencing problem", 1982). Without interruption
-/// it takes no less.
+/// Returns the least time until all jobs and their tails are done if jobs may
+/// be interrupted: always running the job with the greatest tail is optimal
+/// (Jackson's preemptive schedule; Carlier, "The one-machine sequencing
+/// problem", 1982). Without interruption it takes at least as long. O(n log n).
 double boundOneMachine(llvm::ArrayRef<MachineJob> jobs);
 
-/// Work and what each piece of it needs to be done before, in an order in which
-/// that is possible.
+/// Jobs with their predecessors. Jobs are added in a topological order.
 class DependenceGraph {
 public:
-  /// `predecessors` are indices that were returned before; returns the new one.
+  /// Adds a job and returns its index. `predecessors` are indices that were
+  /// returned before.
   uint32_t add(const Cost &cost, llvm::ArrayRef<uint32_t> predecessors);
   uint32_t getSize() const { return costs.size(); }
 
-  /// For each resource, the least time of any order in which it does one piece
-  /// of work after the other and in which what is needed is done before. Fill
-  /// and drain are in it: a resource cannot begin before its first piece of
-  /// work can. Operations of compute hold it for their latency too, for they
-  /// share one stream.
+  /// Returns for each resource the least time of any order in which the
+  /// resource does one job after the other and every job follows its
+  /// predecessors. The time includes fill and drain: a resource cannot begin
+  /// before its first job can. Compute jobs occupy their resource for their
+  /// latency too, because they share one stream.
   std::array<double, kNumResources> bound() const;
 
 private:
   std::vector<Cost> costs;
-  /// Of node i: from begins[i] to begins[i + 1].
+  /// Predecessors of node i are at [begins[i], begins[i + 1]).
   std::vector<uint32_t> predecessors, begins{0};
 };
 

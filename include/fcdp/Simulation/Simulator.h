@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discrete events over streams that share resources. Knows no IR.
+// A discrete-event simulation of streams that share resources. This code does
+// not depend on the IR.
 #pragma once
 
 #include "fcdp/Cluster/Cost.h"
@@ -13,7 +14,7 @@
 
 namespace fcdp {
 
-/// What an operation does for the step.
+/// The purpose of an operation in the step.
 enum class Activity : uint8_t {
   compute,
   optimizer,
@@ -34,14 +35,15 @@ inline constexpr uint8_t kComputeStream = 0;
 struct Instruction {
   enum Kind : uint8_t { work, record, wait };
   Kind kind = work;
-  /// Below kNumSimulatedStreams. In order within a stream.
+  /// The stream, below kNumSimulatedStreams. Instructions of one stream run in
+  /// order.
   uint8_t stream = kComputeStream;
-  /// Of work.
+  /// Used by work only.
   Activity activity = Activity::compute;
-  /// Of a record or wait: which event. A wait is for the latest record in front
-  /// of it, in the order of the run; for nothing if there is none.
+  /// The event of a record or wait. A wait is for the latest record of the
+  /// event before it in the run, and does nothing if there is none.
   uint32_t event = 0;
-  /// Of work.
+  /// Used by work only.
   Cost cost;
 
   static Instruction makeWork(uint8_t stream, Activity activity,
@@ -56,22 +58,25 @@ struct Instruction {
   }
 };
 
-/// What one function issues, in order.
+/// The instructions that one function issues, in order.
 using InstructionList = std::vector<Instruction>;
 
-/// What happened while the compute stream was in one function of a run.
+/// Times of one function of a run.
 struct FunctionTimes {
-  /// When the compute stream has left it, in seconds from the run's start.
+  /// Seconds from the run's start until the compute stream has finished the
+  /// function.
   double end = 0;
-  /// Seconds that each activity took on its stream, in this function or not.
+  /// Seconds that each of the function's activities took on its stream. They
+  /// may run while compute is in another function.
   std::array<double, kNumActivities> busy{};
-  /// The part of it that was on the compute stream.
+  /// The part of `busy` that ran on the compute stream.
   std::array<double, kNumActivities> onCompute{};
-  /// Seconds that the compute stream waited, by what it waited for.
+  /// Seconds that the compute stream waited, by the activity that it waited
+  /// for.
   std::array<double, kNumActivities> exposed{};
 };
 
-/// When one instruction ran, in seconds from the run's start.
+/// The times of one instruction, in seconds from the run's start.
 struct TimedWork {
   uint32_t function, instruction;
   double begin, end;
@@ -80,13 +85,14 @@ struct TimedWork {
 struct SimulatedRun {
   /// One for each function of the run.
   std::vector<FunctionTimes> functions;
-  /// When everything is done, in seconds.
+  /// Seconds until all streams are done.
   double seconds = 0;
 };
 
-/// Runs the lists one after the other: a stream goes on with the next list as
-/// soon as it is done with one. Where `trace` is given it gets all work, in
-/// order of its end. Linear in the number of instructions.
+/// Simulates the lists one after the other. A stream begins the next list as
+/// soon as it has finished the one before. If `trace` is not null, all work is
+/// appended to it in order of its end. The time is linear in the number of
+/// instructions.
 SimulatedRun simulate(llvm::ArrayRef<const InstructionList *> run,
                       std::vector<TimedWork> *trace = nullptr);
 

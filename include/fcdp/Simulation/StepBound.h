@@ -6,13 +6,14 @@
 
 namespace fcdp {
 
-/// For each resource, the seconds of one optimizer step of many that no
-/// schedule with these operations beats: operators and packing keep the
-/// program's order, gathers of a stream and reductions of a stream theirs, what
-/// reads a value or state follows what made it, and each resource does one
-/// thing after the other. The first gather's fill and the last reduction's
-/// drain are in it. What may overlap with the step before or behind counts for
-/// its resource only. Pre: the phase is sharded or later.
+/// Returns for each resource a lower bound on the seconds of one optimizer step
+/// in a long run, over all schedules of these operations. Operators and packs
+/// keep the program's order, and so do the gathers of a stream and the
+/// reductions of a stream. An operation that reads a value or a state follows
+/// the one that wrote it, and each resource does one thing at a time. The bound
+/// includes the fill of the first gather and the drain of the last reduction.
+/// Work that may overlap with the step before or after counts for its resource
+/// only. Requires phase sharded or later.
 std::array<double, kNumResources>
 boundStep(mlir::ModuleOp module,
           llvm::function_ref<Cost(mlir::Operation *)> costOf);

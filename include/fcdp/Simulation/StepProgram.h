@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-/// A scheduled or planned step as the simulator runs it.
+/// A scheduled or planned step in the form that the simulator runs.
 struct StepProgram {
   struct Function {
     InstructionList instructions;
@@ -18,32 +18,32 @@ struct StepProgram {
     std::vector<mlir::Operation *> ops;
   };
   std::map<Role, Function> functions;
-  /// Per optimizer step.
+  /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
 
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
 };
 
-/// Where one optimizer step's time goes, all in seconds.
+/// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
   std::array<double, kNumActivities> busy{};
-  /// The part of it that is on the compute stream.
+  /// The part of `busy` that is on the compute stream.
   std::array<double, kNumActivities> onCompute{};
   std::array<double, kNumActivities> exposed{};
 };
 
-/// What `op` does for the step.
+/// Returns the purpose of `op` in the step.
 Activity getActivity(mlir::Operation *op);
 
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf);
 
-/// The times of a step that follows another. Where `trace` is given it gets the
-/// work of that step, in order of its end; functions are counted in
-/// the order of StepFamily::getStep, and seconds from the step's beginning:
-/// what other streams have begun before that has negative ones.
+/// Simulates two steps in a row and returns the times of the second. If `trace`
+/// is not null, it gets the work of that step in order of its end. Functions
+/// are numbered as in StepFamily::getStep. Seconds count from the step's
+/// beginning, so work that other streams began earlier has negative times.
 StepTimes simulateStep(const StepProgram &program,
                        std::vector<TimedWork> *trace = nullptr);
 

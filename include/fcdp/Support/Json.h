@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON document as read-only values in one arena. llvm::json keeps a hash
-// table of 64 slots (4 KiB) for each object, and a step of 30,000 nodes has
-// over a million objects; it also calls itself for each level of a text that
-// may be nested as deep as it is long.
+// A JSON document as read-only values in one arena. llvm::json is not used for
+// two reasons. It keeps a hash table of 64 slots (4 KiB) for each object, and a
+// step of 30,000 nodes has over a million objects. It also recurses for each
+// level of nesting without a limit.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -18,7 +18,7 @@ namespace fcdp {
 
 struct JsonMember;
 
-/// A value of a document; it borrows from the document and its text.
+/// A value of a document. It refers to memory of the document and its text.
 class Json {
 public:
   enum class Kind : uint8_t {
@@ -45,21 +45,22 @@ public:
   bool isObject() const { return kind == Kind::Object; }
 
   std::optional<bool> asBoolean() const;
-  /// Of an integer that fits 64 bits.
+  /// Returns the value of an integer that fits 64 bits.
   std::optional<int64_t> asInteger() const;
-  /// Of any number.
+  /// Returns the value of any number.
   std::optional<double> asNumber() const;
   std::optional<llvm::StringRef> asString() const;
-  /// Empty if this is no array.
+  /// Returns no elements if this is not an array.
   llvm::ArrayRef<Json> elements() const;
-  /// Empty if this is no object. In the text's order.
+  /// Returns the members in the order of the text, and none if this is not an
+  /// object.
   llvm::ArrayRef<JsonMember> members() const;
 
-  /// The member of that name, or a null value. Searches in order: for objects
-  /// with few members.
+  /// Returns the first member of that name, or a null value. The search is
+  /// linear, so it is meant for objects with few members.
   const Json &operator[](llvm::StringRef name) const;
 
-  /// Where the value begins, in bytes from the text's beginning.
+  /// Returns the offset of the value in the text, in bytes.
   size_t getPosition() const { return position; }
   void setPosition(size_t bytes) { position = bytes; }
 
@@ -84,7 +85,7 @@ struct JsonMember {
   Json value;
 };
 
-/// What is wrong with a text: "line 2, column 7: expected ',' or ']'".
+/// A syntax error: "line 2, column 7: expected ',' or ']'".
 class JsonError : public llvm::ErrorInfo<JsonError> {
 public:
   JsonError(unsigned line, unsigned column, llvm::StringRef message)
@@ -102,8 +103,8 @@ private:
   std::string message;
 };
 
-/// Parses `text` (less than 1 GiB), which must outlive the value, into `arena`.
-/// Errors are of the type JsonError.
+/// Parses `text` (less than 1 GiB) into `arena`. The text must outlive the
+/// value. Errors are of the type JsonError.
 llvm::Expected<Json> parseJson(llvm::StringRef text,
                                llvm::BumpPtrAllocator &arena);
 

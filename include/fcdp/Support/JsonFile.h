@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON file whose form the caller knows. Errors have the line.
+// Reads a JSON file with a known schema. Errors name the line.
 #pragma once
 
 #include "fcdp/Support/Json.h"
@@ -11,35 +11,37 @@
 
 namespace fcdp {
 
-/// Functions that read return false once anything is wrong; the first error is
-/// kept.
+/// Reads values and checks their types. The functions that read return false
+/// after an error. Only the first error is kept.
 class JsonFile {
 public:
-  /// `text` must outlive this; its identifier is the file's name.
+  /// `text` must outlive this reader. Its identifier is the file name in
+  /// errors.
   explicit JsonFile(llvm::MemoryBufferRef text);
 
-  /// Calls `read` with the file's value; a text that is no JSON has none.
+  /// Calls `read` with the root value unless the text is not valid JSON.
   bool read(llvm::function_ref<bool(const Json &)> read);
-  /// Calls `readMember` with each member, in their order.
+  /// Calls `readMember` with each member, in order, until one call fails.
   bool readObject(const Json &value,
                   llvm::function_ref<bool(const JsonMember &)> readMember);
   bool readArray(const Json &value,
                  llvm::function_ref<bool(const Json &)> readElement);
-  /// Borrows from this.
+  /// Reads a string. The text belongs to this reader.
   bool readString(const Json &value, llvm::StringRef &text);
-  /// A finite number of at least 0.
+  /// Reads a finite number that is 0 or more.
   bool readPositive(const Json &value, double &number);
-  /// A whole number from `least` to 2^53.
+  /// Reads a whole number from `least` to 2^53.
   bool readInteger(const Json &value, int64_t &number, int64_t least);
 
-  /// Of the value's beginning.
+  /// Returns the line on which the value begins.
   unsigned getLine(const Json &value);
-  /// Keeps `message` as an error at the value's line.
+  /// Records `message` as an error at the value's line. Returns false.
   bool fail(const Json &value, const llvm::Twine &message);
-  /// For a member whose name is not known.
+  /// Records that the name of a member is not among the `known` ones. Returns
+  /// false.
   bool failUnknown(const JsonMember &member, llvm::StringRef known);
 
-  /// `FILE:LINE: error: MESSAGE`, if there was one.
+  /// Returns `FILE:LINE: error: MESSAGE`, or success if there was no error.
   llvm::Error takeError();
 
 private:
@@ -50,7 +52,8 @@ private:
   llvm::BumpPtrAllocator arena;
   Json root;
   std::string error;
-  /// What was counted last: values are mostly asked for in their order.
+  /// Position and line of the last query. Queries are mostly in ascending
+  /// order, so lines are counted from there.
   size_t countedBytes = 0;
   unsigned countedLine = 1;
 };

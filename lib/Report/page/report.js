@@ -90,7 +90,7 @@ function fillSummary() {
 
 // --- Where the time goes ---
 
-/// Parts of a step in their order: [colour, label, seconds].
+/// Returns the parts of a step in order, each as [colour, label, seconds].
 function partsOf(step) {
   const part = (prefix, [key, value]) => [key.replace('_', '-'), `${prefix}${key.replace('_', ' ')}`, value];
   return [...Object.entries(step.on_compute_stream).map((entry) => part('', entry)),
@@ -134,7 +134,7 @@ function zoom(factor, at = (view.from + view.to) / 2) {
   setView(at - (at - view.from) * factor, at + (view.to - at) * factor);
 }
 
-/// A distance of marks, 1, 2 or 5 of a power of ten.
+/// Returns a distance between marks: 1, 2 or 5 times a power of ten.
 function roundDistance(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return power * [1, 2, 5, 10].find((step) => step * power >= value);
@@ -142,7 +142,7 @@ function roundDistance(value) {
 
 const LANE = 20, GAP = 4, AXIS = 22, MEMORY = 130, GUTTER = 92;
 
-/// Streams of one step above what its memory holds, over the same time.
+/// Draws the streams of one step above its memory in use, on one time axis.
 class Panel {
   constructor(step) {
     this.step = step;
@@ -222,7 +222,7 @@ class Panel {
     });
   }
 
-  /// Over what the lanes have drawn to the left of the border.
+  /// Draws over what the lanes have drawn to the left of the axis.
   drawLabels() {
     const { context } = this;
     context.fillStyle = color('raised');
@@ -235,13 +235,13 @@ class Panel {
     context.fillText(bytes(this.peak), 6, this.memoryTop + 36);
   }
 
-  /// What is under a point of the canvas, in words; empty if nothing.
+  /// Describes what is under a point of the canvas; empty if there is nothing.
   describe(x, y) {
     const time = this.toTime(x);
     if (x < GUTTER) return '';
     if (y > this.memoryTop) return this.describeMemory(time);
     const lane = this.lanes[Math.floor(y / (LANE + GAP))];
-    // As wide as half a pixel at least, as it is drawn.
+    // At least half a pixel wide, as it is drawn.
     const slack = (view.to - view.from) / (this.width - GUTTER) / 2;
     const span = lane && lane.spans.find(([begin, end]) => begin - slack <= time && time <= end + slack);
     if (!span) return '';
@@ -285,7 +285,7 @@ class Panel {
     canvas.addEventListener('keydown', onKey);
   }
 
-  /// One pointer moves the view, two of them stretch it.
+  /// One pointer moves the view; two pointers zoom it.
   follow(before, after) {
     if (before.length === 2) {
       const stretch = Math.abs(before[0] - before[1]) / Math.max(1, Math.abs(after[0] - after[1]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are damaged in every way of a kind.
+// Makes files with every damage of a kind.
 #pragma once
 
 #include <filesystem>
@@ -15,12 +15,13 @@ inline std::string readFile(const std::string &path) {
 }
 
 inline void writeFile(const std::string &path, const std::string &content) {
-  // Disks write at once what takes another file's place.
+  // Some disks write at once if a file replaces another one, so remove it
+  // first.
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << content;
 }
 
-/// Calls `check` with each length that the file is cut off at.
+/// Calls `check` for each length to which the file is truncated.
 template <typename Check>
 void forEachTruncation(const std::string &path, Check check) {
   std::string whole = readFile(path);
@@ -30,7 +31,7 @@ void forEachTruncation(const std::string &path, Check check) {
   }
 }
 
-/// Calls `check` with the place of each byte, that byte being wrong.
+/// Calls `check` with the offset of each byte while that byte is wrong.
 template <typename Check>
 void forEachWrongByte(const std::string &path, Check check) {
   std::string whole = readFile(path);

@@ -12,7 +12,7 @@ using namespace fcdp::test;
 
 namespace {
 
-/// An archive that libtorch writes with the one record 'a/b'.
+/// An archive that libtorch writes, with the single record 'a/b'.
 class TorchArchiveTest : public ::testing::Test {
 protected:
   TorchArchiveTest() { write(false); }
@@ -79,7 +79,7 @@ TEST_F(TorchArchiveTest, LostChecksum) {
 
 TEST_F(TorchArchiveTest, Encrypted) {
   std::string damaged = readFile(path);
-  // The last name is that in the directory, 46 bytes behind the entry's start.
+  // The last name is in the directory, 46 bytes after the begin of its entry.
   damaged[damaged.rfind("a/a/b") - 46 + 8] |= 1;
   writeFile(path, damaged);
   expectError("encryption");
@@ -94,7 +94,7 @@ TEST_F(TorchArchiveTest, Truncated) {
 TEST_F(TorchArchiveTest, AnyByteWrong) {
   forEachWrongByte(path, [&](size_t at) {
     try {
-      // Names may be others, and dates say nothing of the content.
+      // Names may differ, and dates do not affect the content.
       EXPECT_EQ(read().value_or(content), content) << at;
     } catch (const std::runtime_error &) {
     }

@@ -188,7 +188,7 @@ TEST_F(WeightSourceTest, AnyByteWrong) {
   archive.write(path());
   forEachWrongByte(path(), [&](size_t at) {
     try {
-      // Dates and attributes say nothing of a value.
+      // Dates and attributes do not affect a value.
       EXPECT_EQ(read("a", {2}), (Floats{1, 2})) << at;
     } catch (const std::runtime_error &) {
     }

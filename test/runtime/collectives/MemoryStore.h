@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-/// A store in this process, which can be lost or fall silent. Thread-safe.
+/// A store in this process that can be lost or stop answering. Thread-safe.
 class MemoryStore final : public KeyValueStore {
 public:
   void set(const std::string &key, const std::string &value) override {
@@ -50,7 +50,7 @@ public:
     lost = true;
     changed.notify_all();
   }
-  /// Operations do not end while it is silent.
+  /// While the store is silent, operations do not return.
   void silence(bool on) {
     std::lock_guard<std::mutex> lock(mutex);
     silent = on;

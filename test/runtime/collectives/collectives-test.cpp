@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the conformance suite does not reach: the small control collectives and
-// misuse. Gathers and reductions themselves are tested there.
+// Tests what the conformance suite does not cover: the small control
+// collectives, and misuse. The conformance suite tests gathers and reductions.
 
 #include "collectives/Collectives.h"
 #include "collectives/InProcessTransport.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times are a twentieth of the real ones.
+// Time limits are a twentieth of the real ones.
 
 #include "MemoryStore.h"
 #include "collectives/FailureMonitor.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Mesh mesh{2, 2};
 
-/// One rank with its monitor; the last message given to `onFailure`.
+/// A rank with its monitor, and the last message given to `onFailure`.
 struct Rank {
   Rank(KeyValueStore &store, uint32_t rank) {
     publishAlive(store, rank);
@@ -44,7 +44,8 @@ struct Rank {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::string> messages;
-  std::unique_ptr<FailureMonitor> monitor; // last: its thread uses the rest
+  std::unique_ptr<FailureMonitor>
+      monitor; // last, because its thread uses the others
 };
 
 struct FailureMonitorTest : testing::Test {
@@ -113,8 +114,8 @@ TEST_F(FailureMonitorTest, NamesTheHolderOfALostStore) {
             0u);
 }
 
-// A silent link: an operation on the store does not end. The monitor's thread
-// then stays behind; nothing else may.
+// A silent link: an operation on the store does not return. The monitor's
+// thread stays behind, but nothing else may.
 TEST_F(FailureMonitorTest, NamesTheHolderOfASilentStore) {
   store->silence(true);
   EXPECT_EQ(ranks[1]->waitForMessage().rfind(
@@ -125,7 +126,7 @@ TEST_F(FailureMonitorTest, NamesTheHolderOfASilentStore) {
   EXPECT_EQ(ranks[2]->monitor->findCause(5)->rfind("rank 0", 0), 0u);
   ranks[3]->monitor->publishFailure("own");
   ranks.clear();
-  store->silence(false); // lets the threads go
+  store->silence(false); // lets the threads end
 }
 
 TEST_F(FailureMonitorTest, ARankThatIsDoneIsNotMissed) {
@@ -146,7 +147,7 @@ TEST_F(FailureMonitorTest, TheHolderStaysUntilAllAreDone) {
   EXPECT_FALSE(returned);
   ranks[3]->monitor->finish();
   holder.join();
-  store->lose(); // as its process ends
+  store->lose(); // as when its process ends
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   for (auto &rank : ranks)
     EXPECT_EQ(rank->waitForMessage(0), "");

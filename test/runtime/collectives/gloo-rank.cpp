@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank of a job, for gloo-test: joins, does what its scenario says, and
-// tells how it ended by its exit code and a line on its standard output.
+// One rank of a job, for gloo-test. It joins, runs its scenario, and reports
+// the result by its exit code and a line on its standard output.
 //   gloo-rank SCENARIO NODES LOCALS NODE LOCAL PORT [VICTIM [HOST]]
 
 #include "collectives/Job.h"
@@ -95,7 +95,7 @@ void Rank::reduce(Axis axis, size_t in, size_t out, size_t scratch,
       end(wrong, "wrong: " #condition " " + backend->failure());               \
   while (false)
 
-/// Two levels of gather and of reduction, in place, every element looked at.
+/// Gathers and reduces in two levels, in place, and checks every element.
 void Rank::checkCollectives() {
   makeBackend();
   const uint32_t N = job->mesh().nodes, g = job->mesh().locals;
@@ -117,7 +117,8 @@ void Rank::checkCollectives() {
   for (size_t i = 0; i < total; ++i)
     REQUIRE(bucket[i] == float(i));
 
-  // Small integers: the sums are exact, and differ by rank and element.
+  // The values are small integers, so that sums are exact, and differ by rank
+  // and element.
   for (size_t i = 0; i < total; ++i)
     bucket[i] = float((job->rank() + 1) * 100 + i % 97);
   reduce(Axis::Local, 0, slice, scratch, total * 4);
@@ -146,7 +147,7 @@ void Rank::checkCollectives() {
   job->barrier("barrier");
 }
 
-/// The same in one step.
+/// Does the same in one step.
 void Rank::checkWorld() {
   const uint32_t N = job->mesh().nodes, g = job->mesh().locals, G = N * g;
   const size_t shard = 3000, bytes = shard * 4, total = G * shard;
@@ -175,7 +176,7 @@ void Rank::checkWorld() {
   REQUIRE(after.intraSent - before.intraSent == 2 * (g - 1) * bytes);
 }
 
-/// The last rank reduces only once the gathers of all are done.
+/// The last rank reduces only after the gathers of all ranks.
 void Rank::checkOverlap() {
   const uint32_t last = job->mesh().size() - 1;
   const size_t bytes = 240 << 10, in = 0, out = 2 << 20, scratch = 5 << 20;
@@ -195,7 +196,7 @@ void Rank::checkOverlap() {
   }
 }
 
-/// As a training step would: gathers and reductions over both axes until
+/// Gathers and reduces over both axes, as a training step would, until
 /// something fails.
 void Rank::loopUntilFailure() {
   makeBackend();
@@ -234,7 +235,7 @@ void runRank(Rank &rank) {
     rank.checkCollectives();
     rank.checkWorld();
     rank.checkOverlap();
-    // Rank 0 holds the store and would take it along if it went first.
+    // Rank 0 serves the store, so it must not be the first to end.
     if (rank.job->rank() == rank.job->mesh().size() - 1)
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     rank.job->finish();
@@ -243,7 +244,7 @@ void runRank(Rank &rank) {
     return;
   }
   if (rank.scenario == "kill-compute") {
-    // Nobody communicates, nor joins any more: only the monitor can notice.
+    // No rank communicates or joins any more, so only the monitor can notice.
     rank.job->set("joined-" + std::to_string(rank.job->rank()), "yes");
     if (!rank.isVictim())
       pause();
@@ -259,7 +260,7 @@ void runRank(Rank &rank) {
 int main(int argc, char **argv) {
   if (argc < 7)
     return wrong;
-  std::signal(SIGPIPE, SIG_IGN); // as fcdp-run does
+  std::signal(SIGPIPE, SIG_IGN); // as in fcdp-run
   Rank rank;
   JobOptions &options = rank.options;
   rank.scenario = argv[1];
@@ -271,13 +272,13 @@ int main(int argc, char **argv) {
     rank.victim = number(7);
   if (argc > 8)
     options.host = argv[8];
-  // Numbered across the nodes, unlike the mesh.
+  // Launcher ranks are numbered across the nodes, unlike the mesh.
   options.launcherRank =
       options.place.local * options.mesh.nodes + options.place.node;
   options.launcherSize = options.mesh.size();
   options.servesStore = options.launcherRank == 0;
   options.planHash = "abc";
-  // As for a plan without collectives over all ranks.
+  // Otherwise as for a plan without collectives over all ranks.
   options.worldGroups.gather = options.worldGroups.reduce =
       rank.scenario == "collectives";
   options.abi = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of several processes over Gloo on this machine. The processes are
-// gloo-rank; this program has no torch in it.
+// Runs jobs of several processes over Gloo on this machine. The processes are
+// gloo-rank; this program does not use torch.
 
 #include <algorithm>
 #include <chrono>
@@ -18,10 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// As in gloo-rank.
+// The exit codes of gloo-rank.
 enum ExitCode { ok, wrong, refused, explained, toldByMonitor, failedItself };
 
-/// A rank's process and what it prints.
+/// The process of a rank, and its output.
 struct Process {
   pid_t pid = -1;
   FILE *output = nullptr;
@@ -82,8 +82,8 @@ struct Job {
       }
     }
   }
-  /// Waits for all but rank `stopped`, which is then killed. Returns the
-  /// seconds since rank `first` ended, if given.
+  /// Waits for all ranks but `stopped`, which is then killed. Returns the
+  /// seconds since rank `first` ended, if it is given.
   double finish(int stopped = -1, int first = -1) {
     if (first >= 0)
       ranks[first].finish();
@@ -103,7 +103,7 @@ struct Job {
   std::vector<Process> ranks;
 };
 
-/// Every survivor ends in time and names the victim first.
+/// Checks that every survivor ends in time and names the victim first.
 void expectNamed(const Job &job, int victim, const std::string &start,
                  double seconds) {
   EXPECT_LT(seconds, 15);

@@ -85,7 +85,7 @@ TEST(InProcess, CountsWhatItIsHanded) {
   EXPECT_EQ(transport->bytesSent(), 24u);
 }
 
-// Channels do not mix, whatever the order of issue between them.
+// Channels are independent, whatever the order of issue between them.
 TEST(InProcess, ChannelsAreApart) {
   InProcessGroup group({0, 1});
   auto a = group.join(0), b = group.join(1);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr Mesh mesh{2, 2};
 
-/// Four ranks that agree, numbered across the nodes, as some launchers do.
+/// Returns records of four ranks that agree, numbered across the nodes as some
+/// launchers do.
 std::vector<JoinRecord> fourRanks() {
   std::vector<JoinRecord> records(4);
   for (uint32_t i = 0; i < 4; ++i) {
@@ -30,7 +31,7 @@ std::vector<JoinRecord> fourRanks() {
   return records;
 }
 
-/// What each rank gets: the order of the others, or why it was refused.
+/// Returns each rank's result: the order of the ranks, or the error.
 std::vector<std::string> meetAll(const std::vector<JoinRecord> &records,
                                  double seconds = 10) {
   MemoryStore store;

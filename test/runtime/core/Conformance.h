@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conformance suite of the backends. A backend links `fcdp_conformance`
-// and says
+// The conformance suite of the backends. A backend links `fcdp_conformance` and
+// instantiates it:
 //   INSTANTIATE_TEST_SUITE_P(Cpu, Conformance, testing::Values(factory));
-// The suite touches device memory by copies only.
+// The suite accesses device memory only by copies.
 #pragma once
 
 #include "core/Backend.h"
@@ -19,13 +19,13 @@ namespace fcdp::conformance {
 struct WorldOptions {
   Mesh mesh;
   uint64_t deviceBytes = 1 << 20;
-  uint64_t hostBytes = 1 << 20; ///< of a node, shared by its ranks
+  uint64_t hostBytes = 1 << 20; ///< per node, shared by its ranks
   uint32_t numEvents = 8;
   uint32_t queueCapacity = 64;
   double timeoutSeconds = 30;
 };
 
-/// The shard that a rank owns, its rank over the world.
+/// Returns the shard that a rank owns, which is its rank over the world.
 inline uint32_t shardOf(const Mesh &mesh, const Place &place) {
   return place.local * mesh.nodes + place.node;
 }
@@ -35,7 +35,7 @@ class World {
 public:
   virtual ~World() = default;
   virtual Backend &backend(uint32_t rank) = 0;
-  /// Faults: the rank's connections close, or it goes silent.
+  /// Inject faults: the rank's connections close, or it goes silent.
   virtual void kill(uint32_t rank) = 0;
   virtual void hang(uint32_t rank) = 0;
 };
@@ -62,7 +62,7 @@ protected:
     return make(options);
   }
 
-  /// Runs `body` for every rank, each on a thread of its own: its issuer.
+  /// Runs `body` for every rank on a thread of its own, the rank's issuer.
   void onAllRanks(World &world,
                   const std::function<void(uint32_t, Backend &)> &body) {
     std::vector<std::thread> threads;
@@ -72,7 +72,7 @@ protected:
       thread.join();
   }
 
-  /// This rank's part of the node's host memory.
+  /// Returns this rank's part of the node's host memory.
   std::byte *hostOf(uint32_t rank, Backend &backend) const {
     return backend.hostBase() + placeOf(mesh, rank).local * hostShare;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gathers and reductions: every rank has other data, every element is looked
-// at, and the bytes are those of the closed forms.
+// Tests gathers and reductions. Every rank has different data, every element is
+// checked, and the bytes must equal the closed forms.
 
 #include "Conformance.h"
 
@@ -29,7 +29,8 @@ uint32_t sizeOf(Axis axis, const Mesh &mesh) {
   return axis == Axis::Node ? mesh.nodes : mesh.locals;
 }
 
-/// What one rank sends over the world, in parts: to other nodes, and within.
+/// Returns the parts that one rank sends over the world: to other nodes, and
+/// within its node.
 std::pair<uint64_t, uint64_t> worldParts(const Mesh &mesh) {
   return {mesh.size() - mesh.locals, mesh.locals - 1};
 }
@@ -60,7 +61,7 @@ Collective makeReduction(Axis axis, const std::byte *in, std::byte *out,
   return collective;
 }
 
-/// Values whose sums depend on the order.
+/// Returns values whose sums depend on the order.
 std::vector<float> randomValues(uint32_t seed, size_t count) {
   std::mt19937 random(seed);
   std::normal_distribution<float> distribution;
@@ -70,7 +71,8 @@ std::vector<float> randomValues(uint32_t seed, size_t count) {
   return values;
 }
 
-/// The bits, since -0 == 0 and NaN != NaN would blur the comparison.
+/// Returns the bits of values, because -0 == 0 and NaN != NaN would blur
+/// comparisons.
 std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
   std::vector<uint32_t> bits(values.size());
   std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
@@ -109,8 +111,8 @@ TEST_P(Conformance, AnAxisGathersInItsOrder) {
         }
 }
 
-// Rank (n, l) owns shard l N + n: then the gather over nodes yields a
-// contiguous slice, and the gather over locals the bucket in order.
+// Rank (n, l) owns shard l N + n, so the gather over nodes gives a contiguous
+// slice, and the gather over locals gives the bucket in order.
 TEST_P(Conformance, TwoLevelGatherYieldsTheBucketInOrder) {
   for (const Mesh &shape : {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 3}}) {
     auto world = make(shape);
@@ -121,7 +123,7 @@ TEST_P(Conformance, TwoLevelGatherYieldsTheBucketInOrder) {
       uint32_t owned = place.local * N + place.node;
       std::vector<uint32_t> own(shard);
       std::iota(own.begin(), own.end(), owned * shard);
-      // In place: the shard's own position in the bucket.
+      // In place, at the shard's own position in the bucket.
       upload(rank, backend, owned * bytes, own);
       std::byte *bucket = backend.deviceBase();
       std::byte *slice = bucket + place.local * N * bytes;
@@ -206,7 +208,7 @@ TEST_P(Conformance, AWorldGatherYieldsTheBucketInOrder) {
     }
 }
 
-// Sums of bf16 are rounded within nodes and only then summed between them.
+// Sums of bf16 are rounded within nodes before they are summed between nodes.
 TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
   for (const Mesh &shape :
        {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 3}, Mesh{4, 1}, Mesh{1, 4}, Mesh{1, 1}})
@@ -229,7 +231,7 @@ TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
           reduction.outType = outType;
           backend.reduceScatter(reduction);
         };
-        // An axis of one rank has no step of its own.
+        // An axis of one rank has no step.
         if (N == 1)
           reduce(Axis::Local, 0, two, bytes, DType::F32);
         else if (g == 1)
@@ -260,7 +262,7 @@ TEST_P(Conformance, AReductionConverts) {
     auto world = make(shape);
     onAllRanks(*world, [&](uint32_t rank, Backend &backend) {
       const size_t chunk = 5, total = chunk * shape.nodes;
-      // bf16 1 + rank, so that sums are exact.
+      // The value is bf16 1 + rank, so that sums are exact.
       float own = 1.0f + rank;
       uint32_t bits;
       std::memcpy(&bits, &own, 4);
@@ -278,7 +280,7 @@ TEST_P(Conformance, AReductionConverts) {
   }
 }
 
-// In any other order the ones would be lost beside the great numbers.
+// In any other order the ones would be lost next to the large numbers.
 TEST_P(Conformance, NumbersOfRanksAreSummedInTheOrderOfShards) {
   for (const Mesh &shape : meshes) {
     auto world = make(shape);
@@ -312,7 +314,7 @@ TEST_P(Conformance, NoBytesMeansNoTransfer) {
   });
 }
 
-// Many collectives at once, over both axes and in flight together.
+// Many collectives in flight at once, over both axes.
 TEST_P(Conformance, AxesOverlapWithoutMixing) {
   Mesh shape{2, 2};
   WorldOptions options;
@@ -342,7 +344,7 @@ TEST_P(Conformance, AxesOverlapWithoutMixing) {
   });
 }
 
-// Gathers and reductions over one axis, in flight together.
+// Gathers and reductions in flight at once over one axis.
 TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
   for (Axis axis : {Axis::Node, Axis::Local}) {
     Mesh shape = axis == Axis::Node ? Mesh{3, 1} : Mesh{1, 3};
@@ -374,7 +376,7 @@ TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
   }
 }
 
-// The last rank reduces only once the others' gathers are done.
+// The last rank reduces only after the others' gathers are done.
 TEST_P(Conformance, AGatherDoesNotWaitForAReduction) {
   for (Axis axis : {Axis::Node, Axis::Local}) {
     Mesh shape = axis == Axis::Node ? Mesh{2, 1} : Mesh{1, 2};
@@ -420,7 +422,7 @@ TEST_P(Conformance, ADeadPeerFailsTheSurvivorsAndNobodyHangs) {
   std::string text = backend.failure();
   for (const char *part : {"all-gather of bucket 'b'", "rank 0", "rank 1"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
-  // What waited for the failed gather did not run.
+  // Work that waited for the failed gather did not run.
   EXPECT_EQ(backend.hostBase()[4096], std::byte(0));
 }
 
@@ -450,7 +452,7 @@ TEST_P(Conformance, ASilentPeerEndsAtTheTimeOut) {
       << backend.failure();
 }
 
-// The other streams' collectives would only end at its time-out of 30 s.
+// The other streams' collectives would end only at the time-out of 30 s.
 TEST_P(Conformance, AFailureEndsTheOtherStreams) {
   auto world = make(Mesh{2, 2});
   world->hang(1); // node 0, local 1: the peer on the local axis
@@ -467,7 +469,8 @@ TEST_P(Conformance, AFailureEndsTheOtherStreams) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
-// Over all ranks, too, while another stream waits over one axis.
+// The same holds for a collective over all ranks while another stream waits
+// over one axis.
 TEST_P(Conformance, AFailureEndsTheCollectivesOverTheWorld) {
   auto world = make(Mesh{2, 2});
   world->hang(3); // node 1, local 1: only the world joins it with rank 0

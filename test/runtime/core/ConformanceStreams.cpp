@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies, streams and events.
+// Tests copies, streams and events.
 
 #include "Conformance.h"
 
@@ -34,8 +34,8 @@ TEST_P(Conformance, NoBytesToCopyIsFine) {
   EXPECT_EQ(backend.counters().d2h, 0u);
 }
 
-// Each copy moves what the one before it wrote; more of them than a queue
-// holds.
+// Each copy moves what the one before it wrote. There are more copies than a
+// queue holds.
 TEST_P(Conformance, AStreamKeepsItsOrder) {
   WorldOptions options;
   options.queueCapacity = 4;
@@ -49,7 +49,7 @@ TEST_P(Conformance, AStreamKeepsItsOrder) {
   EXPECT_EQ(download<uint32_t>(0, backend, steps * 64, 16), counting(16, 1));
 }
 
-// Sums stand in the order of their stream, behind the copy in front of them.
+// A sum runs in stream order, after the copy before it.
 TEST_P(Conformance, AddsOnEveryStream) {
   auto world = make(Mesh{1, 1});
   Backend &backend = world->backend(0);
@@ -69,7 +69,8 @@ TEST_P(Conformance, AddsOnEveryStream) {
   EXPECT_FALSE(backend.failed());
 }
 
-// The data goes round all streams; an event is recorded again each time.
+// The data passes through all streams, and an event is recorded again each
+// time.
 TEST_P(Conformance, EventsOrderTheStreams) {
   auto world = make(Mesh{1, 1});
   Backend &backend = world->backend(0);
@@ -109,7 +110,8 @@ TEST_P(Conformance, TheHostWaitsForAnEvent) {
     backend.copy(StreamId::D2H, backend.hostBase() + 8192, backend.deviceBase(),
                  8192);
     backend.record(1, StreamId::D2H);
-    // Behind the mark: no matter when it runs, as nobody writes there.
+    // This copy is after the mark. It does not matter when it runs, because
+    // nothing else writes there.
     backend.copy(StreamId::D2H, backend.hostBase() + 16384,
                  backend.deviceBase() + 8192, 8192);
     backend.waitOnHost(1);

@@ -12,7 +12,7 @@ using namespace fcdp;
 
 namespace {
 
-/// Takes a millisecond for all but copies to nowhere, which fail.
+/// Takes a millisecond for each command, and fails for copies to null.
 class Slow final : public CommandExecutor {
 public:
   void execute(StreamId, const Command &command) override {
@@ -48,7 +48,7 @@ TEST(StepRecorder, TimesWhatOtherStreamsDo) {
   recorder.issue(StreamId::H2D, 3);
   streams.issue(StreamId::H2D, makeCopy(&target));
   streams.record(0, StreamId::H2D);
-  streams.wait(0, StreamId::D2H); // is no operation
+  streams.wait(0, StreamId::D2H); // a wait is not an operation
   streams.issue(StreamId::Compute, makeCopy(&target));
   streams.synchronize();
 
@@ -86,7 +86,7 @@ TEST(StepRecorder, LeavesFailuresToWhoMakesThem) {
 
 namespace {
 
-/// Ticks once a mark.
+/// A clock that advances by one with each mark.
 class Ticks final : public StreamClock {
 public:
   void begin() override { marks = {}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams and events with an executor that only writes down what ran.
+// Tests streams and events with an executor that only records the commands that
+// ran.
 
 #include "core/StreamSet.h"
 
@@ -15,8 +16,8 @@ using namespace fcdp;
 
 namespace {
 
-/// Commands are copies whose `bytes` is a label. A label can be made to block
-/// until it is opened, or to fail.
+/// Executes copies whose `bytes` is a label. A label can be made to block until
+/// it is opened, or to fail.
 class Recorder : public CommandExecutor {
 public:
   void execute(StreamId, const Command &command) override {
@@ -108,8 +109,8 @@ TEST(Streams, AWaitHoldsAStreamBack) {
   EXPECT_EQ(recorder.ran, (Labels{3, 1, 2}));
 }
 
-// A wait belongs to the recording before it: recording the event again, for
-// work that comes later, must not hold it back further.
+// A wait refers to the record before it. Recording the event again for later
+// work must not delay it.
 TEST(Streams, RecordingAgainDoesNotMoveAnIssuedWait) {
   Recorder recorder;
   StreamSet streams(recorder, 1, 16);
@@ -170,7 +171,7 @@ TEST(Streams, AfterAFailureNothingRunsAndNobodyHangs) {
   Recorder recorder;
   StreamSet streams(recorder, 3, 16);
   recorder.failing.insert(1);
-  recorder.block(5); // as a collective whose peer never comes
+  recorder.block(5); // as with a collective whose peer never takes part
   issue(streams, StreamId::Intra, 5);
   streams.record(0, StreamId::Intra);
   issue(streams, StreamId::Inter, 1);
@@ -217,7 +218,7 @@ TEST(Streams, EveryThreadHasANameOfItsOwn) {
     EXPECT_EQ(names.count(name), 1u) << name;
 }
 
-// Random programs: whatever the timing, work after a wait starts only once the
+// Random programs: whatever the timing, work after a wait starts only after the
 // work before the record has run.
 TEST(Streams, RandomProgramsKeepTheirOrder) {
   constexpr uint32_t numEvents = 8;
@@ -237,7 +238,7 @@ TEST(Streams, RandomProgramsKeepTheirOrder) {
       case 0:
         needs.push_back(known);
         issue(streams, stream, needs.size() - 1);
-        known = {needs.size() - 1}; // which itself needed the older ones
+        known = {needs.size() - 1}; // it depends on the older ones
         break;
       case 1:
         streams.record(event, stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Against sums in double and against conversions by the compiler's own types.
+// Compares with sums in double and with the compiler's own conversions.
 
 #include "core/SumKernels.h"
 
@@ -41,7 +41,7 @@ Out convert(In value, DType inType, DType outType) {
 float fromBF16(uint16_t value) { return bits<float>(uint32_t(value) << 16); }
 float fromF16(uint16_t value) { return float(bits<_Float16>(value)); }
 
-/// Round to nearest even by searching the two neighbours.
+/// Rounds to nearest even by trying the two neighbours.
 uint16_t toBF16(float value) {
   if (std::isnan(value))
     return 0x7fc0;
@@ -178,7 +178,7 @@ TEST(SumKernels, RefusesWhatCannotBeSummed) {
   EXPECT_TRUE(isSummable(DType::BF16));
 }
 
-// What two sums would give, one behind the other.
+// The result must be that of two consecutive sums.
 TEST(SumKernels, GroupsAreSummedAndRoundedFirst) {
   std::mt19937 random(11);
   for (DType type : {DType::F16, DType::BF16, DType::F32, DType::F64}) {

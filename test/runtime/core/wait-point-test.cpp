@@ -7,7 +7,7 @@
 
 using namespace fcdp;
 
-// Two threads hand a number to and fro: a lost wake-up would hang.
+// Two threads pass a number back and forth. A lost wake-up would hang.
 TEST(WaitPoint, LosesNoWakeUp) {
   constexpr int rounds = 20000;
   WaitPoint point;
@@ -28,7 +28,7 @@ TEST(WaitPoint, LosesNoWakeUp) {
   EXPECT_EQ(turn.load(), 2 * rounds);
 }
 
-// Longer than it spins, so that it sleeps.
+// Waits longer than the spin time, so that the thread sleeps.
 TEST(WaitPoint, WakesASleeper) {
   WaitPoint point;
   std::atomic<bool> ready{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conformance suite on the CPU backend, the ranks being threads.
+// Runs the conformance suite on the CPU backend, with threads as ranks.
 
 #include "Conformance.h"
 #include "collectives/InProcessTransport.h"
@@ -76,7 +76,7 @@ public:
   }
 
 private:
-  /// Of gathers and of reductions.
+  /// The groups of gathers and of reductions.
   using Groups = std::array<std::unique_ptr<InProcessGroup>, 2>;
 
   static Groups makeGroups(const std::vector<uint32_t> &ranks,
@@ -84,7 +84,7 @@ private:
     return {std::make_unique<InProcessGroup>(ranks, timeoutSeconds),
             std::make_unique<InProcessGroup>(ranks, timeoutSeconds)};
   }
-  /// Joins both groups; keeps the transports from index `first` on.
+  /// Joins both groups, and keeps the transports from index `first` on.
   AxisTransports join(Groups &groups, uint32_t position, size_t first) {
     for (size_t i = 0; i < groups.size(); ++i)
       transports[first + i] = groups[i]->join(position);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several processes, as in a job: forked before this one has any thread.
+// Runs several processes, as in a job. They are forked before this process has
+// threads.
 
 #include "cpu/HostSegment.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 HostSegmentOptions optionsFor(uint32_t local, uint32_t locals, uint64_t bytes) {
   HostSegmentOptions options;
-  // The parent's number, also in the children: the test's own name.
+  // The name contains the parent's process id, in the children too.
   options.name = std::string("segment-test-") +
                  std::to_string(local == 0 ? getpid() : getppid());
   options.local = local;
@@ -29,7 +30,7 @@ HostSegmentOptions optionsFor(uint32_t local, uint32_t locals, uint64_t bytes) {
   return options;
 }
 
-/// A child that ends with what `body` returns.
+/// Starts a child whose exit code is the result of `body`.
 pid_t startChild(const std::function<int()> &body) {
   pid_t child = fork();
   if (child == 0) {
@@ -93,7 +94,8 @@ TEST(HostSegment, IsSharedByTheProcessesOfANode) {
       ASSERT_EQ(segment.base()[local * share + i], std::byte(local));
 }
 
-// It has no name that could be left behind: no file, no socket.
+// The segment has no name that could be left behind, neither a file nor a
+// socket.
 TEST(HostSegment, AKilledRankLeavesNothing) {
   pid_t child = startChild([] {
     HostSegment segment(optionsFor(1, 2, 4096));

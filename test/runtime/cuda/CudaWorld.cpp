@@ -57,7 +57,8 @@ CudaWorld::CudaWorld(const conformance::WorldOptions &options,
 }
 
 CudaWorld::~CudaWorld() {
-  // Together, as processes would: a rank that ends waits for its peers.
+  // Destroy them at the same time, as processes would, because a rank that ends
+  // waits for its peers.
   std::vector<std::thread> threads;
   for (auto &backend : backends)
     threads.emplace_back([&] { backend.reset(); });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA backends of all ranks, each on a device of its own of the fake
-// machine.
+// The CUDA backends of all ranks, each on its own device of the fake machine.
 #pragma once
 
 #include "Conformance.h"
@@ -13,7 +12,7 @@
 
 namespace fcdp {
 
-/// The libraries that stand in for the real ones.
+/// Return the libraries that replace the real ones.
 std::shared_ptr<const CudaLibrary> fakeCuda();
 std::shared_ptr<const NcclLibrary> fakeNccl();
 

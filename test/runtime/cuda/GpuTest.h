@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests that need a GPU, which most machines have not.
+// Helpers for tests that need a GPU, which most machines do not have.
 #pragma once
 
 #include "cuda/CudaLibrary.h"
@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// Why no GPU can be used here, or empty.
+/// Returns the reason why no GPU can be used, or an empty string.
 inline std::string whyNoGpu() {
   try {
     CudaLibrary::load()->useDevice(0);
@@ -19,7 +19,7 @@ inline std::string whyNoGpu() {
   return "";
 }
 
-/// Skips the test where there is none, and says why.
+/// Skips the test if there is no GPU, and says why.
 #define FCDP_REQUIRE_GPU()                                                     \
   do                                                                           \
     if (std::string reason = fcdp::whyNoGpu(); !reason.empty())                \

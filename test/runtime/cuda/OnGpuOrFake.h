@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of one backend that run over the fake, and on a GPU where there is one.
+// A base for tests of one backend that run over the fake and, if there is one,
+// on a GPU.
 #pragma once
 
 #include "CudaWorld.h"
@@ -10,7 +11,7 @@
 
 namespace fcdp {
 
-/// True: on a GPU.
+/// The parameter is true for a GPU.
 class OnGpuOrFake : public testing::TestWithParam<bool> {
 protected:
   OnGpuOrFake(uint64_t deviceBytes, uint64_t hostBytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the CUDA backend begins, fails and ends.
+// Tests how the CUDA backend begins, fails and ends.
 
 #include "CudaWorld.h"
 #include "cuda/DeviceArena.h"
@@ -63,7 +63,8 @@ TEST_F(CudaBackendTest, TakesOneAllocationAndGivesItBack) {
   EXPECT_EQ(locked(&fake::Machine::deviceBytes), before);
 }
 
-// For every stream, though streams do not wait for that which clears it.
+// The memory is zero for every stream, although our streams do not wait for the
+// stream that clears it.
 TEST_F(CudaBackendTest, DeviceMemoryIsZeroWhenMade) {
   auto cuda = fakeCuda();
   cuda->useDevice(0);
@@ -144,7 +145,7 @@ TEST_F(CudaBackendTest, AReductionThatCannotBeCutIsAFailure) {
             "cut 63 bytes of f32 in 1 equal chunks");
 }
 
-// The streams stay where they are, and nobody waits for them.
+// The streams stop where they are, and no rank waits for them.
 TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
   conformance::WorldOptions options;
   options.mesh = {2, 1};
@@ -163,7 +164,7 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
             "all-gather of bucket 'b' over nodes (model.py:1): rank 0: with "
             "rank 1: remote process exited or there was a network error (the "
             "fake says no more)");
-  // Nothing is issued any more.
+  // No further work is issued.
   backend.copy(StreamId::H2D, base, backend.hostBase(), 64);
   EXPECT_EQ(backend.counters().h2d, 0u);
   {
@@ -175,7 +176,7 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
   EXPECT_GE(machine.calls["ncclCommAbort"], 4u); // two axes, two directions
 }
 
-// As an illegal access shows: later, from a call that has done nothing wrong.
+// An illegal access shows later, in a call that has done nothing wrong.
 TEST_F(CudaBackendTest, AFailureOfQueuedWorkIsKept) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

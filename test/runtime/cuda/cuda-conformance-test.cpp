@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conformance suite on the CUDA backend, over the fakes: once with all work
-// as late as it may be, once in odd orders.
+// Runs the conformance suite on the CUDA backend over the fakes: once with all
+// work as late as possible, and once in random order.
 
 #include "CudaWorld.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of several processes on GPUs, over the real libraries: skipped where
-// there is no GPU. A job of one rank also runs over the fakes, everywhere. The
-// processes are cuda-rank; this program has no torch in it.
+// Runs jobs of several processes on GPUs with the real libraries, or skips the
+// tests if there is no GPU. A job of one rank also runs over the fakes. The
+// processes are cuda-rank; this program does not use torch.
 
 #include "GpuTest.h"
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-// As in cuda-rank.
+// The exit codes of cuda-rank.
 enum ExitCode { ok, wrong, refused, explained, toldByMonitor };
 
 struct Process {

@@ -33,8 +33,8 @@ TEST(CudaLibrary, AnOldVersionIsRefused) {
   machine.runtimeVersion = 13000;
 }
 
-// The toolkit's own library: where there is no driver it can be loaded, though
-// not used.
+// Loads the toolkit's own library, which works without a driver as long as it
+// is not used.
 TEST(CudaLibrary, TheRealOneHasAllEntryPoints) {
   if (!std::filesystem::exists(FCDP_REAL_CUDART))
     GTEST_SKIP() << "no libcudart in the toolkit";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank of a job on GPUs, for cuda-job-test: joins, checks collectives and
-// the host cache between processes, and tells how it ended by its exit code and
-// a line on its standard output. Ranks share a device if there are too few.
+// One rank of a job on GPUs, for cuda-job-test. It joins, checks collectives
+// and the host cache between processes, and reports the result by its exit code
+// and a line on its standard output. Ranks share a device if there are too few.
 //   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL
 
 #include "collectives/Job.h"
@@ -20,7 +20,7 @@ using namespace fcdp;
 
 namespace {
 
-// As in cuda-job-test.
+// The exit codes of cuda-rank.
 enum ExitCode { ok, wrong, refused, explained, toldByMonitor };
 
 constexpr size_t shard = 3000, shardBytes = shard * sizeof(float);
@@ -42,7 +42,7 @@ struct Rank {
   uint32_t owned() const {
     return job->place().local * job->mesh().nodes + job->place().node;
   }
-  /// This rank's part of the node's host memory.
+  /// Returns this rank's part of the node's host memory.
   std::byte *host() {
     return backend->hostBase() +
            hostBytes / job->mesh().locals * job->place().local;
@@ -133,7 +133,7 @@ Collective Rank::collective(Axis axis, size_t in, size_t out, size_t bytes) {
   return made;
 }
 
-/// In two levels, in place, and in one step; every element is looked at.
+/// Gathers in two levels, in place, and in one step, and checks every element.
 void Rank::checkGathers() {
   const uint32_t N = job->mesh().nodes;
   const size_t sliceAt = job->place().local * N * shardBytes;
@@ -159,7 +159,8 @@ void Rank::checkGathers() {
   }
 }
 
-/// Small integers: the sums are exact, and differ by rank and element.
+/// The values are small integers, so that sums are exact, and differ by rank
+/// and element.
 void Rank::checkReductions(Axis axis) {
   const uint32_t G = ranks(), g = job->mesh().locals;
   const size_t total = G * shard, bytes = total * sizeof(float);
@@ -208,7 +209,7 @@ void Rank::checkCounters() {
   REQUIRE(sum == G * G / 2.0);
 }
 
-/// Until a peer is gone; the last rank goes.
+/// Runs until a peer has ended. The last rank ends.
 void Rank::loopUntilFailure() {
   for (int step = 0;; ++step) {
     if (step == 20 && job->rank() == ranks() - 1)
@@ -242,7 +243,7 @@ void run(Rank &rank) {
 int main(int argc, char **argv) {
   if (argc != 9)
     return wrong;
-  std::signal(SIGPIPE, SIG_IGN); // as fcdp-run does
+  std::signal(SIGPIPE, SIG_IGN); // as in fcdp-run
   Rank rank;
   JobOptions &options = rank.options;
   auto number = [&](int i) { return uint32_t(std::atoi(argv[i])); };
@@ -256,7 +257,7 @@ int main(int argc, char **argv) {
   options.launcherSize = options.mesh.size();
   options.servesStore = options.launcherRank == 0;
   options.planHash = "abc";
-  // Only small things go over Gloo.
+  // Only small messages go over Gloo.
   options.nodeGroups = options.localGroups = {false, false};
   options.abi = 1;
   options.joinSeconds = 30;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When operations ran, by the device's clock.
+// Tests the times of operations by the device's clock.
 
 #include "OnGpuOrFake.h"
 
@@ -66,7 +66,7 @@ TEST_P(EventClock, TellsWhenOperationsRan) {
                      load = spans(StreamId::H2D)[0],
                      wait = spans(StreamId::Compute)[0],
                      sum = spans(StreamId::Compute)[1];
-  // Two clocks, and the resolution of one.
+  // Slack between two clocks, and the resolution of one.
   constexpr double slack = 1e-3, tick = 1e-6;
   EXPECT_GE(store.begin, before - slack);
   EXPECT_LT(store.begin, store.end);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fakes are for: mistakes that a GPU shows once in a while show here
-// each time.
+// Tests the purpose of the fakes: mistakes that a GPU shows only sometimes show
+// here every time.
 
 #include "CudaWorld.h"
 
@@ -19,8 +19,9 @@ protected:
     return std::make_unique<CudaWorld>(options, policy);
   }
 
-  /// A value goes from host to device to host; the second copy is on a stream
-  /// that waits for the first, if `waits`. True if it arrived.
+  /// Copies a value from host to device to host. The second copy is on a stream
+  /// that waits for the first one if `waits`. Returns whether the value
+  /// arrived.
   bool arrives(fake::Policy policy, bool waits) {
     auto world = make(policy);
     Backend &backend = world->backend(0);
@@ -36,8 +37,8 @@ protected:
     return backend.hostBase()[bytes] == std::byte(7);
   }
 
-  /// A value is read on one stream before another overwrites it, which waits
-  /// for the reading, if `waits`. True if the old value was read.
+  /// Reads a value on one stream before another stream overwrites it, which
+  /// waits for the read if `waits`. Returns whether the old value was read.
   bool isReadFirst(fake::Policy policy, bool waits) {
     auto world = make(policy);
     Backend &backend = world->backend(0);

@@ -44,7 +44,7 @@ protected:
   fake::Machine &machine = fake::Machine::instance();
 };
 
-/// What the process may lock in memory, as long as this lives.
+/// Changes the limit on locked memory while it lives.
 class LockLimit {
 public:
   explicit LockLimit(uint64_t bytes) {
@@ -63,7 +63,7 @@ private:
   rlimit former;
 };
 
-/// A tree as the system lists devices in.
+/// A folder tree like the system's list of devices.
 class SystemDevices {
 public:
   SystemDevices() {
@@ -80,7 +80,8 @@ public:
 
 } // namespace
 
-// Not rounded up to a power of two, as pinned blocks of allocators are.
+// The size is not rounded up to a power of two, unlike pinned blocks of
+// allocators.
 TEST_F(HostCacheTest, LocksThePlansBytesToThePage) {
   uint64_t before = pinned();
   for (uint64_t bytes :
@@ -134,7 +135,7 @@ TEST_F(HostCacheTest, SaysWhatForbidsLocking) {
   EXPECT_EQ(pinned(), before);
 }
 
-// Raising a limit that is high enough would be no help.
+// The advice to raise the limit would not help if the limit is high enough.
 TEST_F(HostCacheTest, DoesNotBlameALimitThatAllowsIt) {
   LockLimit allowed(4 * page);
   ASSERT_TRUE(allowed.isSet);
@@ -170,7 +171,7 @@ TEST(NumaPlacement, ReadsTheNodeOfADevice) {
   EXPECT_EQ(numaNodeOf("0000:3e:00.0", devices.root), std::nullopt);
 }
 
-// Where there is one node, it is node 0, and all of this changes nothing.
+// A machine with one NUMA node has node 0, and all of this changes nothing.
 TEST(NumaPlacement, MemoryOnNodeZeroKeepsItsContents) {
   HostSegmentOptions options;
   options.name = "numa-test-" + std::to_string(getpid());

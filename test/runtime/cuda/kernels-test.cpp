@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels and the streams on a GPU: skipped where there is none. Over the
-// fakes, everywhere.
+// Tests kernels and streams on a GPU, if there is one, and over the fakes.
 
 #include "OnGpuOrFake.h"
 #include "core/SumKernels.h"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr uint64_t elements = 70001;
 
-/// Numbers of any bits, whose sums depend on the order.
+/// Returns random bits, whose sums depend on the order.
 std::vector<std::byte> randomBytes(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::byte> bytes(count);
@@ -115,7 +114,7 @@ TEST_P(Kernels, AddsInPlace) {
   EXPECT_EQ(got, bytesOf(sum));
 }
 
-// As in the conformance suite, which needs a device for each rank.
+// The same as in the conformance suite, which needs one device per rank.
 TEST_P(Kernels, EventsOrderTheStreams) {
   const size_t bytes = 64 << 10;
   std::vector<std::byte> first = randomBytes(bytes, 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How groups on NCCL begin and end.
+// Tests how groups on NCCL begin and end.
 
 #include "CudaWorld.h"
 #include "fake/FakeNccl.h"
@@ -34,7 +34,7 @@ protected:
     made.joinSeconds = 0.3;
     return made;
   }
-  /// All ranks' groups, or what each of them says.
+  /// Returns all ranks' groups, or their errors.
   std::vector<std::unique_ptr<DeviceGroup>>
   joinAll(const std::vector<uint32_t> &worldRanks,
           std::vector<std::string> &errors) {
@@ -154,7 +154,7 @@ TEST_F(Nccl, AnIdThatDoesNotComeIsAnError) {
   EXPECT_THROW(makeNcclGroup(options(1, {0, 1})), StoreError);
 }
 
-// It joins, but takes no part in the first collective.
+// The peer joins but takes no part in the first collective.
 TEST_F(Nccl, ASilentPeerEndsTheFirstCollectiveAtTheTimeOut) {
   size_t before = fake::liveCommunicators();
   fake::hangDevice(1);

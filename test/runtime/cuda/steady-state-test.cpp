@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CUDA backend calls in a step, and what it does not.
+// Tests which CUDA functions the backend calls in a step, and which not.
 
 #include "CudaWorld.h"
 
@@ -11,7 +11,7 @@ namespace {
 constexpr Mesh shape{2, 2};
 constexpr size_t shard = 256, slice = 2 * shard, bucket = 4 * shard;
 
-/// Where things are in device memory.
+/// Offsets in device memory.
 enum : size_t {
   weights = 0,
   sums = 8192,
@@ -34,8 +34,8 @@ Collective collective(Axis axis, StreamId stream, std::byte *in, std::byte *out,
   return made;
 }
 
-/// A step as plans have them: both gathers in place, a store of the slice, a
-/// load of it, a sum, both reductions, a sum over ranks. Five edges between
+/// A step as in plans: both gathers in place, a store and a load of the slice,
+/// a sum, both reductions, and a sum over ranks, with five waits between
 /// streams.
 void step(Backend &backend, const Place &place) {
   std::byte *base = backend.deviceBase() + weights;
@@ -54,7 +54,7 @@ void step(Backend &backend, const Place &place) {
   backend.copy(StreamId::H2D, ownSlice, cached, slice);
   backend.record(2, StreamId::Intra);
   backend.wait(2, StreamId::Compute);
-  // On one stream: nothing to wait for.
+  // Waits on one stream do nothing.
   backend.wait(2, StreamId::Intra);
   auto *sum = reinterpret_cast<float *>(backend.deviceBase() + sums);
   backend.add(StreamId::Compute, sum, reinterpret_cast<float *>(base),
@@ -108,7 +108,7 @@ protected:
 
 } // namespace
 
-// Nor in the first step, where a load could wait for a collective.
+// Not even in the first step, in which a load could wait for a collective.
 TEST_F(SteadyState, LoadsNoKernels) {
   takeCalls();
   runSteps(1);
@@ -130,11 +130,11 @@ TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {
     EXPECT_EQ(calls[entryPoint], 0u) << entryPoint;
   EXPECT_EQ(calls["ncclAllGather"], 3 * steps * shape.size());
   synchronize();
-  // Even to wait for the end, the backend only asks.
+  // Even at the end, the backend only polls.
   EXPECT_EQ(takeCalls()["cudaStreamSynchronize"], 0u);
 }
 
-// By asking for that step's end, while the next one's work stays queued.
+// The host polls for that step's end while the next step's work stays queued.
 TEST_F(SteadyState, TheHostWaitsForAStepBehindTheNext) {
   constexpr uint32_t stepEnd = 7;
   std::vector<std::thread> threads;

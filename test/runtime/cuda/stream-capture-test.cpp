@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs of the compute stream's work.
+// Tests graphs of the work on the compute stream.
 
 #include "OnGpuOrFake.h"
 
@@ -25,7 +25,7 @@ protected:
   float *host(size_t at) {
     return reinterpret_cast<float *>(backend->hostBase() + at * bytes);
   }
-  /// device(1) += device(0), and a copy of it to device(2).
+  /// Adds device(0) to device(1), and copies the result to device(2).
   void addAndCopy() {
     backend->add(StreamId::Compute, device(1), device(0), elements);
     backend->copy(StreamId::Compute, device(2), device(1), bytes);
@@ -35,7 +35,7 @@ protected:
     backend->copy(StreamId::H2D, device(at), host(0), bytes);
     backend->synchronize();
   }
-  /// The last element.
+  /// Returns the last element.
   float read(size_t at) {
     backend->synchronize();
     backend->copy(StreamId::D2H, host(1), device(at), bytes);
@@ -59,7 +59,7 @@ TEST_P(StreamCaptureTest, IsDoneOnceForEachLaunch) {
   EXPECT_EQ(read(1), 0);
   graph->launch();
   EXPECT_EQ(read(2), 3);
-  // With what is there by then.
+  // A launch uses the values at that time.
   upload(0, 5);
   graph->launch();
   graph->launch();
@@ -94,7 +94,7 @@ TEST_P(StreamCaptureTest, IsGivenUpAfterAnError) {
   EXPECT_EQ(read(1), 0);
   addAndCopy();
   EXPECT_EQ(read(1), 3);
-  // With nothing to give up.
+  // An abandon without a capture does nothing.
   capture->abandon();
   capture->begin();
   capture.reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of the device's sums, compiled for the host, has the bits of the
-// CPU backend's.
+// Compiles the source of the device's sums for the host and compares it with
+// the CPU backend, bit by bit.
 
 #include "core/SumKernels.h"
 #include "cuda/SumChunks.h"
@@ -24,7 +24,7 @@ std::vector<std::byte> sum(const cuda::SumChunksArguments &given) {
   return out;
 }
 
-/// Chunks of any bits, as a rank has them, and their sum on the CPU.
+/// Chunks of random bits on a rank, and their sum on the CPU.
 struct Case {
   Case(uint32_t rank, uint32_t nodes, uint32_t locals, DType inType,
        uint64_t elements)
@@ -59,7 +59,8 @@ struct Case {
   cuda::SumChunksArguments arguments;
 };
 
-/// Bits, where a NaN is a NaN: which one it is, IEEE 754 leaves open.
+/// Returns bits, with one value for all NaNs, because IEEE 754 does not define
+/// which NaN results.
 template <typename Type>
 std::vector<typename Type::Storage>
 values(const std::vector<std::byte> &bytes) {
@@ -110,7 +111,7 @@ TEST(SumChunks, HasTheBitsOfTheCpu) {
     }
 }
 
-// Every value of the small types, by itself.
+// Every value of the small types, one by one.
 TEST(SumChunks, ConvertsEveryValueAsTheCpuDoes) {
   constexpr uint64_t elements = 1 << 16;
   Case half(0, 1, 1, DType::F16, elements),

@@ -29,7 +29,7 @@ func.func @wait_c1() {
 // -----
 
 func.func @wait_operand(%t: tensor<f32>) {
-  // expected-error@+1 {{operand #0 must be work issued on a stream, to wait for, but got 'tensor<f32>'}}
+  // expected-error@+1 {{operand #0 must be a point in a stream that other streams can wait for, but got 'tensor<f32>'}}
   "fcdp.wait"(%t) <{stream = #fcdp<stream inter>}> : (tensor<f32>) -> ()
   return
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libcudart on the machine of Machine.h: what the backend calls of it, with
-// the effects that the real one has, and every call counted.
+// A libcudart on the machine of Machine.h. It has the functions that the
+// backend calls, with their real effects, and counts every call.
 
 #include "Machine.h"
 #include "cuda/SumChunks.h"
@@ -20,7 +20,7 @@ using namespace fcdp::cuda;
 
 struct CUstream_st {
   std::shared_ptr<Stream> stream;
-  /// What has been put on it since the capture began.
+  /// Commands since the begin of a capture.
   std::optional<std::vector<Command>> captured = {};
 };
 struct CUgraph_st {
@@ -32,13 +32,13 @@ struct CUgraphExec_st {
 struct CUevent_st {
   bool isTimed = false;
   Point point;
-  /// When it was reached, in the stream's order, if it is timed; shared with
-  /// the commands that write it, which may outlive it.
+  /// The time at which it was reached in stream order, if it is timed. Commands
+  /// that write it share it, because they may outlive the event.
   std::shared_ptr<std::chrono::steady_clock::time_point> reached = {};
 };
-/// What a kernel does with the addresses of its arguments.
+/// A kernel of the image.
 struct CUkern_st {
-  /// Copies the arguments and gives what is to run in the stream.
+  /// Copies the arguments and returns the command to run in the stream.
   std::function<Command(void **arguments)> prepare;
 };
 
@@ -46,11 +46,11 @@ namespace {
 
 using Lock = std::unique_lock<std::recursive_mutex>;
 
-/// A host that waits longer for a stream than this hangs.
+/// Limit after which a host that waits for a stream counts as hung.
 constexpr std::chrono::seconds longestWait(60);
 
 thread_local int currentDevice = 0;
-/// Set and not cleared, as an illegal access is on a device.
+/// Sticky, like an illegal access on a device.
 cudaError_t stickyError = cudaSuccess;
 
 Machine &machine() { return Machine::instance(); }
@@ -86,7 +86,7 @@ Command prepareSum(void **arguments) {
     uint32_t ranks = chunks.nodes * chunks.locals;
     chunks.own = at<InType>(chunks.own, chunks.elements, "the own chunk");
     chunks.out = at<OutType>(chunks.out, chunks.elements, "the sum");
-    // Of the scratch, the own chunk's room may not be there.
+    // The scratch may have no room for this rank's own chunk.
     if (ranks > 1 && chunks.elements)
       chunks.scratch =
           at<InType>(chunks.scratch,
@@ -112,7 +112,8 @@ Command prepareAdd(void **arguments) {
   };
 }
 
-/// Kernels that have been launched, by device: CUDA loads them only then.
+/// Kernels that have been launched, by device. CUDA loads them at the first
+/// launch.
 std::map<int, std::set<const void *>> loadedKernels;
 
 std::map<std::string, CUkern_st> &kernels() {
@@ -138,7 +139,8 @@ void copyNow(void *dst, const void *src, size_t bytes, bool isPageable) {
     std::memmove(to, from, bytes);
 }
 
-/// The default stream of the current device, for which no other waits.
+/// Returns the stream or, for null, the current device's default stream, for
+/// which no other stream waits.
 std::shared_ptr<Stream> at(cudaStream_t stream) {
   static std::map<int, std::shared_ptr<Stream>> defaults;
   if (stream)
@@ -149,7 +151,7 @@ std::shared_ptr<Stream> at(cudaStream_t stream) {
   return own;
 }
 
-/// To run in the stream, or to be in the graph that is captured.
+/// Enqueues the command, or adds it to the graph that is being captured.
 void put(cudaStream_t stream, Command command) {
   if (stream && stream->captured)
     stream->captured->push_back(std::move(command));
@@ -298,7 +300,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
   Lock lock = enter("cudaStreamWaitEvent");
   if (stream->captured)
     return cudaErrorStreamCaptureUnsupported;
-  // The point as it is now: recording the event again does not move it.
+  // Use the current point: recording the event again does not move it.
   machine().enqueue(
       at(stream), [point = event->point] { return machine().advance(point); });
   return result();
@@ -420,7 +422,7 @@ cudaError_t cudaFree(void *address) {
 
 cudaError_t cudaMemset(void *address, int value, size_t bytes) {
   Lock lock = enter("cudaMemset");
-  // The host goes on before it has happened.
+  // The host continues before the memset has run.
   machine().enqueue(at(cudaStream_t(nullptr)), [=] {
     if (std::byte *to = machine().translate(address, bytes))
       std::memset(to, value, bytes);
@@ -480,7 +482,7 @@ cudaError_t cudaHostUnregister(void *address) {
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
                                 cudaJitOption *, void **, unsigned,
                                 cudaLibraryOption *, void **, unsigned) {
-  // How a fat binary begins.
+  // The first bytes of a fat binary.
   static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
   if (std::memcmp(code, magic, sizeof(magic)) != 0)
     return cudaErrorInvalidKernelImage;
@@ -504,7 +506,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t,
 cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
                              size_t, cudaStream_t stream) {
   Lock lock = enter("cudaLaunchKernel");
-  // As CUDA has it: a kernel runs in a stream of the current device only.
+  // As in CUDA, a kernel runs only in a stream of the current device.
   if (at(stream)->device != currentDevice)
     return cudaErrorInvalidResourceHandle;
   if (loadedKernels[currentDevice].insert(function).second)

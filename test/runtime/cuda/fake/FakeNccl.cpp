@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An NCCL whose ranks are devices of the machine of Machine.h, in one process.
-// Communicators are non-blocking, in the most unpleasant way that NCCL's manual
-// allows: a collective is in its stream only once ncclCommGetAsyncError has
+// Communicators are non-blocking in the most difficult way that NCCL's manual
+// allows: a collective is in its stream only after ncclCommGetAsyncError has
 // said that nothing is in progress.
 
 #include "FakeNccl.h"
@@ -26,7 +26,7 @@ struct Transfer {
 /// One rank's part of a collective.
 struct Part {
   std::shared_ptr<Stream> stream;
-  /// Commands before it in its stream.
+  /// Number of commands before it in its stream.
   uint64_t position = 0;
   bool isAllGather = false;
   Transfer gather{};
@@ -42,7 +42,7 @@ struct Meeting {
 
 struct Group {
   size_t ranks = 0;
-  std::map<int, int> devices; ///< by rank, of those that have joined
+  std::map<int, int> devices; ///< devices of ranks that have joined
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
 };
 
@@ -78,8 +78,8 @@ bool hasAny(const Group &group, const std::set<int> &devices) {
 
 using namespace fcdp::fake;
 
-/// Never deleted, since commands of streams point at it; `live` says whether it
-/// is of use.
+/// Never deleted, because commands of streams refer to it. `live` says whether
+/// it is valid.
 struct ncclComm {
   ncclComm(std::shared_ptr<Group> group, int rank, int device)
       : group(std::move(group)), rank(rank), device(device) {}
@@ -89,7 +89,7 @@ struct ncclComm {
   const int device;
   bool isAborted = false;
   uint64_t collectives = 0;
-  /// Called, but in no stream yet.
+  /// Parts that were called but are not in a stream yet.
   std::vector<std::pair<cudaStream_t, Part>> pending;
 };
 
@@ -114,7 +114,7 @@ void runGather(const Meeting &meeting) {
     }
 }
 
-/// Sends between two ranks meet the receives in the order of the calls.
+/// Matches sends and receives between two ranks in the order of the calls.
 void runTransfers(const Meeting &meeting) {
   for (size_t sender = 0; sender < meeting.parts.size(); ++sender) {
     std::map<int, size_t> next;
@@ -131,7 +131,7 @@ void runTransfers(const Meeting &meeting) {
   }
 }
 
-/// True if all ranks' parts are at the heads of their streams.
+/// Returns whether all ranks' parts are at the heads of their streams.
 bool isEverybodyThere(const Meeting &meeting, const Part &own) {
   for (auto &part : meeting.parts) {
     if (!part)
@@ -145,7 +145,7 @@ bool isEverybodyThere(const Meeting &meeting, const Part &own) {
   return true;
 }
 
-/// Whether a collective of `comm` can end, which it then has.
+/// Runs a collective of `comm` if it can end. Returns whether it did.
 bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
   if (!live.count(comm) || comm->isAborted || meeting->isDone)
     return true;
@@ -154,7 +154,7 @@ bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
   const Part &own = *meeting->parts[size_t(comm->rank)];
   if (!isEverybodyThere(*meeting, own))
     return false;
-  // Running the others may have come to this very collective.
+  // Running the other streams may already have run this collective.
   if (meeting->isDone)
     return true;
   meeting->isDone = true;
@@ -182,7 +182,7 @@ void flush(ncclComm_t comm) {
   comm->pending.clear();
 }
 
-/// Between ncclGroupStart and ncclGroupEnd.
+/// State between ncclGroupStart and ncclGroupEnd.
 thread_local bool inGroup = false;
 thread_local ncclComm_t groupComm = nullptr;
 thread_local cudaStream_t groupStream = nullptr;

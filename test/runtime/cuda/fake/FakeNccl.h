@@ -7,17 +7,17 @@
 
 namespace fcdp::fake {
 
-/// No faults, nobody dead, the version of nccl.h.
+/// Removes all faults, and restores the version of nccl.h.
 void resetNccl();
-/// Which version the library says it has.
+/// Sets the version that the library reports.
 void setNcclVersion(int version);
-/// The rank on that device ends: its peers' communicators are told at once, and
+/// Ends the rank on that device. Its peers' communicators are told at once, and
 /// collectives with it wait until they are aborted.
 void killDevice(int device);
-/// The rank on that device goes silent.
+/// Makes the rank on that device silent.
 void hangDevice(int device);
-/// Communicators that are neither destroyed nor aborted, and registrations of
-/// memory that are not taken back.
+/// Return the number of communicators that are neither destroyed nor aborted,
+/// and of memory registrations that are not undone.
 size_t liveCommunicators();
 size_t liveRegistrations();
 

@@ -30,7 +30,8 @@ Point Machine::enqueue(const std::shared_ptr<Stream> &stream, Command command) {
 bool Machine::advance(const std::shared_ptr<Stream> &stream,
                       uint64_t position) {
   while (stream->done < position) {
-    // Whoever runs it further up waits for us: it cannot get on here.
+    // A caller further up runs this stream and waits for us, so it cannot
+    // advance here.
     if (stream->isRunning)
       return false;
     stream->isRunning = true;
@@ -67,7 +68,7 @@ void *Machine::allocate(size_t bytes) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (shown == MAP_FAILED)
     return nullptr;
-  // Not zeroed, as on a device.
+  // As on a device, memory is not zeroed.
   auto *storage = static_cast<std::byte *>(std::malloc(bytes));
   std::fill(storage, storage + bytes, std::byte(0xa5));
   device[static_cast<std::byte *>(shown)] = {bytes, storage};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A machine of devices in host memory, which the fake libraries drive and the
-// tests look into. It has no threads: work runs when somebody asks whether it
-// is done, and then as late, or in as odd an order, as streams and events
-// allow. So a wait that is missing shows, each time.
+// A machine of devices in host memory, which the fake libraries use and tests
+// inspect. It has no threads. Work runs when somebody asks whether it is done,
+// and then as late, or in as random an order, as streams and events allow. So a
+// missing wait shows every time.
 #pragma once
 
 #include <cstddef>
@@ -22,26 +22,26 @@ struct CUstream_st;
 
 namespace fcdp::fake {
 
-/// What runs when a stream is asked for.
+/// The work that runs when a stream is queried.
 enum class Policy {
-  Late,    ///< only what that stream needs
-  Shuffled ///< before it, whatever else may run, in a random order
+  Late,    ///< only work that the stream needs
+  Shuffled ///< first any other work that may run, in random order
 };
 
 class Machine;
 
-/// A command in a stream: what it does once it is at the head. Returns false
-/// if it cannot run yet.
+/// A command in a stream, to run once it is at the head. Returns false if it
+/// cannot run yet.
 using Command = std::function<bool()>;
 
-/// Ordered commands of one device. Of the machine's lock.
+/// Ordered commands of one device. Guarded by the machine's lock.
 class Stream {
 public:
   Stream(int device, int priority) : device(device), priority(priority) {}
 
   const int device;
   const int priority;
-  /// Commands that have run, and that have been enqueued, since the start.
+  /// Commands that have run, and commands that have been enqueued.
   uint64_t done = 0, issued = 0;
 
 private:
@@ -50,54 +50,55 @@ private:
   bool isRunning = false;
 };
 
-/// A point in a stream: reached when so many of its commands have run.
+/// A point in a stream, which is reached when that many of its commands have
+/// run.
 struct Point {
   std::shared_ptr<Stream> stream;
   uint64_t position = 0;
 };
 
-/// Thread-safe; functions marked "locked" are called with `mutex` held, which
-/// commands are when they run.
+/// The fake machine. Thread-safe. Functions marked "Locked" must be called with
+/// `mutex` held; it is also held when commands run.
 class Machine {
 public:
   static Machine &instance();
 
   std::recursive_mutex mutex;
 
-  /// Locked: commands, and whether they have run.
+  /// Locked. Makes a stream, and forgets one.
   std::shared_ptr<Stream> makeStream(int device, int priority);
   void forget(const std::shared_ptr<Stream> &stream);
   Point enqueue(const std::shared_ptr<Stream> &stream, Command command);
-  /// Runs what may run, up to that point; true if it is reached.
+  /// Runs work that may run, up to that point. Returns whether it is reached.
   bool advance(const std::shared_ptr<Stream> &stream, uint64_t position);
   bool advance(const Point &point) {
     return !point.stream || advance(point.stream, point.position);
   }
-  /// What a question from outside does: `advance`, by the policy.
+  /// Answers a query from outside: `advance`, according to the policy.
   bool isDone(const Point &point);
   bool isDone(const std::shared_ptr<Stream> &stream) {
     return isDone(Point{stream, stream->issued});
   }
 
-  /// Locked: memory of devices. Its addresses cannot be read or written, as
-  /// those of a GPU cannot: `translate` gives the address where its bytes are.
+  /// Locked. Allocates and frees device memory. As on a GPU, the host cannot
+  /// access its addresses; `translate` returns the address of its bytes.
   void *allocate(size_t bytes);
   bool release(void *address);
-  /// Locked: memory of the host that devices may use.
+  /// Locked. Registers host memory that devices may use.
   void pin(void *address, size_t bytes);
   bool unpin(void *address);
-  /// Null if not all of [address, address + bytes) is known memory.
+  /// Returns null unless all of [address, address + bytes) is known memory.
   std::byte *translate(const void *address, size_t bytes) const;
   bool isDeviceMemory(const void *address) const;
 
-  /// Locked.
+  /// Locked. Sets the policy, and counts a call.
   void setPolicy(Policy policy, uint32_t seed);
   void count(const char *entryPoint) { ++calls[entryPoint]; }
-  /// The first thing that went wrong as it would on a device, e.g. an access
-  /// to memory that is not there.
+  /// Records the first error that would occur on a device, e.g. an access to
+  /// memory that does not exist.
   void fail(const std::string &what);
 
-  // Of the lock, as everything that has no function.
+  // Guarded by the lock, like all members below.
   std::map<std::string, uint64_t> calls;
   std::string failure;
   std::optional<uint64_t> mostPinnedBytes;
@@ -122,9 +123,9 @@ private:
   std::mt19937 random;
 };
 
-/// What a CUDA stream is underneath; the default one's if null.
+/// Returns the machine's stream for a CUDA stream; the default one's for null.
 std::shared_ptr<Stream> streamOf(CUstream_st *stream);
-/// The device that is current on the calling thread.
+/// Returns the current device of the calling thread.
 int deviceOfThread();
 
 } // namespace fcdp::fake

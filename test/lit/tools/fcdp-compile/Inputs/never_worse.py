@@ -34,8 +34,8 @@ def main() -> None:
         if seconds["auto"] > TOLERANCE * seconds[best]:
             failures += 1
             print(f"{step.stem} on {cluster}, {count} micro-batches: auto takes {seconds['auto']} s, {best} {seconds[best]} s")
-        cut = re.search(r"cut over a node|whole on every", outputs["auto"])
-        shardings.add({"cut over a node": "node", "whole on every": "none"}[cut[0]] if cut else "world")
+        cut = re.search(r"sharded over a node|replicated on every", outputs["auto"])
+        shardings.add({"sharded over a node": "node", "replicated on every": "none"}[cut[0]] if cut else "world")
     print(f"auto is the fastest, or as fast, in {cases - failures} cases; it takes shardings {' '.join(sorted(shardings))}")
     sys.exit(failures > 0)
 

@@ -10,13 +10,24 @@ function(fcdp_precompile target)
   endif()
   cmake_parse_arguments(ARG "" "" "USERS;HEADERS" ${ARGN})
   target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+  fcdp_set_precompile_options(${target})
   foreach(user ${ARG_USERS})
+    fcdp_use_precompiled(${user} ${target})
+  endforeach()
+endfunction()
+
+# fcdp_use_precompiled(USER TARGET): USER is compiled with TARGET's headers,
+# flags and definitions.
+function(fcdp_use_precompiled user target)
+  if(FCDP_PRECOMPILE_HEADERS)
     target_precompile_headers(${user} REUSE_FROM ${target})
-  endforeach()
-  foreach(user ${target} ${ARG_USERS})
-    # -fPIC also for executables, as clang wants the headers' and the file's to
-    # be the same. A time stamp would keep ccache from finding what it has.
-    target_compile_options(${user} PRIVATE -fPIC
-      $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
-  endforeach()
+    fcdp_set_precompile_options(${user})
+  endif()
+endfunction()
+
+function(fcdp_set_precompile_options target)
+  # -fPIC also for executables, as clang wants the headers' and the file's to
+  # be the same. A time stamp would keep ccache from finding what it has.
+  target_compile_options(${target} PRIVATE -fPIC
+    $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
 endfunction()

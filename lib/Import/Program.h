@@ -2,6 +2,7 @@
 //
 // The model of an archive (models/NAME.json): the step's graph and its
 // signature, in the archive's terms.
+#pragma once
 
 #include "fcdp/Support/Json.h"
 #include "llvm/ADT/DenseMap.h"

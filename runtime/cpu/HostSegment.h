@@ -3,21 +3,11 @@
 // The host cache: one memory segment per node that the node's ranks share.
 #pragma once
 
+#include "cpu/HostSegmentOptions.h"
+
 #include <cstddef>
-#include <cstdint>
-#include <string>
 
 namespace fcdp {
-
-struct HostSegmentOptions {
-  /// Name for the exchange between the ranks of one node. It must differ
-  /// between jobs and nodes on one machine (see Job::segmentName).
-  std::string name;
-  uint32_t local = 0;
-  uint32_t locals = 1;
-  uint64_t bytes = 0;
-  double timeoutSeconds = 60;
-};
 
 /// A mapped host segment, initially zero. Local rank 0 reserves all of its
 /// memory before any rank maps it, so that a lack of memory is an error here

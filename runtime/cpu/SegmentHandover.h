@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cpu/FileDescriptor.h"
-#include "cpu/HostSegment.h"
+#include "cpu/HostSegmentOptions.h"
 
 #include <functional>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Planning/Overlap/OverlapPlanning.h"
+#include "fcdp/Planning/Overlap/OverlapProblem.h"
 
 namespace fcdp {
 

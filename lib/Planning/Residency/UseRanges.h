@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Planning/Residency/ResidencyPlanning.h"
+#include "fcdp/Planning/Residency/ResidencyProblem.h"
 
 #include <algorithm>
 

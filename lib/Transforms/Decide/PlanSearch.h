@@ -3,7 +3,7 @@
 // The search of strategy `auto` for plans. It solves residency problems.
 #pragma once
 
-#include "StepPlanning.h"
+#include "StepPlan.h"
 
 namespace fcdp {
 

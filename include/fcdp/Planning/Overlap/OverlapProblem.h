@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The problem of overlap: a function's compute and the transfers beside it; and
+// its solution, when each transfer is issued. Knows no IR.
+#pragma once
+
+#include "fcdp/Planning/SearchConstants.h"
+#include "fcdp/Simulation/Simulator.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// One function of a step: pieces of compute in their order, and transfers that
+/// run beside them.
+struct OverlapProblem {
+  struct Piece {
+    /// Seconds of compute.
+    double seconds = 0;
+    /// Bytes on the device that are there whatever is decided; their greatest
+    /// sum in this piece.
+    int64_t bytes = 0;
+    /// Whether fetches may be issued in front of it, and whether sums may be
+    /// noted there.
+    bool mayFetch = false, mayNote = false;
+    /// The part of `seconds` that takes all of the memory's bandwidth, as in
+    /// Cost.
+    double deviceMemory = 0;
+  };
+  /// A part of a transfer: begins when the one before it is done.
+  struct Stage {
+    uint8_t stream = 0;
+    Activity activity = Activity::interGather;
+    Cost cost;
+    /// Whether what follows does not wait for it: a store.
+    bool isAside = false;
+  };
+  /// Brings a copy.
+  struct Fetch {
+    llvm::SmallVector<Stage, 3> stages;
+    /// The piece that needs it, which may fetch, and the last that reads it.
+    size_t needed = 0, until = 0;
+    /// The first piece in front of which all that it needs is there.
+    size_t earliest = 0;
+    /// Held from its issue to the end of `until`.
+    int64_t bytes = 0;
+  };
+  /// Sums up gradients.
+  struct Reduction {
+    llvm::SmallVector<Stage, 2> stages;
+    /// The piece behind which it is issued.
+    size_t issued = 0;
+    /// The first and the last piece in front of which its sum may be noted,
+    /// both behind `issued`; the number of pieces: at the end.
+    size_t earliest = 0, latest = 0;
+    /// Held until the sum is noted.
+    int64_t bytes = 0;
+  };
+
+  std::vector<Piece> pieces;
+  /// In the order of their use; none overtakes another.
+  std::vector<Fetch> fetches;
+  /// In the order of their issue.
+  std::vector<Reduction> reductions;
+  /// Bytes of the device.
+  int64_t deviceBudget = 0;
+  /// A fetch is at most so many pieces that may fetch ahead of its use.
+  size_t mostAhead = kSearch.mostDistance;
+  /// At most so many places where sums may be noted have reductions that run.
+  size_t mostInFlight = kSearch.mostDistance;
+  /// The user's decisions, if any, as overlapUniformly takes them.
+  std::optional<size_t> ahead, inFlight;
+
+  /// Fails on indices out of range or out of order, and on numbers that are
+  /// negative or not finite.
+  llvm::Error check() const;
+
+  /// Returns the number of pieces in [from, to) that may fetch.
+  size_t countAhead(size_t from, size_t to) const;
+  /// Returns the number of places in (from, to] where sums may be noted.
+  size_t countInFlight(size_t from, size_t to) const;
+};
+
+struct OverlapEstimate {
+  /// From when nothing runs to when everything is done, in seconds.
+  double seconds = 0;
+  /// Greatest sum over the pieces.
+  int64_t deviceBytes = 0;
+};
+
+struct OverlapSolution {
+  /// The piece in front of which each fetch is issued.
+  std::vector<size_t> fetched;
+  /// The piece in front of which the sum of each reduction is noted.
+  std::vector<size_t> noted;
+  OverlapEstimate estimate;
+
+  /// Fails if something is issued too early or too late, overtakes another, is
+  /// not where a user has decided, or takes more than the budget.
+  llvm::Error verify(const OverlapProblem &problem) const;
+};
+
+/// Simulates the function. Pre: both have the problem's sizes.
+OverlapEstimate estimate(const OverlapProblem &problem,
+                         llvm::ArrayRef<size_t> fetched,
+                         llvm::ArrayRef<size_t> noted);
+
+/// Returns the solution that issues all fetches `ahead` pieces that may fetch
+/// ahead, and has reductions in flight over `inFlight` places where sums may be
+/// noted, as far as each may. It may take more than the budget.
+OverlapSolution overlapUniformly(const OverlapProblem &problem, size_t ahead,
+                                 size_t inFlight);
+
+} // namespace fcdp

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The problem of residency: a step's uses of gathered copies with the cost of
+// each way to fetch them; and its solution, where each copy lives between its
+// uses and which collectives are flat. Knows no IR.
+#pragma once
+
+#include "dialects/Fcdp/Enums.h"
+#include "fcdp/Cluster/Cost.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// The decisions on one bucket's copy.
+struct BucketResidency {
+  /// Between two uses in a micro-batch.
+  Residency residency = Residency::drop;
+  /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
+  /// to the next step.
+  Residency carry = Residency::drop;
+  /// How gathers and reductions are done that need no slice of a node; see
+  /// fcdp.bucket.
+  Collectives collectives = Collectives::two_level;
+
+  bool operator==(const BucketResidency &other) const {
+    return residency == other.residency && carry == other.carry &&
+           collectives == other.collectives;
+  }
+};
+
+/// A step as a sequence of uses of buckets, with the cost of each way to fetch
+/// a copy.
+struct ResidencyProblem {
+  struct Bucket {
+    /// The name in messages.
+    std::string name;
+    /// Bytes of the gathered copy on a rank's device, and of a node slice.
+    int64_t wholeBytes = 0, sliceBytes = 0;
+    bool trainable = true;
+    /// Which residencies there are depends on it.
+    Sharding sharding = Sharding::world;
+    /// Bytes of a node slice of the sum of its gradients.
+    int64_t sumBytes = 0;
+    /// The two steps of a gather, the copies of a slice, the two steps of a
+    /// reduction, the two of a gather of what is reduced, the copies of a slice
+    /// of the gradients' sum, and the optimizer.
+    Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
+        interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
+    /// A gather and a reduction in one step, where there are two levels.
+    Cost flatGather, flatReduce;
+    Accumulation accumulation = Accumulation::sharded;
+    /// The user's decisions, if any.
+    std::optional<Residency> residency, carry;
+    /// The choices; two_level is the first if it is one.
+    llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
+
+    /// Returns whether the sharding allows `plan`. What a user has given is
+    /// allowed.
+    bool allows(const BucketResidency &plan) const;
+  };
+
+  /// A part of a micro-batch, which begins with the use of a bucket.
+  struct Use {
+    /// Index of the bucket.
+    unsigned bucket = 0;
+    /// Index of the use until whose end the copy is read, from its own on.
+    unsigned until = 0;
+    /// Which live range of a unit it is in, counted over all units from 0: a
+    /// unit may have several buckets.
+    unsigned range = 0;
+    /// Compute until the next use, in seconds.
+    double seconds = 0;
+    /// Bytes on the device that are there whatever is decided: states,
+    /// activations, gradients; their greatest sum in this part.
+    int64_t otherBytes = 0;
+    /// The buckets whose gradients are reduced at its end.
+    std::vector<unsigned> reduced;
+    /// Bytes of packed gradients and scratch that these reductions hold.
+    int64_t reducedBytes = 0;
+    /// The part of `seconds` that takes all of the memory's bandwidth, as in
+    /// Cost.
+    double deviceMemory = 0;
+  };
+
+  std::vector<Bucket> buckets;
+  /// The uses of one micro-batch, in order.
+  std::vector<Use> uses;
+  int64_t microBatches = 1;
+  /// Ranges that a copy is fetched ahead.
+  int64_t prefetch = 1;
+  /// Uses whose reductions may run at once.
+  int64_t reductions = 2;
+  /// Bytes of a rank's device and of a node's host memory for the cache.
+  int64_t deviceBudget = 0, hostBudget = 0;
+  /// Ranks of a node: each keeps a slice.
+  int64_t localRanks = 1;
+
+  /// Fails on indices or numbers out of range.
+  llvm::Error check() const;
+};
+
+/// The predicted time and memory of a plan.
+struct ResidencyEstimate {
+  /// Seconds of one optimizer step.
+  double seconds = 0;
+  /// Greatest over a step, of a rank.
+  int64_t deviceBytes = 0;
+  /// Bytes of a node's copies and sums in host memory.
+  int64_t hostBytes = 0;
+  /// Seconds that a step needs the busiest link or compute at its full rate. No
+  /// schedule takes less.
+  double needed = 0;
+};
+
+struct ResidencySolution {
+  /// One for each bucket.
+  std::vector<BucketResidency> buckets;
+  ResidencyEstimate estimate;
+
+  /// Fails if it leaves out a bucket, takes more than the budgets, overrides
+  /// what a user has decided, or wants what a bucket cannot have.
+  llvm::Error verify(const ResidencyProblem &problem) const;
+};
+
+/// Returns whether `a` is better than `b`: faster or, if their times are equal
+/// but for rounding, smaller on the device, then in host memory.
+bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
+
+/// Simulates one step under a plan. Pre: problem.check() succeeds and there is
+/// a plan for each bucket.
+ResidencyEstimate estimate(const ResidencyProblem &problem,
+                           llvm::ArrayRef<BucketResidency> buckets);
+
+} // namespace fcdp

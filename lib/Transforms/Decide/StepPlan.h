@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decisions of strategy `auto`.
+#pragma once
+
+#include "fcdp/Planning/Residency/ResidencyAnalysis.h"
+
+#include <optional>
+
+namespace fcdp {
+
+/// The distances of presets: two copies and two reductions at once, as FSDP.
+inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
+
+/// All decisions on a step.
+struct StepPlan {
+  /// Greatest bytes of buckets that are merged first; 0: none is.
+  int64_t bucketBytes = 0;
+  Sharding sharding = Sharding::world;
+  /// One for each bucket that there is then, in the order of the module.
+  ResidencySolution residency;
+  Accumulation accumulation = Accumulation::sharded;
+  /// Nothing: of each fetch, and of each sum, its own.
+  std::optional<int64_t> prefetch = kDefaultPrefetch,
+                         reductions = kDefaultReductions;
+};
+
+/// The choices that the decisions are made from.
+struct StepChoices {
+  MemoryBudget budget;
+  /// Whether buckets may be merged; requires canJoinBuckets.
+  bool mayMerge = false;
+  /// Greatest bytes of buckets that are compared; 0: of those that there are.
+  llvm::SmallVector<int64_t> bucketBytes{0};
+  /// `world` leaves the buckets as they are.
+  llvm::SmallVector<Sharding> shardings{Sharding::world};
+  llvm::SmallVector<Accumulation> accumulations;
+  /// The user's decisions, if any.
+  std::optional<int64_t> prefetch, reductions;
+  std::optional<Collectives> collectives;
+};
+
+} // namespace fcdp

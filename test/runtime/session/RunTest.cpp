@@ -13,7 +13,6 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
-#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -323,9 +322,11 @@ protected:
 
   /// Process ids of the ranks, in the order they were started.
   std::vector<pid_t> ranks() const {
-    std::string pids = execute("pgrep -P " + std::to_string(launcher)).output;
-    std::istringstream stream(pids);
-    return {std::istream_iterator<pid_t>(stream), {}};
+    // The kernel lists children in this order, also where process ids have
+    // begun again from small numbers.
+    std::string id = std::to_string(launcher);
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    return {std::istream_iterator<pid_t>(children), {}};
   }
 
   int waitForEnd() const {

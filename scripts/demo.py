@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "test" / "e2e"), str(ROOT / "examples" / "gpt")]
 import demo_others  # noqa: E402
 import fcdp  # noqa: E402
 from closed_forms import Traffic, buckets, traffic  # noqa: E402
-from harness import Config, Run, compile_command, manifest, read_log, relative_error, run_command, tool  # noqa: E402
+from harness import Config, Run, compile_command, read_plan, read_log, relative_error, run_command, tool  # noqa: E402
 from demo_print import Check, Progress, print_table  # noqa: E402
 from model import GPT, GPTConfig  # noqa: E402
 from text import read_text, write_tokens  # noqa: E402
@@ -153,7 +153,7 @@ class Demo:
         ]
 
     def byte_checks(self) -> list[Check]:
-        plans = {strategy: manifest(self.objects[strategy]) for strategy in STRATEGIES}
+        plans = {strategy: read_plan(self.objects[strategy]) for strategy in STRATEGIES}
         layout = buckets(plans["fcdp"])
         whole = sum(bucket.gather_bytes for bucket in layout)
         padding = sum(bucket.padding_bytes for bucket in layout)

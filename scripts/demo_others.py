@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from closed_forms import buckets, traffic
 from demo_print import Check, Progress, print_table
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import Config, Run, Workshop, compile_command, manifest, read_log, relative_error, run_command, tool
+from harness import Config, Run, Workshop, compile_command, read_plan, read_log, relative_error, run_command, tool
 
 if TYPE_CHECKING:
     from demo import Demo
@@ -73,7 +73,7 @@ def other_models(folder: Path) -> list[Check]:
 def model_checks(workshop: Workshop, configs: list[Config], runs: list[Run], error: float) -> list[Check]:
     name, tolerance = configs[0].model, LOSS_TOLERANCE[configs[0].model]
     equal = runs[0].losses == runs[1].losses and runs[0].parameters.read_bytes() == runs[1].parameters.read_bytes()
-    plans = [manifest(workshop.step(config)) for config in configs]
+    plans = [read_plan(workshop.step(config)) for config in configs]
     counted = True
     for config, plan, run in zip(configs, plans, runs):
         once, each = traffic(plan, config.strategy, LIVE_RANGES[name])

@@ -50,8 +50,8 @@ def main() -> None:
         folder = Path(name)
         fcdp.export(model, (ids, labels), folder / "step.pt2")
         inputs = input_names(folder / "step.pt2")
-        manifest = compile_step(folder)
-        calls = sum(op["kind"] == "aten_call" for op in manifest["ops"])
+        plan = compile_step(folder)
+        calls = sum(op["body_type"] == "aten_call" for op in plan["ops"])
         ours, eager = [], []
         for _ in range(args.rounds):
             ours += run_compiled(folder, inputs, args.steps)
@@ -68,7 +68,7 @@ def input_names(archive: Path) -> list[str]:
 
 def compile_step(folder: Path) -> dict:
     command = [BIN / "fcdp-compile", folder / "step.pt2", "--strategy=zero3"]
-    text = subprocess.run([*command, "--print-manifest"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([*command, "--emit=plan-json"], check=True, capture_output=True, text=True).stdout
     subprocess.run([*command, "-o", folder / "step.so"], check=True, capture_output=True)
     return json.loads(text)
 

@@ -94,10 +94,10 @@ def compile_step(step: Step, target: str, archive: Path, inputs: tuple[str, ...]
     command = [ROOT / "build/bin/fcdp-compile", archive, f"--target={target}", f"--nodes={step.nodes}"]
     command += [f"--micro-batches={step.micro_batches}", f"--optimizer={COMPILED_OPTIMIZER}", *step.options]
     subprocess.run([*command, "-o", out], check=True, stdout=subprocess.DEVNULL)
-    text = subprocess.run([*command, "--print-manifest"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    manifest = json.loads(text)
-    calls = sum(op["kind"] == "aten_call" for op in manifest["ops"])
-    planned = manifest["planned"]["device_bytes"]
+    text = subprocess.run([*command, "--emit=plan-json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    plan = json.loads(text)
+    calls = sum(op["body_type"] == "aten_call" for op in plan["ops"])
+    planned = plan["planned"]["device_bytes"]
     return Prepared(
         step.name, target, out.name, step.shape, step.nodes, step.micro_batches, inputs, calls, planned
     )

@@ -4,31 +4,27 @@
 
 #include "dialects/Aten/Aten.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-/// The entry point's name without `fcdp_rt_`; empty for an operation that
-/// only names a value or its end.
-static std::optional<StringRef> getKind(Operation *op, const Places &places) {
-  return llvm::TypeSwitch<Operation *, std::optional<StringRef>>(op)
-      .Case<ReadBufferOp, ReadInputOp, ReadShardOp, ReadStateOp, ViewMemberOp,
-            ReleaseOp, func::ReturnOp>([](auto) { return ""; })
-      .Case([&](AccumulateOp accumulate) {
-        // A reduction may write the sum that it starts itself.
-        StateOp sum = places.getAccumulator(accumulate);
-        bool done = accumulate.getMode() == Accumulate::overwrite && sum &&
-                    places.lookup(accumulate.getValue()) == sum.getBuffer();
-        return done ? "" : "accumulate";
-      })
-      .Case([](aten::CallOp) { return "aten_call"; })
-      .Case<WriteBufferOp, LossOp, PackOp, AddOp, ClipGradientsOp,
-            ShardUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
-            CacheLoadOp, RecordOp, WaitOp>(
-          [](Operation *op) { return op->getName().stripDialect(); })
-      .Case([](CastShardOp) { return "cast"; })
-      .Default([](Operation *) { return std::nullopt; });
+/// Returns whether the runtime has something to do for `op`, or nullopt if it
+/// does not know such an operation.
+static std::optional<bool> isCall(Operation *op, const Places &places) {
+  if (isa<ReadBufferOp, ReadInputOp, ReadShardOp, ReadStateOp, ViewMemberOp,
+          ReleaseOp, func::ReturnOp>(op))
+    return false;
+  if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+    // A reduction may write the sum that it starts itself.
+    StateOp sum = places.getAccumulator(accumulate);
+    return accumulate.getMode() != Accumulate::overwrite || !sum ||
+           places.lookup(accumulate.getValue()) != sum.getBuffer();
+  }
+  if (isa<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp, AddOp,
+          ClipGradientsOp, ShardUpdateOp, AllGatherOp, ReduceScatterOp,
+          CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(op))
+    return true;
+  return std::nullopt;
 }
 
 static LogicalResult checkFunction(func::FuncOp function) {
@@ -45,22 +41,22 @@ static LogicalResult checkFunction(func::FuncOp function) {
 }
 
 static LogicalResult collectFrom(func::FuncOp function, const Places &places,
-                                 std::vector<RuntimeCall> &calls) {
+                                 std::vector<Operation *> &calls) {
   if (failed(checkFunction(function)))
     return failure();
   for (Operation &op : function.front()) {
-    std::optional<StringRef> kind = getKind(&op, places);
-    if (!kind)
+    std::optional<bool> isOne = isCall(&op, places);
+    if (!isOne)
       return op.emitOpError("the runtime has no call for this operation");
-    if (!kind->empty())
-      calls.push_back({&op, *kind});
+    if (*isOne)
+      calls.push_back(&op);
   }
   return success();
 }
 
-FailureOr<std::vector<RuntimeCall>> fcdp::collectCalls(ModuleOp module,
+FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
                                                        const Places &places) {
-  std::vector<RuntimeCall> calls;
+  std::vector<Operation *> calls;
   llvm::DenseMap<Role, func::FuncOp> roles;
   for (Operation &op : *module.getBody()) {
     if (isa<MeshOp, ParameterOp, BufferOp, InputOp, BucketOp, StateOp>(op))

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "Places.h"
-#include "fcdp/Conversion/Manifest.h"
+
+#include <vector>
 
 namespace fcdp {
 
-/// The calls of the module's functions, in order. Refuses what has no call,
-/// and functions that are no members of a step's family.
-mlir::FailureOr<std::vector<RuntimeCall>> collectCalls(mlir::ModuleOp module,
-                                                       const Places &places);
+/// Returns the operations of the module's functions that do something, in
+/// order: those of the plan. Refuses what the runtime has no operation for, and
+/// functions that are not members of a step's family.
+mlir::FailureOr<std::vector<mlir::Operation *>>
+collectCalls(mlir::ModuleOp module, const Places &places);
 
 } // namespace fcdp

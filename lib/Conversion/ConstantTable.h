@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
-#include "fcdp/Conversion/Manifest.h"
+#include "fcdp/Conversion/Plan.h"
 
 namespace fcdp {
 
@@ -13,7 +13,7 @@ public:
   static mlir::FailureOr<ConstantTable> read(mlir::ModuleOp module,
                                              TensorReader readTensor);
 
-  /// The first byte of the buffer's value, or none.
+  /// Returns the offset of the buffer's value, or nullopt.
   std::optional<int64_t> lookup(BufferOp buffer) const;
 
   std::string bytes;

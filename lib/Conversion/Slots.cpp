@@ -2,7 +2,7 @@
 
 #include "Slots.h"
 
-#include "Writing.h"
+#include "PlanValues.h"
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,28 +16,28 @@ static bool readsSlots(Operation *op) {
 }
 
 SlotTable::SlotTable(ModuleOp module, const Places &places,
-                     ArrayRef<RuntimeCall> calls) {
-  int64_t index = 0;
+                     ArrayRef<Operation *> calls) {
+  uint32_t index = 0;
   for (auto input : module.getOps<InputOp>())
-    symbols[input.getSymNameAttr()] = add({Slot::Kind::Input, index++});
+    symbols[input.getSymNameAttr()] = add({plan::SlotKind::input, index++});
   index = 0;
   for (auto buffer : module.getOps<BufferOp>())
-    symbols[buffer.getSymNameAttr()] = add({Slot::Kind::Buffer, index++});
+    symbols[buffer.getSymNameAttr()] = add({plan::SlotKind::buffer, index++});
 
   for (auto function : module.getOps<func::FuncOp>())
     for (Operation &op : function.front())
       addReads(&op);
-  for (const RuntimeCall &call : calls) {
-    if (!readsSlots(call.op))
+  for (Operation *call : calls) {
+    if (!readsSlots(call))
       continue;
-    addOperands(call.op, places);
-    if (auto pack = dyn_cast<PackOp>(call.op))
+    addOperands(call, places);
+    if (auto pack = dyn_cast<PackOp>(call))
       addMembers(pack, places);
     // What nobody uses is not kept.
-    if (isa<aten::CallOp>(call.op))
-      for (Value result : call.op->getResults())
+    if (isa<aten::CallOp>(call))
+      for (Value result : call->getResults())
         if (!result.use_empty())
-          slots[result] = add({Slot::Kind::Transient});
+          slots[result] = add({plan::SlotKind::transient});
   }
   findLastUses(calls);
 }
@@ -46,7 +46,7 @@ int64_t SlotTable::addPlanned(BufferAttr buffer, RankedTensorType type,
                               Operation *op) {
   auto [it, isNew] = planned.try_emplace({buffer, type}, table.size());
   if (isNew)
-    add({Slot::Kind::Planned, 0, buffer, type, op});
+    add({plan::SlotKind::planned, 0, buffer, type, op});
   return it->second;
 }
 
@@ -76,51 +76,35 @@ void SlotTable::addMembers(PackOp pack, const Places &places) {
         cast<RankedTensorType>(producer->getResult(0).getType()), producer);
 }
 
-void SlotTable::findLastUses(ArrayRef<RuntimeCall> calls) {
+void SlotTable::findLastUses(ArrayRef<Operation *> calls) {
   llvm::DenseSet<int64_t> seen;
-  for (const RuntimeCall &call : llvm::reverse(calls)) {
-    if (!readsSlots(call.op))
+  for (Operation *call : llvm::reverse(calls)) {
+    if (!readsSlots(call))
       continue;
-    for (Value operand : call.op->getOperands()) {
+    for (Value operand : call->getOperands()) {
       int64_t slot = lookup(operand);
-      if (slot >= 0 && table[slot].kind == Slot::Kind::Transient &&
+      if (slot >= 0 && table[slot].kind == plan::SlotKind::transient &&
           seen.insert(slot).second)
-        freed[call.op].push_back(slot);
+        freed[call].push_back(slot);
     }
   }
 }
 
-static LogicalResult writePlanned(llvm::json::OStream &json, BufferAttr buffer,
-                                  RankedTensorType type, Operation *op) {
-  json.attribute("kind", "planned");
-  writeBuffer(json, "buf", buffer);
-  writeShape(json, type);
-  return writeDType(json, "dtype", type.getElementType(), op);
-}
-
-LogicalResult SlotTable::write(llvm::json::OStream &json) const {
-  LogicalResult result = success();
-  auto writeKeys = [&](const Slot &slot) {
-    switch (slot.kind) {
-    case Slot::Kind::Transient:
-      json.attribute("kind", "transient");
-      return;
-    case Slot::Kind::Input:
-      json.attribute("kind", "input");
-      json.attribute("input", slot.index);
-      return;
-    case Slot::Kind::Buffer:
-      json.attribute("kind", "buffer");
-      json.attribute("buffer", slot.index);
-      return;
-    case Slot::Kind::Planned:
-      if (failed(writePlanned(json, slot.buffer, slot.type, slot.op)))
-        result = failure();
-    }
-  };
-  json.attributeArray("slots", [&] {
-    for (const Slot &slot : table)
-      json.object([&] { writeKeys(slot); });
-  });
-  return result;
+LogicalResult SlotTable::fill(plan::PlanT &plan) const {
+  for (const Slot &slot : table) {
+    plan::SlotT &out =
+        *plan.slots.emplace_back(std::make_unique<plan::SlotT>());
+    out.kind = slot.kind;
+    if (slot.kind == plan::SlotKind::input ||
+        slot.kind == plan::SlotKind::buffer)
+      out.index = slot.index;
+    if (slot.kind != plan::SlotKind::planned)
+      continue;
+    out.buf = std::make_unique<plan::Buf>(toBuf(slot.buffer));
+    out.shape = toShape(slot.type);
+    if (failed(
+            setDType(out.dtype.emplace(), slot.type.getElementType(), slot.op)))
+      return failure();
+  }
+  return success();
 }

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "Places.h"
-#include "fcdp/Conversion/Manifest.h"
-#include "llvm/Support/JSON.h"
+#include "plan/Plan_generated.h"
 
 namespace fcdp {
 
@@ -14,7 +13,7 @@ namespace fcdp {
 class SlotTable {
 public:
   SlotTable(mlir::ModuleOp module, const Places &places,
-            llvm::ArrayRef<RuntimeCall> calls);
+            llvm::ArrayRef<mlir::Operation *> calls);
 
   /// The slot of `value`, or -1.
   int64_t lookup(mlir::Value value) const {
@@ -38,14 +37,14 @@ public:
     return it == outs.end() ? -1 : it->second;
   }
 
-  /// Writes `"slots"`. Refuses a data type that the runtime lacks.
-  mlir::LogicalResult write(llvm::json::OStream &json) const;
+  /// Describes the slots. Refuses a data type that the runtime lacks.
+  mlir::LogicalResult fill(plan::PlanT &plan) const;
 
 private:
   struct Slot {
-    enum class Kind { Transient, Input, Buffer, Planned } kind;
-    /// Of the input or buffer.
-    int64_t index = 0;
+    plan::SlotKind kind;
+    /// The number of the input or buffer.
+    uint32_t index = 0;
     BufferAttr buffer = {};
     mlir::RankedTensorType type = {};
     /// Where it is asked for, for diagnostics.
@@ -61,7 +60,7 @@ private:
   void addReads(mlir::Operation *op);
   void addOperands(mlir::Operation *op, const Places &places);
   void addMembers(PackOp pack, const Places &places);
-  void findLastUses(llvm::ArrayRef<RuntimeCall> calls);
+  void findLastUses(llvm::ArrayRef<mlir::Operation *> calls);
 
   std::vector<Slot> table;
   /// Inputs and buffers, by symbol.

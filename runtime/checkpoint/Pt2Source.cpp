@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The weights and constants of a .pt2 archive (torch.export.save).
+#include "checkpoint/Json.h"
 #include "checkpoint/TorchArchive.h"
 #include "checkpoint/WeightSource.h"
-#include "plan/Json.h"
 
 #include <map>
 #include <stdexcept>

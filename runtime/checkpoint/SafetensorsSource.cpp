@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads safetensors files.
+#include "checkpoint/Json.h"
 #include "checkpoint/MappedFile.h"
 #include "checkpoint/SafetensorsFormat.h"
 #include "checkpoint/WeightSource.h"
-#include "plan/Json.h"
 
 #include <cstring>
 #include <map>

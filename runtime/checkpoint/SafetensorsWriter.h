@@ -3,7 +3,7 @@
 // Writes a safetensors file incrementally.
 #pragma once
 
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <fstream>
 #include <span>

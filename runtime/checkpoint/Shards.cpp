@@ -9,49 +9,50 @@ namespace fcdp {
 namespace {
 
 /// The parameters of each bucket, in the order of their places in it.
-std::vector<std::vector<const Parameter *>>
-membersOf(const Manifest &manifest) {
-  std::vector<std::vector<const Parameter *>> members(manifest.buckets.size());
-  for (const Parameter &parameter : manifest.parameters)
-    members[parameter.bucket].push_back(&parameter);
+std::vector<std::vector<const plan::ParameterT *>>
+membersOf(const StepPlan &plan) {
+  std::vector<std::vector<const plan::ParameterT *>> members(
+      plan.buckets.size());
+  for (const auto &parameter : plan.parameters)
+    members[parameter->bucket].push_back(parameter.get());
+  // Parameters of no elements may share an offset; the plan's order decides.
   for (auto &bucket : members)
-    std::sort(bucket.begin(), bucket.end(),
-              [](const Parameter *a, const Parameter *b) {
-                // Those of no elements may share an offset; the manifest's
-                // order decides.
-                return std::pair(a->offsetElements, a) <
-                       std::pair(b->offsetElements, b);
-              });
+    std::stable_sort(bucket.begin(), bucket.end(),
+                     [](const plan::ParameterT *a, const plan::ParameterT *b) {
+                       return a->offsetElements < b->offsetElements;
+                     });
   return members;
 }
 
 /// Copies what of a parameter lies in the shard [begin, begin + elements).
-void loadMember(const Parameter &parameter, const StoredTensor &tensor,
+void loadMember(const plan::ParameterT &parameter, const StoredTensor &tensor,
                 int64_t begin, int64_t elements, std::byte *shard) {
-  int64_t first = std::max(begin, parameter.offsetElements);
-  int64_t end = std::min(begin + elements,
-                         parameter.offsetElements + numElements(tensor.shape));
+  auto offset = int64_t(parameter.offsetElements);
+  int64_t first = std::max(begin, offset);
+  int64_t end = std::min(begin + elements, offset + numElements(tensor.shape));
   if (first < end)
-    copyElements(tensor, first - parameter.offsetElements, end - first,
+    copyElements(tensor, first - offset, end - first,
                  shard + (first - begin) * byteSize(tensor.dtype));
 }
 
 std::vector<SafetensorsWriter::Entry>
-entriesOf(const Manifest &manifest,
-          const std::vector<std::vector<const Parameter *>> &members) {
+entriesOf(const StepPlan &plan,
+          const std::vector<std::vector<const plan::ParameterT *>> &members) {
   std::vector<SafetensorsWriter::Entry> entries;
   for (const auto &bucket : members)
-    for (const Parameter *parameter : bucket)
-      entries.push_back({parameter->names, parameter->shape, parameter->dtype});
-  for (const BufferSpec &buffer : manifest.buffers)
-    if (buffer.persistent)
-      entries.push_back({{buffer.name}, buffer.shape, buffer.dtype});
+    for (const plan::ParameterT *parameter : bucket)
+      entries.push_back(
+          {parameter->names, parameter->shape, toDType(parameter->dtype)});
+  for (const auto &buffer : plan.buffers)
+    if (buffer->persistent)
+      entries.push_back(
+          {{buffer->name}, buffer->shape, toDType(buffer->dtype)});
   return entries;
 }
 
 } // namespace
 
-std::vector<uint32_t> ownersOf(const Bucket &bucket, const Mesh &mesh) {
+std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh) {
   std::vector<uint32_t> owners(countParts(bucket.sharding, mesh), mesh.size());
   for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
     uint32_t &owner =
@@ -61,49 +62,50 @@ std::vector<uint32_t> ownersOf(const Bucket &bucket, const Mesh &mesh) {
   return owners;
 }
 
-void loadShards(const Manifest &manifest, Place place, WeightSource &source,
+void loadShards(const StepPlan &plan, Place place, WeightSource &source,
                 const MemoryOf &shard) {
-  auto members = membersOf(manifest);
-  for (size_t b = 0; b < manifest.buckets.size(); ++b) {
-    const Bucket &bucket = manifest.buckets[b];
+  auto members = membersOf(plan);
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    const plan::BucketT &bucket = *plan.buckets[b];
     std::span<std::byte> memory = shard(b);
     std::fill(memory.begin(), memory.end(), std::byte(0));
     int64_t begin =
-        partOf(bucket.sharding, manifest.mesh, place) * bucket.shardElements;
-    for (const Parameter *parameter : members[b]) {
-      StoredTensor tensor = requireTensor(source, parameter->names,
-                                          parameter->shape, parameter->dtype);
+        partOf(bucket.sharding, plan.mesh, place) * bucket.shardElements;
+    for (const plan::ParameterT *parameter : members[b]) {
+      StoredTensor tensor =
+          requireTensor(source, parameter->names, parameter->shape,
+                        toDType(parameter->dtype));
       loadMember(*parameter, tensor, begin, bucket.shardElements,
                  memory.data());
     }
   }
 }
 
-void loadBuffers(const Manifest &manifest, WeightSource &source,
+void loadBuffers(const StepPlan &plan, WeightSource &source,
                  const MemoryOf &buffer) {
-  for (size_t b = 0; b < manifest.buffers.size(); ++b) {
-    const BufferSpec &spec = manifest.buffers[b];
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const plan::BufferT &spec = *plan.buffers[b];
     if (spec.constantOffset)
       continue;
     StoredTensor tensor =
-        requireTensor(source, {spec.name}, spec.shape, spec.dtype);
+        requireTensor(source, {spec.name}, spec.shape, toDType(spec.dtype));
     copyElements(tensor, 0, numElements(spec.shape), buffer(b).data());
   }
 }
 
-void saveParameters(const Manifest &manifest, const std::string &path,
+void saveParameters(const StepPlan &plan, const std::string &path,
                     bool isWriter, const GatherShards &gather,
                     const MemoryOf &buffer) {
-  auto members = membersOf(manifest);
+  auto members = membersOf(plan);
   std::optional<SafetensorsWriter> writer;
   if (isWriter)
-    writer.emplace(path, entriesOf(manifest, members));
-  for (size_t b = 0; b < manifest.buckets.size(); ++b) {
+    writer.emplace(path, entriesOf(plan, members));
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
     std::vector<std::byte> bucket = gather(b);
     if (!writer)
       continue;
-    for (const Parameter *parameter : members[b]) {
-      size_t elementBytes = byteSize(parameter->dtype);
+    for (const plan::ParameterT *parameter : members[b]) {
+      size_t elementBytes = byteSize(toDType(parameter->dtype));
       writer->write(std::span<const std::byte>(bucket).subspan(
           parameter->offsetElements * elementBytes,
           numElements(parameter->shape) * elementBytes));
@@ -111,8 +113,8 @@ void saveParameters(const Manifest &manifest, const std::string &path,
   }
   if (!writer)
     return;
-  for (size_t b = 0; b < manifest.buffers.size(); ++b)
-    if (manifest.buffers[b].persistent)
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    if (plan.buffers[b]->persistent)
       writer->write(buffer(b));
   writer->finish();
 }

@@ -14,18 +14,18 @@
 namespace fcdp {
 
 /// The first world rank that owns each part of a bucket, in the parts' order.
-std::vector<uint32_t> ownersOf(const Bucket &bucket, const Mesh &mesh);
+std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh);
 
 /// Memory of this rank's shard of a bucket, or of a buffer.
 using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
 
 /// Fills this rank's shards, padding with zeros. Throws std::runtime_error
 /// that names file and parameter.
-void loadShards(const Manifest &manifest, Place place, WeightSource &source,
+void loadShards(const StepPlan &plan, Place place, WeightSource &source,
                 const MemoryOf &shard);
 
 /// Fills the buffers that have no constant.
-void loadBuffers(const Manifest &manifest, WeightSource &source,
+void loadBuffers(const StepPlan &plan, WeightSource &source,
                  const MemoryOf &buffer);
 
 /// Collects a bucket's parts on the caller, in their order; on other ranks the
@@ -34,7 +34,7 @@ using GatherShards = std::function<std::vector<std::byte>(size_t bucket)>;
 
 /// Writes all parameters and the persistent buffers. All ranks call it, as
 /// `gather` is called for each bucket; only `isWriter` writes.
-void saveParameters(const Manifest &manifest, const std::string &path,
+void saveParameters(const StepPlan &plan, const std::string &path,
                     bool isWriter, const GatherShards &gather,
                     const MemoryOf &buffer);
 

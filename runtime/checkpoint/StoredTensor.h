@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/StridedLayout.h"
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <cstddef>
 #include <memory>

@@ -24,7 +24,7 @@ enum class StreamId : uint8_t {
   IntraReduce
 };
 inline constexpr size_t kNumStreams = 7;
-/// "inter_reduce", ... as the manifest spells it.
+/// "inter_reduce", ... as the plan spells it.
 const char *name(StreamId stream);
 
 /// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
@@ -36,7 +36,7 @@ inline constexpr size_t kNumAxes = 3;
 enum class DType : uint8_t { F16, BF16, F32, F64, I8, I16, I32, I64, U8, Bool };
 /// Bytes of one element.
 size_t byteSize(DType type);
-/// `f32`, `bf16`, ... as the manifest spells it.
+/// `f32`, `bf16`, ... as the plan spells it.
 const char *name(DType type);
 
 /// A gather or reduction of one bucket over one axis of P ranks.
@@ -54,7 +54,7 @@ struct Collective {
   /// axis order and rounded once. Over the world they have the bits of a
   /// reduction over local ranks, rounded to `inType`, and one over nodes.
   DType inType, outType;
-  /// Which op of the manifest this is, for messages: "all-gather of bucket
+  /// Which operation of the plan this is, for messages: "all-gather of bucket
   /// 'blocks.0' over nodes (model.py:12)". Must outlive the backend.
   const char *what;
 };

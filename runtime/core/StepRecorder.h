@@ -38,11 +38,11 @@ public:
   };
   /// An operation in the order of issue on its stream.
   struct Issue {
-    size_t op;       ///< of the manifest
+    size_t op;       ///< of the plan
     size_t function; ///< index into `functions`
   };
 
-  /// `ops` is how many operations the manifest has.
+  /// `ops` is how many operations the plan has.
   explicit StepRecorder(size_t ops) : keys(ops) {}
 
   /// From now on times are those of `clock`, which must outlive the last step.

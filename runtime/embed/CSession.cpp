@@ -226,45 +226,45 @@ uint32_t fcdp_session_rank(const fcdp_session *session) {
 }
 
 uint32_t fcdp_session_num_ranks(const fcdp_session *session) {
-  return session->session->manifest().mesh.size();
+  return session->session->plan().mesh.size();
 }
 
 uint32_t fcdp_session_num_micro_batches(const fcdp_session *session) {
-  return uint32_t(session->session->manifest().microBatches);
+  return uint32_t(session->session->plan().microBatches);
 }
 
 size_t fcdp_session_num_inputs(const fcdp_session *session) {
-  return session->session->manifest().inputs.size();
+  return session->session->plan().inputs.size();
 }
 
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
   return attemptOn(session, [&](const Session &session) {
-    const auto &inputs = session.manifest().inputs;
+    const auto &inputs = session.plan().inputs;
     require(info && index < inputs.size(), "expected the number of an input");
-    describe(inputs[index].name, inputs[index].dtype, inputs[index].shape,
-             info);
+    const plan::InputT &input = *inputs[index];
+    describe(input.name, toDType(input.dtype), input.shape, info);
   });
 }
 
 size_t fcdp_session_num_states(const fcdp_session *session) {
-  const Manifest &manifest = session->session->manifest();
-  return manifest.parameters.size() + manifest.buffers.size();
+  const StepPlan &plan = session->session->plan();
+  return plan.parameters.size() + plan.buffers.size();
 }
 
 fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
   return attemptOn(session, [&](const Session &own) {
-    const Manifest &manifest = own.manifest();
+    const StepPlan &plan = own.plan();
     require(info && index < fcdp_session_num_states(session),
             "expected the number of a state");
-    if (index < manifest.parameters.size()) {
-      const Parameter &parameter = manifest.parameters[index];
-      return describe(parameter.name, parameter.dtype, parameter.shape, info);
+    if (index < plan.parameters.size()) {
+      const plan::ParameterT &parameter = *plan.parameters[index];
+      return describe(parameter.names[0], toDType(parameter.dtype),
+                      parameter.shape, info);
     }
-    const BufferSpec &buffer =
-        manifest.buffers[index - manifest.parameters.size()];
-    describe(buffer.name, buffer.dtype, buffer.shape, info);
+    const plan::BufferT &buffer = *plan.buffers[index - plan.parameters.size()];
+    describe(buffer.name, toDType(buffer.dtype), buffer.shape, info);
   });
 }
 
@@ -333,7 +333,7 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
       for (double loss : stats.losses)
         sum += loss;
       *figures = figuresOf(stats, sum / double(stats.losses.size()),
-                           double(own.manifest().hostBytes));
+                           double(own.plan().hostBytes));
     }
     session->last = std::move(stats);
   });

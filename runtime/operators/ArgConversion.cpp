@@ -16,76 +16,77 @@ using c10::IValue;
 using c10::TypeKind;
 using Value = std::optional<IValue>;
 
-template <typename T>
-const T *get(const Arg &value) {
-  return std::get_if<T>(&value);
+using Kind = plan::ArgumentKind;
+
+/// The value of an argument of one number, a flag included, or nullopt.
+std::optional<c10::Scalar> scalarOf(const plan::ArgumentT &value) {
+  switch (value.kind) {
+  case Kind::integer:
+    return c10::Scalar(value.integers[0]);
+  case Kind::float_number:
+    return c10::Scalar(value.floats[0]);
+  case Kind::boolean:
+    return c10::Scalar(value.integers[0] != 0);
+  default:
+    return std::nullopt;
+  }
 }
 
 /// What a bare number may stand for in a tensor's place: a tensor of no
 /// dimensions that does not take part in type promotion, as Python makes it.
-Value wrappedNumber(const Arg &value) {
-  c10::Scalar scalar;
-  if (auto *integer = get<int64_t>(value))
-    scalar = *integer;
-  else if (auto *number = get<double>(value))
-    scalar = *number;
-  else if (auto *flag = get<bool>(value))
-    scalar = *flag;
-  else
+Value wrappedNumber(const plan::ArgumentT &value) {
+  std::optional<c10::Scalar> scalar = scalarOf(value);
+  if (!scalar)
     return std::nullopt;
-  at::Tensor tensor = c10::scalar_to_tensor(scalar);
+  at::Tensor tensor = c10::scalar_to_tensor(*scalar);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
 
-Value toInteger(const Arg &value) {
-  if (auto *integer = get<int64_t>(value))
-    return *integer;
-  if (auto *dtype = get<DType>(value))
-    return static_cast<int64_t>(toScalarType(*dtype));
+Value toInteger(const plan::ArgumentT &value) {
+  if (value.kind == Kind::integer)
+    return value.integers[0];
+  if (value.kind == Kind::dtype)
+    return static_cast<int64_t>(toScalarType(toDType(*value.dtype)));
   return std::nullopt;
 }
 
-Value toFloat(const Arg &value) {
-  if (auto *number = get<double>(value))
-    return *number;
-  if (auto *integer = get<int64_t>(value))
-    return static_cast<double>(*integer);
+Value toFloat(const plan::ArgumentT &value) {
+  if (value.kind == Kind::float_number)
+    return value.floats[0];
+  if (value.kind == Kind::integer)
+    return static_cast<double>(value.integers[0]);
   return std::nullopt;
 }
 
-Value toNumber(const Arg &value) {
-  if (auto *number = get<double>(value))
-    return *number;
-  if (auto *integer = get<int64_t>(value))
-    return *integer;
-  if (auto *flag = get<bool>(value))
-    return *flag;
+Value toNumber(const plan::ArgumentT &value) {
+  if (std::optional<c10::Scalar> scalar = scalarOf(value))
+    return IValue(*scalar);
   return std::nullopt;
 }
 
-Value toLayout(const Arg &value) {
-  auto *layout = get<arg::Layout>(value);
-  if (!layout || layout->name != "strided")
+Value toLayout(const plan::ArgumentT &value) {
+  if (value.kind != Kind::layout)
     return std::nullopt;
   return static_cast<int64_t>(c10::Layout::Strided);
 }
 
-Value toMemoryFormat(const Arg &value) {
-  auto *format = get<arg::MemoryFormat>(value);
-  if (!format)
+Value toMemoryFormat(const plan::ArgumentT &value) {
+  if (value.kind != Kind::memory_format)
     return std::nullopt;
   auto number = [](c10::MemoryFormat form) {
     return static_cast<int64_t>(form);
   };
-  if (format->name == "contiguous")
+  switch (*value.memoryFormat) {
+  case plan::MemoryFormat::contiguous:
     return number(c10::MemoryFormat::Contiguous);
-  if (format->name == "preserve")
+  case plan::MemoryFormat::preserve:
     return number(c10::MemoryFormat::Preserve);
-  if (format->name == "channels_last")
+  case plan::MemoryFormat::channels_last:
     return number(c10::MemoryFormat::ChannelsLast);
-  if (format->name == "channels_last_3d")
+  case plan::MemoryFormat::channels_last_3d:
     return number(c10::MemoryFormat::ChannelsLast3d);
+  }
   return std::nullopt;
 }
 
@@ -104,41 +105,40 @@ c10::List<T> repeat(T item, std::optional<int32_t> count) {
   return copyList<T>(std::vector<T>(count.value_or(1), item));
 }
 
-Value toList(const Arg &value, const c10::Type &element,
+Value toList(const plan::ArgumentT &value, const c10::Type &element,
              std::optional<int32_t> count) {
-  auto *integers = get<std::vector<int64_t>>(value);
   switch (element.kind()) {
   case TypeKind::IntType:
   case TypeKind::SymIntType:
-    if (integers)
-      return copyList<int64_t>(*integers);
-    if (auto *one = get<int64_t>(value); one && count)
-      return repeat(*one, count);
+    if (value.kind == Kind::integers)
+      return copyList<int64_t>(value.integers);
+    if (value.kind == Kind::integer && count)
+      return repeat(value.integers[0], count);
     return std::nullopt;
   case TypeKind::FloatType:
-    if (auto *numbers = get<std::vector<double>>(value))
-      return copyList<double>(*numbers);
-    if (integers)
-      return copyList<double>(*integers);
-    if (auto *one = get<double>(value); one && count)
-      return repeat(*one, count);
+    if (value.kind == Kind::float_numbers)
+      return copyList<double>(value.floats);
+    if (value.kind == Kind::integers)
+      return copyList<double>(value.integers);
+    if (value.kind == Kind::float_number && count)
+      return repeat(value.floats[0], count);
     return std::nullopt;
   case TypeKind::BoolType:
-    if (auto *flags = get<std::vector<bool>>(value))
-      return copyList<bool>(*flags);
-    if (auto *one = get<bool>(value); one && count)
-      return repeat(*one, count);
+    if (value.kind == Kind::booleans)
+      return copyList<bool>(value.integers);
+    if (value.kind == Kind::boolean && count)
+      return repeat(value.integers[0] != 0, count);
     return std::nullopt;
   default:
     return std::nullopt;
   }
 }
 
-Value convert(const Arg &value, const c10::Type &type,
+Value convert(const plan::ArgumentT &value, const c10::Type &type,
               std::optional<int32_t> count) {
   switch (type.kind()) {
   case TypeKind::OptionalType: {
-    if (get<arg::None>(value))
+    if (value.kind == Kind::none)
       return IValue();
     const auto &optional = type.expectRef<c10::OptionalType>();
     return convert(value, *optional.getElementType(), count);
@@ -146,29 +146,29 @@ Value convert(const Arg &value, const c10::Type &type,
   case TypeKind::TensorType:
     // Some operators take undefined tensors that their schema has not as
     // optional.
-    if (get<arg::None>(value))
+    if (value.kind == Kind::none)
       return at::Tensor();
     return wrappedNumber(value);
   case TypeKind::IntType:
   case TypeKind::SymIntType:
     return toInteger(value);
   case TypeKind::ScalarTypeType:
-    return get<DType>(value) ? toInteger(value) : std::nullopt;
+    return value.kind == Kind::dtype ? toInteger(value) : std::nullopt;
   case TypeKind::FloatType:
     return toFloat(value);
   case TypeKind::NumberType:
     return toNumber(value);
   case TypeKind::BoolType:
-    if (auto *flag = get<bool>(value))
-      return *flag;
+    if (value.kind == Kind::boolean)
+      return value.integers[0] != 0;
     return std::nullopt;
   case TypeKind::StringType:
-    if (auto *text = get<std::string>(value))
-      return *text;
+    if (value.kind == Kind::text)
+      return value.text;
     return std::nullopt;
   case TypeKind::DeviceObjType:
-    if (auto *device = get<arg::Device>(value))
-      return c10::Device(device->name);
+    if (value.kind == Kind::device)
+      return c10::Device(value.text);
     return std::nullopt;
   case TypeKind::LayoutType:
     return toLayout(value);
@@ -184,42 +184,47 @@ Value convert(const Arg &value, const c10::Type &type,
 
 } // namespace
 
-const char *describe(const Arg &value) {
-  struct Name {
-    const char *operator()(const arg::None &) { return "none"; }
-    const char *operator()(const arg::TensorSlot &) { return "a tensor"; }
-    const char *operator()(const arg::TensorSlots &) {
-      return "a list of tensors";
-    }
-    const char *operator()(int64_t) { return "an integer"; }
-    const char *operator()(const std::vector<int64_t> &) {
-      return "a list of integers";
-    }
-    const char *operator()(double) { return "a float"; }
-    const char *operator()(const std::vector<double> &) {
-      return "a list of floats";
-    }
-    const char *operator()(bool) { return "a bool"; }
-    const char *operator()(const std::vector<bool> &) {
-      return "a list of bools";
-    }
-    const char *operator()(const std::string &) { return "a string"; }
-    const char *operator()(DType) { return "a dtype"; }
-    const char *operator()(const arg::Device &) { return "a device"; }
-    const char *operator()(const arg::Layout &) { return "a layout"; }
-    const char *operator()(const arg::MemoryFormat &) {
-      return "a memory format";
-    }
-  };
-  return std::visit(Name(), value);
+const char *describe(const plan::ArgumentT &value) {
+  switch (value.kind) {
+  case Kind::none:
+    return "none";
+  case Kind::tensor:
+    return "a tensor";
+  case Kind::tensors:
+    return "a list of tensors";
+  case Kind::integer:
+    return "an integer";
+  case Kind::integers:
+    return "a list of integers";
+  case Kind::boolean:
+    return "a bool";
+  case Kind::booleans:
+    return "a list of bools";
+  case Kind::float_number:
+    return "a float";
+  case Kind::float_numbers:
+    return "a list of floats";
+  case Kind::text:
+    return "a string";
+  case Kind::device:
+    return "a device";
+  case Kind::dtype:
+    return "a dtype";
+  case Kind::layout:
+    return "a layout";
+  case Kind::memory_format:
+    return "a memory format";
+  }
+  return "nothing";
 }
 
-c10::IValue toIValue(const Arg &value, const c10::Argument &argument) {
+c10::IValue toIValue(const plan::ArgumentT &value,
+                     const c10::Argument &argument) {
   if (Value converted = convert(value, *argument.real_type(), argument.N()))
     return *converted;
   throw std::runtime_error("argument '" + argument.name() + "' expects " +
-                           argument.real_type()->str() +
-                           ", the manifest gives " + describe(value));
+                           argument.real_type()->str() + ", the plan gives " +
+                           describe(value));
 }
 
 } // namespace fcdp

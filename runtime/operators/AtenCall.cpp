@@ -40,11 +40,11 @@ const c10::Type *listElement(const c10::Type &type) {
   return type.expectRef<c10::ListType>().getElementType().get();
 }
 
-std::string fullName(const ops::AtenCall &call) {
+std::string fullName(const plan::AtenCallT &call) {
   return call.callee + (call.overload.empty() ? "" : "." + call.overload);
 }
 
-c10::OperatorHandle findOperator(const ops::AtenCall &call) {
+c10::OperatorHandle findOperator(const plan::AtenCallT &call) {
   auto found =
       c10::Dispatcher::singleton().findSchema({call.callee, call.overload});
   if (!found)
@@ -57,7 +57,7 @@ c10::OperatorHandle findOperator(const ops::AtenCall &call) {
 /// Thread-compatible: used by the issuing thread only.
 class AtenCall final : public PreparedOp {
 public:
-  explicit AtenCall(const ops::AtenCall &call);
+  explicit AtenCall(const plan::AtenCallT &call);
   void run(StepState &state) override;
 
 private:
@@ -65,7 +65,7 @@ private:
   void checkAliases() const;
   void checkReturns();
   ArgumentSource resolve(const c10::Argument &argument) const;
-  ArgumentSource resolveList(const arg::TensorSlots &value,
+  ArgumentSource resolveList(const plan::ArgumentT &value,
                              const c10::Argument &argument) const;
   void push(ArgumentSource &source, StepState &state);
   void pushList(ArgumentSource &source, StepState &state);
@@ -73,14 +73,14 @@ private:
   void storeResults(StepState &state);
   void clearLists();
 
-  const ops::AtenCall &call;
+  const plan::AtenCallT &call;
   c10::OperatorHandle op;
   std::vector<ArgumentSource> sources;
   /// The schema returns one value per entry of call.results.
   bool returnsOneEach = true;
 };
 
-AtenCall::AtenCall(const ops::AtenCall &call)
+AtenCall::AtenCall(const plan::AtenCallT &call)
     : call(call), op(findOperator(call)) {
   checkNames();
   checkAliases();
@@ -93,19 +93,19 @@ AtenCall::AtenCall(const ops::AtenCall &call)
 
 void AtenCall::checkNames() const {
   const auto &arguments = op.schema().arguments();
-  for (const auto &[name, value] : call.args) {
-    bool known =
-        std::any_of(arguments.begin(), arguments.end(),
-                    [&](const c10::Argument &a) { return a.name() == name; });
+  for (const auto &given : call.args) {
+    bool known = std::any_of(
+        arguments.begin(), arguments.end(),
+        [&](const c10::Argument &a) { return a.name() == given->name; });
     if (!known)
-      throw std::runtime_error("there is no argument '" + name + "' in " +
-                               toString(op.schema()));
+      throw std::runtime_error("there is no argument '" + given->name +
+                               "' in " + toString(op.schema()));
   }
 }
 
 void AtenCall::checkAliases() const {
   for (const c10::Argument &value : op.schema().returns())
-    if (call.mustBeFresh && value.alias_info())
+    if (call.alias == plan::Alias::fresh && value.alias_info())
       throw std::runtime_error(
           "the compiler took the result for new memory, but in this libtorch "
           "it may be an argument's: " +
@@ -138,7 +138,7 @@ ArgumentSource AtenCall::resolve(const c10::Argument &argument) const {
   ArgumentSource source;
   auto given =
       std::find_if(call.args.begin(), call.args.end(),
-                   [&](const auto &a) { return a.first == argument.name(); });
+                   [&](const auto &a) { return a->name == argument.name(); });
   if (given == call.args.end()) {
     if (!argument.default_value())
       throw std::runtime_error("the argument '" + argument.name() +
@@ -146,33 +146,34 @@ ArgumentSource AtenCall::resolve(const c10::Argument &argument) const {
     source.constant = *argument.default_value();
     return source;
   }
-  if (auto *lists = std::get_if<arg::TensorSlots>(&given->second))
-    return resolveList(*lists, argument);
-  if (auto *tensor = std::get_if<arg::TensorSlot>(&given->second)) {
+  const plan::ArgumentT &value = **given;
+  if (value.kind == plan::ArgumentKind::tensors)
+    return resolveList(value, argument);
+  if (value.kind == plan::ArgumentKind::tensor) {
     const c10::Type &type = *argument.real_type();
     if (isTensor(type) || isOptionalTensor(type)) {
       source.form = isTensor(type) ? ArgumentSource::Form::Tensor
                                    : ArgumentSource::Form::OptionalTensor;
-      source.slot = tensor->slot;
+      source.slot = value.slots[0];
       return source;
     }
   }
-  source.constant = toIValue(given->second, argument);
+  source.constant = toIValue(value, argument);
   return source;
 }
 
-ArgumentSource AtenCall::resolveList(const arg::TensorSlots &value,
+ArgumentSource AtenCall::resolveList(const plan::ArgumentT &value,
                                      const c10::Argument &argument) const {
   ArgumentSource source;
   const c10::Type *type = argument.real_type().get();
   if (type->kind() == c10::TypeKind::OptionalType)
     type = type->expectRef<c10::OptionalType>().getElementType().get();
   const c10::Type *element = listElement(*type);
-  source.slots = value.slots;
+  source.slots.assign(value.slots.begin(), value.slots.end());
   if (element && isTensor(*element)) {
     if (std::count(value.slots.begin(), value.slots.end(), -1))
       throw std::runtime_error("argument '" + argument.name() +
-                               "' expects Tensor[], the manifest gives a "
+                               "' expects Tensor[], the plan gives a "
                                "list with -1 in it");
     source.form = ArgumentSource::Form::List;
     source.list.resize(value.slots.size());
@@ -184,8 +185,8 @@ ArgumentSource AtenCall::resolveList(const arg::TensorSlots &value,
     return source;
   }
   throw std::runtime_error("argument '" + argument.name() + "' expects " +
-                           argument.real_type()->str() +
-                           ", the manifest gives " + describe(value));
+                           argument.real_type()->str() + ", the plan gives " +
+                           describe(value));
 }
 
 const at::Tensor &definedSlot(StepState &state, size_t slot) {
@@ -272,7 +273,7 @@ void AtenCall::run(StepState &state) {
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareAtenCall(const ops::AtenCall &call) {
+std::unique_ptr<PreparedOp> prepareAtenCall(const plan::AtenCallT &call) {
   return std::make_unique<AtenCall>(call);
 }
 

@@ -16,16 +16,18 @@ namespace {
 /// of it. Used by the issuing thread only.
 class ClipGradients final : public PreparedOp {
 public:
-  ClipGradients(const Op &op, StepState &state)
-      : op(std::get<ops::ClipGradients>(op.body)), what(op.what) {
+  ClipGradients(const plan::ClipGradientsT &op, const char *what,
+                StepState &state)
+      : op(op), what(what) {
     auto options = at::TensorOptions(at::kDouble).device(state.device);
     sum = at::empty({}, options);
     factor = at::empty({}, options);
-    maxNorm = at::full({}, this->op.maxNorm, options);
-    scratch = at::empty({int64_t(state.manifest.mesh.size())}, options);
-    for (const Bucket &bucket : state.manifest.buckets)
-      if (bucket.grad && bucket.shardElements != 0)
-        grads.push_back(makeGrad(bucket, state));
+    maxNorm = at::full({}, op.maxNorm, options);
+    scratch = at::empty({int64_t(state.plan.mesh.size())}, options);
+    for (const auto &bucket : state.plan.buckets)
+      if (const auto *grad = findState(*bucket, plan::StateRole::grad);
+          grad && bucket->shardElements != 0)
+        grads.push_back(makeGrad(*bucket, grad->buf(), state));
   }
 
   void run(StepState &state) override {
@@ -36,8 +38,7 @@ public:
       sum.add_(norm.mul_(norm));
     }
     state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
-                               scratch.mutable_data_ptr<double>(),
-                               what.c_str());
+                               scratch.mutable_data_ptr<double>(), what);
     // As torch.nn.utils.clip_grad_norm_; what is no number stays none.
     sum.sqrt_().mul_(op.gradScale).add_(1e-6);
     at::div_out(factor, maxNorm, sum).clamp_max_(1);
@@ -53,19 +54,19 @@ private:
     at::Tensor part;
   };
 
-  static Grad makeGrad(const Bucket &bucket, StepState &state) {
-    const Mesh &mesh = state.manifest.mesh;
-    at::Tensor all =
-        state.flat(*bucket.grad, bucket.shardElements, bucket.grad->dtype);
+  static Grad makeGrad(const plan::BucketT &bucket, const plan::Buf &buf,
+                       StepState &state) {
+    const Mesh &mesh = state.plan.mesh;
+    at::Tensor all = state.flat(buf, bucket.shardElements, DType::F32);
     int64_t size = bucket.elements / mesh.size();
     int64_t begin =
-        partOf(Sharding::World, mesh, state.place) * size -
+        partOf(plan::Sharding::world, mesh, state.place) * size -
         partOf(bucket.sharding, mesh, state.place) * bucket.shardElements;
     return {all, all.narrow(0, begin, size)};
   }
 
-  const ops::ClipGradients &op;
-  const std::string &what;
+  const plan::ClipGradientsT &op;
+  const char *const what;
   std::vector<Grad> grads;
   /// Of squares, then the norm; f64 of no dimension, as the others.
   at::Tensor sum;
@@ -75,8 +76,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state) {
-  return std::make_unique<ClipGradients>(op, state);
+std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
+                                            const char *what,
+                                            StepState &state) {
+  return std::make_unique<ClipGradients>(op, what, state);
 }
 
 } // namespace fcdp

@@ -16,17 +16,17 @@ constexpr size_t kLeastOps = 3;
 /// Of one segment. Each micro-batch of a step may have its results elsewhere.
 constexpr size_t kMostGraphs = 8;
 
-bool mayBeInGraph(const Op &op) {
+bool mayBeInGraph(const plan::OpT &op) {
   if (streamOf(op) != StreamId::Compute)
     return false;
-  switch (op.kind) {
-  case OpKind::AtenCall:
-    return std::get<ops::AtenCall>(op.body).replayable;
-  case OpKind::WriteBuffer:
-  case OpKind::Cast:
-  case OpKind::Pack:
-  case OpKind::Accumulate:
-  case OpKind::Add:
+  switch (op.body.type) {
+  case plan::OpBody::aten_call:
+    return op.body.Asaten_call()->replayable;
+  case plan::OpBody::write_buffer:
+  case plan::OpBody::cast:
+  case plan::OpBody::pack:
+  case plan::OpBody::accumulate:
+  case plan::OpBody::add:
     return true;
   default:
     return false;
@@ -37,36 +37,34 @@ bool mayBeInGraph(const Op &op) {
 struct SlotUse {
   std::vector<size_t> reads, writes, drops;
 
-  explicit SlotUse(const Op &op) {
-    if (auto *call = std::get_if<ops::AtenCall>(&op.body))
+  explicit SlotUse(const plan::OpT &op) {
+    if (auto *call = op.body.Asaten_call())
       addCall(*call);
-    if (auto *pack = std::get_if<ops::Pack>(&op.body)) {
-      for (const ops::Pack::Member &member : pack->members)
-        reads.push_back(member.source);
-      drops = pack->free;
+    if (auto *pack = op.body.Aspack()) {
+      for (const plan::PackMember &member : pack->members)
+        reads.push_back(member.source());
+      addFreed(pack->free);
     }
-    if (auto *write = std::get_if<ops::WriteBuffer>(&op.body)) {
+    if (auto *write = op.body.Aswrite_buffer()) {
       reads.push_back(write->slot);
-      drops = write->free;
+      addFreed(write->free);
     }
   }
 
 private:
-  void addCall(const ops::AtenCall &call) {
-    auto read = [&](int64_t slot) {
-      if (slot >= 0)
-        reads.push_back(size_t(slot));
-    };
-    for (const auto &[name, value] : call.args) {
-      if (auto *one = std::get_if<arg::TensorSlot>(&value))
-        read(one->slot);
-      if (auto *many = std::get_if<arg::TensorSlots>(&value))
-        std::for_each(many->slots.begin(), many->slots.end(), read);
-    }
-    for (int64_t slot : call.results)
-      if (slot >= 0)
-        writes.push_back(size_t(slot));
-    drops = call.free;
+  void addCall(const plan::AtenCallT &call) {
+    for (const auto &argument : call.args)
+      addDefined(argument->slots, reads);
+    addDefined(call.results, writes);
+    addFreed(call.free);
+  }
+  static void addDefined(const std::vector<int32_t> &slots,
+                         std::vector<size_t> &out) {
+    std::copy_if(slots.begin(), slots.end(), std::back_inserter(out),
+                 [](int32_t slot) { return slot >= 0; });
+  }
+  void addFreed(const std::vector<uint32_t> &slots) {
+    drops.assign(slots.begin(), slots.end());
   }
 };
 
@@ -76,12 +74,12 @@ const void *addressOf(const at::Tensor &tensor) {
 
 } // namespace
 
-std::vector<OpRange> findSegments(const Manifest &manifest) {
+std::vector<OpRange> findSegments(const StepPlan &plan) {
   std::vector<OpRange> segments;
-  for (const auto &[name, function] : manifest.specs) {
-    size_t first = function.first;
-    for (size_t op = function.first; op <= function.end; ++op) {
-      if (op < function.end && mayBeInGraph(manifest.ops[op]))
+  for (const auto &function : plan.functions) {
+    size_t first = function->first;
+    for (size_t op = function->first; op <= function->end; ++op) {
+      if (op < function->end && mayBeInGraph(*plan.ops[op]))
         continue;
       if (op - first >= kLeastOps)
         segments.push_back({first, op});
@@ -91,16 +89,16 @@ std::vector<OpRange> findSegments(const Manifest &manifest) {
   return segments;
 }
 
-GraphSegment::GraphSegment(const Manifest &manifest, OpRange range,
+GraphSegment::GraphSegment(const StepPlan &plan, OpRange range,
                            std::vector<std::unique_ptr<PreparedOp>> givenOps,
                            GraphCapture &capture, Pool &pool)
     : ops(std::move(givenOps)), capturing(capture), pool(pool) {
   std::set<size_t> reads, own;
   for (size_t op = range.first; op < range.end; ++op) {
-    SlotUse use(manifest.ops[op]);
+    SlotUse use(*plan.ops[op]);
     for (size_t slot : use.reads)
       if (!own.count(slot) &&
-          std::holds_alternative<TransientSlot>(manifest.slots[slot]))
+          plan.slots[slot]->kind == plan::SlotKind::transient)
         reads.insert(slot);
     own.insert(use.writes.begin(), use.writes.end());
     for (size_t slot : use.drops)

@@ -18,7 +18,7 @@
 
 namespace fcdp {
 
-/// Operations [first, end) of the manifest.
+/// Operations [first, end) of the plan.
 struct OpRange {
   size_t first, end;
 };
@@ -27,7 +27,7 @@ struct OpRange {
 /// calls that the compiler says are replayable, and what else compute does by
 /// itself in a micro-batch. Short ones, for which it does not pay, are left
 /// out.
-std::vector<OpRange> findSegments(const Manifest &manifest);
+std::vector<OpRange> findSegments(const StepPlan &plan);
 
 /// Runs its operations one by one, or captures them as it does, or launches
 /// what was captured, in which case they only do what the host has to know:
@@ -44,7 +44,7 @@ std::vector<OpRange> findSegments(const Manifest &manifest);
 class GraphSegment {
 public:
   /// `ops` are those of `range`. All must outlive it.
-  GraphSegment(const Manifest &manifest, OpRange range,
+  GraphSegment(const StepPlan &plan, OpRange range,
                std::vector<std::unique_ptr<PreparedOp>> ops,
                GraphCapture &capture, Pool &pool);
 

@@ -3,30 +3,31 @@
 
 namespace fcdp {
 
-std::unique_ptr<PreparedOp> prepare(const Op &op, StepState &state) {
-  switch (op.kind) {
-  case OpKind::AtenCall:
-    return prepareAtenCall(std::get<ops::AtenCall>(op.body));
-  case OpKind::WriteBuffer:
-    return prepareTensorOp(std::get<ops::WriteBuffer>(op.body), state);
-  case OpKind::Loss:
-    return prepareTensorOp(std::get<ops::Loss>(op.body), state);
-  case OpKind::Cast:
-    return prepareTensorOp(std::get<ops::Cast>(op.body), state);
-  case OpKind::Pack:
-    return prepareTensorOp(std::get<ops::Pack>(op.body), state);
-  case OpKind::Accumulate:
-    if (std::get<ops::Accumulate>(op.body).stream != StreamId::Compute)
-      return prepareQueued(op, state);
-    return prepareTensorOp(std::get<ops::Accumulate>(op.body), state);
-  case OpKind::Add:
-    return prepareTensorOp(std::get<ops::Add>(op.body), state);
-  case OpKind::ClipGradients:
-    return prepareClipping(op, state);
-  case OpKind::ShardUpdate:
-    return prepareUpdate(std::get<ops::ShardUpdate>(op.body), state);
+std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
+                                    StepState &state) {
+  switch (op.body.type) {
+  case plan::OpBody::aten_call:
+    return prepareAtenCall(*op.body.Asaten_call());
+  case plan::OpBody::write_buffer:
+    return prepareTensorOp(*op.body.Aswrite_buffer(), state);
+  case plan::OpBody::loss:
+    return prepareTensorOp(*op.body.Asloss(), state);
+  case plan::OpBody::cast:
+    return prepareTensorOp(*op.body.Ascast(), state);
+  case plan::OpBody::pack:
+    return prepareTensorOp(*op.body.Aspack(), state);
+  case plan::OpBody::accumulate:
+    if (op.body.Asaccumulate()->stream != plan::Stream::compute)
+      return prepareQueued(op, what, state);
+    return prepareTensorOp(*op.body.Asaccumulate(), state);
+  case plan::OpBody::add:
+    return prepareTensorOp(*op.body.Asadd(), state);
+  case plan::OpBody::clip_gradients:
+    return prepareClipping(*op.body.Asclip_gradients(), what, state);
+  case plan::OpBody::shard_update:
+    return prepareUpdate(*op.body.Asshard_update(), state);
   default:
-    return prepareQueued(op, state);
+    return prepareQueued(op, what, state);
   }
 }
 

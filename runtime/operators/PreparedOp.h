@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operation of the manifest, resolved as far as can be done at load.
+// An operation of the plan, resolved as far as can be done at load.
 #pragma once
 
 #include "operators/StepState.h"
@@ -16,28 +16,31 @@ public:
   virtual void run(StepState &state) = 0;
 };
 
-/// Resolves an operation. Throws std::runtime_error without the operation's
-/// name, which the caller has.
-std::unique_ptr<PreparedOp> prepare(const Op &op, StepState &state);
+/// Resolves an operation, which messages call `what`. Throws std::runtime_error
+/// without the operation's name, which the caller has.
+std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
+                                    StepState &state);
 
-std::unique_ptr<PreparedOp> prepareAtenCall(const ops::AtenCall &call);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::WriteBuffer &op,
+std::unique_ptr<PreparedOp> prepareAtenCall(const plan::AtenCallT &call);
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::WriteBufferT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Loss &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::LossT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Cast &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::CastT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Pack &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::PackBucketT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Accumulate &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AccumulateT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Add &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AddT &op,
                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareClipping(const Op &op, StepState &state);
-std::unique_ptr<PreparedOp> prepareUpdate(const ops::ShardUpdate &op,
+std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
+                                            const char *what, StepState &state);
+std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,
                                           StepState &state);
 /// Collectives, copies, sums on other streams and events: what the backend
 /// queues.
-std::unique_ptr<PreparedOp> prepareQueued(const Op &op, StepState &state);
+std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
+                                          StepState &state);
 
 } // namespace fcdp

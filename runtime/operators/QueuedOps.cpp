@@ -10,13 +10,13 @@ namespace {
 /// Used by the issuing thread only, as are the classes below.
 class AllGather final : public PreparedOp {
 public:
-  AllGather(const ops::AllGather &op, const char *what, StepState &state)
-      : collective{op.axis,
-                   op.stream,
+  AllGather(const plan::AllGatherT &op, const char *what, StepState &state)
+      : collective{toAxis(op.axis),
+                   toStream(op.stream),
                    state.address(op.in),
                    state.address(op.out),
                    /*scratch=*/nullptr,
-                   op.in.bytes,
+                   op.in.bytes(),
                    DType::U8,
                    DType::U8,
                    what} {}
@@ -28,16 +28,16 @@ private:
 
 class ReduceScatter final : public PreparedOp {
 public:
-  ReduceScatter(const ops::ReduceScatter &op, const char *what,
+  ReduceScatter(const plan::ReduceScatterT &op, const char *what,
                 StepState &state)
-      : collective{op.axis,
-                   op.stream,
+      : collective{toAxis(op.axis),
+                   toStream(op.stream),
                    state.address(op.in),
                    state.address(op.out),
                    op.scratch ? state.address(*op.scratch) : nullptr,
-                   op.in.bytes,
-                   op.inType,
-                   op.outType,
+                   op.in.bytes(),
+                   toDType(op.inType),
+                   toDType(op.outType),
                    what} {}
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);
@@ -49,9 +49,9 @@ private:
 
 class CacheCopy final : public PreparedOp {
 public:
-  CacheCopy(const ops::CacheCopy &op, StepState &state)
-      : stream(op.stream), in(state.address(op.in)), out(state.address(op.out)),
-        bytes(op.in.bytes) {}
+  CacheCopy(const plan::CacheCopyT &op, StepState &state)
+      : stream(toStream(op.stream)), in(state.address(op.in)),
+        out(state.address(op.out)), bytes(op.in.bytes()) {}
   void run(StepState &state) override {
     state.backend.copy(stream, out, in, bytes);
   }
@@ -65,9 +65,10 @@ private:
 
 class Accumulate final : public PreparedOp {
 public:
-  Accumulate(const ops::Accumulate &op, StepState &state)
-      : stream(op.stream), in(state.address(op.in)), out(state.address(op.out)),
-        elements(op.elements), add(op.add) {}
+  Accumulate(const plan::AccumulateT &op, StepState &state)
+      : stream(toStream(op.stream)), in(state.address(op.in)),
+        out(state.address(op.out)), elements(op.elements),
+        add(op.mode == plan::AccumulateMode::add) {}
   void run(StepState &state) override {
     if (add)
       state.backend.add(stream, reinterpret_cast<float *>(out),
@@ -86,41 +87,47 @@ private:
 
 class Record final : public PreparedOp {
 public:
-  explicit Record(const ops::Event &op) : op(op) {}
+  explicit Record(const plan::EventT &op) : op(op) {}
   void run(StepState &state) override {
-    state.backend.record(op.event, op.stream);
+    state.backend.record(op.event, toStream(op.stream));
   }
 
 private:
-  ops::Event op;
+  const plan::EventT &op;
 };
 
 class Wait final : public PreparedOp {
 public:
-  explicit Wait(const ops::Event &op) : op(op) {}
+  explicit Wait(const plan::EventT &op) : op(op) {}
   void run(StepState &state) override {
-    state.backend.wait(op.event, op.stream);
+    state.backend.wait(op.event, toStream(op.stream));
   }
 
 private:
-  ops::Event op;
+  const plan::EventT &op;
 };
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareQueued(const Op &op, StepState &state) {
-  if (auto *gather = std::get_if<ops::AllGather>(&op.body))
-    return std::make_unique<AllGather>(*gather, op.what.c_str(), state);
-  if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
-    return std::make_unique<ReduceScatter>(*reduce, op.what.c_str(), state);
-  if (auto *copy = std::get_if<ops::CacheCopy>(&op.body))
-    return std::make_unique<CacheCopy>(*copy, state);
-  if (auto *sum = std::get_if<ops::Accumulate>(&op.body))
-    return std::make_unique<Accumulate>(*sum, state);
-  const auto &event = std::get<ops::Event>(op.body);
-  if (op.kind == OpKind::Record)
-    return std::make_unique<Record>(event);
-  return std::make_unique<Wait>(event);
+std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
+                                          StepState &state) {
+  switch (op.body.type) {
+  case plan::OpBody::all_gather:
+    return std::make_unique<AllGather>(*op.body.Asall_gather(), what, state);
+  case plan::OpBody::reduce_scatter:
+    return std::make_unique<ReduceScatter>(*op.body.Asreduce_scatter(), what,
+                                           state);
+  case plan::OpBody::cache_store:
+    return std::make_unique<CacheCopy>(*op.body.Ascache_store(), state);
+  case plan::OpBody::cache_load:
+    return std::make_unique<CacheCopy>(*op.body.Ascache_load(), state);
+  case plan::OpBody::accumulate:
+    return std::make_unique<Accumulate>(*op.body.Asaccumulate(), state);
+  case plan::OpBody::record:
+    return std::make_unique<Record>(*op.body.Asrecord());
+  default:
+    return std::make_unique<Wait>(*op.body.Aswait());
+  }
 }
 
 } // namespace fcdp

@@ -45,7 +45,7 @@ std::string describe(const at::Tensor &tensor) {
 class RecordedCall final : public RecordedOp {
 public:
   RecordedCall(std::unique_ptr<PreparedOp> inner, size_t index,
-               StepRecorder &recorder, const ops::AtenCall &call)
+               StepRecorder &recorder, const plan::AtenCallT &call)
       : RecordedOp(std::move(inner), StreamId::Compute, index, recorder),
         call(call) {}
 
@@ -70,14 +70,11 @@ private:
       text += separator + describe(state.slots[slot]);
       separator = ", ";
     };
-    for (const auto &[name, value] : call.args) {
-      if (call.functional && name == "out")
-        continue; // where the result is, which comes below
-      if (auto *one = std::get_if<arg::TensorSlot>(&value))
-        add(one->slot);
-      if (auto *many = std::get_if<arg::TensorSlots>(&value))
-        for (int64_t slot : many->slots)
-          add(slot);
+    for (const auto &argument : call.args) {
+      if (!call.functional.empty() && argument->name == "out")
+        continue; // the place of the result, which comes below
+      for (int64_t slot : argument->slots)
+        add(slot);
     }
     return text + ")";
   }
@@ -90,39 +87,29 @@ private:
     return text;
   }
 
-  const ops::AtenCall &call;
+  const plan::AtenCallT &call;
 };
 
 } // namespace
 
-std::string operatorName(const ops::AtenCall &call) {
+std::string operatorName(const plan::AtenCallT &call) {
   std::string text = call.callee;
   if (size_t colons = text.find("::"); colons != text.npos)
     text.replace(colons, 2, ".");
-  const std::string &overload = call.functional.value_or(call.overload);
+  const std::string &overload =
+      call.functional.empty() ? call.overload : call.functional;
   return text + "." + (overload.empty() ? "default" : overload);
 }
 
-StreamId streamOf(const Op &op) {
-  return std::visit(
-      [](const auto &body) {
-        if constexpr (requires { body.stream; })
-          return body.stream;
-        else
-          return StreamId::Compute;
-      },
-      op.body);
-}
-
 std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
-                                         const Manifest &manifest, size_t index,
+                                         const StepPlan &plan, size_t index,
                                          StepRecorder &recorder) {
-  const Op &entry = manifest.ops[index];
+  const plan::OpT &entry = *plan.ops[index];
   StreamId stream = streamOf(entry);
-  if (entry.kind == OpKind::Record ||
-      (entry.kind == OpKind::Wait && stream != StreamId::Compute))
+  if (entry.body.type == plan::OpBody::record ||
+      (entry.body.type == plan::OpBody::wait && stream != StreamId::Compute))
     return op;
-  if (auto *call = std::get_if<ops::AtenCall>(&entry.body))
+  if (auto *call = entry.body.Asaten_call())
     return std::make_unique<RecordedCall>(std::move(op), index, recorder,
                                           *call);
   return std::make_unique<RecordedOp>(std::move(op), stream, index, recorder);

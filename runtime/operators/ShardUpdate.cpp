@@ -13,15 +13,13 @@ namespace {
 /// Used by the issuing thread only.
 class ShardUpdate final : public PreparedOp {
 public:
-  ShardUpdate(const ops::ShardUpdate &op, StepState &state)
-      : op(op), bucket(state.manifest.buckets[op.bucket]),
-        parameter(flat(*bucket.shard, state)), grad(flat(*bucket.grad, state)) {
-    if (bucket.expAvg && bucket.expAvgSq) {
-      expAvg = flat(*bucket.expAvg, state);
-      expAvgSq = flat(*bucket.expAvgSq, state);
-    }
-    if (bucket.momentumBuffer)
-      momentumBuffer = flat(*bucket.momentumBuffer, state);
+  ShardUpdate(const plan::ShardUpdateT &op, StepState &state)
+      : op(op), bucket(*state.plan.buckets[op.bucket]),
+        parameter(flat(plan::StateRole::shard, state)),
+        grad(flat(plan::StateRole::grad, state)) {
+    expAvg = flat(plan::StateRole::exp_avg, state);
+    expAvgSq = flat(plan::StateRole::exp_avg_sq, state);
+    momentumBuffer = flat(plan::StateRole::momentum_buffer, state);
   }
 
   void run(StepState &state) override {
@@ -30,17 +28,23 @@ public:
     grad.mul_(op.gradScale);
     at::Tensor typed = grad.to(parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
-    std::visit([&](const auto &optimizer) { apply(optimizer, typed, update); },
-               state.manifest.optimizer);
+    if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
+      apply(*adamw, typed, update);
+    else
+      apply(*state.plan.optimizer.Assgd(), typed, update);
     update.isFirst = false;
   }
 
 private:
-  at::Tensor flat(const TypedBuf &buf, StepState &state) const {
-    return state.flat(buf, bucket.shardElements, buf.dtype);
+  /// The rank's part of a state, or no tensor if the bucket has no such state.
+  at::Tensor flat(plan::StateRole role, StepState &state) const {
+    const plan::State *found = findState(bucket, role);
+    return found ? state.flat(found->buf(), bucket.shardElements,
+                              toDType(found->dtype()))
+                 : at::Tensor();
   }
 
-  void apply(const AdamW &adamw, const at::Tensor &typed,
+  void apply(const plan::AdamWT &adamw, const at::Tensor &typed,
              UpdateState &update) const {
     update.count.add_(1);
     at::_fused_adamw_({parameter}, {typed}, {expAvg}, {expAvgSq}, {},
@@ -49,7 +53,7 @@ private:
                       /*maximize=*/false);
   }
 
-  void apply(const Sgd &sgd, const at::Tensor &typed,
+  void apply(const plan::SgdT &sgd, const at::Tensor &typed,
              UpdateState &update) const {
     bool hasMomentum = sgd.momentum != 0;
     at::TensorList buffers =
@@ -59,14 +63,14 @@ private:
                     /*maximize=*/false, hasMomentum && update.isFirst);
   }
 
-  const ops::ShardUpdate &op;
-  const Bucket &bucket;
+  const plan::ShardUpdateT &op;
+  const plan::BucketT &bucket;
   at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
 };
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareUpdate(const ops::ShardUpdate &op,
+std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,
                                           StepState &state) {
   return std::make_unique<ShardUpdate>(op, state);
 }

@@ -6,7 +6,7 @@
 #include "core/Backend.h"
 #include "operators/LossLog.h"
 #include "operators/TorchTypes.h"
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <ATen/core/stack.h>
 #include <stdexcept>
@@ -23,7 +23,7 @@ struct UpdateState {
 
 /// Used by the issuing thread only.
 struct StepState {
-  const Manifest &manifest;
+  const StepPlan &plan;
   Backend &backend;
   Place place;
   std::vector<at::Tensor> inputs;
@@ -35,20 +35,21 @@ struct StepState {
   at::Device device = at::kCPU;
   LossLog losses = {};
 
-  std::byte *address(const Buf &buf) {
-    std::byte *base =
-        buf.arena == Arena::Device ? backend.deviceBase() : backend.hostBase();
-    return base + buf.offsetOn(place);
+  std::byte *address(const plan::Buf &buf) {
+    std::byte *base = buf.arena() == plan::Arena::device ? backend.deviceBase()
+                                                         : backend.hostBase();
+    return base + offsetOn(buf, place);
   }
   /// A one-dimensional view of a region, for the compute stream. Throws if
   /// that cannot work on it.
-  at::Tensor flat(const Buf &buf, int64_t elements, DType type) {
-    if (buf.arena != Arena::Device && !device.is_cpu())
+  at::Tensor flat(const plan::Buf &buf, int64_t elements, DType type) {
+    if (buf.arena() != plan::Arena::device && !device.is_cpu())
       throw std::runtime_error("expected device memory: the compute stream of "
                                "a GPU does not work on the host's");
     return tensorOver(address(buf), {elements}, type, device);
   }
-  void drop(const std::vector<size_t> &freed) {
+  template <typename Slots>
+  void drop(const Slots &freed) {
     for (size_t slot : freed)
       slots[slot].reset();
   }

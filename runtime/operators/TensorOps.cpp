@@ -30,19 +30,19 @@ void copySlot(const at::Tensor &target, const at::Tensor &source, size_t slot) {
 /// Used by the issuing thread only, as are the classes below.
 class WriteBuffer final : public PreparedOp {
 public:
-  explicit WriteBuffer(const ops::WriteBuffer &op) : op(op) {}
+  explicit WriteBuffer(const plan::WriteBufferT &op) : op(op) {}
   void run(StepState &state) override {
     copySlot(state.buffers[op.buffer], state.slots[op.slot], op.slot);
     state.drop(op.free);
   }
 
 private:
-  const ops::WriteBuffer &op;
+  const plan::WriteBufferT &op;
 };
 
 class KeepLoss final : public PreparedOp {
 public:
-  explicit KeepLoss(const ops::Loss &op) : op(op) {}
+  explicit KeepLoss(const plan::LossT &op) : op(op) {}
   void run(StepState &state) override {
     const at::Tensor &loss = state.slots[op.slot];
     if (!loss.defined() || loss.numel() != 1)
@@ -54,14 +54,14 @@ public:
   }
 
 private:
-  const ops::Loss &op;
+  const plan::LossT &op;
 };
 
 class Cast final : public PreparedOp {
 public:
-  Cast(const ops::Cast &op, StepState &state)
-      : in(state.flat(op.in, op.elements, op.inType)),
-        out(state.flat(op.out, op.elements, op.outType)) {}
+  Cast(const plan::CastT &op, StepState &state)
+      : in(state.flat(op.in, op.elements, toDType(op.inType))),
+        out(state.flat(op.out, op.elements, toDType(op.outType))) {}
   void run(StepState &) override { out.copy_(in); }
 
 private:
@@ -70,29 +70,30 @@ private:
 
 class Pack final : public PreparedOp {
 public:
-  Pack(const ops::Pack &op, StepState &state) : op(op) {
-    for (const Buf &buf : op.zero)
-      padding.push_back(state.flat(buf, int64_t(buf.bytes), DType::U8));
+  Pack(const plan::PackBucketT &op, StepState &state) : op(op) {
+    for (const plan::Buf &buf : op.zero)
+      padding.push_back(state.flat(buf, int64_t(buf.bytes()), DType::U8));
   }
   void run(StepState &state) override {
-    for (const ops::Pack::Member &member : op.members)
-      copySlot(state.slots[member.planned], state.slots[member.source],
-               member.source);
+    for (const plan::PackMember &member : op.members)
+      copySlot(state.slots[member.planned()], state.slots[member.source()],
+               member.source());
     for (at::Tensor &bytes : padding)
       bytes.zero_();
     state.drop(op.free);
   }
 
 private:
-  const ops::Pack &op;
+  const plan::PackBucketT &op;
   std::vector<at::Tensor> padding;
 };
 
 class Accumulate final : public PreparedOp {
 public:
-  Accumulate(const ops::Accumulate &op, StepState &state)
+  Accumulate(const plan::AccumulateT &op, StepState &state)
       : in(state.flat(op.in, op.elements, DType::F32)),
-        out(state.flat(op.out, op.elements, DType::F32)), add(op.add) {}
+        out(state.flat(op.out, op.elements, DType::F32)),
+        add(op.mode == plan::AccumulateMode::add) {}
   void run(StepState &) override {
     if (add)
       out.add_(in);
@@ -107,7 +108,7 @@ private:
 
 class Add final : public PreparedOp {
 public:
-  Add(const ops::Add &op, StepState &state)
+  Add(const plan::AddT &op, StepState &state)
       : sum(state.flat(op.sum, op.elements, DType::F32)),
         in(state.flat(op.in, op.elements, DType::F32)),
         out(state.flat(op.out, op.elements, DType::F32)) {}
@@ -119,31 +120,32 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::WriteBuffer &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::WriteBufferT &op,
                                             StepState &) {
   return std::make_unique<WriteBuffer>(op);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Loss &op, StepState &) {
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::LossT &op,
+                                            StepState &) {
   return std::make_unique<KeepLoss>(op);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Cast &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::CastT &op,
                                             StepState &state) {
   return std::make_unique<Cast>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Pack &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::PackBucketT &op,
                                             StepState &state) {
   return std::make_unique<Pack>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Accumulate &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AccumulateT &op,
                                             StepState &state) {
   return std::make_unique<Accumulate>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const ops::Add &op,
+std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AddT &op,
                                             StepState &state) {
   return std::make_unique<Add>(op, state);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manifest's types and regions in libtorch's terms.
+// The plan's types and regions in libtorch's terms.
 #pragma once
 
 #include "core/Backend.h"

@@ -6,42 +6,42 @@
 
 namespace fcdp {
 
-void requireDevice(const Manifest &manifest) {
-  if (manifest.target == Target::Cuda)
+void requireDevice(const StepPlan &plan) {
+  if (plan.target == plan::Target::cuda)
     requireGpus();
 }
 
-void chooseGroups(const Manifest &manifest, JobOptions &job) {
+void chooseGroups(const StepPlan &plan, JobOptions &job) {
   // Between GPUs, only small things go over Gloo.
   job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
-  if (manifest.target == Target::Cuda)
+  if (plan.target == plan::Target::cuda)
     return;
   auto groupsOf = [&](Axis axis) {
-    return AxisGroups{manifest.uses(OpKind::AllGather, axis),
-                      manifest.uses(OpKind::ReduceScatter, axis)};
+    return AxisGroups{plan.uses(plan::OpBody::all_gather, axis),
+                      plan.uses(plan::OpBody::reduce_scatter, axis)};
   };
   job.nodeGroups = groupsOf(Axis::Node);
   job.localGroups = groupsOf(Axis::Local);
   job.worldGroups = groupsOf(Axis::World);
 }
 
-Device makeDevice(const SessionOptions &options, const Manifest &manifest,
-                  Job &job, StepRecorder *recorder) {
-  if (manifest.target == Target::Cuda)
-    return makeGpu(options, manifest, job, recorder);
+Device makeDevice(const SessionOptions &options, const StepPlan &plan, Job &job,
+                  StepRecorder *recorder) {
+  if (plan.target == plan::Target::cuda)
+    return makeGpu(options, plan, job, recorder);
   CpuBackendOptions cpu;
-  cpu.deviceBytes = manifest.deviceBytes;
-  cpu.numEvents = manifest.numEvents;
+  cpu.deviceBytes = plan.deviceBytes;
+  cpu.numEvents = plan.numEvents;
   HostSegmentOptions segment;
   segment.name = job.segmentName();
   segment.local = job.place().local;
-  segment.locals = manifest.mesh.locals;
-  segment.bytes = manifest.hostBytes;
+  segment.locals = plan.mesh.locals;
+  segment.bytes = plan.hostBytes;
   cpu.host = HostSegment(segment);
   cpu.node = job.transports(Axis::Node);
   cpu.local = job.transports(Axis::Local);
   cpu.world = job.transports(Axis::World);
-  cpu.ranksPerNode = manifest.mesh.locals;
+  cpu.ranksPerNode = plan.mesh.locals;
   cpu.control = &job.control();
   cpu.recorder = recorder;
   return {makeCpuBackend(std::move(cpu)), std::nullopt, nullptr};

@@ -23,13 +23,13 @@ struct Device {
 
 /// Throws std::runtime_error that says what is missing if no rank of this
 /// process can run the step's target on this machine.
-void requireDevice(const Manifest &manifest);
+void requireDevice(const StepPlan &plan);
 
 /// The groups of ranks that a plan needs over Gloo.
-void chooseGroups(const Manifest &manifest, JobOptions &job);
+void chooseGroups(const StepPlan &plan, JobOptions &job);
 
 /// Called by all ranks. `recorder` may be null. Throws std::runtime_error.
-Device makeDevice(const SessionOptions &options, const Manifest &manifest,
-                  Job &job, StepRecorder *recorder);
+Device makeDevice(const SessionOptions &options, const StepPlan &plan, Job &job,
+                  StepRecorder *recorder);
 
 } // namespace fcdp

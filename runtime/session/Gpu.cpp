@@ -39,30 +39,30 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
 }
 
 HostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
-                        int device, const Manifest &manifest, Job &job) {
+                        int device, const StepPlan &plan, Job &job) {
   HostCacheOptions options;
   options.device = device;
   options.segment.name = job.segmentName();
   options.segment.local = job.place().local;
-  options.segment.locals = manifest.mesh.locals;
-  options.segment.bytes = manifest.hostBytes;
+  options.segment.locals = plan.mesh.locals;
+  options.segment.bytes = plan.hostBytes;
   return HostCache(cuda, options);
 }
 
 /// The groups that the plan has a use for.
-void joinGroups(const SessionOptions &options, const Manifest &manifest,
-                Job &job, CudaBackendOptions &made) {
+void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
+                CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
-  if (manifest.mesh.size() > 1)
+  if (plan.mesh.size() > 1)
     axes.nccl = NcclLibrary::load();
   axes.cuda = made.cuda;
   axes.device = made.device;
-  axes.mesh = manifest.mesh;
+  axes.mesh = plan.mesh;
   axes.place = job.place();
   auto groupsOf = [&](Axis axis) {
-    return AxisGroups{manifest.uses(OpKind::AllGather, axis),
-                      manifest.uses(OpKind::ReduceScatter, axis)};
+    return AxisGroups{plan.uses(plan::OpBody::all_gather, axis),
+                      plan.uses(plan::OpBody::reduce_scatter, axis)};
   };
   axes.nodeGroups = groupsOf(Axis::Node);
   axes.localGroups = groupsOf(Axis::Local);
@@ -81,7 +81,7 @@ void joinGroups(const SessionOptions &options, const Manifest &manifest,
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
   made.axes = joinAxes(axes);
-  if (manifest.uses(OpKind::ClipGradients))
+  if (plan.uses(plan::OpBody::clip_gradients))
     made.all = joinAll(axes);
 }
 
@@ -92,22 +92,22 @@ void requireGpus() {
   countDevices(*CudaLibrary::load());
 }
 
-Device makeGpu(const SessionOptions &options, const Manifest &manifest,
-               Job &job, StepRecorder *recorder) {
+Device makeGpu(const SessionOptions &options, const StepPlan &plan, Job &job,
+               StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);
   cuda.device = int(job.place().local) % devices;
-  cuda.deviceBytes = manifest.deviceBytes;
-  cuda.numEvents = Step::numEvents(manifest);
+  cuda.deviceBytes = plan.deviceBytes;
+  cuda.numEvents = Step::numEvents(plan);
   cuda.worldRank = job.rank();
-  cuda.ranksPerNode = manifest.mesh.locals;
+  cuda.ranksPerNode = plan.mesh.locals;
   cuda.control = &job.control();
   cuda.recorder = recorder;
   if (options.timeoutSeconds)
     cuda.collectiveSeconds = *options.timeoutSeconds;
-  cuda.host = makeHostCache(cuda.cuda, cuda.device, manifest, job);
-  joinGroups(options, manifest, job, cuda);
+  cuda.host = makeHostCache(cuda.cuda, cuda.device, plan, job);
+  joinGroups(options, plan, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
   CudaDevice forStep{device, backend->stream(StreamId::Compute),

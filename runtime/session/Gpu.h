@@ -15,7 +15,7 @@ void requireGpus();
 /// Called by all ranks. Local rank l gets device l, counted modulo the devices
 /// that the process sees. `recorder` measures by that device's clock; null if
 /// nobody measures. Throws std::runtime_error.
-Device makeGpu(const SessionOptions &options, const Manifest &manifest,
-               Job &job, StepRecorder *recorder);
+Device makeGpu(const SessionOptions &options, const StepPlan &plan, Job &job,
+               StepRecorder *recorder);
 
 } // namespace fcdp

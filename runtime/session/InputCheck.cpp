@@ -11,14 +11,14 @@ namespace {
   throw SessionError(SessionErrorCode::InputMismatch, message);
 }
 
-void checkValues(const InputSpec &input, const TensorView &tensor,
+void checkValues(const plan::InputT &input, const TensorView &tensor,
                  const std::string &where) {
   if (!input.indexLimit)
     return;
   const int64_t elements = numElements(input.shape);
   for (int64_t i = 0; i < elements; ++i) {
     std::string problem = describeBadValue(
-        loadInteger(tensor.data, i, formOf(input.dtype)), i, input);
+        loadInteger(tensor.data, i, formOf(toDType(input.dtype))), i, input);
     if (!problem.empty())
       refuse(where + problem);
   }
@@ -27,7 +27,7 @@ void checkValues(const InputSpec &input, const TensorView &tensor,
 } // namespace
 
 std::string describeBadValue(int64_t value, int64_t position,
-                             const InputSpec &input) {
+                             const plan::InputT &input) {
   if (!input.indexLimit || (value >= 0 && value < *input.indexLimit) ||
       value == input.ignoreIndex)
     return "";
@@ -38,21 +38,22 @@ std::string describeBadValue(int64_t value, int64_t position,
          std::to_string(position) + ": expected " + allowed;
 }
 
-void checkInputs(const Manifest &manifest, std::span<const TensorView> inputs) {
-  const size_t expected = manifest.inputs.size() * manifest.microBatches;
+void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
+  const size_t expected = plan.inputs.size() * plan.microBatches;
   if (inputs.size() != expected)
     refuse("expected " + std::to_string(expected) + " tensors, " +
-           std::to_string(manifest.inputs.size()) + " for each of " +
-           std::to_string(manifest.microBatches) + " micro-batches, got " +
+           std::to_string(plan.inputs.size()) + " for each of " +
+           std::to_string(plan.microBatches) + " micro-batches, got " +
            std::to_string(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec &input = manifest.inputs[i % manifest.inputs.size()];
+    const plan::InputT &input = *plan.inputs[i % plan.inputs.size()];
     const TensorView &tensor = inputs[i];
     std::string where = "input '" + input.name + "' of micro-batch " +
-                        std::to_string(i / manifest.inputs.size()) + ": ";
-    if (tensor.dtype != input.dtype || tensor.shape != input.shape)
-      refuse(where + "expected " + name(input.dtype) + toString(input.shape) +
-             ", got " + name(tensor.dtype) + toString(tensor.shape));
+                        std::to_string(i / plan.inputs.size()) + ": ";
+    if (tensor.dtype != toDType(input.dtype) || tensor.shape != input.shape)
+      refuse(where + "expected " + name(toDType(input.dtype)) +
+             toString(input.shape) + ", got " + name(tensor.dtype) +
+             toString(tensor.shape));
     if (!tensor.data && numElements(input.shape) != 0)
       refuse(where + "expected data, got a null pointer");
     checkValues(input, tensor, where);

@@ -8,10 +8,10 @@ namespace fcdp {
 /// "value 9 at position 3: expected [0, 5) or -100", or empty if the input may
 /// hold `value`.
 std::string describeBadValue(int64_t value, int64_t position,
-                             const InputSpec &input);
+                             const plan::InputT &input);
 
 /// Throws SessionError(InputMismatch) unless `inputs` are those of all
 /// micro-batches of a step, and their values are in range.
-void checkInputs(const Manifest &manifest, std::span<const TensorView> inputs);
+void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs);
 
 } // namespace fcdp

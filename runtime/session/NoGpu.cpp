@@ -14,7 +14,7 @@ void requireGpus() {
       "needs, or compile the step with --target=cpu");
 }
 
-Device makeGpu(const SessionOptions &, const Manifest &, Job &,
+Device makeGpu(const SessionOptions &, const StepPlan &, Job &,
                StepRecorder *) {
   requireGpus();
   return {};

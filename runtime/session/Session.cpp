@@ -136,26 +136,25 @@ void Session::Impl::agree(const std::optional<SessionError> &problem,
   if (first == job->rank())
     throw *problem;
   throw SessionError(SessionErrorCode::PeerFailed,
-                     describeRank(manifest.mesh, first) + " failed: " + text);
+                     describeRank(plan.mesh, first) + " failed: " + text);
 }
 
 void Session::Impl::join() {
   const Launch &launch = options.launch;
-  std::string mismatch =
-      meshMismatch(manifest.mesh, launch.mesh, launch.launcher);
+  std::string mismatch = meshMismatch(plan.mesh, launch.mesh, launch.launcher);
   if (!mismatch.empty())
     throw SessionError(SessionErrorCode::BadLaunch, mismatch);
   ignoreBrokenPipes();
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
   auto problem =
-      problemOf(SessionErrorCode::NoDevice, [&] { requireDevice(manifest); });
+      problemOf(SessionErrorCode::NoDevice, [&] { requireDevice(plan); });
   if (!problem && options.check)
     problem = problemOf(SessionErrorCode::InputMismatch, options.check);
   JobOptions settings =
       makeJobOptions(launch, options.timeoutSeconds, options.interface);
   settings.sessionNumber = options.number;
-  settings.planHash = manifest.hash;
-  chooseGroups(manifest, settings);
+  settings.planHash = plan.hash;
+  chooseGroups(plan, settings);
   settings.onFailure = [this](const std::string &message) {
     if (options.onPeerFailure)
       options.onPeerFailure(message);
@@ -173,8 +172,8 @@ void Session::Impl::join() {
 
 void Session::Impl::makeStep() {
   if (options.record)
-    recorder = std::make_unique<StepRecorder>(manifest.ops.size());
-  device = makeDevice(options, manifest, *job, recorder.get());
+    recorder = std::make_unique<StepRecorder>(plan.ops.size());
+  device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   step =
       std::make_unique<Step>(*object, *device.backend,
@@ -194,7 +193,7 @@ void Session::Impl::runStep(const FillInput &fill) {
   auto start = SessionClock::now();
   RankStats stats;
   step->run([&](int64_t microBatch) {
-    for (size_t i = 0; i < manifest.inputs.size(); ++i)
+    for (size_t i = 0; i < plan.inputs.size(); ++i)
       fill(i, microBatch, step->input(i));
   });
   stats.seconds = secondsSince(start);
@@ -227,11 +226,9 @@ std::unique_ptr<Session> Session::open(std::shared_ptr<const StepObject> object,
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
-const Manifest &Session::manifest() const { return impl->manifest; }
+const StepPlan &Session::plan() const { return impl->plan; }
 const Place &Session::place() const { return impl->options.launch.place; }
-uint32_t Session::rank() const {
-  return worldRank(impl->manifest.mesh, place());
-}
+uint32_t Session::rank() const { return worldRank(impl->plan.mesh, place()); }
 
 void Session::loadWeights(const std::string &path) {
   impl->requireLoading("load of the weights");
@@ -240,9 +237,9 @@ void Session::loadWeights(const std::string &path) {
                           [&] {
                             auto source = openWeights(path);
                             Step &step = *impl->step;
-                            loadShards(impl->manifest, place(), *source,
+                            loadShards(impl->plan, place(), *source,
                                        [&](size_t b) { return step.shard(b); });
-                            loadBuffers(impl->manifest, *source, [&](size_t b) {
+                            loadBuffers(impl->plan, *source, [&](size_t b) {
                               return step.buffer(b);
                             });
                           }),
@@ -268,8 +265,8 @@ void Session::run(const FillInput &fill) {
 
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
-  checkInputs(impl->manifest, inputs);
-  const size_t perBatch = impl->manifest.inputs.size();
+  checkInputs(impl->plan, inputs);
+  const size_t perBatch = impl->plan.inputs.size();
   run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
     const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
     if (!out.empty())
@@ -311,8 +308,8 @@ StepStats Session::combine(const RankStats &own) {
     for (size_t i = 0; i < all.size(); i += packed.size())
       ranks.push_back(
           RankStats::unpack(std::span(all).subspan(i, packed.size())));
-    stats = fcdp::combine(impl->manifest.mesh, ranks);
-    stats.hostCacheBytes = impl->manifest.hostBytes;
+    stats = fcdp::combine(impl->plan.mesh, ranks);
+    stats.hostCacheBytes = impl->plan.hostBytes;
   });
   return stats;
 }

@@ -89,7 +89,7 @@ public:
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
-  const Manifest &manifest() const;
+  const StepPlan &plan() const;
   const Place &place() const;
   uint32_t rank() const;
 

@@ -19,7 +19,7 @@ using SessionClock = std::chrono::steady_clock;
 
 struct Session::Impl {
   Impl(std::shared_ptr<const StepObject> object, const SessionOptions &options)
-      : object(std::move(object)), manifest(this->object->manifest()),
+      : object(std::move(object)), plan(this->object->plan()),
         options(options) {}
   ~Impl();
 
@@ -57,7 +57,7 @@ struct Session::Impl {
   void runStep(const FillInput &fill);
 
   const std::shared_ptr<const StepObject> object;
-  const Manifest &manifest;
+  const StepPlan &plan;
   const SessionOptions options;
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;

@@ -19,9 +19,9 @@ namespace {
 void Session::saveWeights(const std::string &path) {
   impl->attempt(SessionErrorCode::FileFailed, [&] {
     saveParameters(
-        impl->manifest, path, rank() == 0,
+        impl->plan, path, rank() == 0,
         [&](size_t bucket) {
-          return gatherShards(impl->manifest, *impl->job, *impl->step, bucket);
+          return gatherShards(impl->plan, *impl->job, *impl->step, bucket);
         },
         [&](size_t buffer) { return impl->step->buffer(buffer); });
   });
@@ -30,38 +30,38 @@ void Session::saveWeights(const std::string &path) {
 void Session::setState(const std::string &name, StateRole role,
                        const TensorView &value) {
   impl->requireLoading("setting a state");
-  NamedState state = findState(impl->manifest, name, role);
+  NamedState state = findState(impl->plan, name, role);
   if (value.dtype != state.dtype || value.shape != *state.shape)
     misuse("'" + name + "': expected " + fcdp::name(state.dtype) +
            toString(*state.shape) + ", got " + fcdp::name(value.dtype) +
            toString(value.shape));
   impl->attempt(SessionErrorCode::Failed, [&] {
-    scatterState(impl->manifest, place(), *impl->step, state, value.data);
+    scatterState(impl->plan, place(), *impl->step, state, value.data);
   });
 }
 
 void Session::getState(const std::string &name, StateRole role,
                        std::span<std::byte> out) {
   impl->requireOpen();
-  NamedState state = findState(impl->manifest, name, role);
+  NamedState state = findState(impl->plan, name, role);
   if (rank() == 0 && out.size() != state.bytes())
     misuse("'" + name + "': expected room for " +
            std::to_string(state.bytes()) + " bytes, got " +
            std::to_string(out.size()));
   impl->attempt(SessionErrorCode::Failed, [&] {
-    gatherState(impl->manifest, *impl->job, *impl->step, state, out.data());
+    gatherState(impl->plan, *impl->job, *impl->step, state, out.data());
   });
 }
 
 int64_t Session::getUpdateCount(const std::string &name) {
   impl->requireOpen();
-  NamedState state = findState(impl->manifest, name, StateRole::Value);
+  NamedState state = findState(impl->plan, name, StateRole::Value);
   return state.parameter ? impl->step->updateCount(state.parameter->bucket) : 0;
 }
 
 void Session::setUpdateCount(const std::string &name, int64_t count) {
   impl->requireLoading("setting an update count");
-  NamedState state = findState(impl->manifest, name, StateRole::Value);
+  NamedState state = findState(impl->plan, name, StateRole::Value);
   if (!state.parameter || count < 0)
     misuse("'" + name + "': expected a parameter and a count of at least 0");
   impl->step->setUpdateCount(state.parameter->bucket, count);

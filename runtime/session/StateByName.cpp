@@ -26,18 +26,18 @@ const char *spell(StateRole role) {
   return "role";
 }
 
-const std::optional<TypedBuf> &regionOf(const Bucket &bucket, StateRole role) {
+const plan::State *regionOf(const plan::BucketT &bucket, StateRole role) {
   switch (role) {
   case StateRole::ExpAvg:
-    return bucket.expAvg;
+    return findState(bucket, plan::StateRole::exp_avg);
   case StateRole::ExpAvgSq:
-    return bucket.expAvgSq;
+    return findState(bucket, plan::StateRole::exp_avg_sq);
   case StateRole::MomentumBuffer:
-    return bucket.momentumBuffer;
+    return findState(bucket, plan::StateRole::momentum_buffer);
   case StateRole::Value:
     break;
   }
-  return bucket.shard;
+  return findState(bucket, plan::StateRole::shard);
 }
 
 /// The part of a parameter that one shard of its bucket holds, in bytes.
@@ -45,59 +45,63 @@ struct Piece {
   size_t inParameter, inShard, bytes;
 };
 
-Piece pieceOf(const NamedState &state, const Bucket &bucket, uint32_t part) {
-  const Parameter &parameter = *state.parameter;
-  int64_t begin = int64_t(part) * bucket.shardElements;
-  int64_t first = std::max(begin, parameter.offsetElements);
+Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
+              uint32_t part) {
+  const plan::ParameterT &parameter = *state.parameter;
+  auto elements = int64_t(bucket.shardElements);
+  auto offset = int64_t(parameter.offsetElements);
+  int64_t begin = int64_t(part) * elements;
+  int64_t first = std::max(begin, offset);
   int64_t end =
-      std::min(begin + bucket.shardElements,
-               parameter.offsetElements + numElements(parameter.shape));
+      std::min(begin + elements, offset + numElements(parameter.shape));
   if (first >= end)
     return {0, 0, 0};
   size_t width = byteSize(state.dtype);
-  return {size_t(first - parameter.offsetElements) * width,
-          size_t(first - begin) * width, size_t(end - first) * width};
+  return {size_t(first - offset) * width, size_t(first - begin) * width,
+          size_t(end - first) * width};
 }
 
 } // namespace
 
-NamedState findState(const Manifest &manifest, const std::string &name,
+NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role) {
-  for (const Parameter &parameter : manifest.parameters) {
-    if (std::find(parameter.names.begin(), parameter.names.end(), name) ==
-        parameter.names.end())
+  for (const auto &parameter : plan.parameters) {
+    const std::vector<std::string> &names = parameter->names;
+    if (std::find(names.begin(), names.end(), name) == names.end())
       continue;
-    const auto &region = regionOf(manifest.buckets[parameter.bucket], role);
+    const plan::State *region =
+        regionOf(*plan.buckets[parameter->bucket], role);
     if (!region)
       throw SessionError(SessionErrorCode::Misuse,
                          "parameter '" + name + "' has no " + spell(role) +
                              " in this step");
-    return {&parameter, 0, &*region, region->dtype, &parameter.shape};
+    return {parameter.get(), 0, &region->buf(), toDType(region->dtype()),
+            &parameter->shape};
   }
-  for (size_t i = 0; i < manifest.buffers.size(); ++i)
-    if (manifest.buffers[i].name == name && role == StateRole::Value)
-      return {nullptr, i, nullptr, manifest.buffers[i].dtype,
-              &manifest.buffers[i].shape};
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i]->name == name && role == StateRole::Value)
+      return {nullptr, i, nullptr, toDType(plan.buffers[i]->dtype),
+              &plan.buffers[i]->shape};
   throw SessionError(SessionErrorCode::Misuse,
                      "the step has no state '" + name + "'");
 }
 
-void scatterState(const Manifest &manifest, Place place, Step &step,
+void scatterState(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state, const std::byte *value) {
   if (!state.parameter) {
     std::span<std::byte> own = step.buffer(state.buffer);
     std::copy(value, value + own.size(), own.begin());
     return;
   }
-  const Bucket &bucket = manifest.buckets[state.parameter->bucket];
+  const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
   Piece piece =
-      pieceOf(state, bucket, partOf(bucket.sharding, manifest.mesh, place));
+      pieceOf(state, bucket, partOf(bucket.sharding, plan.mesh, place));
   if (piece.bytes != 0)
     std::memcpy(step.region(*state.region).data() + piece.inShard,
                 value + piece.inParameter, piece.bytes);
 }
 
-void gatherState(const Manifest &manifest, Job &job, Step &step,
+void gatherState(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, std::byte *out) {
   if (!state.parameter) {
     std::span<std::byte> own = step.buffer(state.buffer);
@@ -105,11 +109,11 @@ void gatherState(const Manifest &manifest, Job &job, Step &step,
       std::copy(own.begin(), own.end(), out);
     return;
   }
-  const Bucket &bucket = manifest.buckets[state.parameter->bucket];
+  const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
   std::span<std::byte> own = step.region(*state.region);
   std::vector<Send> sends;
   std::vector<Recv> recvs;
-  std::vector<uint32_t> owners = ownersOf(bucket, manifest.mesh);
+  std::vector<uint32_t> owners = ownersOf(bucket, plan.mesh);
   for (uint32_t part = 0; part < owners.size(); ++part) {
     Piece piece = pieceOf(state, bucket, part);
     if (piece.bytes == 0)
@@ -126,12 +130,11 @@ void gatherState(const Manifest &manifest, Job &job, Step &step,
   job.control().exchange(sends, recvs, kGather);
 }
 
-std::vector<std::byte> gatherShards(const Manifest &manifest, Job &job,
-                                    Step &step, size_t bucket) {
+std::vector<std::byte> gatherShards(const StepPlan &plan, Job &job, Step &step,
+                                    size_t bucket) {
   std::span<std::byte> own = step.shard(bucket);
   Transport &control = job.control();
-  std::vector<uint32_t> owners =
-      ownersOf(manifest.buckets[bucket], manifest.mesh);
+  std::vector<uint32_t> owners = ownersOf(*plan.buckets[bucket], plan.mesh);
   if (job.rank() != 0) {
     std::vector<Send> sends;
     if (std::find(owners.begin(), owners.end(), job.rank()) != owners.end())

@@ -11,10 +11,10 @@ namespace fcdp {
 
 /// What `name` stands for: a parameter, or else a buffer.
 struct NamedState {
-  const Parameter *parameter = nullptr;
+  const plan::ParameterT *parameter = nullptr;
   size_t buffer = 0;
   /// The region of the parameter's bucket; null for a buffer.
-  const TypedBuf *region = nullptr;
+  const plan::Buf *region = nullptr;
   DType dtype = DType::F32;
   const Shape *shape = nullptr;
 
@@ -22,20 +22,20 @@ struct NamedState {
 };
 
 /// Throws SessionError(Misuse) if the step has no such state.
-NamedState findState(const Manifest &manifest, const std::string &name,
+NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role);
 
 /// Copies what `place` owns of `value`, which is whole.
-void scatterState(const Manifest &manifest, Place place, Step &step,
+void scatterState(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state, const std::byte *value);
 
 /// Called by all ranks: collects the whole of a state in `out` on rank 0.
-void gatherState(const Manifest &manifest, Job &job, Step &step,
+void gatherState(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, std::byte *out);
 
 /// Called by all ranks: a bucket's parts on rank 0, in their order; nothing on
 /// other ranks.
-std::vector<std::byte> gatherShards(const Manifest &manifest, Job &job,
-                                    Step &step, size_t bucket);
+std::vector<std::byte> gatherShards(const StepPlan &plan, Job &job, Step &step,
+                                    size_t bucket);
 
 } // namespace fcdp

@@ -43,7 +43,7 @@ struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepOptions &options)
       : object(object), recorder(options.recorder),
         computeStream(streamOf(options.cuda)),
-        state{object.manifest(),     backend, options.place, {}, {}, {}, {}, {},
+        state{object.plan(),         backend, options.place, {}, {}, {}, {}, {},
               deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
@@ -54,18 +54,21 @@ struct Step::Impl {
   bool isOnCpu() const { return state.device.is_cpu(); }
   /// Of the backend's, one that no plan has.
   uint32_t eventOfStep(size_t place) const {
-    return object.manifest().numEvents + uint32_t(place);
+    return object.plan().numEvents + uint32_t(place);
   }
 
   static PoolArena poolArena(StepState &state) {
-    return {state.backend.deviceBase(), state.manifest.deviceBytes,
-            state.manifest.stateBytes,
+    return {state.backend.deviceBase(), state.plan.deviceBytes,
+            state.plan.stateBytes,
             [&backend = state.backend](uint64_t from, uint64_t to) {
               return backend.extendDevice(from, to);
             },
             state.device};
   }
-  void call(const std::string &function, fcdp_step *step);
+  /// Runs an operation; throws with its name.
+  void execute(size_t index);
+  /// Runs the operations of a function.
+  void call(plan::Role role);
   /// Puts what may be in graphs in their hands.
   void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
@@ -109,47 +112,50 @@ struct ComputeScope {
   Pool::Scope poolScope;
 };
 
-at::Tensor bindSlot(const Slot &slot, StepState &state) {
-  if (auto *input = std::get_if<InputSlot>(&slot))
-    return state.inputs[input->input];
-  if (auto *buffer = std::get_if<BufferSlot>(&slot))
-    return state.buffers[buffer->buffer];
-  if (auto *planned = std::get_if<PlannedSlot>(&slot))
-    return tensorOver(state.address(planned->buf), planned->shape,
-                      planned->dtype, state.device);
+at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
+  switch (slot.kind) {
+  case plan::SlotKind::input:
+    return state.inputs[*slot.index];
+  case plan::SlotKind::buffer:
+    return state.buffers[*slot.index];
+  case plan::SlotKind::planned:
+    return tensorOver(state.address(*slot.buf), slot.shape,
+                      toDType(*slot.dtype), state.device);
+  case plan::SlotKind::transient:
+    break;
+  }
   return {};
 }
 
 void makeInputs(StepState &state) {
-  for (const InputSpec &input : state.manifest.inputs)
+  for (const auto &input : state.plan.inputs)
     state.inputs.push_back(at::zeros(
-        input.shape,
-        at::TensorOptions(toScalarType(input.dtype)).device(state.device)));
+        input->shape, at::TensorOptions(toScalarType(toDType(input->dtype)))
+                          .device(state.device)));
 }
 
 void makeBuffers(StepState &state, std::span<const std::byte> constants) {
-  for (const BufferSpec &buffer : state.manifest.buffers) {
-    at::Tensor tensor = at::empty(buffer.shape, toScalarType(buffer.dtype));
-    if (buffer.constantOffset && tensor.nbytes() != 0)
+  for (const auto &buffer : state.plan.buffers) {
+    at::Tensor tensor =
+        at::empty(buffer->shape, toScalarType(toDType(buffer->dtype)));
+    if (buffer->constantOffset && tensor.nbytes() != 0)
       std::memcpy(tensor.mutable_data_ptr(),
-                  constants.data() + *buffer.constantOffset, tensor.nbytes());
+                  constants.data() + *buffer->constantOffset, tensor.nbytes());
     state.buffers.push_back(tensor.to(state.device));
   }
 }
 
-void clearState(StepState &state, const std::optional<TypedBuf> &buf) {
-  if (buf && buf->bytes != 0)
-    state.flat(*buf, int64_t(buf->bytes), DType::U8).zero_();
-}
-
 void makeOptimizerState(StepState &state) {
-  for (const Bucket &bucket : state.manifest.buckets) {
+  for (const auto &bucket : state.plan.buckets) {
     state.updates.push_back(
         {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)),
          true});
-    clearState(state, bucket.expAvg);
-    clearState(state, bucket.expAvgSq);
-    clearState(state, bucket.momentumBuffer);
+    for (auto role : {plan::StateRole::exp_avg, plan::StateRole::exp_avg_sq,
+                      plan::StateRole::momentum_buffer})
+      if (const plan::State *found = findState(*bucket, role);
+          found && found->buf().bytes() != 0)
+        state.flat(found->buf(), int64_t(found->buf().bytes()), DType::U8)
+            .zero_();
   }
 }
 
@@ -173,29 +179,30 @@ constexpr size_t kStackReserve = 64;
 Step::Step(const StepObject &object, Backend &backend,
            const StepOptions &options)
     : impl(std::make_unique<Impl>(object, backend, options)) {
-  const Manifest &manifest = object.manifest();
+  const StepPlan &plan = object.plan();
   if (options.cuda)
     at::globalContext().lazyInitDevice(at::kCUDA);
-  at::manual_seed(options.seed + worldRank(manifest.mesh, options.place));
+  at::manual_seed(options.seed + worldRank(plan.mesh, options.place));
   StepState &state = impl->state;
   at::NoGradGuard noGrad;
   StreamScope streamScope(impl->computeStream);
   makeInputs(state);
   makeBuffers(state, object.constants());
   makeOptimizerState(state);
-  for (const Slot &slot : manifest.slots)
-    state.slots.push_back(bindSlot(slot, state));
+  for (const auto &slot : plan.slots)
+    state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
-  state.losses.reserve(kMostUnread, manifest.microBatches, state.device);
-  for (const Op &op : manifest.ops) {
+  state.losses.reserve(kMostUnread, plan.microBatches, state.device);
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const std::string &what = plan.descriptions[i];
     try {
-      std::unique_ptr<PreparedOp> prepared = prepare(op, state);
+      std::unique_ptr<PreparedOp> prepared =
+          prepare(*plan.ops[i], what.c_str(), state);
       if (impl->recorder)
-        prepared = makeRecorded(std::move(prepared), manifest, impl->ops.size(),
-                                *impl->recorder);
+        prepared = makeRecorded(std::move(prepared), plan, i, *impl->recorder);
       impl->ops.push_back(std::move(prepared));
     } catch (const std::exception &error) {
-      throw std::runtime_error(object.path() + ": " + op.what + ": " +
+      throw std::runtime_error(object.path() + ": " + what + ": " +
                                describeError(error));
     }
   }
@@ -206,13 +213,13 @@ Step::Step(const StepObject &object, Backend &backend,
 Step::~Step() = default;
 
 void Step::Impl::makeSegments(GraphCapture &capture) {
-  const Manifest &manifest = object.manifest();
-  for (OpRange range : findSegments(manifest)) {
+  const StepPlan &plan = object.plan();
+  for (OpRange range : findSegments(plan)) {
     auto first = ops.begin() + range.first, end = ops.begin() + range.end;
     std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
                                                  std::make_move_iterator(end));
     segments.push_back(std::make_unique<GraphSegment>(
-        manifest, range, std::move(own), capture, pool));
+        plan, range, std::move(own), capture, pool));
     for (size_t i = 0; first + i < end; ++i)
       first[i] = std::make_unique<InSegment>(*segments.back(), i);
   }
@@ -231,20 +238,22 @@ std::span<std::byte> Step::buffer(size_t index) {
 }
 
 std::span<std::byte> Step::shard(size_t bucket) {
-  return region(*impl->state.manifest.buckets[bucket].shard);
+  return region(
+      findState(*impl->state.plan.buckets[bucket], plan::StateRole::shard)
+          ->buf());
 }
 
-std::span<std::byte> Step::region(const TypedBuf &buf) {
+std::span<std::byte> Step::region(const plan::Buf &buf) {
   StepState &state = impl->state;
   if (impl->isOnCpu())
-    return {state.address(buf), buf.bytes};
+    return {state.address(buf), buf.bytes()};
   StreamScope streamScope(impl->computeStream);
-  return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes), DType::U8));
+  return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes()), DType::U8));
 }
 
 int64_t Step::updateCount(size_t bucket) const {
   const UpdateState &update = impl->state.updates[bucket];
-  if (std::holds_alternative<Sgd>(impl->state.manifest.optimizer))
+  if (impl->state.plan.optimizer.Assgd())
     return update.isFirst ? 0 : 1;
   StreamScope streamScope(impl->computeStream);
   return int64_t(update.count.item<float>());
@@ -264,28 +273,46 @@ void Step::throwIfFailed() const {
     throw std::runtime_error(impl->state.backend.failure());
 }
 
-void Step::Impl::call(const std::string &function, fcdp_step *step) {
-  static const FunctionSpec nothing;
-  auto found = object.manifest().specs.find(function);
-  const FunctionSpec &spec =
-      found == object.manifest().specs.end() ? nothing : found->second;
-  pool.beginFunction(spec.held, spec.results);
-  object.function(function)(step);
-  if (error.empty())
-    pool.endFunction();
+void Step::Impl::execute(size_t index) {
+  const plan::OpT &op = *state.plan.ops[index];
+  try {
+    pool.reach(index);
+    ops[index]->run(state);
+  } catch (const std::exception &error) {
+    throw std::runtime_error(std::string(plan::EnumNameOpBody(op.body.type)) +
+                             ": " + state.plan.descriptions[index] + ": " +
+                             describeError(error));
+  }
+  if (op.body.type == plan::OpBody::wait && state.backend.failed())
+    throw std::runtime_error(state.backend.failure());
 }
 
-void Step::call(const std::string &function) {
+void Step::Impl::call(plan::Role role) {
+  size_t index = state.plan.indexOf(role);
+  const plan::FunctionT &function = *state.plan.functions[index];
+  const FunctionMemory &memory = state.plan.memory[index];
+  pool.beginFunction(memory.held, memory.results);
+  for (size_t op = function.first; op < function.end; ++op)
+    execute(op);
+  pool.endFunction();
+}
+
+void Step::call(plan::Role role) {
+  throwIfFailed();
   if (impl->recorder)
-    impl->recorder->beginFunction(function);
-  impl->call(function, this);
+    impl->recorder->beginFunction(plan::EnumNameRole(role));
+  try {
+    impl->call(role);
+  } catch (const std::exception &error) {
+    impl->error = error.what();
+  }
   throwIfFailed();
 }
 
 void Step::init() {
   ComputeScope scope(impl->pool, impl->computeStream);
   impl->hostCopies.uploadAll();
-  call("init");
+  call(plan::Role::init);
   impl->state.backend.synchronize();
   throwIfFailed();
   impl->hostCopies.clear();
@@ -294,37 +321,38 @@ void Step::init() {
 namespace {
 
 /// Which of the family runs micro-batch k of a step.
-const char *functionOf(int64_t k, int64_t microBatches) {
+plan::Role roleOf(int64_t k, int64_t microBatches) {
   if (microBatches == 1)
-    return "only_microbatch";
+    return plan::Role::only_microbatch;
   if (k == 0)
-    return "first_microbatch";
-  return k + 1 == microBatches ? "last_microbatch" : "next_microbatch";
+    return plan::Role::first_microbatch;
+  return k + 1 == microBatches ? plan::Role::last_microbatch
+                               : plan::Role::next_microbatch;
 }
 
 } // namespace
 
 void Step::run(const std::function<void(int64_t)> &fillInputs) {
   StepState &state = impl->state;
-  const Manifest &manifest = state.manifest;
+  const StepPlan &plan = state.plan;
   state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
   impl->pool.beginStep();
   if (impl->gpuMemory)
     impl->gpuMemory->resetPeakStats(state.device.index());
-  for (int64_t k = 0; k < manifest.microBatches; ++k) {
+  for (int64_t k = 0; k < plan.microBatches; ++k) {
     // As many sets as there may be unread steps: with the losses of a step its
     // inputs are free, too.
-    impl->filling = state.losses.newest() * manifest.microBatches + k;
+    impl->filling = state.losses.newest() * plan.microBatches + k;
     fillInputs(k);
     ComputeScope scope(impl->pool, impl->computeStream);
     impl->hostCopies.uploadInputs(impl->filling);
-    call(functionOf(k, manifest.microBatches));
+    call(roleOf(k, plan.microBatches));
   }
   {
     ComputeScope scope(impl->pool, impl->computeStream);
-    call("update");
+    call(plan::Role::update);
   }
   if (!impl->isOnCpu())
     state.backend.record(impl->eventOfStep(state.losses.newest()),
@@ -334,8 +362,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
   throwIfFailed();
   if (impl->recorder)
     impl->recorder->endStep();
-  for (size_t slot = 0; slot < manifest.slots.size(); ++slot)
-    if (std::holds_alternative<TransientSlot>(manifest.slots[slot]))
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot)
+    if (plan.slots[slot]->kind == plan::SlotKind::transient)
       state.slots[slot].reset();
   impl->pool.endStep();
   try {
@@ -366,7 +394,7 @@ Step::Memory Step::memory() const {
   const StepState &state = impl->state;
   const Pool &pool = impl->pool;
   uint64_t bytes =
-      std::max<uint64_t>(state.manifest.deviceBytes, pool.regionBytes());
+      std::max<uint64_t>(state.plan.deviceBytes, pool.regionBytes());
   if (impl->gpuMemory) {
     constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
     auto stats = impl->gpuMemory->getDeviceStats(state.device.index());
@@ -378,28 +406,6 @@ Step::Memory Step::memory() const {
     for (const at::Tensor &tensor : *tensors)
       bytes += tensor.nbytes();
   return {bytes, pool.systemAllocations()};
-}
-
-void Step::execute(int64_t index, OpKind kind) noexcept {
-  if (!impl->error.empty())
-    return;
-  const std::vector<Op> &ops = impl->state.manifest.ops;
-  if (index < 0 || size_t(index) >= ops.size() || ops[index].kind != kind) {
-    impl->error = impl->object.path() + ": the code calls " + name(kind) +
-                  " with op " + std::to_string(index) +
-                  ", which the manifest does not have: code and manifest do "
-                  "not belong together";
-    return;
-  }
-  try {
-    impl->pool.reach(static_cast<size_t>(index));
-    impl->ops[index]->run(impl->state);
-    if (kind == OpKind::Wait && impl->state.backend.failed())
-      impl->error = impl->state.backend.failure();
-  } catch (const std::exception &error) {
-    impl->error = std::string(name(kind)) + ": " + ops[index].what + ": " +
-                  describeError(error);
-  }
 }
 
 } // namespace fcdp

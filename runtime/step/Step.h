@@ -6,8 +6,7 @@
 #include "core/Backend.h"
 #include "core/GraphCapture.h"
 #include "core/StepRecorder.h"
-#include "fcdp/runtime.h"
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <functional>
 #include <memory>
@@ -19,9 +18,6 @@
 namespace c10 {
 struct DeviceAllocator;
 }
-
-/// What the C ABI's handle points to: fcdp::Step.
-struct fcdp_step {};
 
 namespace fcdp {
 
@@ -54,7 +50,7 @@ struct StepOptions {
 
 /// Used by one thread, the issuer, whose random state it sets. Functions throw
 /// std::runtime_error; after an error the step is of no use.
-class Step final : public fcdp_step {
+class Step final {
 public:
   /// Resolves all operations. The object and the backend must outlive the
   /// step. Parameters, buffers without constants and inputs are the caller's
@@ -72,7 +68,7 @@ public:
   /// This rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);
   /// This rank's bytes of a bucket's region in device memory.
-  std::span<std::byte> region(const TypedBuf &buf);
+  std::span<std::byte> region(const plan::Buf &buf);
   /// How many updates AdamW has made of a bucket; SGD counts to 1.
   int64_t updateCount(size_t bucket) const;
   /// Before `init` only.
@@ -92,8 +88,8 @@ public:
   static constexpr uint32_t kMostUnread = 2;
   /// The backend must have as many events: those of the plan, and one for each
   /// step whose end somebody may wait for.
-  static uint32_t numEvents(const Manifest &manifest) {
-    return manifest.numEvents + kMostUnread;
+  static uint32_t numEvents(const StepPlan &plan) {
+    return plan.numEvents + kMostUnread;
   }
 
   struct Memory {
@@ -107,12 +103,9 @@ public:
   };
   Memory memory() const;
 
-  /// For the entry points: runs an operation unless an earlier one failed.
-  void execute(int64_t op, OpKind kind) noexcept;
-
 private:
   struct Impl;
-  void call(const std::string &function);
+  void call(plan::Role role);
   void throwIfFailed() const;
 
   std::unique_ptr<Impl> impl;

@@ -45,11 +45,11 @@ void StepObject::load() {
         "runtime");
   constantBytes = {symbol<const std::byte>("fcdp_constants"),
                    *symbol<const uint64_t>("fcdp_constants_size")};
-  checked = parseManifest({symbol<const char>("fcdp_manifest"),
-                           *symbol<const uint64_t>("fcdp_manifest_size")},
-                          constantBytes.size());
-  for (const std::string &name : checked.functions)
-    functions[name] = symbol<void(fcdp_step *)>(("fcdp_" + name).c_str());
+  constexpr size_t hashDigits = 40;
+  checked = loadPlan({symbol<const std::byte>("fcdp_plan"),
+                      *symbol<const uint64_t>("fcdp_plan_size")},
+                     {symbol<const char>("fcdp_plan_hash"), hashDigits},
+                     constantBytes);
 }
 
 StepObject::StepObject(const std::string &path) : objectPath(path) {
@@ -58,11 +58,6 @@ StepObject::StepObject(const std::string &path) : objectPath(path) {
   } catch (const std::runtime_error &error) {
     throw std::runtime_error(path + ": " + error.what());
   }
-}
-
-StepObject::Function StepObject::function(const std::string &name) const {
-  auto found = functions.find(name);
-  return found == functions.end() ? nullptr : found->second;
 }
 
 } // namespace fcdp

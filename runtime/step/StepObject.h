@@ -4,9 +4,8 @@
 #pragma once
 
 #include "fcdp/runtime.h"
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,16 +15,12 @@ namespace fcdp {
 /// Owns the loaded object; move-only. Immutable once made, hence thread-safe.
 class StepObject {
 public:
-  using Function = void (*)(fcdp_step *);
-
   /// Loads and checks the object. Throws std::runtime_error that names the
   /// file.
   explicit StepObject(const std::string &path);
 
   const std::string &path() const { return objectPath; }
-  const Manifest &manifest() const { return checked; }
-  /// Null if the family of functions has none of this name.
-  Function function(const std::string &name) const;
+  const StepPlan &plan() const { return checked; }
   /// fcdp_constants.
   std::span<const std::byte> constants() const { return constantBytes; }
 
@@ -40,8 +35,7 @@ private:
   std::string objectPath;
   std::unique_ptr<void, Unload> handle;
   std::span<const std::byte> constantBytes;
-  Manifest checked;
-  std::map<std::string, Function> functions;
+  StepPlan checked;
 };
 
 } // namespace fcdp

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes that a node sends and copies per optimizer step, by the closed forms, from bucket sizes alone.
 
-Nothing here looks at the compiler's operations or at its own prediction. What is taken from the manifest is the storage
+Nothing here looks at the compiler's operations or at its own prediction. What is taken from the plan is the storage
 layout (which parameters share a bucket, and the padding); how often a bucket is used comes from the caller, who knows the
 model. W, Wr: a bucket's bytes in the type of its gather and of its reduction. u: its live ranges in a micro-batch.
 """
@@ -39,15 +39,15 @@ class Bucket:
     """In the gather type; part of `gather_bytes`."""
 
 
-def buckets(manifest: Mapping[str, Any]) -> list[Bucket]:
-    members: list[int] = [0] * len(manifest["buckets"])
-    for parameter in manifest["parameters"]:
+def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
+    members: list[int] = [0] * len(plan["buckets"])
+    for parameter in plan["parameters"]:
         elements = 1
         for size in parameter["shape"]:
             elements *= size
         members[parameter["bucket"]] += elements
     result = []
-    for bucket, used in zip(manifest["buckets"], members):
+    for bucket, used in zip(plan["buckets"], members):
         elements, wire = bucket["elements"], TYPE_BYTES[bucket["wire"]]
         reduce = TYPE_BYTES[bucket["reduce"]] if bucket["trainable"] else 0
         result.append(
@@ -76,7 +76,7 @@ KEEPS_SLICES = ("hpz", "fcdp")
 
 
 def traffic(
-    manifest: Mapping[str, Any],
+    plan: Mapping[str, Any],
     strategy: str,
     live_ranges: Mapping[str, int],
     accumulation: str = "",
@@ -84,34 +84,34 @@ def traffic(
 ) -> tuple[Traffic, Traffic]:
     """(what happens once, before the first step; what happens in every step). live_ranges: u by unit."""
     mode = accumulation or ACCUMULATION.get(strategy, "sharded")
-    flat = collectives == "flat" and min(manifest["mesh"].values()) > 1
+    flat = collectives == "flat" and min(plan["nodes"], plan["ranks_per_node"]) > 1
     once, each = Traffic(), Traffic()
-    for bucket in buckets(manifest):
-        first, always = _gathers(bucket, live_ranges[bucket.unit], manifest, strategy, flat)
-        once, each = once + first, each + always + _reductions(bucket, manifest, strategy, mode, flat)
+    for bucket in buckets(plan):
+        first, always = _gathers(bucket, live_ranges[bucket.unit], plan, strategy, flat)
+        once, each = once + first, each + always + _reductions(bucket, plan, strategy, mode, flat)
         if mode == "node_host":
-            each += _host_sums(bucket, manifest)
+            each += _host_sums(bucket, plan)
     return once, each
 
 
-def _over_world(count: int, whole_bytes: int, manifest: Mapping[str, Any]) -> Traffic:
+def _over_world(count: int, whole_bytes: int, plan: Mapping[str, Any]) -> Traffic:
     """In one step each of g ranks of a node sends its part, or a part of its own, to each rank: G - g are elsewhere."""
-    nodes, local = manifest["mesh"]["nodes"], manifest["mesh"]["local"]
+    nodes, local = plan["nodes"], plan["ranks_per_node"]
     part = whole_bytes // (nodes * local)
     return Traffic(inter=count * local * (nodes - 1) * local * part, intra=count * local * (local - 1) * part)
 
 
 def _gathers(
-    bucket: Bucket, live_ranges: int, manifest: Mapping[str, Any], strategy: str, flat: bool
+    bucket: Bucket, live_ranges: int, plan: Mapping[str, Any], strategy: str, flat: bool
 ) -> tuple[Traffic, Traffic]:
-    nodes, local = manifest["mesh"]["nodes"], manifest["mesh"]["local"]
-    uses = live_ranges * manifest["micro_batches"]
+    nodes, local = plan["nodes"], plan["ranks_per_node"]
+    uses = live_ranges * plan["micro_batches"]
     # A node sends each of the others its N-th part; a rank sends each of its node its g-th part, g ranks do.
     over_network = bucket.gather_bytes * (nodes - 1) // nodes
     within_node = bucket.gather_bytes * (local - 1)
     if flat and strategy not in KEEPS_SLICES and strategy not in SHARDING:
         times = uses if strategy == "zero3" else min(uses, 1)
-        gathered = _over_world(times, bucket.gather_bytes, manifest)
+        gathered = _over_world(times, bucket.gather_bytes, plan)
         return (Traffic(), gathered) if bucket.trainable or strategy == "zero3" else (gathered, Traffic())
     if strategy == "zero3":
         return Traffic(), Traffic(inter=uses * over_network, intra=uses * within_node)
@@ -135,9 +135,9 @@ def _gathers(
 
 
 def _reductions(
-    bucket: Bucket, manifest: Mapping[str, Any], strategy: str, accumulation: str, flat: bool
+    bucket: Bucket, plan: Mapping[str, Any], strategy: str, accumulation: str, flat: bool
 ) -> Traffic:
-    nodes, local, micro_batches = manifest["mesh"]["nodes"], manifest["mesh"]["local"], manifest["micro_batches"]
+    nodes, local, micro_batches = plan["nodes"], plan["ranks_per_node"], plan["micro_batches"]
     within_nodes = 1 if accumulation == "full" else micro_batches
     between_nodes = micro_batches if accumulation == "sharded" else 1
     # Within one node there is nothing left to reduce between nodes, so that nothing waits for the last micro-batch.
@@ -147,9 +147,9 @@ def _reductions(
     again = between_nodes if strategy in SHARDING else 0
     again_within = between_nodes if strategy == "ddp" else 0
     if flat and accumulation in ("sharded", "full"):
-        reduced = _over_world(between_nodes, bucket.reduce_bytes, manifest)
+        reduced = _over_world(between_nodes, bucket.reduce_bytes, plan)
         if strategy == "ddp":
-            return reduced + _over_world(again, bucket.gradient_bytes, manifest)
+            return reduced + _over_world(again, bucket.gradient_bytes, plan)
         return reduced + Traffic(inter=again * bucket.gradient_bytes * (nodes - 1) // nodes)
     return Traffic(
         inter=(between_nodes * bucket.reduce_bytes + again * bucket.gradient_bytes) * (nodes - 1) // nodes,
@@ -157,9 +157,9 @@ def _reductions(
     )
 
 
-def _host_sums(bucket: Bucket, manifest: Mapping[str, Any]) -> Traffic:
+def _host_sums(bucket: Bucket, plan: Mapping[str, Any]) -> Traffic:
     """The first micro-batch stores a node's slices, the last one loads them, each one between does both."""
-    if manifest["mesh"]["nodes"] == 1:
+    if plan["nodes"] == 1:
         return Traffic()
-    copied = (manifest["micro_batches"] - 1) * bucket.gradient_bytes
+    copied = (plan["micro_batches"] - 1) * bucket.gradient_bytes
     return Traffic(h2d=copied, d2h=copied)

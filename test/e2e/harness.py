@@ -189,11 +189,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def manifest(step: Path) -> dict[str, Any]:
-    """The manifest inside a compiled step; its first key is its hash."""
-    data = step.read_bytes()
-    text = data[data.index(b'{"hash":') :].decode(errors="replace")
-    return json.JSONDecoder().raw_decode(text)[0]
+def read_plan(step: Path) -> dict[str, Any]:
+    """The plan of a compiled step. Operations are {"kind": ..., and what their body has}, states are by role."""
+    plan = json.loads(tool(BIN / "fcdp-compile", step, "--emit=plan-json"))
+    plan["ops"] = [{**op, **op["body"], "kind": op["body_type"]} for op in plan["ops"]]
+    for bucket in plan["buckets"]:
+        bucket["states"] = {state["role"]: state["buf"] for state in bucket["states"]}
+    return plan
 
 
 def parameters(path: Path) -> dict[str, torch.Tensor]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from closed_forms import Traffic
-from harness import Config, Workshop, assert_bit_equal, compile_command, manifest
+from harness import Config, Workshop, assert_bit_equal, compile_command, read_plan
 
 STEPS = 3
 CASES = [
@@ -67,6 +67,6 @@ def test_merged_buckets_change_no_bits(workshop: Workshop, config: Config, tmp_p
     counts = []
     for one in (config, preset):
         planned(workshop, one, tmp_path / "step.so")
-        counts.append(len(manifest(tmp_path / "step.so")["buckets"]))
+        counts.append(len(read_plan(tmp_path / "step.so")["buckets"]))
     assert counts[0] < counts[1]
     assert_bit_equal(workshop.run(config, STEPS), workshop.run(preset, STEPS))

@@ -7,7 +7,7 @@ import pytest
 
 from closed_forms import traffic
 from expectations import LIVE_RANGES
-from harness import Config, Workshop, assert_bit_equal, manifest
+from harness import Config, Workshop, assert_bit_equal, read_plan
 
 STEPS = 3
 # Frozen parameters; bfloat16 on the wire, whose sums are rounded between nodes; sums of several micro-batches; slices
@@ -42,7 +42,7 @@ def test_bits_are_those_of_two_levels(workshop: Workshop, config: Config) -> Non
 
 def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config) -> None:
     once, each = traffic(
-        manifest(workshop.step(config)), config.strategy, LIVE_RANGES[config.model], config.accumulate, "flat"
+        read_plan(workshop.step(config)), config.strategy, LIVE_RANGES[config.model], config.accumulate, "flat"
     )
     assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)
 
@@ -59,7 +59,7 @@ def test_axes_are_those_that_are_needed(workshop: Workshop) -> None:
     """The runtime connects no group that a plan does not use."""
 
     def axes(config: Config) -> set[str]:
-        return {op["axis"] for op in manifest(workshop.step(config))["ops"] if "axis" in op}
+        return {op["axis"] for op in read_plan(workshop.step(config))["ops"] if "axis" in op}
 
     assert axes(Config("gpt", strategy="zero3", collectives="flat")) == {"world"}
     assert axes(Config("gpt", strategy="zero3")) == {"node", "local"}

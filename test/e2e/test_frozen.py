@@ -4,7 +4,7 @@
 import pytest
 
 from closed_forms import buckets
-from harness import Config, Workshop, assert_bit_equal, manifest, relative_error
+from harness import Config, Workshop, assert_bit_equal, read_plan, relative_error
 
 STEPS = 4
 
@@ -12,7 +12,7 @@ STEPS = 4
 @pytest.mark.parametrize("micro_batches", [1, 3])
 def test_only_what_is_trained_crosses_after_the_first_step(workshop: Workshop, micro_batches: int) -> None:
     config = Config("peft_lora", micro_batches=micro_batches)
-    layout = buckets(manifest(workshop.step(config)))
+    layout = buckets(read_plan(workshop.step(config)))
     trained = sum(bucket.gather_bytes for bucket in layout if bucket.trainable)
     frozen = sum(bucket.gather_bytes for bucket in layout if not bucket.trainable)
     sent = [step.inter for step in workshop.run(config, STEPS).traffic]

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from harness import BIN, Config, Run, ToolError, Workshop, assert_bit_equal, manifest, read_log, run_command, tool
+from harness import BIN, Config, Run, ToolError, Workshop, assert_bit_equal, read_plan, read_log, run_command, tool
 
 CONFIG = Config("gpt", micro_batches=2)
 
 
 def calls(step: Path) -> list[dict]:
-    return [op for op in manifest(step)["ops"] if op["kind"] == "aten_call"]
+    return [op for op in read_plan(step)["ops"] if op["kind"] == "aten_call"]
 
 
 def test_steps_for_gpus_say_what_may_be_in_one(workshop: Workshop, tmp_path: Path) -> None:
     step = tmp_path / "step.so"
     tool(BIN / "fcdp-compile", workshop.model("gpt").archive, "--target=cuda", "-o", step)
-    others = {call["callee"] for call in calls(step) if not call.get("replayable")}
+    others = {call["callee"] for call in calls(step) if not call["replayable"]}
     assert others == {"aten::_scaled_dot_product_efficient_attention"}
-    assert not any("replayable" in call for call in calls(workshop.step(CONFIG)))
+    assert not any(call["replayable"] for call in calls(workshop.step(CONFIG)))
 
 
 def test_on_the_cpu_there_are_none(workshop: Workshop, tmp_path: Path) -> None:

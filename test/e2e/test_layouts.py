@@ -9,7 +9,7 @@ import torch
 
 from closed_forms import buckets, traffic
 from expectations import LIVE_RANGES
-from harness import Config, Run, Workshop, manifest, parameters, relative_error
+from harness import Config, Run, Workshop, read_plan, parameters, relative_error
 
 STEPS = 3
 FLAT = Config("gpt")
@@ -41,13 +41,13 @@ def block_of(layout: str, shape: list[int]) -> int:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_shard_begins_inside_a_block(workshop: Workshop, layout: str) -> None:
-    made = manifest(workshop.step(replace(FLAT, layout=layout)))
+    made = read_plan(workshop.step(replace(FLAT, layout=layout)))
     cuts = 0
     for parameter in made["parameters"]:
         begin = parameter["offset_elements"]
         shard = made["buckets"][parameter["bucket"]]["shard_elements"]
         for boundary in range(begin // shard * shard + shard, begin + prod(parameter["shape"]), shard):
-            assert (boundary - begin) % block_of(layout, parameter["shape"]) == 0, parameter["name"]
+            assert (boundary - begin) % block_of(layout, parameter["shape"]) == 0, parameter["names"][0]
             cuts += 1
     assert layout == "owned" or cuts > 10
 
@@ -77,7 +77,7 @@ def test_bytes_are_the_closed_forms(
     workshop: Workshop, config: Config, live_ranges: dict[str, int], strategy: str
 ) -> None:
     config = replace(config, strategy=strategy)
-    made = manifest(workshop.step(config))
+    made = read_plan(workshop.step(config))
     assert {bucket.unit for bucket in buckets(made)} == live_ranges.keys()
     once, each = traffic(made, strategy, live_ranges)
     assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)
@@ -86,7 +86,7 @@ def test_bytes_are_the_closed_forms(
 def test_adapters_are_gathered_no_more_often(workshop: Workshop) -> None:
     """Those of all layers are one bucket, gathered once in each pass, though frozen buckets are used in between."""
     config = replace(LORA, strategy="zero3", bucket_bytes=20_000)
-    made = manifest(workshop.step(config))
+    made = read_plan(workshop.step(config))
     layers = "base_model.model.model.layers"
     trained = [bucket for bucket in buckets(made) if bucket.trainable]
     assert [bucket.unit for bucket in trained] == [f"{layers}.0..{layers}.1"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ROOT, Config, Workshop, compile_command, manifest, read_log, run_command, tool
+from harness import ROOT, Config, Workshop, compile_command, read_plan, read_log, run_command, tool
 from memory import MOST_LOST, MOST_LOST_SMALL, loss
 
 # Beside the plan are buffers that kernels take and give back by themselves; with one thread they are small here.
@@ -18,7 +18,7 @@ RECORDED_TOLERANCE = 0.03
 def assert_planned_is_measured(step: Path, archive: Path, inputs: dict[str, Path | str], config: Config, log: Path) -> None:
     mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
     tool(*run_command(step, archive, inputs, 3, *mesh, f"--json={log}"))
-    planned = manifest(step)["planned"]["device_bytes"]
+    planned = read_plan(step)["planned"]["device_bytes"]
     first, *others = (step["device_peak_bytes"] for step in read_log(log))
     assert first == pytest.approx(planned, rel=RECORDED_TOLERANCE)
     for measured in others:
@@ -45,11 +45,11 @@ def test_example(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.u16"
     inputs: dict[str, Path | str] = {"ids": f"{tokens}:u16", "labels": f"{tokens}:u16+1"}
     assert_planned_is_measured(step, archive, inputs, config, log)
-    assert read_log(log)[-1]["device_peak_bytes"] == manifest(step)["planned"]["device_bytes"]
+    assert read_log(log)[-1]["device_peak_bytes"] == read_plan(step)["planned"]["device_bytes"]
 
 
 def test_kernels_of_their_own_memory_are_beside_the_plan(workshop: Workshop) -> None:
     """A convolution on the CPU unfolds its input. If this fails, the documents may promise more."""
     config = Config("convnet_bn")
     measured = workshop.run(config, 2).steps[-1]["device_peak_bytes"]
-    assert measured > manifest(workshop.step(config))["planned"]["device_bytes"] * (1 + TOLERANCE)
+    assert measured > read_plan(workshop.step(config))["planned"]["device_bytes"] * (1 + TOLERANCE)

@@ -7,7 +7,7 @@ import pytest
 
 from closed_forms import traffic
 from expectations import LIVE_RANGES
-from harness import Config, Workshop, assert_bit_equal, manifest, relative_error
+from harness import Config, Workshop, assert_bit_equal, read_plan, relative_error
 
 STEPS = 3
 MESHES = [(1, 1), (1, 2), (2, 1), (3, 1), (1, 3), (3, 2)]
@@ -35,5 +35,5 @@ def test_strategies_are_bit_equal(workshop: Workshop, config: Config) -> None:
 @pytest.mark.parametrize("strategy", ["zero3", "fcdp"])
 def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config, strategy: str) -> None:
     config = replace(config, strategy=strategy)
-    once, each = traffic(manifest(workshop.step(config)), strategy, LIVE_RANGES[config.model])
+    once, each = traffic(read_plan(workshop.step(config)), strategy, LIVE_RANGES[config.model])
     assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BIN, Config, ToolError, Workshop, manifest, read_log, run_command, tool
+from harness import BIN, Config, ToolError, Workshop, read_plan, read_log, run_command, tool
 
 STEPS = 4
 CONFIG = Config("gpt_bf16", micro_batches=2, clip_norm=1.0)
@@ -34,7 +34,7 @@ def simulate(workshop: Workshop, profile: Path, *options: str) -> list[dict]:
 
 
 def test_holds_all_that_ran(workshop: Workshop, profile: Path) -> None:
-    measured, plan = json.loads(profile.read_text()), manifest(workshop.step(CONFIG))
+    measured, plan = json.loads(profile.read_text()), read_plan(workshop.step(CONFIG))
     assert (measured["version"], measured["nodes"], measured["ranks_per_node"]) == (1, 2, 2)
     assert measured["steps"] == STEPS - 1
     entries = measured["operators"] + measured["operations"]

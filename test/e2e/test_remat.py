@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness import Config, Run, ToolError, Workshop, assert_bit_equal, manifest
+from harness import Config, Run, ToolError, Workshop, assert_bit_equal, read_plan
 
 STEPS = 3
 # Beside transformers: masks that are drawn at random, statistics that the step changes, frozen parameters, parameters
@@ -31,7 +31,7 @@ def peak(run: Run) -> int:
 
 def results(workshop: Workshop, config: Config) -> int:
     """Bytes of operators' results at once. In models as small as these, gradients may make the peak."""
-    return manifest(workshop.step(config))["planned"]["pool_bytes"]
+    return read_plan(workshop.step(config))["planned"]["pool_bytes"]
 
 
 @pytest.mark.parametrize("config", CASES, ids=lambda config: config.name)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 
 import fcdp
-from harness import BIN, ROOT, Config, ToolError, Workshop, manifest, run_command, tool
+from harness import BIN, ROOT, Config, ToolError, Workshop, read_plan, run_command, tool
 from retargeted import Program
 
 
@@ -155,11 +155,11 @@ def test_model(workshop: Workshop, tmp_path: Path, name: str) -> None:
 
     step = tmp_path / "step.so"
     tool(BIN / "fcdp-compile", archive, "--target=cuda", "-o", step)
-    made = manifest(step)
+    made = read_plan(step)
     assert made["target"] == "cuda"
     calls = [op for op in made["ops"] if op["kind"] == "aten_call"]
     assert not any("_for_cpu" in op["callee"] for op in calls)
-    devices = {value["device"] for op in calls for _, value in op["args"] if "device" in value}
+    devices = {value["text"] for op in calls for value in op["args"] if value["kind"] == "device"}
     assert devices <= {"cuda"}
     with pytest.raises(ToolError, match="the step was compiled for 'cuda'"):
         tool(*run_command(step, archive, workshop.model(name).inputs, 1))
@@ -176,10 +176,10 @@ def test_archive_of_cuda(workshop: Workshop, tmp_path: Path) -> None:
             target.writestr(entry, data, zipfile.ZIP_STORED)
     text = tool(BIN / "fcdp-translate", "--import-pt2", archive)
     assert 'fcdp.target = "cuda"' in text and '#aten.device<"cuda:0">' in text
-    printed = tool(BIN / "fcdp-compile", archive, "--print-manifest")
-    assert '"target":"cuda"' in printed and '{"device":"cuda"}' in printed and "cuda:0" not in printed
+    printed = tool(BIN / "fcdp-compile", archive, "--emit=plan-json")
+    assert '"target": "cuda"' in printed and '"kind": "device","text": "cuda"' in printed and "cuda:0" not in printed
     with pytest.raises(ToolError, match="expected the target 'cuda'"):
-        tool(BIN / "fcdp-compile", archive, "--target=cpu", "--print-manifest")
+        tool(BIN / "fcdp-compile", archive, "--target=cpu", "--emit=plan-json")
 
 
 def on_cuda(value: object) -> object:

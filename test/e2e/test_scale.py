@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fcdp
 from closed_forms import buckets
-from harness import BIN, manifest, tool
+from harness import BIN, read_plan, tool
 from memory import MOST_LOST, loss
 
 LAYERS, HIDDEN, VOCABULARY = 8, 16384, 128256
@@ -58,7 +58,7 @@ def test_model_without_weights(tmp_path: Path) -> None:
     )
     assert "inv_freq' has no value, and the step cannot be run" in compiled.stderr
     assert loss(compiled.stdout) < MOST_LOST
-    layout = {bucket.unit: bucket for bucket in buckets(manifest(step))}
+    layout = {bucket.unit: bucket for bucket in buckets(read_plan(step))}
     assert len(layout) == LAYERS + 3  # embedding, layers, norm, head
     # All shards have equal sizes of a multiple of 64 bytes.
     padding = sum(bucket.padding_bytes for bucket in layout.values())

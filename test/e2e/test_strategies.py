@@ -7,7 +7,7 @@ import pytest
 
 from closed_forms import ACCUMULATION, SHARDING, buckets, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import Config, Workshop, assert_bit_equal, manifest, relative_error
+from harness import Config, Workshop, assert_bit_equal, read_plan, relative_error
 
 STEPS = 3
 # Frozen parameters; bfloat16 on the wire between float32 sums; several micro-batches; one rank a node, and one node.
@@ -42,7 +42,7 @@ def config(request: pytest.FixtureRequest, case: Config) -> Config:
 
 
 def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config) -> None:
-    described = manifest(workshop.step(config))
+    described = read_plan(workshop.step(config))
     once, each = traffic(described, config.strategy, LIVE_RANGES[config.model], config.accumulate)
     assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)
 
@@ -64,7 +64,7 @@ def test_nothing_depends_on_what_is_in_flight(
     runs = [workshop.run(config, STEPS) for config in (one, replace(one, prefetch=distance))]
     assert_bit_equal(*runs)
     assert runs[0].traffic == runs[1].traffic
-    once, each = traffic(manifest(workshop.step(one)), strategy, LIVE_RANGES["gpt"], "")
+    once, each = traffic(read_plan(workshop.step(one)), strategy, LIVE_RANGES["gpt"], "")
     assert runs[0].traffic == [once + each] + [each] * (STEPS - 1)
 
 
@@ -78,14 +78,14 @@ def test_what_leaves_a_node_is_twice_the_gradients(workshop: Workshop, strategy:
     """The design's form for f32, 2 A sum(R Wr), and no parameter crosses."""
     config = Config("gpt", strategy=strategy, micro_batches=3)
     each_time = 3 if ACCUMULATION.get(strategy, "sharded") == "sharded" else 1
-    gradients = sum(bucket.reduce_bytes for bucket in buckets(manifest(workshop.step(config))))
+    gradients = sum(bucket.reduce_bytes for bucket in buckets(read_plan(workshop.step(config))))
     sent = [step.inter for step in workshop.run(config, STEPS).traffic]
     assert sent == [2 * each_time * gradients // 2] * STEPS
 
 
 @pytest.mark.parametrize(("strategy", "ranks"), [("ddp", 1), ("hsdp", 2), ("mics", 2), ("zero3", 4)])
 def test_a_rank_stores_what_it_owns(workshop: Workshop, strategy: str, ranks: int) -> None:
-    described = manifest(workshop.step(Config("gpt", strategy=strategy)))
+    described = read_plan(workshop.step(Config("gpt", strategy=strategy)))
     for bucket in described["buckets"]:
         for state in ("shard", "grad", "exp_avg", "exp_avg_sq"):
             assert bucket["states"][state]["bytes"] == 4 * bucket["elements"] // ranks
@@ -107,11 +107,11 @@ def test_modes_need_the_memory_that_they_sum_in(workshop: Workshop) -> None:
     """Sums within a node are slices, sums of a rank are whole."""
 
     def bytes_of(mode: str) -> int:
-        described = manifest(workshop.step(Config("gpt", micro_batches=3, accumulate=mode)))
+        described = read_plan(workshop.step(Config("gpt", micro_batches=3, accumulate=mode)))
         keys = {"node": "node_grad", "full": "full_grad"}
         return sum(bucket["states"][keys[mode]]["bytes"] for bucket in described["buckets"])
 
-    described = manifest(workshop.step(Config("gpt", micro_batches=3)))
+    described = read_plan(workshop.step(Config("gpt", micro_batches=3)))
     whole = sum(4 * bucket["elements"] for bucket in described["buckets"])
     assert (bytes_of("node"), bytes_of("full")) == (whole // 2, whole)
 
@@ -119,10 +119,10 @@ def test_modes_need_the_memory_that_they_sum_in(workshop: Workshop) -> None:
 def test_sums_in_host_memory_stand_there(workshop: Workshop) -> None:
     """Each rank of a node has its slice, at a multiple of 256 bytes, in the memory that they share."""
     device, host = (
-        manifest(workshop.step(Config("gpt", micro_batches=3, accumulate=mode))) for mode in ("node", "node_host")
+        read_plan(workshop.step(Config("gpt", micro_batches=3, accumulate=mode))) for mode in ("node", "node_host")
     )
     slices = [4 * bucket["elements"] // 2 for bucket in device["buckets"]]
-    assert host["arenas"]["host"] - device["arenas"]["host"] == sum(2 * -(-size // 256) * 256 for size in slices)
+    assert host["host_bytes"] - device["host_bytes"] == sum(2 * -(-size // 256) * 256 for size in slices)
     for bucket in host["buckets"]:
         assert bucket["states"]["host_grad"]["arena"] == "host"
         assert {state for state in bucket["states"] if state.endswith("grad")} == {"grad", "host_grad"}

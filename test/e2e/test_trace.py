@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BIN, Config, ToolError, Workshop, manifest, run_command, tool
+from harness import BIN, Config, ToolError, Workshop, read_plan, run_command, tool
 
 CASES = [Config("gpt_bf16", micro_batches=3), Config("gpt", strategy="zero3"), Config("gpt", strategy="hpz", clip_norm=1.0)]
 
@@ -64,7 +64,7 @@ def test_spans_follow_each_other(workshop: Workshop, config: Config, tmp_path: P
         ends = [span["ts"] + span["dur"] for span in spans]
         assert all(end <= after["ts"] + 1e-3 for end, after in zip(ends, spans[1:]))
         assert all(span["ts"] >= begins[rank] - 1e-3 for span in spans)
-    calls = [op for op in manifest(workshop.step(config))["ops"] if op["kind"] == "aten_call"]
+    calls = [op for op in read_plan(workshop.step(config))["ops"] if op["kind"] == "aten_call"]
     operators = [span for span in spans_of(events) if span["name"].startswith("aten.")]
     assert len(operators) >= len(calls) * len(ranks_of(config))
 

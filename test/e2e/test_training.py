@@ -8,7 +8,7 @@ import torch
 
 from closed_forms import traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import Config, Workshop, assert_bit_equal, manifest, parameters, relative_error
+from harness import Config, Workshop, assert_bit_equal, read_plan, parameters, relative_error
 
 STEPS = 4
 STRATEGIES = ("zero3", "fcdp")
@@ -45,7 +45,7 @@ def test_strategies_are_bit_equal(workshop: Workshop, config: Config) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config, strategy: str) -> None:
     config = replace(config, strategy=strategy)
-    once, each = traffic(manifest(workshop.step(config)), strategy, LIVE_RANGES[config.model])
+    once, each = traffic(read_plan(workshop.step(config)), strategy, LIVE_RANGES[config.model])
     assert workshop.run(config, STEPS).traffic == [once + each] + [each] * (STEPS - 1)
 
 

@@ -8,8 +8,8 @@ namespace cl = llvm::cl;
 static constexpr char kOverview[] =
     R"(compiles a training step for a number of ranks
 
-IN is an archive that fcdp.export wrote (.pt2), or a step as MLIR text at any
-phase. OUT is a shared object for fcdp-run; a name that ends in .o or .ll asks
+IN is an archive that fcdp.export wrote (.pt2), a step as MLIR text at any
+phase, the plan of a compiled step as JSON, or a compiled step. OUT is a shared object for fcdp-run; a name that ends in .o or .ll asks
 for a relocatable object or for LLVM IR.
 
 Example:
@@ -28,14 +28,14 @@ struct CommandLine {
   StepCommandLine step{category};
   cl::opt<std::string> archive{
       "archive",
-      cl::desc("archive with the values of constants, if IN is MLIR and the "
-               "archive that it names is elsewhere now"),
+      cl::desc("archive with the values of constants, if IN is a plan, or MLIR "
+               "and the archive that it names is elsewhere now"),
       cl::value_desc("FILE"), cl::cat(category)};
-  cl::opt<bool> printManifest{
-      "print-manifest",
-      cl::desc("print the manifest (docs/manifest.md) and no summary; OUT may "
-               "be left out"),
-      cl::cat(category)};
+  cl::opt<std::string> emit{
+      "emit",
+      cl::desc("print to the standard output, instead of a summary: "
+               "'plan-json', the plan (docs/plan.md); OUT may be left out"),
+      cl::value_desc("FORM"), cl::cat(category)};
   cl::opt<bool> remarks{
       "remarks",
       cl::desc("print what was decided about each bucket, about recomputation, "
@@ -51,11 +51,14 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return error;
   if (line.input.empty())
     return llvm::createStringError("expected an input file; see --help");
-  if (line.output.empty() && !line.printManifest)
+  if (!line.emit.empty() && line.emit != "plan-json")
+    return llvm::createStringError("--emit: expected 'plan-json', got '" +
+                                   line.emit + "'");
+  if (line.output.empty() && line.emit.empty())
     return llvm::createStringError("-o: expected the name of the output file");
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
   return CompileOptions{line.input,   line.output,        std::move(*step),
-                        line.archive, line.printManifest, line.remarks};
+                        line.archive, !line.emit.empty(), line.remarks};
 }

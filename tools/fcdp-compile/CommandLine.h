@@ -11,7 +11,8 @@ struct CompileOptions {
   StepOptions step;
   /// Where constants are read; the archive that the module names if empty.
   std::string archive;
-  bool printManifest = false;
+  /// Print the plan as JSON instead of a summary.
+  bool printPlan = false;
   /// Whether passes say what they decided.
   bool remarks = false;
 };

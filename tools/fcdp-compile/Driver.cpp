@@ -3,12 +3,16 @@
 #include "Driver.h"
 
 #include "fcdp/Conversion/Passes.h"
+#include "fcdp/Conversion/Plan.h"
 #include "fcdp/Driver/Diagnostics.h"
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Target/ObjectEmission.h"
+#include "fcdp/Target/ObjectReading.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
 
 using namespace mlir;
@@ -39,7 +43,10 @@ private:
   LogicalResult predict(llvm::raw_ostream &stream);
   LogicalResult convert();
   LogicalResult emit();
-  void printManifest();
+  LogicalResult print();
+  llvm::Expected<CompiledPlan> readPlan(llvm::StringRef bytes);
+  LogicalResult runOnPlan(llvm::StringRef bytes);
+  LogicalResult runOnStep();
 
   const CompileOptions &options;
   llvm::raw_ostream &output, &errors;
@@ -57,9 +64,39 @@ LogicalResult Driver::runPasses() {
   return pm.run(*module);
 }
 
-void Driver::printManifest() {
-  auto global = module->lookupSymbol<LLVM::GlobalOp>("fcdp_manifest");
-  output << cast<StringAttr>(global.getValueAttr()).getValue() << '\n';
+/// Prints the plan that the converted module carries.
+LogicalResult Driver::print() {
+  auto global = module->lookupSymbol<LLVM::GlobalOp>("fcdp_plan");
+  llvm::Expected<std::unique_ptr<plan::PlanT>> plan = unpackPlan(
+      cast<StringAttr>(global.getValueAttr()).getValue(), options.input);
+  if (!plan)
+    return fail(toString(plan.takeError()));
+  output << printPlan(**plan);
+  return success();
+}
+
+/// Reads a plan as JSON, with its constants from the archive, or both from an
+/// object.
+llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
+  if (bytes.starts_with("{")) {
+    auto plan = parsePlan(bytes, options.input);
+    if (!plan)
+      return plan.takeError();
+    ConstantReader reader(options.archive);
+    llvm::Expected<std::string> constants = readConstants(**plan, reader);
+    if (!constants)
+      return llvm::createStringError("'" + options.input + "': " +
+                                     toString(constants.takeError()));
+    return CompiledPlan{std::move(**plan), std::move(*constants)};
+  }
+  llvm::Expected<ObjectData> object =
+      readObject(llvm::MemoryBufferRef(bytes, options.input));
+  if (!object)
+    return object.takeError();
+  auto plan = unpackPlan(object->plan, options.input);
+  if (!plan)
+    return plan.takeError();
+  return CompiledPlan{std::move(**plan), std::move(object->constants)};
 }
 
 LogicalResult Driver::predict(llvm::raw_ostream &stream) {
@@ -90,10 +127,35 @@ LogicalResult Driver::emit() {
   return success();
 }
 
+/// Whether an input is a plan, as text or in an object.
+static bool isPlan(llvm::StringRef bytes) {
+  return bytes.starts_with("{") ||
+         bytes.starts_with(StringRef(llvm::ELF::ElfMagic, 4));
+}
+
 LogicalResult Driver::run() {
   if (options.remarks && failed(printRemarks(context, errors)))
     return fail("--remarks: cannot be printed");
   progress.start("reading " + options.input);
+  // What cannot be read here cannot be read as a step either, which says why.
+  auto file = llvm::MemoryBuffer::getFile(options.input);
+  if (file && isPlan((*file)->getBuffer()))
+    return runOnPlan((*file)->getBuffer());
+  return runOnStep();
+}
+
+LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
+  llvm::Expected<CompiledPlan> compiled = readPlan(bytes);
+  if (!compiled)
+    return fail(toString(compiled.takeError()));
+  module = ModuleOp::create(UnknownLoc::get(&context));
+  addPlanGlobals(*module, *compiled);
+  if (!options.output.empty() && failed(emit()))
+    return failure();
+  return options.printPlan ? print() : success();
+}
+
+LogicalResult Driver::runOnStep() {
   module = readStep(options.input, context);
   if (!module ||
       failed(checkPastDecisions(*module, options.input, options.step)))
@@ -112,10 +174,9 @@ LogicalResult Driver::run() {
     return failure();
   if (!options.output.empty() && failed(emit()))
     return failure();
-  if (options.printManifest)
-    printManifest();
-  else
-    output << summary;
+  if (options.printPlan)
+    return print();
+  output << summary;
   return success();
 }
 

@@ -25,15 +25,15 @@ struct Files {
   std::unique_ptr<JsonLog> log;
 };
 
-void openFiles(const Options &options, const Manifest &manifest,
+void openFiles(const Options &options, const StepPlan &plan,
                const Launch &launch, Files &files) {
-  bool isFirst = worldRank(manifest.mesh, launch.place) == 0;
+  bool isFirst = worldRank(plan.mesh, launch.place) == 0;
   files.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   if (isFirst)
     for (const auto &[option, path] : outputFiles(options))
       if (path != options.json) // which is made now
         checkDirectory(option, path);
-  files.inputs = std::make_unique<Inputs>(manifest, options.inputs);
+  files.inputs = std::make_unique<Inputs>(plan, options.inputs);
   // Once per node is enough.
   if (launch.place.local == 0)
     files.inputs->checkValues();
@@ -79,7 +79,7 @@ private:
 
 void Rank::run() {
   if (!options.profile.empty())
-    profile = std::make_unique<Profile>(session.manifest(), session.job());
+    profile = std::make_unique<Profile>(session.plan(), session.job());
   progress.show("loading " + options.weights);
   session.loadWeights(options.weights);
   train();
@@ -134,7 +134,7 @@ void Rank::saveTrace() {
   size_t spans = 0;
   for (size_t stream = 0; stream < kNumStreams; ++stream)
     spans += recorder.getSpans(StreamId(stream)).size();
-  TraceText text(session.manifest(), recorder);
+  TraceText text(session.plan(), recorder);
   collectTraces(session.job(), recorder,
                 chooseTraced(seconds.size(), slowest - seconds.begin(), spans),
                 [&](const RankTrace &trace) { text.add(trace); });
@@ -159,7 +159,7 @@ void runRank(const Options &options,
   Files files;
   SessionOptions sessionOptions = run::sessionOptions(options, launch);
   sessionOptions.check = [&] {
-    openFiles(options, object->manifest(), launch, files);
+    openFiles(options, object->plan(), launch, files);
   };
   // At once, whatever this rank does.
   sessionOptions.onPeerFailure = [&](const std::string &message) {

@@ -78,7 +78,7 @@ int start(const Options &options, const std::optional<Launch> &launch) {
   if (!options.probe.empty())
     return probe(options, launch);
   auto object = loadStep(options.step);
-  const Mesh &compiled = object->manifest().mesh;
+  const Mesh &compiled = object->plan().mesh;
   Mesh asked = ownMesh(options, compiled);
   if (launch) {
     checkMesh(compiled, launch->mesh, launch->launcher);

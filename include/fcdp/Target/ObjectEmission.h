@@ -10,7 +10,7 @@
 namespace fcdp {
 
 enum class OutputKind {
-  /// A shared object whose fcdp_rt_* symbols the loading process has.
+  /// A shared object, for fcdp-run.
   SharedObject,
   /// A relocatable object, for a linker.
   Object,

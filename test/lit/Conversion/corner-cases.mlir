@@ -1,13 +1,39 @@
-// Corner cases that have a call, or need none.
+// Corner cases that are operations of the plan, or need none.
 //
-// RUN: fcdp-opt %s --convert-fcdp-to-llvm --split-input-file | FileCheck %s
-
+// RUN: rm -rf %t && split-file %s %t
+// DEFINE: %{module} =
+// DEFINE: %{plan} = fcdp-opt %t/%{module}.mlir --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t/%{module}.o && fcdp-compile %t/%{module}.o --emit=plan-json | %python %S/Inputs/show_plan.py
+//
 // On one rank a bucket is used where its shard lives, and no bytes move.
-// CHECK-LABEL: llvm.func @fcdp_only_microbatch
-// CHECK-NOT: llvm.call @fcdp_rt_all_gather
-// CHECK: llvm.call @fcdp_rt_aten_call
-// CHECK: {\22kind\22:\22planned\22,\22buf\22:{\22arena\22:\22device\22,\22offset\22:64,\22bytes\22:64,{{[^}]*}}},\22shape\22:[4,4]
-// CHECK-SAME: \22only_microbatch\22:{\22inter_bytes\22:0,\22intra_bytes\22:0,
+// REDEFINE: %{module} = one-rank
+// RUN: %{plan} | FileCheck %s --check-prefix=ONE
+// ONE: functions[0] {"role": "only_microbatch", {{.*}} "expected": {"inter_bytes": 0, "intra_bytes": 0,
+// ONE: slots[0] {"kind": "planned", "buf": {"arena": "device", "offset": 64, "bytes": 64,{{[^}]*}}}, "shape": [4, 4]
+// ONE-NOT: "all_gather"
+// ONE: ops[0] {"kind": "aten_call"
+
+// A sum that is elsewhere is copied into its accumulator.
+// REDEFINE: %{module} = copied-sum
+// RUN: %{plan} | FileCheck %s --check-prefix=SUM
+// SUM-COUNT-2: "kind": "reduce_scatter"
+// SUM-NEXT: {"kind": "accumulate", {{.*}} "mode": "overwrite"
+
+// A value in an arena may be read as a tensor of its own, and equal places share
+// a slot.
+// REDEFINE: %{module} = equal-places
+// RUN: %{plan} | FileCheck %s --check-prefix=EQUAL
+// EQUAL: slots[0] {"kind": "planned", {{.*}} "shape": [16], "dtype": "f32"}
+// EQUAL-NEXT: slots[1] {"kind": "transient"}
+// EQUAL-NEXT: ops[0] {{.*}} {"name": "other", "kind": "tensor", "slots": [0]}], "results": [1]}
+// EQUAL-NEXT: ops[1] {{.*}} "results": [-1], "free": [1]}
+
+// A buffer may be read again after it was written.
+// REDEFINE: %{module} = written-buffer
+// RUN: %{plan} | FileCheck %s --check-prefix=BUFFER
+// BUFFER: {"kind": "write_buffer"
+// BUFFER: {"kind": "aten_call"
+
+//--- one-rank.mlir
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 1, local = 1)
 fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
@@ -28,14 +54,7 @@ func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
 }
 }
 
-// -----
-
-// A sum that is elsewhere is copied into its accumulator.
-// CHECK-LABEL: llvm.func @fcdp_only_microbatch
-// CHECK-COUNT-2: llvm.call @fcdp_rt_reduce_scatter
-// CHECK-NEXT: llvm.mlir.constant
-// CHECK-NEXT: llvm.call @fcdp_rt_accumulate
-// CHECK: \22mode\22:\22overwrite\22
+//--- copied-sum.mlir
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
@@ -56,15 +75,7 @@ func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
 }
 }
 
-// -----
-
-// A value in an arena may be read as a tensor of its own, and equal places share
-// a slot.
-// CHECK-LABEL: llvm.func @fcdp_only_microbatch
-// CHECK: \22slots\22:[{\22kind\22:\22planned\22,{{[^]]*}}[16],\22dtype\22:\22f32\22},{\22kind\22:\22transient\22}]
-// CHECK-SAME: [\22other\22,{\22t\22:0}]
-// CHECK-SAME: \22results\22:[1]
-// CHECK-SAME: \22results\22:[-1]{{.*}}\22free\22:[1]
+//--- equal-places.mlir
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
@@ -84,12 +95,7 @@ func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
 }
 }
 
-// -----
-
-// A buffer may be read again after it was written.
-// CHECK-LABEL: llvm.func @fcdp_only_microbatch
-// CHECK: llvm.call @fcdp_rt_write_buffer
-// CHECK: llvm.call @fcdp_rt_aten_call
+//--- written-buffer.mlir
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]

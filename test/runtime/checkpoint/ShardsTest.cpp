@@ -15,18 +15,18 @@ namespace {
 class ShardsTest : public ::testing::Test {
 protected:
   ShardsTest() {
-    manifest.mesh = {2, 2};
-    Bucket bucket{};
+    plan.mesh = {2, 2};
+    plan::BucketT &bucket =
+        *plan.buckets.emplace_back(std::make_unique<plan::BucketT>());
     bucket.name = "all";
     bucket.elements = 16;
     bucket.shardElements = 4;
-    bucket.storage = DType::F32;
-    manifest.buckets = {bucket};
-    manifest.parameters = {// Not in the order of their places.
-                           {"b", {"b", "b.again"}, {5}, DType::F32, true, 0, 8},
-                           {"a", {"a"}, {2, 3}, DType::F32, true, 0, 0}};
-    manifest.buffers = {{"kept", {2}, DType::F32, true, true, {}},
-                        {"constant", {1}, DType::F32, false, false, 0}};
+    bucket.storage = plan::DType::f32;
+    // Not in the order of their places.
+    addParameter({"b", "b.again"}, {5}, 8);
+    addParameter({"a"}, {2, 3}, 0);
+    addBuffer("kept", {2}, std::nullopt);
+    addBuffer("constant", {1}, 0);
     archive.weights = {{"a", "weight_0", 7, {2, 3}, {1, 2}}, // transposed
                        {"b.again", "weight_1", 7, {5}, {1}},
                        {"kept", "weight_2", 7, {2}, {1}}};
@@ -36,25 +36,47 @@ protected:
     archive.write(folder.file("w.pt2"));
   }
 
+  void addParameter(std::vector<std::string> names, Shape shape,
+                    uint64_t offset) {
+    plan::ParameterT &parameter =
+        *plan.parameters.emplace_back(std::make_unique<plan::ParameterT>());
+    parameter.names = std::move(names);
+    parameter.shape = std::move(shape);
+    parameter.dtype = plan::DType::f32;
+    parameter.trainable = true;
+    parameter.offsetElements = offset;
+  }
+  /// A buffer with a constant, or a persistent one.
+  void addBuffer(const std::string &name, Shape shape,
+                 std::optional<uint64_t> constant) {
+    plan::BufferT &buffer =
+        *plan.buffers.emplace_back(std::make_unique<plan::BufferT>());
+    buffer.name = name;
+    buffer.shape = std::move(shape);
+    buffer.dtype = plan::DType::f32;
+    buffer.persistent = buffer.mutable_ = !constant;
+    buffer.constantOffset = constant;
+  }
+
   std::vector<float> shardOfRank(uint32_t rank, const std::string &file) {
-    std::vector<float> shard(manifest.buckets[0].shardElements, -1);
+    std::vector<float> shard(plan.buckets[0]->shardElements, -1);
     auto source = openWeights(file);
-    loadShards(manifest, placeOf(manifest.mesh, rank), *source, [&](size_t) {
+    loadShards(plan, placeOf(plan.mesh, rank), *source, [&](size_t) {
       return std::as_writable_bytes(std::span(shard));
     });
     return shard;
   }
 
   /// Cuts the bucket over other ranks.
-  void cut(Sharding sharding) {
-    Bucket &bucket = manifest.buckets[0];
+  void cut(plan::Sharding sharding) {
+    plan::BucketT &bucket = *plan.buckets[0];
     bucket.sharding = sharding;
-    bucket.shardElements = 16 / countParts(sharding, manifest.mesh);
+    bucket.shardElements = 16 / countParts(sharding, plan.mesh);
   }
 
   TemporaryFolder folder;
   Archive archive;
-  Manifest manifest;
+  StepPlan plan;
 };
 
 using Floats = std::vector<float>;
@@ -69,30 +91,29 @@ TEST_F(ShardsTest, RankOwnsShardOfItsLocalAndNode) {
 }
 
 TEST_F(ShardsTest, NodesOwnTheSameSlices) {
-  cut(Sharding::Node);
+  cut(plan::Sharding::node);
   std::string file = folder.file("w.pt2");
   for (uint32_t node : {0, 1}) {
     EXPECT_EQ(shardOfRank(2 * node, file), (Floats{0, 1, 2, 3, 4, 5, 0, 0}));
     EXPECT_EQ(shardOfRank(2 * node + 1, file),
               (Floats{10, 11, 12, 13, 14, 0, 0, 0}));
   }
-  EXPECT_EQ(ownersOf(manifest.buckets[0], manifest.mesh),
+  EXPECT_EQ(ownersOf(*plan.buckets[0], plan.mesh),
             (std::vector<uint32_t>{0, 1}));
 }
 
 TEST_F(ShardsTest, RanksOwnTheWhole) {
-  cut(Sharding::None);
+  cut(plan::Sharding::none);
   Floats whole = {0, 1, 2, 3, 4, 5, 0, 0, 10, 11, 12, 13, 14, 0, 0, 0};
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(shardOfRank(rank, folder.file("w.pt2")), whole);
-  EXPECT_EQ(ownersOf(manifest.buckets[0], manifest.mesh),
-            (std::vector<uint32_t>{0}));
+  EXPECT_EQ(ownersOf(*plan.buckets[0], plan.mesh), (std::vector<uint32_t>{0}));
 }
 
 TEST_F(ShardsTest, BuffersComeByName) {
   Floats kept(2), constant = {5};
   auto source = openWeights(folder.file("w.pt2"));
-  loadBuffers(manifest, *source, [&](size_t b) {
+  loadBuffers(plan, *source, [&](size_t b) {
     return std::as_writable_bytes(std::span(b == 0 ? kept : constant));
   });
   EXPECT_EQ(kept, (Floats{20, 21}));
@@ -100,7 +121,7 @@ TEST_F(ShardsTest, BuffersComeByName) {
 }
 
 TEST_F(ShardsTest, MissingParameterIsNamed) {
-  manifest.parameters[1].names = {"c"};
+  plan.parameters[1]->names = {"c"};
   try {
     shardOfRank(0, folder.file("w.pt2"));
     FAIL() << "expected an error";
@@ -111,7 +132,7 @@ TEST_F(ShardsTest, MissingParameterIsNamed) {
 }
 
 class SavedShardsTest : public ShardsTest,
-                        public ::testing::WithParamInterface<Sharding> {};
+                        public ::testing::WithParamInterface<plan::Sharding> {};
 
 TEST_P(SavedShardsTest, ParametersComeBack) {
   cut(GetParam());
@@ -119,7 +140,7 @@ TEST_P(SavedShardsTest, ParametersComeBack) {
   std::string out = folder.file("out.safetensors");
   auto gather = [&](size_t) {
     std::vector<std::byte> all;
-    for (uint32_t rank : ownersOf(manifest.buckets[0], manifest.mesh)) {
+    for (uint32_t rank : ownersOf(*plan.buckets[0], plan.mesh)) {
       Floats shard = shardOfRank(rank, folder.file("w.pt2"));
       auto bytes = std::as_bytes(std::span(shard));
       all.insert(all.end(), bytes.begin(), bytes.end());
@@ -127,9 +148,9 @@ TEST_P(SavedShardsTest, ParametersComeBack) {
     return all;
   };
   auto buffer = [&](size_t) { return std::as_writable_bytes(std::span(kept)); };
-  saveParameters(manifest, out, /*isWriter=*/false, gather, buffer);
+  saveParameters(plan, out, /*isWriter=*/false, gather, buffer);
   EXPECT_FALSE(std::filesystem::exists(out));
-  saveParameters(manifest, out, /*isWriter=*/true, gather, buffer);
+  saveParameters(plan, out, /*isWriter=*/true, gather, buffer);
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(shardOfRank(rank, out), shardOfRank(rank, folder.file("w.pt2")));
   auto source = openWeights(out);
@@ -140,7 +161,8 @@ TEST_P(SavedShardsTest, ParametersComeBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shardings, SavedShardsTest,
-                         ::testing::Values(Sharding::World, Sharding::Node,
-                                           Sharding::None));
+                         ::testing::Values(plan::Sharding::world,
+                                           plan::Sharding::node,
+                                           plan::Sharding::none));
 
 } // namespace

@@ -6,7 +6,7 @@
 
 using namespace fcdp;
 
-TEST(DType, SizesAndNamesAreThoseOfTheManifest) {
+TEST(DType, SizesAndNamesAreThoseOfThePlan) {
   struct Expected {
     DType type;
     const char *name;

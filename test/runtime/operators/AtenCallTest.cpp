@@ -13,7 +13,85 @@ using namespace fcdp;
 
 namespace {
 
+/// The value of an argument.
+struct Arg : plan::ArgumentT {
+  using Kind = plan::ArgumentKind;
+
+  Arg() = default; // none
+  Arg(int64_t value) {
+    kind = Kind::integer;
+    integers = {value};
+  }
+  Arg(bool value) {
+    kind = Kind::boolean;
+    integers = {value};
+  }
+  Arg(double value) {
+    kind = Kind::float_number;
+    floats = {value};
+  }
+  Arg(std::vector<int64_t> values) {
+    kind = Kind::integers;
+    integers = std::move(values);
+  }
+  Arg(std::vector<double> values) {
+    kind = Kind::float_numbers;
+    floats = std::move(values);
+  }
+  Arg(const std::vector<bool> &values) {
+    kind = Kind::booleans;
+    integers.assign(values.begin(), values.end());
+  }
+  Arg(plan::DType type) {
+    kind = Kind::dtype;
+    dtype = type;
+  }
+  Arg(plan::Layout value) {
+    kind = Kind::layout;
+    layout = value;
+  }
+  Arg(plan::MemoryFormat value) {
+    kind = Kind::memory_format;
+    memoryFormat = value;
+  }
+};
+
+Arg t(int32_t slot) {
+  Arg value;
+  value.kind = Arg::Kind::tensor;
+  value.slots = {slot};
+  return value;
+}
+
+Arg tensors(std::vector<int32_t> slots) {
+  Arg value;
+  value.kind = Arg::Kind::tensors;
+  value.slots = std::move(slots);
+  return value;
+}
+
+Arg text(const std::string &text, Arg::Kind kind = Arg::Kind::text) {
+  Arg value;
+  value.kind = kind;
+  value.text = text;
+  return value;
+}
+
 using Args = std::vector<std::pair<std::string, Arg>>;
+using Ints = std::vector<int64_t>;
+
+plan::AtenCallT makeCall(const std::string &callee, const std::string &overload,
+                         const Args &args, std::vector<int32_t> results) {
+  plan::AtenCallT call;
+  call.callee = callee;
+  call.overload = overload;
+  for (const auto &[name, value] : args) {
+    call.args.push_back(std::make_unique<plan::ArgumentT>(value));
+    call.args.back()->name = name;
+  }
+  call.results = std::move(results);
+  return call;
+}
 
 /// Slots 0 to 3 hold arange(6) as [2, 3], ones [2, 3], an index [1, 0], and
 /// nothing; results go to 4 and on.
@@ -27,15 +105,15 @@ protected:
   }
 
   const at::Tensor &call(const std::string &callee, const std::string &overload,
-                         Args args, std::vector<int64_t> results = {4}) {
-    op = {callee, overload, std::move(args), std::move(results), {}};
+                         Args args, std::vector<int32_t> results = {4}) {
+    op = makeCall(callee, overload, args, std::move(results));
     prepareAtenCall(op)->run(state);
     return state.slots[4];
   }
 
   void expectError(const std::string &message, const std::string &callee,
                    const std::string &overload, Args args,
-                   std::vector<int64_t> results = {4}) {
+                   std::vector<int32_t> results = {4}) {
     try {
       call(callee, overload, std::move(args), std::move(results));
       FAIL() << "expected an error";
@@ -45,21 +123,20 @@ protected:
     }
   }
 
-  Manifest manifest;
+  StepPlan plan;
   test::LocalBackend backend{0, 0};
-  StepState state{manifest, backend, {}, {}, {}, {}, {}, {}};
-  ops::AtenCall op;
+  StepState state{plan, backend, {}, {}, {}, {}, {}, {}};
+  plan::AtenCallT op;
 };
 
-arg::TensorSlot t(int64_t slot) { return {slot}; }
-using Ints = std::vector<int64_t>;
-
 TEST_F(AtenCallTest, RefusesAViewThatThePlanTakesForNewMemory) {
-  op = {"aten::t", "", {{"self", t(0)}}, {4}, {}, /*mustBeFresh=*/true};
+  op = makeCall("aten::t", "", {{"self", t(0)}}, {4});
+  op.alias = plan::Alias::fresh;
   EXPECT_THROW(prepareAtenCall(op), std::runtime_error);
-  op.mustBeFresh = false;
+  op.alias = plan::Alias::unknown;
   EXPECT_NO_THROW(prepareAtenCall(op));
-  op = {"aten::neg", "", {{"self", t(0)}}, {4}, {}, /*mustBeFresh=*/true};
+  op = makeCall("aten::neg", "", {{"self", t(0)}}, {4});
+  op.alias = plan::Alias::fresh;
   EXPECT_NO_THROW(prepareAtenCall(op));
 }
 
@@ -112,14 +189,13 @@ TEST_F(AtenCallTest, OneIntegerForAListOfFixedLength) {
 
 TEST_F(AtenCallTest, NoneForOptionals) {
   EXPECT_EQ(
-      call("aten::sum", "dim_IntList", {{"self", t(0)}, {"dim", arg::None{}}})
-          .dim(),
+      call("aten::sum", "dim_IntList", {{"self", t(0)}, {"dim", Arg()}}).dim(),
       0);
   EXPECT_NO_THROW(call("aten::native_layer_norm", "",
                        {{"input", t(0)},
                         {"normalized_shape", Ints{3}},
-                        {"weight", arg::None{}},
-                        {"bias", arg::None{}},
+                        {"weight", Arg()},
+                        {"bias", Arg()},
                         {"eps", 1e-5}},
                        {4, -1, 6}));
   EXPECT_FALSE(state.slots[5].defined());
@@ -128,7 +204,7 @@ TEST_F(AtenCallTest, NoneForOptionals) {
 
 TEST_F(AtenCallTest, NoneForATensorIsUndefined) {
   c10::IValue value =
-      toIValue(arg::None{}, c10::Argument("x", c10::TensorType::get()));
+      toIValue(Arg(), c10::Argument("x", c10::TensorType::get()));
   ASSERT_TRUE(value.isTensor());
   EXPECT_FALSE(value.toTensor().defined());
 }
@@ -146,12 +222,12 @@ TEST_F(AtenCallTest, SlotForAnOptionalTensor) {
 }
 
 TEST_F(AtenCallTest, ListOfTensors) {
-  Args args = {{"tensors", arg::TensorSlots{{0, 1}}}, {"dim", int64_t(1)}};
+  Args args = {{"tensors", tensors({0, 1})}, {"dim", int64_t(1)}};
   EXPECT_EQ(call("aten::cat", "", args).sizes(), at::IntArrayRef({2, 6}));
 }
 
 TEST_F(AtenCallTest, ListsLetGoOfTheirTensors) {
-  op = {"aten::cat", "", {{"tensors", arg::TensorSlots{{0, 1}}}}, {4}, {}};
+  op = makeCall("aten::cat", "", {{"tensors", tensors({0, 1})}}, {4});
   auto prepared = prepareAtenCall(op);
   prepared->run(state);
   EXPECT_EQ(state.slots[1].use_count(), 1u);
@@ -160,7 +236,7 @@ TEST_F(AtenCallTest, ListsLetGoOfTheirTensors) {
 }
 
 TEST_F(AtenCallTest, ListOfOptionalTensors) {
-  Args args = {{"self", t(0)}, {"indices", arg::TensorSlots{{-1, 2}}}};
+  Args args = {{"self", t(0)}, {"indices", tensors({-1, 2})}};
   const at::Tensor &result = call("aten::index", "Tensor", args);
   EXPECT_EQ(result.sizes(), at::IntArrayRef({2, 2}));
   EXPECT_EQ(result[0][0].item().toDouble(), 1);
@@ -180,7 +256,7 @@ TEST_F(AtenCallTest, UndefinedResult) {
        {{"grad_output", t(0)},
         {"input", t(1)},
         {"weight", t(1)},
-        {"bias_sizes", arg::None{}},
+        {"bias_sizes", Arg()},
         {"stride", Ints{1, 1}},
         {"padding", Ints{1, 1}},
         {"dilation", Ints{1, 1}},
@@ -194,13 +270,14 @@ TEST_F(AtenCallTest, UndefinedResult) {
 
 TEST_F(AtenCallTest, TypesOfTensors) {
   Args args = {{"self", t(0)},
-               {"dtype", DType::BF16},
-               {"layout", arg::Layout{"strided"}},
-               {"device", arg::Device{"cpu"}},
-               {"memory_format", arg::MemoryFormat{"contiguous"}}};
+               {"dtype", plan::DType::bf16},
+               {"layout", plan::Layout::strided},
+               {"device", text("cpu", Arg::Kind::device)},
+               {"memory_format", plan::MemoryFormat::contiguous}};
   EXPECT_EQ(call("aten::_to_copy", "", args).scalar_type(), at::kBFloat16);
-  for (const char *format : {"preserve", "contiguous"}) {
-    args[4].second = arg::MemoryFormat{format};
+  for (auto format :
+       {plan::MemoryFormat::preserve, plan::MemoryFormat::contiguous}) {
+    args[4].second = format;
     EXPECT_NO_THROW(call("aten::_to_copy", "", args));
   }
 }
@@ -211,25 +288,26 @@ TEST_F(AtenCallTest, RequiredType) {
                        {{"grad_output", t(0)},
                         {"output", t(1)},
                         {"dim", int64_t(1)},
-                        {"input_dtype", DType::F32}}));
+                        {"input_dtype", plan::DType::f32}}));
 }
 
 TEST_F(AtenCallTest, StringsAndFloats) {
-  EXPECT_NO_THROW(call("aten::gelu", "",
-                       {{"self", t(0)}, {"approximate", std::string("tanh")}}));
+  EXPECT_NO_THROW(
+      call("aten::gelu", "", {{"self", t(0)}, {"approximate", text("tanh")}}));
   EXPECT_NO_THROW(call("aten::native_dropout", "",
                        {{"input", t(0)}, {"p", 0.5}, {"train", true}}, {4, 5}));
   state.slots[0] = at::ones({1, 1, 2, 2});
   EXPECT_EQ(call("aten::upsample_nearest2d", "vec",
                  {{"input", t(0)},
-                  {"output_size", arg::None{}},
+                  {"output_size", Arg()},
                   {"scale_factors", std::vector<double>{2.0, 2.0}}})
                 .sizes(),
             at::IntArrayRef({1, 1, 4, 4}));
 }
 
 TEST_F(AtenCallTest, DropsWhatIsFree) {
-  op = {"aten::neg", "", {{"self", t(0)}}, {4}, {0}};
+  op = makeCall("aten::neg", "", {{"self", t(0)}}, {4});
+  op.free = {0};
   prepareAtenCall(op)->run(state);
   EXPECT_FALSE(state.slots[0].defined());
 }
@@ -250,17 +328,17 @@ TEST_F(AtenCallTest, MissingArgument) {
 }
 
 TEST_F(AtenCallTest, WrongKindOfArgument) {
-  expectError("argument 'size' expects SymInt[], the manifest gives a string",
-              "aten::view", "", {{"self", t(0)}, {"size", std::string("3")}});
-  expectError("argument 'keepdim' expects bool, the manifest gives an integer",
+  expectError("argument 'size' expects SymInt[], the plan gives a string",
+              "aten::view", "", {{"self", t(0)}, {"size", text("3")}});
+  expectError("argument 'keepdim' expects bool, the plan gives an integer",
               "aten::sum", "dim_IntList",
               {{"self", t(0)}, {"dim", Ints{0}}, {"keepdim", int64_t(1)}});
-  expectError("the manifest gives a list of tensors", "aten::neg", "",
-              {{"self", arg::TensorSlots{{0}}}});
-  expectError("the manifest gives a tensor", "aten::view", "",
+  expectError("the plan gives a list of tensors", "aten::neg", "",
+              {{"self", tensors({0})}});
+  expectError("the plan gives a tensor", "aten::view", "",
               {{"self", t(0)}, {"size", t(0)}});
   expectError("a list with -1 in it", "aten::cat", "",
-              {{"tensors", arg::TensorSlots{{0, -1}}}});
+              {{"tensors", tensors({0, -1})}});
 }
 
 TEST_F(AtenCallTest, WrongNumberOfResults) {

@@ -21,10 +21,10 @@ constexpr uint64_t planned = 512;
 /// linearStep, whose calls may be in graphs.
 FakeStep replayableStep(int microBatches) {
   FakeStep fake = linearStep(1, 1, microBatches);
-  for (Json &op : fake.manifest["ops"])
+  for (Json &op : fake.plan["ops"])
     if (op["kind"] == "aten_call")
       op["replayable"] = true;
-  fake.hold(planned);
+  fake.plan["state_bytes"] = planned;
   return fake;
 }
 
@@ -33,7 +33,7 @@ class Running {
 public:
   Running(const std::string &path, bool hasGraphs)
       : object(path),
-        backend(object.manifest().deviceBytes, object.manifest().hostBytes) {
+        backend(object.plan().deviceBytes, object.plan().hostBytes) {
     StepOptions options;
     options.graphs = hasGraphs ? &capture : nullptr;
     step = std::make_unique<Step>(object, backend, options);
@@ -92,7 +92,7 @@ protected:
 
 std::vector<std::pair<size_t, size_t>> segmentsOf(const FakeStep &fake) {
   std::vector<std::pair<size_t, size_t>> found;
-  for (OpRange range : findSegments(parseManifest(fake.text(), 0)))
+  for (OpRange range : findSegments(fake.load()))
     found.push_back({range.first, range.end});
   std::sort(found.begin(), found.end());
   return found;
@@ -100,7 +100,7 @@ std::vector<std::pair<size_t, size_t>> segmentsOf(const FakeStep &fake) {
 
 /// The index of the `number`th call of `callee`.
 size_t indexOf(const FakeStep &fake, const std::string &callee, int number) {
-  const Json &ops = fake.manifest["ops"];
+  const Json &ops = fake.plan["ops"];
   for (size_t i = 0; i < ops.size(); ++i)
     if (ops[i].value("callee", "") == callee && number-- == 0)
       return i;
@@ -125,21 +125,17 @@ constexpr size_t labels = 1;
 size_t callFirst(FakeStep &fake, const std::string &callee,
                  const std::string &overload, const Arguments &arguments) {
   size_t result = fake.transient(), at = indexOf(fake, "aten::mul", 0) - 1;
-  fake.manifest["ops"][at] = {
-      {"kind", "aten_call"},  {"callee", callee},
-      {"overload", overload}, {"args", listOf(arguments)},
-      {"results", {result}},  {"free", Json::array()},
-      {"replayable", true}};
-  for (FakeStep::Call &call : fake.calls["only_microbatch"])
-    if (call.op == at)
-      call.kind = "aten_call";
+  fake.plan["ops"][at] = {{"kind", "aten_call"},  {"callee", callee},
+                          {"overload", overload}, {"args", listOf(arguments)},
+                          {"results", {result}},  {"free", Json::array()},
+                          {"replayable", true}};
   return result;
 }
 
 /// Calls another operator of the same first operand in place of `pow`.
 void replacePow(FakeStep &fake, const std::string &callee,
                 Arguments arguments) {
-  Json &pow = fake.manifest["ops"][indexOf(fake, "aten::pow", 0)];
+  Json &pow = fake.plan["ops"][indexOf(fake, "aten::pow", 0)];
   arguments.insert(arguments.begin(), {"self", pow["args"][0][1]});
   pow["callee"] = callee;
   pow["overload"] = "";
@@ -157,7 +153,7 @@ TEST_F(GraphSegments, AreRunsOfComputesOwnOperations) {
       {first, first + 4}, {behindLoss, behindLoss + 3}};
   EXPECT_EQ(segmentsOf(fake), expected);
   // One that is not replayable ends a run, and what is left is too short.
-  fake.manifest["ops"][first + 2].erase("replayable");
+  fake.plan["ops"][first + 2].erase("replayable");
   expected.erase(expected.begin());
   EXPECT_EQ(segmentsOf(fake), expected);
 }
@@ -166,11 +162,12 @@ TEST_F(GraphSegments, DontCrossFunctions) {
   FakeStep fake = replayableStep(3);
   std::vector<std::pair<size_t, size_t>> found = segmentsOf(fake);
   EXPECT_EQ(found.size(), 6u);
-  for (const auto &[name, function] : parseManifest(fake.text(), 0).specs)
+  StepPlan plan = fake.load();
+  for (const auto &function : plan.functions)
     for (auto [first, end] : found)
-      EXPECT_TRUE(end <= function.first || first >= function.end ||
-                  (first >= function.first && end <= function.end))
-          << name;
+      EXPECT_TRUE(end <= function->first || first >= function->end ||
+                  (first >= function->first && end <= function->end))
+          << EnumNameRole(function->role);
 }
 
 TEST_F(GraphSegments, ComputeWhatOperationsDoOneByOne) {
@@ -196,7 +193,7 @@ TEST_F(GraphSegments, AreThoseOfEachMicroBatch) {
 
 TEST_F(GraphSegments, HaveNothingThatIsNotReplayable) {
   FakeStep fake = replayableStep(1);
-  fake.manifest["ops"][indexOf(fake, "aten::mul", 1)].erase("replayable");
+  fake.plan["ops"][indexOf(fake, "aten::mul", 1)].erase("replayable");
   make(fake);
   expectEqual(4);
   EXPECT_EQ(with->capture.numGraphs, 1u);

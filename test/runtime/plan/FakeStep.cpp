@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/FakeStep.h"
 
-#include "plan/PlanHash.h"
+#include "plan/Plan_bfbs_generated.h"
+#include <flatbuffers/idl.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 
@@ -20,56 +22,118 @@ TemporaryFolder::TemporaryFolder() {
 TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path); }
 
 FakeStep::FakeStep() {
-  manifest = Json::parse(R"({
-    "hash": "0000000000000000000000000000000000000000",
-    "version": 3, "target": "cpu", "strategy": "zero3", "mesh": {"nodes": 1, "local": 1},
-    "micro_batches": 1,
-    "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0, "dampening": 0,
-                  "weight_decay": 0, "nesterov": false},
-    "functions": ["init", "only_microbatch", "update"],
-    "arenas": {"device": 65536, "host": 4096},
-    "parameters": [], "buckets": [], "buffers": [], "inputs": [], "slots": [],
-    "events": 8, "expected": {}, "ops": []})");
+  plan = Json::parse(R"({
+    "strategy": "zero3", "nodes": 1, "ranks_per_node": 1, "micro_batches": 1,
+    "optimizer": {"kind": "sgd", "lr": 0.5},
+    "device_bytes": 65536, "host_bytes": 4096, "state_bytes": 65536,
+    "planned": {"device_bytes": 65536, "pool_bytes": 0, "input_bytes": 0},
+    "num_events": 8, "functions": [], "parameters": [], "buckets": [],
+    "buffers": [], "inputs": [], "slots": [], "ops": []})");
+  setFunctions({"init", "only_microbatch", "update"});
 }
 
-void FakeStep::add(const std::string &function, Json op) {
-  calls[function].push_back({op["kind"], manifest["ops"].size()});
-  manifest["ops"].push_back(std::move(op));
+void FakeStep::setFunctions(const std::vector<std::string> &roles) {
+  plan["functions"] = Json::array();
+  for (const std::string &role : roles)
+    plan["functions"].push_back(Json::parse(
+        R"({"role": ")" + role + R"(", "first": 0, "end": 0, "held": [],
+            "results": [], "expected": {"inter_bytes": 0, "intra_bytes": 0,
+            "h2d_bytes": 0, "d2h_bytes": 0}})"));
+}
+
+void FakeStep::add(const std::string &role, Json op) {
+  bool isBehind = false;
+  for (Json &function : plan["functions"]) {
+    size_t end = function["end"];
+    if (isBehind)
+      function["first"] = function["first"].get<size_t>() + 1;
+    else if (function["role"] == role)
+      plan["ops"].insert(plan["ops"].begin() + end, std::move(op));
+    isBehind = isBehind || function["role"] == role;
+    if (isBehind)
+      function["end"] = end + 1;
+  }
 }
 
 size_t FakeStep::slot(Json slot) {
-  manifest["slots"].push_back(std::move(slot));
-  return manifest["slots"].size() - 1;
+  plan["slots"].push_back(std::move(slot));
+  return plan["slots"].size() - 1;
 }
 
-void FakeStep::hold(uint64_t bytes) {
-  Json functions;
-  size_t first = 0;
-  for (const std::string name : manifest["functions"]) {
-    size_t end = first + calls[name].size();
-    functions[name] = {{"first", first},
-                       {"end", end},
-                       {"ranges", Json::array()},
-                       {"results", Json::array()}};
-    first = end;
-  }
-  manifest["held"] = {{"states", bytes}, {"functions", functions}};
+namespace {
+
+/// {"kind": K, ...} as the union FIELD of `table`.
+void putUnion(Json &table, const std::string &field, Json value) {
+  table[field + "_type"] = value["kind"];
+  value.erase("kind");
+  table[field] = std::move(value);
 }
 
-std::string withHash(const std::string &text) {
-  std::string result = text;
-  constexpr size_t digits = 40;
-  std::string hash = planHash(text);
-  result.replace(text.find("\"hash\":\"") + 8, digits, hash);
+/// ["self", {"t": 3}] as the schema has it.
+Json argument(const Json &pair) {
+  static const std::map<std::string, std::pair<std::string, std::string>>
+      forms = {
+          {"t", {"tensor", "slots"}},        {"ts", {"tensors", "slots"}},
+          {"i", {"integer", "integers"}},    {"is", {"integers", "integers"}},
+          {"f", {"float_number", "floats"}}, {"b", {"boolean", "integers"}}};
+  auto value = pair[1].begin();
+  auto [kind, field] = forms.at(value.key());
+  return {{"name", pair[0]},
+          {"kind", kind},
+          {field, value->is_array() ? *value : Json::array({*value})}};
+}
+
+Json operation(Json op) {
+  Json result;
+  for (const char *key : {"loc", "module_path"})
+    if (op.contains(key)) {
+      result[key] = op[key];
+      op.erase(key);
+    }
+  if (op.contains("args"))
+    for (Json &one : op["args"])
+      if (one.is_array())
+        one = argument(one);
+  if (op.contains("members"))
+    for (Json &one : op["members"])
+      one = {{"source", one[0]}, {"planned", one[1]}};
+  putUnion(result, "body", std::move(op));
   return result;
 }
 
-std::string FakeStep::text() const { return withHash(manifest.dump()); }
+} // namespace
+
+std::string FakeStep::bytes() const {
+  Json full = {
+      {"constants_hash", hashBytes(std::as_bytes(std::span(constants)))}};
+  full.update(plan);
+  full.erase("optimizer");
+  putUnion(full, "optimizer", plan["optimizer"]);
+  for (Json &op : full["ops"])
+    op = operation(std::move(op));
+  flatbuffers::Parser parser;
+  if (!parser.Deserialize(plan::PlanBinarySchema::data(),
+                          plan::PlanBinarySchema::size()) ||
+      !parser.ParseJson(full.dump().c_str()))
+    throw std::logic_error(parser.error_);
+  return {reinterpret_cast<const char *>(parser.builder_.GetBufferPointer()),
+          parser.builder_.GetSize()};
+}
+
+StepPlan FakeStep::load() const { return loadBytes(bytes()); }
+
+StepPlan FakeStep::loadBytes(const std::string &bytes) const {
+  // As aligned as in an object.
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t) + 1);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  auto span = std::as_bytes(std::span(words)).first(bytes.size());
+  return loadPlan(span, hashBytes(span), std::as_bytes(std::span(constants)));
+}
 
 static void writeBytes(std::ostream &out, const char *type, const char *name,
-                       const std::string &bytes) {
-  out << type << ' ' << name << "[] = {";
-  for (unsigned char byte : bytes)
+                       std::span<const std::byte> bytes) {
+  out << "_Alignas(64) const " << type << ' ' << name << "[] = {";
+  for (std::byte byte : bytes)
     out << int(byte) << ',';
   out << "0};\nconst uint64_t " << name << "_size = " << bytes.size() << ";\n";
 }
@@ -77,23 +141,17 @@ static void writeBytes(std::ostream &out, const char *type, const char *name,
 std::string FakeStep::build(const TemporaryFolder &folder) const {
   std::string source = folder.file("step.c"), object = folder.file("step.so");
   {
+    std::string packed = bytes();
+    auto span = std::as_bytes(std::span(packed));
     std::ofstream out(source);
-    out << "#include \"fcdp/runtime.h\"\n"
-        << "const uint32_t fcdp_abi_version = " << abi << ";\n";
-    writeBytes(out, "const char", "fcdp_manifest", text());
-    writeBytes(out, "_Alignas(64) const unsigned char", "fcdp_constants",
-               std::string(constants.begin(), constants.end()));
-    for (const auto &name : manifest["functions"]) {
-      out << "void fcdp_" << name.get<std::string>() << "(fcdp_step *s) {\n";
-      auto found = calls.find(name);
-      if (found != calls.end())
-        for (const Call &call : found->second)
-          out << "  fcdp_rt_" << call.kind << "(s, " << call.op << ");\n";
-      out << "}\n";
-    }
+    out << "#include <stdint.h>\n"
+        << "const uint32_t fcdp_abi_version = " << abi << ";\n"
+        << "const char fcdp_plan_hash[] = \"" << hashBytes(span) << "\";\n";
+    writeBytes(out, "unsigned char", "fcdp_plan", span);
+    writeBytes(out, "unsigned char", "fcdp_constants",
+               std::as_bytes(std::span(constants)));
   }
-  std::string command =
-      "cc -shared -fPIC -I" FCDP_RUNTIME_INCLUDE " -o " + object + " " + source;
+  std::string command = "cc -shared -fPIC -o " + object + " " + source;
   if (std::system(command.c_str()) != 0)
     throw std::runtime_error("failed: " + command);
   return object;
@@ -107,10 +165,8 @@ Json device(uint64_t offset, uint64_t bytes) {
           {"local_stride", 0}};
 }
 
-Json device(uint64_t offset, uint64_t bytes, const std::string &dtype) {
-  Json state = device(offset, bytes);
-  state["dtype"] = dtype;
-  return state;
+Json state(const std::string &role, const std::string &dtype, Json buf) {
+  return {{"role", role}, {"dtype", dtype}, {"buf", std::move(buf)}};
 }
 
 Json host(uint64_t offset, uint64_t bytes) {
@@ -156,13 +212,14 @@ private:
 };
 
 void LinearStep::declare() {
-  Json &m = step.manifest;
-  m["mesh"] = {{"nodes", nodes}, {"local", locals}};
+  Json &m = step.plan;
+  m["nodes"] = nodes;
+  m["ranks_per_node"] = locals;
   m["micro_batches"] = microBatches;
   if (microBatches > 1)
-    m["functions"] = {"init", "first_microbatch", "next_microbatch",
-                      "last_microbatch", "update"};
-  m["parameters"] = Json::parse(R"([{"name": "w", "names": ["w", "tied.w"],
+    step.setFunctions({"init", "first_microbatch", "next_microbatch",
+                       "last_microbatch", "update"});
+  m["parameters"] = Json::parse(R"([{"names": ["w", "tied.w"],
       "shape": [2, 3], "dtype": "f32", "trainable": true, "bucket": 0,
       "offset_elements": 0}])");
   m["buckets"] =
@@ -176,15 +233,14 @@ void LinearStep::declare() {
                     {"wire", "f32"},
                     {"reduce", "f32"},
                     {"states",
-                     {{"shard", device(kShard, shardBytes(), "f32")},
-                      {"grad", device(kGrad, shardBytes(), "f32")}}}}});
+                     {state("shard", "f32", device(kShard, shardBytes())),
+                      state("grad", "f32", device(kGrad, shardBytes()))}}}});
   m["inputs"] = Json::parse(R"([
-      {"name": "x", "shape": [2, 3], "dtype": "f32", "index_limit": null,
-       "ignore_index": null},
+      {"name": "x", "shape": [2, 3], "dtype": "f32"},
       {"name": "y", "shape": [2, 3], "dtype": "i64", "index_limit": 10,
        "ignore_index": -100}])");
-  x = step.slot({{"kind", "input"}, {"input", 0}});
-  y = step.slot({{"kind", "input"}, {"input", 1}});
+  x = step.slot({{"kind", "input"}, {"index", 0}});
+  y = step.slot({{"kind", "input"}, {"index", 1}});
   w = step.slot({{"kind", "planned"},
                  {"buf", device(kGathered, 24)},
                  {"shape", Json::array({2, 3})},
@@ -211,7 +267,7 @@ void LinearStep::gather(const std::string &function) {
                       {"in", device(kShard, shardBytes())},
                       {"out", device(kSlice, sliceBytes())},
                       {"loc", "model.py:3"},
-                      {"module", "linear"}});
+                      {"module_path", "linear"}});
   // Through the host cache and back, each rank in its own place.
   Json cached = host(0, sliceBytes());
   cached["local_stride"] = sliceBytes();
@@ -251,7 +307,7 @@ void LinearStep::call(const std::string &function, const std::string &callee,
                       {"results", Json::array({result})},
                       {"free", free},
                       {"loc", "model.py:7"},
-                      {"module", "linear"}});
+                      {"module_path", "linear"}});
 }
 
 void LinearStep::compute(const std::string &function) {
@@ -310,8 +366,9 @@ void LinearStep::reduce(const std::string &function, bool add) {
 
 FakeStep LinearStep::build() {
   declare();
-  for (const auto &name : step.manifest["functions"]) {
-    std::string function = name;
+  const Json functions = step.plan["functions"];
+  for (const Json &each : functions) {
+    std::string function = each["role"];
     if (function == "init" || function == "update")
       continue;
     gather(function);

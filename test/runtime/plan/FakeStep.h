@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled steps without the compiler: a manifest and lists of calls, made a
-// shared object by the system's C compiler.
+// Compiled steps without the compiler: a plan, made a shared object by the
+// system's C compiler.
 #pragma once
 
 #include "fcdp/runtime.h"
+#include "plan/StepPlan.h"
+
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -27,44 +28,41 @@ public:
   std::filesystem::path path;
 };
 
+/// Tests write plans as JSON by the schema, shorter in three places: a union is
+/// {"kind": K, ...}, an operation is one object, and an argument of a call is
+/// ["self", {"t": 3}], with t, ts, i, is, f or b for its kind.
 struct FakeStep {
-  /// A valid manifest of one rank without any operation.
+  /// A valid plan of one rank without any operation. States have the whole
+  /// device arena.
   FakeStep();
 
-  /// Appends an operation to the manifest and a call of it to a function.
-  void add(const std::string &function, Json op);
+  /// Makes the functions, without operations.
+  void setFunctions(const std::vector<std::string> &roles);
+  /// Appends an operation to a function.
+  void add(const std::string &role, Json op);
   /// Appends a slot and returns its index.
   size_t slot(Json slot);
   size_t transient() { return slot({{"kind", "transient"}}); }
 
-  /// Says that buffers of the plan are in the first `bytes` of the device
-  /// arena, and that operators have all else. Calls are in the order of the
-  /// functions.
-  void hold(uint64_t bytes);
-
-  /// The manifest with its hash.
-  std::string text() const;
+  /// The plan as FlatBuffers.
+  std::string bytes() const;
+  /// Reads and checks the plan.
+  StepPlan load() const;
+  /// Reads and checks other bytes, with the hash that belongs to them.
+  StepPlan loadBytes(const std::string &bytes) const;
   /// Writes and compiles the object, and returns its path.
   std::string build(const TemporaryFolder &folder) const;
 
-  Json manifest;
+  Json plan;
   uint32_t abi = FCDP_ABI_VERSION;
   std::vector<unsigned char> constants;
-  struct Call {
-    std::string kind;
-    size_t op;
-  };
-  std::map<std::string, std::vector<Call>> calls;
 };
 
 /// A region of the device arena, the same on all ranks.
 Json device(uint64_t offset, uint64_t bytes);
-/// The same with a type.
-Json device(uint64_t offset, uint64_t bytes, const std::string &dtype);
 Json host(uint64_t offset, uint64_t bytes);
-
-/// `text` with the hash that belongs to it.
-std::string withHash(const std::string &text);
+/// A state of a bucket.
+Json state(const std::string &role, const std::string &dtype, Json buf);
 
 /// A step on a mesh: one parameter `w` of 6 elements (8 with padding), loss
 /// sum((w x - y)^2), plain SGD; everything goes through collectives as ZeRO-3

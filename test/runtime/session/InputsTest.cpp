@@ -15,14 +15,20 @@ namespace {
 class InputsTest : public ::testing::Test {
 protected:
   InputsTest() {
-    manifest.mesh = {1, 2};
-    manifest.microBatches = 2;
+    plan.mesh = {1, 2};
+    plan.microBatches = 2;
   }
 
-  void addInput(const std::string &name, DType dtype, Shape shape,
+  void addInput(const std::string &name, plan::DType dtype, Shape shape,
                 std::optional<int64_t> limit = {},
                 std::optional<int64_t> ignored = {}) {
-    manifest.inputs.push_back({name, shape, dtype, limit, ignored});
+    plan::InputT &input =
+        *plan.inputs.emplace_back(std::make_unique<plan::InputT>());
+    input.name = name;
+    input.shape = std::move(shape);
+    input.dtype = dtype;
+    input.indexLimit = limit;
+    input.ignoreIndex = ignored;
   }
 
   std::string write(const std::string &name, const std::string &bytes) {
@@ -57,7 +63,7 @@ protected:
   template <typename T>
   std::vector<T> row(const Inputs &inputs, int64_t step, int64_t microBatch,
                      uint32_t rank, size_t input = 0) {
-    std::vector<T> out(numElements(manifest.inputs[input].shape));
+    std::vector<T> out(numElements(plan.inputs[input]->shape));
     inputs.read(input, step, microBatch, rank,
                 std::as_writable_bytes(std::span(out)));
     return out;
@@ -66,7 +72,7 @@ protected:
   void expectError(const std::string &message,
                    const std::vector<InputOption> &options) {
     try {
-      Inputs(manifest, options).checkValues();
+      Inputs(plan, options).checkValues();
       FAIL() << "expected an error";
     } catch (const std::runtime_error &error) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
@@ -75,15 +81,15 @@ protected:
   }
 
   TemporaryFolder folder;
-  Manifest manifest;
+  StepPlan plan;
 };
 
 TEST_F(InputsTest, RowsOfAnArray) {
-  addInput("x", DType::F32, {2});
+  addInput("x", plan::DType::f32, {2});
   std::vector<float> values(10);
   for (int i = 0; i < 10; ++i)
     values[i] = i;
-  Inputs inputs(manifest, {{"x", writeNpy("<f4", "5, 2", values)}});
+  Inputs inputs(plan, {{"x", writeNpy("<f4", "5, 2", values)}});
   // ((step * 2 + microBatch) * 2 + rank) mod 5
   EXPECT_EQ(row<float>(inputs, 0, 0, 0), (std::vector<float>{0, 1}));
   EXPECT_EQ(row<float>(inputs, 0, 0, 1), (std::vector<float>{2, 3}));
@@ -92,12 +98,11 @@ TEST_F(InputsTest, RowsOfAnArray) {
 }
 
 TEST_F(InputsTest, WindowsOfTokens) {
-  addInput("ids", DType::I64, {3}, 100);
-  addInput("labels", DType::I64, {3}, 100);
+  addInput("ids", plan::DType::i64, {3}, 100);
+  addInput("labels", plan::DType::i64, {3}, 100);
   std::vector<uint16_t> tokens = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   std::string file = writeRaw("t", tokens);
-  Inputs inputs(manifest,
-                {{"ids", file + ":u16"}, {"labels", file + ":u16+1"}});
+  Inputs inputs(plan, {{"ids", file + ":u16"}, {"labels", file + ":u16+1"}});
   EXPECT_EQ(row<int64_t>(inputs, 0, 0, 1), (std::vector<int64_t>{3, 4, 5}));
   EXPECT_EQ(row<int64_t>(inputs, 0, 0, 1, 1), (std::vector<int64_t>{4, 5, 6}));
   // The labels have two windows, so the ids have no more.
@@ -106,26 +111,25 @@ TEST_F(InputsTest, WindowsOfTokens) {
 }
 
 TEST_F(InputsTest, TokensOfOtherWidths) {
-  addInput("a", DType::I32, {2}, 70000, -1);
-  addInput("b", DType::I32, {2}, 70000);
-  Inputs inputs(manifest,
-                {{"a", writeRaw<int64_t>("a", {65000, -1}) + ":i64"},
-                 {"b", writeRaw<uint16_t>("b", {65000, 1}) + ":u16"}});
+  addInput("a", plan::DType::i32, {2}, 70000, -1);
+  addInput("b", plan::DType::i32, {2}, 70000);
+  Inputs inputs(plan, {{"a", writeRaw<int64_t>("a", {65000, -1}) + ":i64"},
+                       {"b", writeRaw<uint16_t>("b", {65000, 1}) + ":u16"}});
   inputs.checkValues();
   EXPECT_EQ(row<int32_t>(inputs, 0, 0, 0), (std::vector<int32_t>{65000, -1}));
   EXPECT_EQ(row<int32_t>(inputs, 0, 0, 0, 1), (std::vector<int32_t>{65000, 1}));
 }
 
 TEST_F(InputsTest, RandomIsTheSameInEveryRun) {
-  addInput("x", DType::F32, {1000});
-  addInput("i", DType::I64, {1000}, 7);
+  addInput("x", plan::DType::f32, {1000});
+  addInput("i", plan::DType::i64, {1000}, 7);
   std::vector<InputOption> options = {{"x", "random:3"}, {"i", "random:3"}};
-  Inputs one(manifest, options), two(manifest, options);
+  Inputs one(plan, options), two(plan, options);
   EXPECT_EQ(row<float>(one, 1, 0, 0), row<float>(two, 1, 0, 0));
   EXPECT_NE(row<float>(one, 1, 0, 0), row<float>(one, 1, 0, 1));
   EXPECT_NE(row<float>(one, 1, 0, 0),
-            row<float>(Inputs(manifest, {{"x", "random:4"}, {"i", "random:3"}}),
-                       1, 0, 0));
+            row<float>(Inputs(plan, {{"x", "random:4"}, {"i", "random:3"}}), 1,
+                       0, 0));
   double sum = 0, squares = 0;
   for (float value : row<float>(one, 0, 0, 0)) {
     sum += value;
@@ -144,17 +148,17 @@ TEST_F(InputsTest, RandomIsTheSameInEveryRun) {
 }
 
 TEST_F(InputsTest, RandomIntegersNeedALimit) {
-  addInput("i", DType::I32, {4});
+  addInput("i", plan::DType::i32, {4});
   expectError("needs random:SEED:LIMIT", {{"i", "random:1"}});
-  EXPECT_NO_THROW(Inputs(manifest, {{"i", "random:1:10"}}));
+  EXPECT_NO_THROW(Inputs(plan, {{"i", "random:1:10"}}));
   expectError("needs random:SEED:LIMIT", {{"i", "random:1:0"}});
   expectError("expected random:SEED", {{"i", "random:x"}});
-  manifest.inputs[0].indexLimit = 5;
+  plan.inputs[0]->indexLimit = 5;
   expectError("a limit of at most 5, got 10", {{"i", "random:1:10"}});
 }
 
 TEST_F(InputsTest, NamesMustBeTheStepsOwn) {
-  addInput("ids", DType::I64, {2}, 10);
+  addInput("ids", plan::DType::i64, {2}, 10);
   expectError("--input idz: unknown; the step's inputs are: ids i64[2]",
               {{"idz", "random:1"}});
   expectError("--input ids=FILE is missing", {});
@@ -162,9 +166,9 @@ TEST_F(InputsTest, NamesMustBeTheStepsOwn) {
 }
 
 TEST_F(InputsTest, ValuesMustBeInRange) {
-  addInput("ids", DType::I64, {2}, 10, -100);
+  addInput("ids", plan::DType::i64, {2}, 10, -100);
   EXPECT_NO_THROW(
-      Inputs(manifest, {{"ids", writeNpy<int64_t>("<i8", "1, 2", {9, -100})}})
+      Inputs(plan, {{"ids", writeNpy<int64_t>("<i8", "1, 2", {9, -100})}})
           .checkValues());
   expectError("value 10 at position 3: expected [0, 10) or -100",
               {{"ids", writeNpy<int64_t>("<i8", "2, 2", {9, 0, 1, 10})}});
@@ -175,13 +179,13 @@ TEST_F(InputsTest, ValuesMustBeInRange) {
 }
 
 TEST_F(InputsTest, TokensMustFitTheInputsType) {
-  addInput("ids", DType::I16, {2});
+  addInput("ids", plan::DType::i16, {2});
   expectError("value 40000 at position 1 does not fit in i16",
               {{"ids", writeRaw<uint16_t>("t", {1, 40000}) + ":u16"}});
 }
 
 TEST_F(InputsTest, LengthsOfTokenFiles) {
-  addInput("ids", DType::I64, {4}, 10);
+  addInput("ids", plan::DType::i64, {4}, 10);
   expectError("expected a multiple of 4 bytes, got 6",
               {{"ids", write("t", "123456") + ":i32"}});
   expectError("expected at least 4 tokens for one batch of shape [4], got 3",
@@ -190,14 +194,14 @@ TEST_F(InputsTest, LengthsOfTokenFiles) {
               "by 1, got 4",
               {{"ids", writeRaw<int32_t>("t", {1, 2, 3, 4}) + ":i32+1"}});
   expectError("cannot be opened", {{"ids", "/no/such/file:i32"}});
-  manifest.inputs[0].dtype = DType::F32;
-  manifest.inputs[0].indexLimit.reset();
+  plan.inputs[0]->dtype = plan::DType::f32;
+  plan.inputs[0]->indexLimit.reset();
   expectError("tokens are for integer inputs, this one is f32",
               {{"ids", writeRaw<int32_t>("t", {1, 2, 3, 4}) + ":i32"}});
 }
 
 TEST_F(InputsTest, ArraysMustHaveShapeAndType) {
-  addInput("x", DType::I64, {2}, 10);
+  addInput("x", plan::DType::i64, {2}, 10);
   expectError("expected type i64, got <i4 (i32)",
               {{"x", writeNpy<int32_t>("<i4", "1, 2", {1, 2})}});
   expectError("expected type i64, got >i8",
@@ -214,7 +218,7 @@ TEST_F(InputsTest, ArraysMustHaveShapeAndType) {
 }
 
 TEST_F(InputsTest, DamagedArrays) {
-  addInput("x", DType::I64, {2}, 10);
+  addInput("x", plan::DType::i64, {2}, 10);
   expectError("expected 32 bytes of data for shape [2, 2], got 16; is the file "
               "truncated?",
               {{"x", writeNpy<int64_t>("<i8", "2, 2", {1, 2})}});
@@ -239,13 +243,13 @@ TEST_F(InputsTest, DamagedArrays) {
       {{"x", write("a", npy("<i8", "999999999999, 999999999999", ""))}});
   // Every prefix is refused, none crashes.
   for (size_t length = 0; length < good.size(); ++length)
-    EXPECT_THROW(Inputs(manifest, {{"x", write("a", good.substr(0, length))}}),
+    EXPECT_THROW(Inputs(plan, {{"x", write("a", good.substr(0, length))}}),
                  std::runtime_error);
 }
 
 TEST_F(InputsTest, ArraysMustHaveEqualRows) {
-  addInput("x", DType::I64, {1}, 10);
-  addInput("y", DType::I64, {1}, 10);
+  addInput("x", plan::DType::i64, {1}, 10);
+  addInput("y", plan::DType::i64, {1}, 10);
   std::string x = write("x", npy("<i8", "1, 1", std::string(8, '\0')));
   std::string y = write("y", npy("<i8", "2, 1", std::string(16, '\0')));
   expectError("equal numbers of rows, got 1 for input 'x' and 2 for input 'y'",

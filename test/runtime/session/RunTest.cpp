@@ -285,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(Run, BadCommandTest, ::testing::ValuesIn(kBadCommands),
 // end, and one of them says why.
 TEST_F(RunTest, AGpuThatIsMissingIsAnError) {
   FakeStep step = linearStep(2, 2, 1);
-  step.manifest["target"] = "cuda";
+  step.plan["target"] = "cuda";
   Outcome outcome =
       execute(command(step.build(folder), "--nodes 2 --ranks-per-node 2"));
   if (outcome.exitCode == 0)

@@ -240,7 +240,7 @@ TEST_F(SessionTest, TheCallersCheckFails) {
 
 TEST_F(SessionTest, TooLittleMemory) {
   FakeStep large = linearStep(1, 1, 1);
-  large.manifest["arenas"]["device"] = uint64_t(1) << 50;
+  large.plan["device_bytes"] = uint64_t(1) << 50;
   auto object = loadStep(large.build(folder));
   expectError(SessionErrorCode::OutOfMemory,
               [&] { Session::open(object, only()); });

@@ -13,12 +13,12 @@ bool isInteger(DType type) {
          type == DType::I64 || type == DType::U8;
 }
 
-std::string describe(const std::string &file, const InputSpec &input) {
+std::string describe(const std::string &file, const plan::InputT &input) {
   return file + ": input '" + input.name + "': ";
 }
 
 void checkValue(int64_t value, int64_t position, const std::string &file,
-                const InputSpec &input) {
+                const plan::InputT &input) {
   std::string problem = describeBadValue(value, position, input);
   if (!problem.empty())
     throw std::runtime_error(describe(file, input) + problem);
@@ -36,7 +36,7 @@ int64_t parseNumber(const std::string &text, const std::string &spec) {
 }
 
 std::unique_ptr<InputSource> openRandom(const std::string &spec,
-                                        const InputSpec &input) {
+                                        const plan::InputT &input) {
   static const std::regex form("random:([0-9]+)(?::([0-9]+))?");
   std::smatch parts;
   if (!std::regex_match(spec, parts, form))
@@ -53,7 +53,7 @@ std::unique_ptr<InputSource> openRandom(const std::string &spec,
 } // namespace
 
 std::unique_ptr<InputSource> openInput(const std::string &spec,
-                                       const InputSpec &input) {
+                                       const plan::InputT &input) {
   if (spec.starts_with("random:"))
     return openRandom(spec, input);
   static const std::regex tokens("(.+):(u16|i32|i64)(?:\\+([0-9]+))?");

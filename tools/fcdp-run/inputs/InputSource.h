@@ -3,7 +3,7 @@
 // Where the rows of one input come from.
 #pragma once
 
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <memory>
 #include <optional>
@@ -30,23 +30,24 @@ public:
 
 /// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy).
 std::unique_ptr<InputSource> openInput(const std::string &spec,
-                                       const InputSpec &input);
+                                       const plan::InputT &input);
 
 std::unique_ptr<InputSource> openNpy(const std::string &path,
-                                     const InputSpec &input);
+                                     const plan::InputT &input);
 std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
                                         bool isUnsigned16, int64_t shift,
-                                        const InputSpec &input);
-std::unique_ptr<InputSource>
-makeRandom(uint64_t seed, std::optional<int64_t> limit, const InputSpec &input);
+                                        const plan::InputT &input);
+std::unique_ptr<InputSource> makeRandom(uint64_t seed,
+                                        std::optional<int64_t> limit,
+                                        const plan::InputT &input);
 
 bool isInteger(DType type);
 
 /// "'tokens.bin' for input 'ids'", as messages begin.
-std::string describe(const std::string &file, const InputSpec &input);
+std::string describe(const std::string &file, const plan::InputT &input);
 
 /// Throws if the input may not hold `value`.
 void checkValue(int64_t value, int64_t position, const std::string &file,
-                const InputSpec &input);
+                const plan::InputT &input);
 
 } // namespace fcdp::run

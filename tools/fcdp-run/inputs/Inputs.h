@@ -12,7 +12,7 @@ namespace fcdp::run {
 class Inputs {
 public:
   /// Throws std::runtime_error if inputs are missing, unknown or do not fit.
-  Inputs(const Manifest &manifest, const std::vector<InputOption> &options);
+  Inputs(const StepPlan &plan, const std::vector<InputOption> &options);
 
   void checkValues() const;
   /// Row of a micro-batch: ((step K + microBatch) ranks + rank) mod M, where
@@ -24,7 +24,7 @@ public:
 private:
   void findRows();
 
-  const Manifest &manifest;
+  const StepPlan &plan;
   std::vector<std::unique_ptr<InputSource>> sources;
   /// M; none if all inputs are random.
   std::optional<int64_t> rows;

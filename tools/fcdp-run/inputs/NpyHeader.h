@@ -3,7 +3,7 @@
 // The header of a .npy file.
 #pragma once
 
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <span>
 

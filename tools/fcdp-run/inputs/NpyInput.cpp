@@ -15,7 +15,7 @@ namespace {
 
 class NpyInput final : public InputSource {
 public:
-  NpyInput(const std::string &path, const InputSpec &input)
+  NpyInput(const std::string &path, const plan::InputT &input)
       : path(path), file(path), input(input) {
     NpyHeader header;
     try {
@@ -26,7 +26,7 @@ public:
     check(header);
     count = header.shape[0];
     data = file.bytes().subspan(header.dataOffset);
-    rowBytes = numElements(input.shape) * byteSize(input.dtype);
+    rowBytes = numElements(input.shape) * byteSize(toDType(input.dtype));
     if (data.size() != count * rowBytes)
       fail("expected " + std::to_string(count * rowBytes) +
            " bytes of data for shape " + toString(header.shape) + ", got " +
@@ -44,10 +44,10 @@ public:
   void checkValues() const override {
     if (!input.indexLimit)
       return;
-    int64_t elements = data.size() / byteSize(input.dtype);
+    int64_t elements = data.size() / byteSize(toDType(input.dtype));
     for (int64_t i = 0; i < elements; ++i)
-      checkValue(loadInteger(data.data(), i, formOf(input.dtype)), i, path,
-                 input);
+      checkValue(loadInteger(data.data(), i, formOf(toDType(input.dtype))), i,
+                 path, input);
   }
 
 private:
@@ -59,9 +59,9 @@ private:
     if (header.fortranOrder)
       fail("expected an array in C order, got one in Fortran order; save "
            "numpy.ascontiguousarray(array)");
-    if (header.dtype != input.dtype)
-      fail(std::string("expected type ") + name(input.dtype) + ", got " +
-           header.descr +
+    if (header.dtype != toDType(input.dtype))
+      fail(std::string("expected type ") + name(toDType(input.dtype)) +
+           ", got " + header.descr +
            (header.dtype ? std::string(" (") + name(*header.dtype) + ")" : ""));
     Shape batch = header.shape;
     if (!batch.empty())
@@ -77,7 +77,7 @@ private:
 
   std::string path;
   MappedFile file;
-  const InputSpec &input;
+  const plan::InputT &input;
   std::span<const std::byte> data;
   size_t count = 0, rowBytes = 0;
 };
@@ -85,7 +85,7 @@ private:
 } // namespace
 
 std::unique_ptr<InputSource> openNpy(const std::string &path,
-                                     const InputSpec &input) {
+                                     const plan::InputT &input) {
   return std::make_unique<NpyInput>(path, input);
 }
 

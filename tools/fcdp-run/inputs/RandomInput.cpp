@@ -68,10 +68,10 @@ void storeFloat(std::span<std::byte> out, int64_t i, DType type, double value) {
 class RandomInput final : public InputSource {
 public:
   RandomInput(uint64_t seed, std::optional<int64_t> limit,
-              const InputSpec &input)
+              const plan::InputT &input)
       : seed(seed), limit(limit.value_or(input.indexLimit.value_or(0))),
         input(input) {
-    if (!isInteger(input.dtype))
+    if (!isInteger(toDType(input.dtype)))
       return;
     if (this->limit < 1)
       fail("an integer input without a known limit needs random:SEED:LIMIT, "
@@ -79,9 +79,9 @@ public:
     if (input.indexLimit && this->limit > *input.indexLimit)
       fail("expected a limit of at most " + std::to_string(*input.indexLimit) +
            ", got " + std::to_string(this->limit));
-    if (!fits(this->limit - 1, input.dtype))
+    if (!fits(this->limit - 1, toDType(input.dtype)))
       fail("the limit " + std::to_string(this->limit) + " does not fit in " +
-           name(input.dtype));
+           name(toDType(input.dtype)));
   }
 
   std::optional<int64_t> rows() const override { return std::nullopt; }
@@ -92,12 +92,12 @@ public:
     SplitMix mix(SplitMix(seed ^ hashOf(input.name)).next() ^ uint64_t(row));
     int64_t elements = numElements(input.shape);
     for (int64_t i = 0; i < elements; ++i) {
-      if (isInteger(input.dtype))
-        storeInteger(out.data(), i, input.dtype, mix.below(limit));
-      else if (input.dtype == DType::Bool)
+      if (isInteger(toDType(input.dtype)))
+        storeInteger(out.data(), i, toDType(input.dtype), mix.below(limit));
+      else if (toDType(input.dtype) == DType::Bool)
         storeAs(out, i, uint8_t(mix.next() >> 63));
       else
-        storeFloat(out, i, input.dtype, mix.normal());
+        storeFloat(out, i, toDType(input.dtype), mix.normal());
     }
   }
 
@@ -108,14 +108,14 @@ private:
 
   uint64_t seed;
   int64_t limit;
-  const InputSpec &input;
+  const plan::InputT &input;
 };
 
 } // namespace
 
 std::unique_ptr<InputSource> makeRandom(uint64_t seed,
                                         std::optional<int64_t> limit,
-                                        const InputSpec &input) {
+                                        const plan::InputT &input) {
   return std::make_unique<RandomInput>(seed, limit, input);
 }
 

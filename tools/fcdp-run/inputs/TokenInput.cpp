@@ -14,12 +14,12 @@ namespace {
 class TokenInput final : public InputSource {
 public:
   TokenInput(const std::string &path, IntegerForm form, int64_t shift,
-             const InputSpec &input)
+             const plan::InputT &input)
       : path(path), file(path), form(form), shift(shift), input(input),
         window(numElements(input.shape)) {
-    if (!isInteger(input.dtype))
+    if (!isInteger(toDType(input.dtype)))
       fail(std::string("tokens are for integer inputs, this one is ") +
-           name(input.dtype));
+           name(toDType(input.dtype)));
     size_t bytes = file.bytes().size();
     if (bytes % form.bytes != 0)
       fail("expected a multiple of " + std::to_string(form.bytes) +
@@ -40,16 +40,17 @@ public:
   void read(int64_t row, std::span<std::byte> out) const override {
     int64_t first = row * window + shift;
     for (int64_t i = 0; i < window; ++i)
-      storeInteger(out.data(), i, input.dtype, at(first + i));
+      storeInteger(out.data(), i, toDType(input.dtype), at(first + i));
   }
 
   void checkValues() const override {
     int64_t end = shift + *rows() * window;
     for (int64_t i = shift; i < end; ++i) {
       checkValue(at(i), i, path, input);
-      if (!fits(at(i), input.dtype))
+      if (!fits(at(i), toDType(input.dtype)))
         fail("value " + std::to_string(at(i)) + " at position " +
-             std::to_string(i) + " does not fit in " + name(input.dtype));
+             std::to_string(i) + " does not fit in " +
+             name(toDType(input.dtype)));
     }
   }
 
@@ -65,7 +66,7 @@ private:
   MappedFile file;
   IntegerForm form;
   int64_t shift;
-  const InputSpec &input;
+  const plan::InputT &input;
   int64_t window, tokens = 0;
 };
 
@@ -73,7 +74,7 @@ private:
 
 std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
                                         bool isUnsigned16, int64_t shift,
-                                        const InputSpec &input) {
+                                        const plan::InputT &input) {
   IntegerForm form{byteSize(stored), !isUnsigned16};
   return std::make_unique<TokenInput>(path, form, shift, input);
 }

@@ -41,64 +41,65 @@ StreamId otherStreamOfLink(StreamId stream) {
   }
 }
 
-std::optional<Axis> axisOf(const Op &op) {
-  if (auto *gather = std::get_if<ops::AllGather>(&op.body))
-    return gather->axis;
-  if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
-    return reduce->axis;
-  if (op.kind == OpKind::ClipGradients)
+std::optional<Axis> axisOf(const plan::OpT &op) {
+  if (auto *gather = op.body.Asall_gather())
+    return toAxis(gather->axis);
+  if (auto *reduce = op.body.Asreduce_scatter())
+    return toAxis(reduce->axis);
+  if (op.body.type == plan::OpBody::clip_gradients)
     return Axis::World;
   return std::nullopt;
 }
 
-bool isCollective(const Op &op) {
-  return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter;
+bool isCollective(const plan::OpT &op) {
+  return op.body.type == plan::OpBody::all_gather ||
+         op.body.type == plan::OpBody::reduce_scatter;
 }
 
 /// Bytes by which operations that are no ATen calls are told apart; see
 /// docs/profile.md. None for those that are not profiled.
 struct SizeOf {
-  const Manifest &manifest;
+  const StepPlan &plan;
 
   template <typename Body>
   std::optional<uint64_t> operator()(const Body &) const {
     return std::nullopt;
   }
-  std::optional<uint64_t> operator()(const ops::AllGather &op) const {
-    return op.in.bytes;
+  std::optional<uint64_t> operator()(const plan::AllGatherT &op) const {
+    return op.in.bytes();
   }
-  std::optional<uint64_t> operator()(const ops::ReduceScatter &op) const {
-    return op.in.bytes / manifest.ranks(op.axis);
+  std::optional<uint64_t> operator()(const plan::ReduceScatterT &op) const {
+    return op.in.bytes() / plan.ranks(toAxis(op.axis));
   }
-  std::optional<uint64_t> operator()(const ops::CacheCopy &op) const {
-    return op.in.bytes;
+  std::optional<uint64_t> operator()(const plan::CacheCopyT &op) const {
+    return op.in.bytes();
   }
-  std::optional<uint64_t> operator()(const ops::Cast &op) const {
-    return op.out.bytes;
+  std::optional<uint64_t> operator()(const plan::CastT &op) const {
+    return op.out.bytes();
   }
-  std::optional<uint64_t> operator()(const ops::Accumulate &op) const {
-    return op.out.bytes;
+  std::optional<uint64_t> operator()(const plan::AccumulateT &op) const {
+    return op.out.bytes();
   }
-  std::optional<uint64_t> operator()(const ops::Add &op) const {
-    return op.out.bytes;
+  std::optional<uint64_t> operator()(const plan::AddT &op) const {
+    return op.out.bytes();
   }
-  std::optional<uint64_t> operator()(const ops::Pack &op) const {
+  std::optional<uint64_t> operator()(const plan::PackBucketT &op) const {
     uint64_t bytes = 0;
-    for (const Buf &buf : op.zero)
-      bytes += buf.bytes;
-    for (const ops::Pack::Member &member : op.members)
-      bytes += std::get<PlannedSlot>(manifest.slots[member.planned]).buf.bytes;
+    for (const plan::Buf &buf : op.zero)
+      bytes += buf.bytes();
+    for (const plan::PackMember &member : op.members)
+      bytes += plan.slots[member.planned()]->buf->bytes();
     return bytes;
   }
-  std::optional<uint64_t> operator()(const ops::ShardUpdate &op) const {
-    const Bucket &bucket = manifest.buckets[op.bucket];
-    return bucket.shardElements * byteSize(bucket.storage);
+  std::optional<uint64_t> operator()(const plan::ShardUpdateT &op) const {
+    const plan::BucketT &bucket = *plan.buckets[op.bucket];
+    return bucket.shardElements * byteSize(toDType(bucket.storage));
   }
-  std::optional<uint64_t> operator()(const ops::ClipGradients &) const {
+  std::optional<uint64_t> operator()(const plan::ClipGradientsT &) const {
     uint64_t elements = 0;
-    for (const Bucket &bucket : manifest.buckets)
-      if (bucket.trainable)
-        elements += bucket.shardElements;
+    for (const auto &bucket : plan.buckets)
+      if (bucket->trainable)
+        elements += bucket->shardElements;
     return elements * sizeof(float);
   }
 };
@@ -118,15 +119,15 @@ double overlapOf(const Span &span, const std::vector<Span> &others) {
 
 } // namespace
 
-size_t Profile::getEntry(const Op &op, const std::string &operatorKey) {
+size_t Profile::getEntry(const plan::OpT &op, const std::string &operatorKey) {
   nlohmann::ordered_json keys;
   if (!operatorKey.empty()) {
     keys["operator"] = operatorKey;
   } else {
-    keys["kind"] = fcdp::name(op.kind);
+    keys["kind"] = plan::EnumNameOpBody(op.body.type);
     if (isCollective(op))
       keys["axis"] = name(*axisOf(op));
-    keys["bytes"] = *std::visit(SizeOf{manifest}, op.body);
+    keys["bytes"] = *visitBody(op, SizeOf{plan});
   }
   auto [found, isNew] = indices.try_emplace(keys.dump(), entries.size());
   if (isNew)
@@ -140,10 +141,10 @@ void Profile::measureCompute(const StepRecorder &recorder,
   const auto &spans = recorder.getSpans(StreamId::Compute);
   size_t waits = 0;
   for (size_t i = 0; i < issues.size(); ++i) {
-    const Op &op = manifest.ops[issues[i].op];
-    waits += op.kind == OpKind::Wait;
+    const plan::OpT &op = *plan.ops[issues[i].op];
+    waits += op.body.type == plan::OpBody::wait;
     const std::string &key = recorder.getKey(issues[i].op);
-    if (key.empty() && !std::visit(SizeOf{manifest}, op.body))
+    if (key.empty() && !visitBody(op, SizeOf{plan}))
       continue;
     samples.push_back({getEntry(op, key), spans[i].end - spans[i].begin,
                        axisOf(op), true, waits});
@@ -158,10 +159,10 @@ void Profile::measureStream(const StepRecorder &recorder, StreamId stream,
   std::vector<Span> others;
   if (other != stream)
     for (size_t i = 0; i < recorder.getIssues(other).size(); ++i)
-      if (isCollective(manifest.ops[recorder.getIssues(other)[i].op]))
+      if (isCollective(*plan.ops[recorder.getIssues(other)[i].op]))
         others.push_back(recorder.getSpans(other)[i]);
   for (size_t i = 0; i < recorder.getIssues(stream).size(); ++i) {
-    const Op &op = manifest.ops[recorder.getIssues(stream)[i].op];
+    const plan::OpT &op = *plan.ops[recorder.getIssues(stream)[i].op];
     const Span &span = recorder.getSpans(stream)[i];
     double seconds = span.end - span.begin;
     if (isCollective(op))
@@ -181,7 +182,7 @@ std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
 
 std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
                                         const std::vector<double> &all) const {
-  size_t ranks = manifest.mesh.size();
+  size_t ranks = plan.mesh.size();
   size_t segments = 1;
   for (const Sample &sample : samples)
     segments = std::max(segments, sample.segment + 1);
@@ -192,7 +193,7 @@ std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
         sums[samples[i].segment][rank] += all[rank * samples.size() + i];
   std::vector<double> delays;
   for (const std::vector<double> &sum : sums) {
-    double mean = secondsOverRanks(manifest.mesh, std::nullopt, sum);
+    double mean = secondsOverRanks(plan.mesh, std::nullopt, sum);
     double most = *std::max_element(sum.begin(), sum.end());
     delays.push_back(mean > 0 ? most / mean : 1);
   }
@@ -211,9 +212,9 @@ void Profile::add(const StepRecorder &recorder) {
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample &sample = samples[i];
     std::vector<double> ofRanks;
-    for (size_t rank = 0; rank < manifest.mesh.size(); ++rank)
+    for (size_t rank = 0; rank < plan.mesh.size(); ++rank)
       ofRanks.push_back(all[rank * samples.size() + i]);
-    double seconds = secondsOverRanks(manifest.mesh, sample.axis, ofRanks);
+    double seconds = secondsOverRanks(plan.mesh, sample.axis, ofRanks);
     if (sample.isAlone())
       seconds *= delays[sample.segment];
     sums[sample.entry] += seconds;
@@ -227,8 +228,8 @@ void Profile::add(const StepRecorder &recorder) {
 
 std::string Profile::toJson() const {
   std::string text = "{\"version\": 1,\n";
-  text += " \"nodes\": " + std::to_string(manifest.mesh.nodes) +
-          ", \"ranks_per_node\": " + std::to_string(manifest.mesh.locals) +
+  text += " \"nodes\": " + std::to_string(plan.mesh.nodes) +
+          ", \"ranks_per_node\": " + std::to_string(plan.mesh.locals) +
           ",\n \"steps\": " +
           std::to_string(entries.empty() ? 0 : entries[0].seconds.size());
   for (bool isOperator : {true, false}) {

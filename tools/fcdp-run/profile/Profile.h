@@ -5,7 +5,7 @@
 
 #include "collectives/Job.h"
 #include "core/StepRecorder.h"
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 
 #include <map>
 #include <optional>
@@ -17,7 +17,7 @@ namespace fcdp::run {
 /// Used by one thread of each rank.
 class Profile {
 public:
-  Profile(const Manifest &manifest, Job &job) : manifest(manifest), job(job) {}
+  Profile(const StepPlan &plan, Job &job) : plan(plan), job(job) {}
 
   /// The step that `recorder` has. All ranks call it after each step that
   /// counts.
@@ -61,9 +61,9 @@ private:
   /// other ranks send, who have waited for the slowest before.
   std::vector<double> findDelays(const std::vector<Sample> &samples,
                                  const std::vector<double> &all) const;
-  size_t getEntry(const Op &op, const std::string &operatorKey);
+  size_t getEntry(const plan::OpT &op, const std::string &operatorKey);
 
-  const Manifest &manifest;
+  const StepPlan &plan;
   Job &job;
   std::vector<Entry> entries;
   std::map<std::string, size_t> indices;

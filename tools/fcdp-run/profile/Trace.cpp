@@ -14,47 +14,47 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool isOverNodes(Axis axis) { return axis != Axis::Local; }
+bool isOverNodes(plan::Axis axis) { return axis != plan::Axis::local; }
 
 /// What an operation does for the step, as fcdp-sim calls it.
-std::string activityOf(const Op &op) {
-  if (auto *gather = std::get_if<ops::AllGather>(&op.body))
+std::string activityOf(const plan::OpT &op) {
+  if (auto *gather = op.body.Asall_gather())
     return isOverNodes(gather->axis) ? "inter gather" : "intra gather";
-  if (auto *reduce = std::get_if<ops::ReduceScatter>(&op.body))
+  if (auto *reduce = op.body.Asreduce_scatter())
     return isOverNodes(reduce->axis) ? "inter reduce" : "intra reduce";
-  switch (op.kind) {
-  case OpKind::CacheStore:
+  switch (op.body.type) {
+  case plan::OpBody::cache_store:
     return "host store";
-  case OpKind::CacheLoad:
+  case plan::OpBody::cache_load:
     return "host load";
-  case OpKind::ShardUpdate:
-  case OpKind::ClipGradients:
+  case plan::OpBody::shard_update:
+  case plan::OpBody::clip_gradients:
     return "optimizer";
-  case OpKind::Wait:
+  case plan::OpBody::wait:
     return "wait";
   default:
     return "compute";
   }
 }
 
-std::optional<size_t> bucketOf(const Op &op) {
-  return std::visit(
-      [](const auto &body) -> std::optional<size_t> {
-        if constexpr (requires { body.bucket; })
-          return body.bucket;
-        else
-          return std::nullopt;
-      },
-      op.body);
+std::optional<size_t> bucketOf(const plan::OpT &op) {
+  return visitBody(op, [](const auto &body) -> std::optional<size_t> {
+    if constexpr (requires { body.bucket; })
+      return body.bucket;
+    else
+      return std::nullopt;
+  });
 }
 
 /// `aten.mm.default`, or `all_gather` and the unit whose bucket it is for.
-std::string labelOf(const Op &op, const Manifest &manifest) {
-  if (auto *call = std::get_if<ops::AtenCall>(&op.body))
+std::string labelOf(const plan::OpT &op, const StepPlan &plan) {
+  if (auto *call = op.body.Asaten_call())
     return operatorName(*call);
-  std::string label = op.kind == OpKind::Cast ? "cast_shard" : name(op.kind);
+  std::string label = op.body.type == plan::OpBody::cast
+                          ? "cast_shard"
+                          : plan::EnumNameOpBody(op.body.type);
   if (std::optional<size_t> index = bucketOf(op)) {
-    const Bucket &bucket = manifest.buckets[*index];
+    const plan::BucketT &bucket = *plan.buckets[*index];
     label += " " + (bucket.unit.empty() ? bucket.name : bucket.unit);
   }
   return label;
@@ -64,13 +64,11 @@ std::string labelOf(const Op &op, const Manifest &manifest) {
 
 class TraceText::Writer {
 public:
-  Writer(const Manifest &manifest, const StepRecorder &recorder)
-      : manifest(manifest), recorder(recorder) {
-    for (const Op &op : manifest.ops)
-      if (op.kind == OpKind::Record) {
-        const auto &record = std::get<ops::Event>(op.body);
-        recordedOn[record.event] = record.stream;
-      }
+  Writer(const StepPlan &plan, const StepRecorder &recorder)
+      : plan(plan), recorder(recorder) {
+    for (const auto &op : plan.ops)
+      if (const plan::EventT *record = op->body.Asrecord())
+        recordedOn[record->event] = toStream(record->stream);
   }
 
   void add(const RankTrace &trace);
@@ -92,7 +90,7 @@ private:
   }
   void addBorders(const RankTrace &trace);
 
-  const Manifest &manifest;
+  const StepPlan &plan;
   const StepRecorder &recorder;
   std::map<uint32_t, StreamId> recordedOn;
   std::string text;
@@ -120,19 +118,19 @@ void TraceText::Writer::addSpans(const RankTrace &trace, StreamId stream) {
   const auto &issues = recorder.getIssues(stream);
   const auto &spans = trace.spans[size_t(stream)];
   for (size_t i = 0; i < issues.size(); ++i) {
-    const Op &op = manifest.ops[issues[i].op];
+    const plan::OpT &op = *plan.ops[issues[i].op];
     Json arguments = {
         {"function", recorder.getFunctions()[issues[i].function]}};
-    if (!op.module.empty())
-      arguments["module"] = op.module;
+    if (!op.modulePath.empty())
+      arguments["module"] = op.modulePath;
     if (!op.loc.empty())
       arguments["at"] = op.loc;
-    if (op.kind == OpKind::Wait)
-      arguments["for"] = name(recordedOn[std::get<ops::Event>(op.body).event]);
+    if (const plan::EventT *wait = op.body.Aswait())
+      arguments["for"] = name(recordedOn[wait->event]);
     add({{"ph", "X"},
          {"pid", trace.rank},
          {"tid", size_t(stream)},
-         {"name", labelOf(op, manifest)},
+         {"name", labelOf(op, plan)},
          {"cat", activityOf(op)},
          {"ts", 1e6 * spans[i].begin},
          {"dur", 1e6 * (spans[i].end - spans[i].begin)},
@@ -167,8 +165,8 @@ std::string TraceText::Writer::finish(const StepStats &stats) {
          std::move(text) + "],\n\"otherData\": " + figures.dump() + "}\n";
 }
 
-TraceText::TraceText(const Manifest &manifest, const StepRecorder &recorder)
-    : writer(std::make_unique<Writer>(manifest, recorder)) {}
+TraceText::TraceText(const StepPlan &plan, const StepRecorder &recorder)
+    : writer(std::make_unique<Writer>(plan, recorder)) {}
 
 TraceText::~TraceText() = default;
 

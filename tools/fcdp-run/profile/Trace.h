@@ -3,7 +3,7 @@
 // A step that was run, as trace events.
 #pragma once
 
-#include "plan/Manifest.h"
+#include "plan/StepPlan.h"
 #include "profile/RankTraces.h"
 #include "session/StepStats.h"
 
@@ -18,7 +18,7 @@ namespace fcdp::run {
 class TraceText {
 public:
   /// `recorder` has the step as rank 0 has issued it. Both outlive this.
-  TraceText(const Manifest &manifest, const StepRecorder &recorder);
+  TraceText(const StepPlan &plan, const StepRecorder &recorder);
   ~TraceText();
 
   void add(const RankTrace &trace);

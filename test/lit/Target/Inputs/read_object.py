@@ -2,12 +2,11 @@
 """Loads a compiled step as the runtime does, and prints what it exports."""
 
 import ctypes
-import json
+import hashlib
 import os
 import sys
 
-# Nothing is called, so the runtime's entry points need not be there.
-library = ctypes.CDLL(os.path.abspath(sys.argv[1]), mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+library = ctypes.CDLL(os.path.abspath(sys.argv[1]), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
 
 def number(name, kind=ctypes.c_uint64):
@@ -19,7 +18,11 @@ def data(name):
 
 
 print("abi", number("fcdp_abi_version", ctypes.c_uint32))
-manifest = json.loads(bytes(data("fcdp_manifest")))
-print("functions", [name for name in manifest["functions"] if hasattr(library, f"fcdp_{name}")])
+plan = data("fcdp_plan")
+# FlatBuffers' identifier of the schema.
+print("plan", bytes(plan)[4:8].decode(), "at", ctypes.addressof(plan) % 64)
+stated = bytes((ctypes.c_char * 40).in_dll(library, "fcdp_plan_hash")).decode()
+assert hashlib.sha1(bytes(plan)).hexdigest() == stated
+print("the hash is that of the plan")
 constants = data("fcdp_constants")
 print("constants", bytes(constants).hex(), "at", ctypes.addressof(constants) % 64)

@@ -51,11 +51,11 @@
 // SUM-LABEL: func.func @next_microbatch
 
 // The runtime is told to call the out-variant; the pack copies the others.
-// RUN: fcdp-opt %t/planned.mlir --convert-fcdp-to-llvm | tr '{' '\n' | FileCheck %s --check-prefix=CALLS
-// CALLS: \22aten::mm\22,\22overload\22:\22out\22,\22functional\22:\22\22,\22alias\22:\22unknown\22,
-// CALLS: [\22out\22,
-// CALLS: \22aten::sum\22,\22overload\22:\22IntList_out\22,\22functional\22:\22dim_IntList\22,\22alias\22:\22unknown\22,
-// CALLS: \22pack\22,{{.*}}\22members\22:{{\[\[[0-9]+,[0-9]+\],\[[0-9]+,[0-9]+\],\[[0-9]+,[0-9]+\]\]}},
+// RUN: fcdp-opt %t/planned.mlir --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t/planned.o
+// RUN: fcdp-compile %t/planned.o --emit=plan-json | FileCheck %s --check-prefix=CALLS
+// CALLS: "aten::mm","overload": "out","functional": "default","alias": "unknown",{{.*}}{"name": "out",
+// CALLS: "aten::sum","overload": "IntList_out","functional": "dim_IntList","alias": "unknown",
+// CALLS: "pack",{{.*}}"members": [ {"source": {{[0-9]+}},"planned": {{[0-9]+}}}, {"source": {{[0-9]+}},"planned": {{[0-9]+}}}, {"source": {{[0-9]+}},"planned": {{[0-9]+}}} ],
 
 // A given choice wins. None but what can be in place may be given.
 // RUN: %edit %t/planned.mlir --replace "in_place = [@mm, @bias]" "in_place = []" | fcdp-opt --fcdp-verify-planned --fcdp-verify-plan -o /dev/null

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/Json.h"
+#include "checkpoint/Json.h"
 
 #include <cmath>
 #include <stdexcept>

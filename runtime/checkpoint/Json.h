@@ -20,7 +20,7 @@ namespace fcdp {
 /// throw std::runtime_error.
 class JsonNode {
 public:
-  /// `origin` opens every message: "manifest".
+  /// `origin` opens every message: "plan".
   JsonNode(const nlohmann::json &value, std::string_view origin)
       : value(value), key(origin) {}
 
@@ -46,7 +46,7 @@ public:
   integers(int64_t least = std::numeric_limits<int64_t>::min()) const;
 
   const nlohmann::json &raw() const { return value; }
-  /// "manifest.ops[3].out"
+  /// "plan.ops[3].out"
   std::string path() const;
   /// Throws "<path>: expected <what>, got <the value's text>".
   [[noreturn]] void expected(std::string_view what) const;

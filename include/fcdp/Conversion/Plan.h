@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a compiled step tells the runtime: runtime/plan/Plan.fbs.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "plan/Plan_generated.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// Gives the contiguous bytes of the tensor of that PyTorch name, or none if
+/// the archive was exported without weights.
+using TensorReader =
+    llvm::function_ref<llvm::Expected<std::vector<char>>(llvm::StringRef)>;
+
+/// Reads tensors of an archive, opened at the first: most steps have no
+/// constants.
+class ConstantReader {
+public:
+  explicit ConstantReader(llvm::StringRef archive);
+  ~ConstantReader();
+
+  llvm::Expected<std::vector<char>> operator()(llvm::StringRef name);
+
+private:
+  std::string path;
+  std::unique_ptr<class Pt2Tensors> tensors;
+};
+
+/// What an object carries.
+struct CompiledPlan {
+  plan::PlanT plan;
+  /// The values of buffers that are not persistent, at the plan's offsets.
+  std::string constants;
+};
+
+/// Describes `module`, which is in phase `planned`. Reads constants by
+/// `readTensor`. Errors go to the operations' diagnostics.
+mlir::FailureOr<CompiledPlan> buildPlan(mlir::ModuleOp module,
+                                        TensorReader readTensor);
+
+/// Reads the constants that `plan` names. They must be those that it was made
+/// with.
+llvm::Expected<std::string> readConstants(const plan::PlanT &plan,
+                                          TensorReader readTensor);
+
+/// SHA-1 of `bytes`, 40 lower-case hex digits.
+std::string hashBytes(llvm::StringRef bytes);
+
+/// The plan as FlatBuffers bytes; equal plans give equal bytes.
+std::string packPlan(const plan::PlanT &plan);
+/// The plan in `bytes`, which are verified; `origin` is for messages.
+llvm::Expected<std::unique_ptr<plan::PlanT>> unpackPlan(llvm::StringRef bytes,
+                                                        llvm::StringRef origin);
+
+/// The plan as JSON by the schema, with every scalar, an operation a line.
+std::string printPlan(const plan::PlanT &plan);
+/// Reads what printPlan wrote, perhaps edited.
+llvm::Expected<std::unique_ptr<plan::PlanT>> parsePlan(llvm::StringRef json,
+                                                       llvm::StringRef origin);
+
+/// Adds what an object exports (fcdp/runtime.h) to a module as LLVM globals.
+void addPlanGlobals(mlir::ModuleOp module, const CompiledPlan &compiled);
+
+} // namespace fcdp

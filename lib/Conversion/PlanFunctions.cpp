@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "PlanFunctions.h"
+
+#include "PlanValues.h"
+#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/Traffic.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
+#include "fcdp/Planning/Memory/ReservedMemory.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// The range of a function's operations in the plan.
+struct CallRange {
+  uint64_t first = 0, end = 0;
+  /// By position of an operation in the function, the first of the plan's
+  /// operations from it on.
+  std::vector<uint64_t> byPosition;
+  llvm::DenseMap<Operation *, uint64_t> byOp;
+};
+} // namespace
+
+static CallRange findCalls(func::FuncOp function, ArrayRef<Operation *> calls,
+                           uint64_t first) {
+  CallRange range;
+  range.first = range.end = first;
+  for (Operation &op : function.front()) {
+    range.byPosition.push_back(range.end);
+    if (range.end < calls.size() && calls[range.end] == &op)
+      range.byOp[&op] = range.end++;
+  }
+  range.byPosition.push_back(range.end);
+  return range;
+}
+
+static void fillMemory(plan::FunctionT &out, const CallRange &range,
+                       const ReservedMemory &held,
+                       const FunctionMemory &memory) {
+  for (const MemoryRange &one : held.ranges) {
+    uint64_t from = range.byPosition[one.begin];
+    uint64_t to = range.byPosition[one.end];
+    if (from < to)
+      out.held.emplace_back(from, to, one.offset, one.bytes);
+  }
+  for (const ResultPlace &result : memory.results)
+    out.results.emplace_back(range.byOp.lookup(result.op), result.offset,
+                             result.bytes);
+}
+
+LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
+                                  ArrayRef<Operation *> calls) {
+  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
+  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
+  if (failed(memory) || failed(layouts))
+    return failure();
+  ArenaBytes arenas = measureArenas(module);
+  plan.deviceBytes =
+      std::max(static_cast<int64_t>(arenas.device), memory->arena.bytes);
+  plan.hostBytes = arenas.host;
+  plan.planned = plan::Planned(memory->total(), memory->pool, memory->inputs);
+  uint64_t next = 0;
+  for (auto [function, functionMemory] :
+       llvm::zip(module.getOps<func::FuncOp>(), memory->functions)) {
+    CallRange range = findCalls(function, calls, next);
+    next = range.end;
+    ReservedMemory held = findReservedMemory(function, *layouts);
+    plan.stateBytes = held.stateBytes; // equal for all functions
+    plan::FunctionT &out =
+        *plan.functions.emplace_back(std::make_unique<plan::FunctionT>());
+    out.role = toRole(getRole(function));
+    out.first = range.first;
+    out.end = range.end;
+    fillMemory(out, range, held, functionMemory);
+    LinkBytes bytes = predictTraffic(function, getMesh(module));
+    out.expected = plan::LinkBytes(bytes.inter, bytes.intra, bytes.hostToDevice,
+                                   bytes.deviceToHost);
+  }
+  return success();
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of a plan but for its operations and functions.
+#include "plan/PlanCheck.h"
+
+#include <algorithm>
+#include <set>
+
+namespace fcdp {
+
+namespace {
+
+using Where = std::string;
+using plan::StateRole;
+
+void checkHead(const StepPlan &plan) {
+  constexpr uint64_t mostRanks = 1 << 16;
+  auto checkCount = [&](const Where &where, uint64_t count) {
+    if (count < 1 || count > mostRanks)
+      failCheck(where, "expected 1 to " + std::to_string(mostRanks) + ", got " +
+                           std::to_string(count));
+  };
+  checkCount("nodes", plan.nodes);
+  checkCount("ranks_per_node", plan.ranksPerNode);
+  checkCount("nodes", uint64_t(plan.nodes) * plan.ranksPerNode);
+  if (plan.microBatches < 1)
+    failCheck("micro_batches", "expected at least 1, got 0");
+  constexpr uint32_t mostEvents = 1 << 30;
+  if (plan.numEvents > mostEvents)
+    failCheck("num_events", "expected at most " + std::to_string(mostEvents) +
+                                ", got " + std::to_string(plan.numEvents));
+}
+
+void checkShape(const Where &where, const Shape &shape) {
+  constexpr int64_t most = int64_t(1) << 56;
+  int64_t elements = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements) ||
+        elements > most)
+      failCheck(where + ".shape", "expected a shape of fewer than 2^56 "
+                                  "elements, got " +
+                                      toString(shape));
+}
+
+/// What a state holds: its type, and its elements if they are known.
+struct StateRule {
+  plan::DType dtype;
+  uint64_t elements;
+};
+
+/// None for a copy, which may be whole or a slice, in the type of the wire.
+std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
+                                const plan::BucketT &bucket) {
+  switch (role) {
+  case StateRole::shard:
+  case StateRole::exp_avg:
+  case StateRole::exp_avg_sq:
+  case StateRole::momentum_buffer:
+    return StateRule{bucket.storage, bucket.shardElements};
+  case StateRole::grad:
+    return StateRule{plan::DType::f32, bucket.shardElements};
+  case StateRole::node_grad:
+  case StateRole::host_grad:
+    return StateRule{plan::DType::f32, bucket.elements / plan.mesh.locals};
+  case StateRole::full_grad:
+    return StateRule{plan::DType::f32, bucket.elements};
+  case StateRole::host:
+  case StateRole::resident:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void checkState(const StepPlan &plan, const plan::BucketT &bucket,
+                const plan::State &state, const Where &where) {
+  std::optional<StateRule> rule = ruleOf(state.role(), plan, bucket);
+  if (!rule)
+    return checkBuf(plan, where, state.buf(), byteSize(toDType(state.dtype())));
+  if (state.dtype() != rule->dtype)
+    failCheck(where + ".dtype", std::string("expected ") +
+                                    name(toDType(rule->dtype)) + ", got " +
+                                    name(toDType(state.dtype())));
+  checkFlat(plan, where, state.buf(), rule->elements, rule->dtype);
+}
+
+void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
+                 const Where &where) {
+  uint64_t parts = countParts(bucket.sharding, plan.mesh);
+  if (bucket.elements != bucket.shardElements * parts)
+    failCheck(where + ".elements",
+              "expected " + std::to_string(parts) + " shards of " +
+                  std::to_string(bucket.shardElements) + " elements, got " +
+                  std::to_string(bucket.elements));
+  if (bucket.elements % plan.mesh.size() != 0)
+    failCheck(where + ".elements",
+              "expected a multiple of " + std::to_string(plan.mesh.size()) +
+                  " ranks, got " + std::to_string(bucket.elements));
+  if (!findState(bucket, StateRole::shard))
+    failCheck(where + ".states", "the state 'shard' is missing");
+  for (const plan::State &state : bucket.states) {
+    Where path = where + ".states." + plan::EnumNameStateRole(state.role());
+    if (findState(bucket, state.role()) != &state)
+      failCheck(path, "it is there twice");
+    checkState(plan, bucket, state, path);
+  }
+}
+
+void checkParameters(const StepPlan &plan) {
+  std::set<std::string> names;
+  // Per bucket: [begin, end) of each member.
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> members(
+      plan.buckets.size());
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::ParameterT &parameter = *plan.parameters[i];
+    Where where = at("parameters", i);
+    checkIndex(where + ".bucket", parameter.bucket, plan.buckets.size(),
+               "buckets");
+    const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
+    if (parameter.names.empty())
+      failCheck(where + ".names", "expected a name, got none");
+    for (const std::string &name : parameter.names)
+      if (!names.insert(name).second)
+        failCheck(where + ".names", "the name '" + name + "' is there twice");
+    checkShape(where, parameter.shape);
+    uint64_t begin = parameter.offsetElements;
+    uint64_t end = begin + numElements(parameter.shape);
+    if (end > bucket.elements)
+      failCheck(where, "'" + parameter.names[0] + "' ends at element " +
+                           std::to_string(end) + " of bucket '" + bucket.name +
+                           "', which has " + std::to_string(bucket.elements));
+    if (parameter.dtype != bucket.storage)
+      failCheck(where + ".dtype", std::string("expected the storage type ") +
+                                      name(toDType(bucket.storage)) +
+                                      " of bucket '" + bucket.name + "', got " +
+                                      name(toDType(parameter.dtype)));
+    if (begin != end)
+      members[parameter.bucket].emplace_back(begin, end);
+  }
+  for (size_t b = 0; b < members.size(); ++b) {
+    std::sort(members[b].begin(), members[b].end());
+    for (size_t i = 1; i < members[b].size(); ++i)
+      if (members[b][i - 1].second > members[b][i].first)
+        failCheck(at("buckets", b), "two parameters overlap at element " +
+                                        std::to_string(members[b][i].first));
+  }
+}
+
+void checkBuffer(const plan::BufferT &buffer, const Where &where,
+                 uint64_t constantsBytes) {
+  checkShape(where, buffer.shape);
+  if (!buffer.persistent && !buffer.constantOffset &&
+      numElements(buffer.shape) != 0)
+    failCheck(where + ".constant_offset",
+              "'" + buffer.name +
+                  "' has no value: the step was exported from a model without "
+                  "weights (FakeTensorMode); export it from one with weights");
+  if (!buffer.constantOffset)
+    return;
+  uint64_t end = *buffer.constantOffset +
+                 numElements(buffer.shape) * byteSize(toDType(buffer.dtype));
+  if (end > constantsBytes)
+    failCheck(where + ".constant_offset",
+              "the value of '" + buffer.name + "' ends at byte " +
+                  std::to_string(end) + " of " +
+                  std::to_string(constantsBytes) + " bytes of constants");
+}
+
+void checkInputs(const StepPlan &plan) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const plan::InputT &input = *plan.inputs[i];
+    Where where = at("inputs", i);
+    checkShape(where, input.shape);
+    if (!names.insert(input.name).second)
+      failCheck(where + ".name",
+                "the name '" + input.name + "' is there twice");
+    bool isInteger =
+        (input.dtype >= plan::DType::i8 && input.dtype <= plan::DType::i64) ||
+        input.dtype == plan::DType::u8;
+    if (!isInteger && input.indexLimit)
+      failCheck(where + ".index_limit",
+                std::string("expected null for an input of type ") +
+                    name(toDType(input.dtype)));
+    if (input.indexLimit && *input.indexLimit < 1)
+      failCheck(where + ".index_limit", "expected at least 1, got " +
+                                            std::to_string(*input.indexLimit));
+  }
+}
+
+void checkSlot(const StepPlan &plan, const plan::SlotT &slot,
+               const Where &where) {
+  auto needs = [&](bool holds, const char *field) {
+    if (!holds)
+      failCheck(where, std::string("'") + field + "' is missing; a slot of " +
+                           "kind '" + EnumNameSlotKind(slot.kind) +
+                           "' needs it");
+  };
+  switch (slot.kind) {
+  case plan::SlotKind::transient:
+    return;
+  case plan::SlotKind::input:
+    needs(slot.index.has_value(), "index");
+    return checkIndex(where, *slot.index, plan.inputs.size(), "inputs");
+  case plan::SlotKind::buffer:
+    needs(slot.index.has_value(), "index");
+    return checkIndex(where, *slot.index, plan.buffers.size(), "buffers");
+  case plan::SlotKind::planned:
+    needs(slot.buf != nullptr, "buf");
+    needs(slot.dtype.has_value(), "dtype");
+    checkShape(where, slot.shape);
+    checkFlat(plan, where + ".buf", *slot.buf, numElements(slot.shape),
+              *slot.dtype);
+  }
+}
+
+} // namespace
+
+void checkEqual(const Where &where, uint64_t expected, uint64_t actual,
+                const std::string &what) {
+  if (expected != actual)
+    failCheck(where, "expected " + std::to_string(expected) + what + ", got " +
+                         std::to_string(actual));
+}
+
+void checkIndex(const Where &where, uint64_t index, size_t count,
+                const char *entries) {
+  if (index >= count)
+    failCheck(where, "index " + std::to_string(index) +
+                         " is out of range: there are " +
+                         std::to_string(count) + " " + entries);
+}
+
+void checkBuf(const StepPlan &plan, const Where &where, const plan::Buf &buf,
+              size_t align) {
+  using Wide = unsigned __int128;
+  bool isDevice = buf.arena() == plan::Arena::device;
+  uint64_t size = isDevice ? plan.deviceBytes : plan.hostBytes;
+  Wide end = Wide(buf.offset()) + Wide(plan.mesh.nodes - 1) * buf.nodeStride() +
+             Wide(plan.mesh.locals - 1) * buf.localStride() + buf.bytes();
+  if (end > size)
+    failCheck(where,
+              "expected a region inside the " +
+                  std::string(plan::EnumNameArena(buf.arena())) + " arena of " +
+                  std::to_string(size) + " bytes, got one that ends at byte " +
+                  (end >> 64 ? "2^64 or more" : std::to_string(uint64_t(end))));
+  if (buf.offset() % align != 0 || buf.nodeStride() % align != 0 ||
+      buf.localStride() % align != 0)
+    failCheck(where, "expected offset and strides that are multiples of " +
+                         std::to_string(align) + " bytes");
+}
+
+void checkFlat(const StepPlan &plan, const Where &where, const plan::Buf &buf,
+               uint64_t elements, plan::DType dtype) {
+  DType type = toDType(dtype);
+  if (uint64_t bytes = elements * byteSize(type); buf.bytes() != bytes)
+    checkEqual(where + ".bytes", bytes, buf.bytes(),
+               " (" + std::to_string(elements) + " elements of " + name(type) +
+                   ")");
+  checkBuf(plan, where, buf, byteSize(type));
+}
+
+void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
+  checkHead(plan);
+  for (size_t i = 0; i < plan.buckets.size(); ++i)
+    checkBucket(plan, *plan.buckets[i], at("buckets", i));
+  checkParameters(plan);
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    checkBuffer(*plan.buffers[i], at("buffers", i), constants.size());
+  if (std::string found = hashBytes(constants); plan.constantsHash != found)
+    failCheck("constants_hash",
+              "expected " + found + ", got " + plan.constantsHash +
+                  ": the object is damaged or was edited; compile it again");
+  checkInputs(plan);
+  for (size_t i = 0; i < plan.slots.size(); ++i)
+    checkSlot(plan, *plan.slots[i], at("slots", i));
+  checkOps(plan);
+  checkFunctions(plan);
+}
+
+} // namespace fcdp

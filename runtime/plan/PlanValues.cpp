@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is checked of a plan before anything in it is read.
+#include "plan/FieldNames.h"
+#include "plan/PlanCheck.h"
+
+#include <algorithm>
+#include <flatbuffers/minireflect.h>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+using flatbuffers::ElementaryType;
+using flatbuffers::TypeTable;
+
+/// Sums of a few sizes that are not above this cannot overflow.
+constexpr uint64_t kGreatestSize = uint64_t(1) << 56;
+
+/// The alignment of a value.
+size_t alignmentOf(ElementaryType type, const TypeTable *table) {
+  if (type != flatbuffers::ET_SEQUENCE || table->st != flatbuffers::ST_STRUCT)
+    return flatbuffers::InlineSize(type, table);
+  size_t alignment = 1;
+  for (size_t i = 0; i < table->num_elems; ++i) {
+    flatbuffers::TypeCode code = table->type_codes[i];
+    alignment = std::max(
+        alignment, alignmentOf(ElementaryType(code.base_type),
+                               code.sequence_ref < 0
+                                   ? nullptr
+                                   : table->type_refs[code.sequence_ref]()));
+  }
+  return alignment;
+}
+
+/// Visits all values of a verified plan.
+class ValueCheck final : public flatbuffers::IterationVisitor {
+public:
+  void StartSequence() override { path.emplace_back(); }
+  void EndSequence() override { path.pop_back(); }
+  void Field(size_t, size_t, ElementaryType type, bool, const TypeTable *table,
+             const char *name, const uint8_t *value) override {
+    path.back() = {name, -1};
+    bool isUnion = table && table->st == flatbuffers::ST_UNION;
+    // A union's type comes in front of it.
+    if (isUnion && type == flatbuffers::ET_SEQUENCE && value && !hadValue)
+      fail("its type is missing");
+    hadValue = value != nullptr;
+    isEnum = table && table->st == flatbuffers::ST_ENUM;
+  }
+  void Element(size_t index, ElementaryType type, const TypeTable *table,
+               const uint8_t *value) override {
+    path.back().index = int64_t(index);
+    // FlatBuffers' verifier does not look at the alignment of elements.
+    if (index == 0 &&
+        reinterpret_cast<uintptr_t>(value) % alignmentOf(type, table) != 0)
+      fail("it is not aligned");
+  }
+  void UType(uint8_t value, const char *name) override {
+    if (!name || value == 0)
+      unknown(value);
+  }
+  void UChar(uint8_t value, const char *name) override {
+    if (isEnum && !name)
+      unknown(value);
+  }
+  void ULong(uint64_t value) override {
+    if (value > kGreatestSize)
+      fail("expected at most " + std::to_string(kGreatestSize) + ", got " +
+           std::to_string(value));
+  }
+
+private:
+  struct Step {
+    const char *name = nullptr;
+    int64_t index = -1;
+  };
+
+  [[noreturn]] void unknown(unsigned value) const {
+    fail("the value " + std::to_string(value) + " is unknown to this runtime");
+  }
+  [[noreturn]] void fail(const std::string &message) const {
+    std::string where;
+    for (const Step &step : path) {
+      where += (where.empty() ? "" : ".") + plan::fieldName(step.name);
+      if (step.index >= 0)
+        where += "[" + std::to_string(step.index) + "]";
+    }
+    failCheck(where, message);
+  }
+
+  std::vector<Step> path;
+  bool hadValue = false, isEnum = false;
+};
+
+} // namespace
+
+void failCheck(const std::string &where, const std::string &message) {
+  throw std::runtime_error("plan." + where + ": " + message);
+}
+
+const plan::Plan &verifyPlan(std::span<const std::byte> bytes) {
+  auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  constexpr int mostDepth = 16;
+  // A table has four bytes at the least.
+  flatbuffers::Verifier verifier(data, bytes.size(), mostDepth,
+                                 bytes.size() / 4);
+  if (!plan::VerifyPlanBuffer(verifier))
+    throw std::runtime_error("plan: FlatBuffers' verifier refuses it: the "
+                             "object is damaged; compile it again");
+  ValueCheck check;
+  flatbuffers::IterateFlatBuffer(data, plan::PlanTypeTable(), &check);
+  return *plan::GetPlan(data);
+}
+
+} // namespace fcdp

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/StepPlan.h"
+
+#include "plan/PlanCheck.h"
+
+#include <algorithm>
+#include <c10/util/hash.h>
+#include <stdexcept>
+
+namespace fcdp {
+
+static_assert(size_t(plan::DType::MAX) == size_t(DType::Bool));
+static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
+static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
+
+uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {
+  switch (sharding) {
+  case plan::Sharding::world:
+    return mesh.size();
+  case plan::Sharding::node:
+    return mesh.locals;
+  case plan::Sharding::none:
+    return 1;
+  }
+  throw std::logic_error("unknown sharding");
+}
+
+uint32_t partOf(plan::Sharding sharding, const Mesh &mesh, Place place) {
+  switch (sharding) {
+  case plan::Sharding::world:
+    return place.local * mesh.nodes + place.node;
+  case plan::Sharding::node:
+    return place.local;
+  case plan::Sharding::none:
+    return 0;
+  }
+  throw std::logic_error("unknown sharding");
+}
+
+int64_t numElements(const Shape &shape) {
+  int64_t elements = 1;
+  for (int64_t extent : shape)
+    elements *= extent;
+  return elements;
+}
+
+std::string toString(const Shape &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+const plan::State *findState(const plan::BucketT &bucket,
+                             plan::StateRole role) {
+  auto found = std::find_if(
+      bucket.states.begin(), bucket.states.end(),
+      [&](const plan::State &state) { return state.role() == role; });
+  return found == bucket.states.end() ? nullptr : &*found;
+}
+
+StreamId streamOf(const plan::OpT &op) {
+  return visitBody(op, [](const auto &body) {
+    if constexpr (requires { body.stream; })
+      return toStream(body.stream);
+    else
+      return StreamId::Compute;
+  });
+}
+
+size_t StepPlan::indexOf(plan::Role role) const {
+  auto found = std::find_if(functions.begin(), functions.end(),
+                            [&](const auto &f) { return f->role == role; });
+  if (found == functions.end())
+    throw std::logic_error(std::string("the plan has no function ") +
+                           plan::EnumNameRole(role));
+  return found - functions.begin();
+}
+
+uint32_t StepPlan::ranks(Axis axis) const {
+  switch (axis) {
+  case Axis::Node:
+    return mesh.nodes;
+  case Axis::Local:
+    return mesh.locals;
+  case Axis::World:
+    return mesh.size();
+  }
+  return 1;
+}
+
+bool StepPlan::uses(plan::OpBody kind) const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const auto &op) { return op->body.type == kind; });
+}
+
+bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
+  return std::any_of(ops.begin(), ops.end(), [&](const auto &op) {
+    return op->body.type == kind && visitBody(*op, [&](const auto &body) {
+             if constexpr (requires { body.axis; })
+               return toAxis(body.axis) == axis;
+             else
+               return false;
+           });
+  });
+}
+
+std::string hashBytes(std::span<const std::byte> bytes) {
+  c10::sha1 hash(
+      std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
+  if (bytes.empty())
+    hash.reset();
+  return hash.str();
+}
+
+namespace {
+
+/// "all-gather of bucket 'blocks.0' over nodes", without the place.
+class Describe {
+public:
+  Describe(const plan::PlanT &plan, const plan::OpT &op) : plan(plan), op(op) {}
+
+  std::string operator()(const plan::AtenCallT &call) const {
+    return call.callee + (call.overload.empty() ? "" : "." + call.overload);
+  }
+  std::string operator()(const plan::ShardUpdateT &update) const {
+    return "shard update" + of(update.bucket);
+  }
+  std::string operator()(const plan::AllGatherT &gather) const {
+    return "all-gather" + of(gather.bucket) + over(gather.axis);
+  }
+  std::string operator()(const plan::ReduceScatterT &reduce) const {
+    return "reduce-scatter" + of(reduce.bucket) + over(reduce.axis);
+  }
+  std::string operator()(const plan::CacheCopyT &copy) const {
+    bool stores = op.body.type == plan::OpBody::cache_store;
+    return (stores ? "cache store" : "cache load") + of(copy.bucket);
+  }
+  std::string operator()(const plan::WriteBufferT &write) const {
+    return "write of buffer '" + plan.buffers[write.buffer]->name + "'";
+  }
+  template <typename Other>
+  std::string operator()(const Other &) const {
+    return plan::EnumNameOpBody(op.body.type);
+  }
+
+private:
+  std::string of(size_t bucket) const {
+    return " of bucket '" + plan.buckets[bucket]->name + "'";
+  }
+  static std::string over(plan::Axis axis) {
+    return axis == plan::Axis::node    ? " over nodes"
+           : axis == plan::Axis::local ? " within the node"
+                                       : " over all ranks";
+  }
+
+  const plan::PlanT &plan;
+  const plan::OpT &op;
+};
+
+std::string describe(const plan::PlanT &plan, const plan::OpT &op) {
+  std::string place =
+      op.modulePath.empty() ? "" : "module '" + op.modulePath + "'";
+  if (!op.loc.empty())
+    place += (place.empty() ? "" : ", ") + op.loc;
+  return visitBody(op, Describe(plan, op)) +
+         (place.empty() ? "" : " (" + place + ")");
+}
+
+FunctionMemory memoryOf(const plan::FunctionT &function) {
+  std::vector<HeldRange> ranges;
+  for (const plan::HeldRange &one : function.held)
+    ranges.push_back({one.from(), one.to(), one.offset(), one.bytes()});
+  FunctionMemory memory{HeldMemory(std::move(ranges)), {}};
+  for (const plan::ResultPlace &one : function.results)
+    memory.results.push_back({one.op(), one.offset(), one.bytes()});
+  return memory;
+}
+
+} // namespace
+
+StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
+                  std::span<const std::byte> constants) {
+  StepPlan step;
+  step.hash = hashBytes(bytes);
+  if (step.hash != hash)
+    throw std::runtime_error("plan: expected the hash " + step.hash + ", got " +
+                             std::string(hash) +
+                             ": the object is damaged or was edited; compile "
+                             "it again");
+  const plan::Plan &checked = verifyPlan(bytes);
+  checked.UnPackTo(&step);
+  step.mesh = {step.nodes, step.ranksPerNode};
+  checkPlan(step, constants);
+  for (const auto &function : step.functions)
+    step.memory.push_back(memoryOf(*function));
+  step.descriptions.reserve(step.ops.size());
+  for (const auto &op : step.ops)
+    step.descriptions.push_back(describe(step, *op));
+  return step;
+}
+
+} // namespace fcdp

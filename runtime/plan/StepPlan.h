@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of a compiled step (plan/Plan.fbs), checked, with what the runtime
+// derives from it. Everything here is plain data: safe to read from several
+// threads.
+#pragma once
+
+#include "core/Backend.h"
+#include "core/Mesh.h"
+#include "plan/HeldMemory.h"
+#include "plan/Plan_generated.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fcdp {
+
+/// The schema's enumerators in the backend's terms.
+inline DType toDType(plan::DType type) { return static_cast<DType>(type); }
+inline StreamId toStream(plan::Stream stream) {
+  return static_cast<StreamId>(stream);
+}
+inline Axis toAxis(plan::Axis axis) { return static_cast<Axis>(axis); }
+
+using Shape = std::vector<int64_t>;
+/// The product of the extents.
+int64_t numElements(const Shape &shape);
+/// "[2, 3]"
+std::string toString(const Shape &shape);
+
+/// The offset of a region on one rank.
+inline uint64_t offsetOn(const plan::Buf &buf, Place place) {
+  return buf.offset() + place.node * buf.nodeStride() +
+         place.local * buf.localStride();
+}
+
+/// The state of a bucket, or null.
+const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
+/// How many different parts of a bucket there are.
+uint32_t countParts(plan::Sharding sharding, const Mesh &mesh);
+/// The number of the part that `place` owns.
+uint32_t partOf(plan::Sharding sharding, const Mesh &mesh, Place place);
+
+/// Calls `visit` with the table of an operation.
+template <typename Visit>
+decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
+  switch (op.body.type) {
+  case plan::OpBody::aten_call:
+    return visit(*op.body.Asaten_call());
+  case plan::OpBody::write_buffer:
+    return visit(*op.body.Aswrite_buffer());
+  case plan::OpBody::loss:
+    return visit(*op.body.Asloss());
+  case plan::OpBody::cast:
+    return visit(*op.body.Ascast());
+  case plan::OpBody::pack:
+    return visit(*op.body.Aspack());
+  case plan::OpBody::accumulate:
+    return visit(*op.body.Asaccumulate());
+  case plan::OpBody::add:
+    return visit(*op.body.Asadd());
+  case plan::OpBody::clip_gradients:
+    return visit(*op.body.Asclip_gradients());
+  case plan::OpBody::shard_update:
+    return visit(*op.body.Asshard_update());
+  case plan::OpBody::all_gather:
+    return visit(*op.body.Asall_gather());
+  case plan::OpBody::reduce_scatter:
+    return visit(*op.body.Asreduce_scatter());
+  case plan::OpBody::cache_store:
+    return visit(*op.body.Ascache_store());
+  case plan::OpBody::cache_load:
+    return visit(*op.body.Ascache_load());
+  case plan::OpBody::record:
+    return visit(*op.body.Asrecord());
+  case plan::OpBody::wait:
+  case plan::OpBody::NONE: // refused
+    break;
+  }
+  return visit(*op.body.Aswait());
+}
+
+/// The stream that an operation works on, or that a wait holds back.
+StreamId streamOf(const plan::OpT &op);
+
+/// What a function of the plan needs of the device arena.
+struct FunctionMemory {
+  HeldMemory held;
+  std::vector<ResultPlace> results;
+};
+
+struct StepPlan : plan::PlanT {
+  /// SHA-1 of the plan's bytes, in hex digits. Ranks compare it.
+  std::string hash;
+  Mesh mesh;
+  /// By function.
+  std::vector<FunctionMemory> memory;
+  /// By operation, for messages: "aten::mm (module 'blocks.0.fc',
+  /// model.py:12)".
+  std::vector<std::string> descriptions;
+
+  /// The index of the function; a step that was checked has those that its
+  /// number of micro-batches needs.
+  size_t indexOf(plan::Role role) const;
+  /// Ranks of an axis.
+  uint32_t ranks(Axis axis) const;
+  /// Whether there is an operation of `kind`.
+  bool uses(plan::OpBody kind) const;
+  /// Whether there is an operation of `kind`, a gather or reduction, over
+  /// `axis`.
+  bool uses(plan::OpBody kind, Axis axis) const;
+};
+
+/// SHA-1 in 40 lower-case hex digits.
+std::string hashBytes(std::span<const std::byte> bytes);
+
+/// Verifies, reads and checks the bytes of a plan: all of what the runtime
+/// relies on later, so that no index or range needs to be looked at again.
+/// `hash` is that of the bytes. Throws std::runtime_error that names the field.
+StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
+                  std::span<const std::byte> constants);
+
+} // namespace fcdp

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/StepPlan.h"
+#include "plan/FakeStep.h"
+#include "plan/FieldNames.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+Json &op(Json &plan, const std::string &kind) {
+  for (Json &entry : plan["ops"])
+    if (entry["kind"] == kind)
+      return entry;
+  throw std::runtime_error("no op " + kind);
+}
+
+/// A state of the first bucket.
+Json &stateOf(Json &plan, const std::string &role) {
+  for (Json &entry : plan["buckets"][0]["states"])
+    if (entry["role"] == role)
+      return entry;
+  throw std::runtime_error("no state " + role);
+}
+
+void eraseState(Json &plan, const std::string &role) {
+  Json &states = plan["buckets"][0]["states"];
+  for (size_t i = 0; i < states.size(); ++i)
+    if (states[i]["role"] == role)
+      return states.erase(i), void();
+}
+
+TEST(StepPlanTest, ReadsAStep) {
+  StepPlan plan = linearStep(2, 2, 3).load();
+  EXPECT_EQ(plan.mesh.nodes, 2u);
+  EXPECT_EQ(plan.microBatches, 3u);
+  EXPECT_EQ(plan.functions.size(), 5u);
+  ASSERT_EQ(plan.parameters.size(), 1u);
+  EXPECT_EQ(plan.parameters[0]->names,
+            (std::vector<std::string>{"w", "tied.w"}));
+  EXPECT_EQ(plan.buckets[0]->shardElements, 2u);
+  EXPECT_EQ(plan.inputs[1]->indexLimit, 10);
+  EXPECT_EQ(plan.inputs[1]->ignoreIndex, -100);
+  EXPECT_FALSE(plan.inputs[0]->indexLimit);
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    if (plan.ops[i]->body.type == plan::OpBody::all_gather) {
+      EXPECT_EQ(plan.descriptions[i],
+                "all-gather of bucket 'b' over nodes (module 'linear', "
+                "model.py:3)");
+      break;
+    }
+  }
+}
+
+TEST(StepPlanTest, SaysWhichCommunicatorsItUses) {
+  FakeStep fake = linearStep(2, 2, 3);
+  // Two parts of a slice make four ranks' whole.
+  for (Json &entry : fake.plan["ops"])
+    if (entry["kind"] == "all_gather" && entry["axis"] == "local") {
+      entry["axis"] = "world";
+      uint64_t bytes = entry["in"]["bytes"];
+      entry["in"]["bytes"] = bytes / 2;
+    }
+  StepPlan plan = fake.load();
+  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, Axis::Node));
+  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, Axis::World));
+  EXPECT_FALSE(plan.uses(plan::OpBody::all_gather, Axis::Local));
+  EXPECT_TRUE(plan.uses(plan::OpBody::reduce_scatter, Axis::Local));
+  EXPECT_FALSE(plan.uses(plan::OpBody::reduce_scatter, Axis::World));
+  EXPECT_EQ(plan.ranks(Axis::World), 4u);
+}
+
+TEST(StepPlanTest, AddressesOfRanks) {
+  plan::Buf buf(plan::Arena::device, 100, 8, 10, 1);
+  EXPECT_EQ(offsetOn(buf, {2, 3}), 123u);
+}
+
+TEST(StepPlanTest, EnumeratorsAreThoseOfTheBackend) {
+  for (plan::DType type : plan::EnumValuesDType())
+    EXPECT_EQ(plan::fieldName(EnumNameDType(type)), name(toDType(type)));
+  for (plan::Stream stream : plan::EnumValuesStream())
+    EXPECT_STREQ(EnumNameStream(stream), name(toStream(stream)));
+  EXPECT_EQ(toAxis(plan::Axis::node), Axis::Node);
+  EXPECT_EQ(toAxis(plan::Axis::local), Axis::Local);
+  EXPECT_EQ(toAxis(plan::Axis::world), Axis::World);
+}
+
+TEST(StepPlanTest, HashIsOfTheBytes) {
+  // printf abc | sha1sum, and of nothing
+  EXPECT_EQ(hashBytes(std::as_bytes(std::span("abc", 3))),
+            "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(hashBytes({}), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_THROW(loadPlan({}, std::string(40, '0'), {}), std::runtime_error);
+}
+
+TEST(StepPlanTest, RefusesWhatIsNoPlan) {
+  FakeStep fake;
+  for (std::string bytes : {"", "{}", "FCDPFCDPFCDPFCDPFCDP"})
+    EXPECT_THROW(fake.loadBytes(bytes), std::runtime_error);
+  std::string whole = fake.bytes();
+  // Behind the last value there may be padding.
+  for (size_t length = 0; length + 8 < whole.size(); ++length)
+    EXPECT_THROW(fake.loadBytes(whole.substr(0, length)), std::runtime_error);
+}
+
+/// Sets a byte of a table inside `bytes`.
+void setByte(std::string &bytes, const void *table, uint16_t field,
+             uint8_t value) {
+  const uint8_t *at =
+      static_cast<const flatbuffers::Table *>(table)->GetAddressOf(field);
+  bytes[at - reinterpret_cast<const uint8_t *>(bytes.data())] = char(value);
+}
+
+void expectRefused(const FakeStep &fake, const std::string &bytes,
+                   const std::string &message) {
+  try {
+    fake.loadBytes(bytes);
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(StepPlanTest, RefusesUnknownKinds) {
+  FakeStep fake = linearStep(2, 2, 3);
+  for (uint8_t kind : {0, 99}) {
+    std::string of = ": the value " + std::to_string(kind) + " is unknown";
+    std::string bytes = fake.bytes();
+    setByte(bytes, plan::GetPlan(bytes.data())->ops()->Get(3),
+            plan::Op::VT_BODY_TYPE, kind);
+    expectRefused(fake, bytes, "plan.ops[3].body_type" + of);
+    bytes = fake.bytes();
+    setByte(bytes, plan::GetPlan(bytes.data()), plan::Plan::VT_OPTIMIZER_TYPE,
+            kind);
+    expectRefused(fake, bytes, "plan.optimizer_type" + of);
+  }
+}
+
+// Whatever is in it is refused, or makes no difference that anybody relies on.
+TEST(StepPlanTest, DamagedBytesDoNoHarm) {
+  FakeStep fake = linearStep(2, 2, 1);
+  const std::string whole = fake.bytes();
+  size_t numRefused = 0;
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (unsigned char value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
+      std::string bytes = whole;
+      bytes[i] = char(value);
+      try {
+        fake.loadBytes(bytes);
+      } catch (const std::runtime_error &error) {
+        ++numRefused;
+        EXPECT_TRUE(std::string_view(error.what()).starts_with("plan"))
+            << error.what();
+      }
+    }
+  EXPECT_GT(numRefused, whole.size());
+}
+
+/// States in front of byte `states`, and one range held by @init, which makes
+/// all calls.
+void hold(Json &m, uint64_t states, const Json &range) {
+  for (Json &function : m["functions"])
+    function["first"] = function["end"] = m["ops"].size();
+  m["functions"][0]["first"] = 0;
+  m["functions"][0]["held"] = Json::array({range});
+  m["state_bytes"] = states;
+}
+
+Json range(uint64_t from, uint64_t to, uint64_t offset, uint64_t bytes) {
+  return {{"from", from}, {"to", to}, {"offset", offset}, {"bytes", bytes}};
+}
+
+Json result(uint64_t op, uint64_t offset, uint64_t bytes) {
+  return {{"op", op}, {"offset", offset}, {"bytes", bytes}};
+}
+
+/// All that is no state, all the time.
+Json everything(const Json &m, uint64_t states) {
+  uint64_t end = m["device_bytes"];
+  return range(0, m["ops"].size(), states, end - states);
+}
+
+TEST(StepPlanTest, ReadsWhatIsHeld) {
+  FakeStep step = linearStep(2, 2, 3);
+  constexpr uint64_t states = 128;
+  hold(step.plan, states, everything(step.plan, states));
+  StepPlan plan = step.load();
+  EXPECT_EQ(plan.stateBytes, states);
+  const HeldMemory &held = plan.memory[plan.indexOf(plan::Role::init)].held;
+  ASSERT_EQ(held.moments.size(), 2u);
+  EXPECT_EQ(held.moments[0].op, 0u);
+  EXPECT_EQ(held.moments[1].op, plan.ops.size());
+  EXPECT_EQ(held.moments[1].ends, std::vector<uint32_t>{0});
+}
+
+TEST(StepPlanTest, ReadsWhereResultsAre) {
+  FakeStep step = linearStep(2, 2, 3);
+  Json &m = step.plan;
+  uint64_t end = m["device_bytes"];
+  m["device_bytes"] = end + 256;
+  constexpr uint64_t states = 128;
+  hold(m, states, range(0, m["ops"].size(), states, end - states));
+  m["functions"][0]["results"] = {result(0, end, 100),
+                                  result(0, end + 128, 64)};
+  std::vector<ResultPlace> results = step.load().memory[0].results;
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].op, 0u);
+  EXPECT_EQ(results[1].offset, end + 128);
+  EXPECT_EQ(results[1].bytes, 64u);
+}
+
+/// Appends an operation to the last function.
+void append(Json &m, Json op) {
+  m["ops"].push_back(std::move(op));
+  m["functions"].back()["end"] = m["ops"].size();
+}
+
+struct Refusal {
+  const char *name;
+  std::function<void(Json &)> change;
+  const char *message;
+};
+
+class RefusalTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusalTest, NamesTheKey) {
+  FakeStep step = linearStep(2, 2, 3);
+  step.constants.resize(8);
+  GetParam().change(step.plan);
+  expectRefused(step, step.bytes(), GetParam().message);
+}
+
+const Refusal kRefusals[] = {
+    {"Target", [](Json &m) { m["target"] = 7; },
+     "plan.target: the value 7 is unknown to this runtime"},
+    {"MeshOfNoNodes", [](Json &m) { m["nodes"] = 0; },
+     "plan.nodes: expected 1 to 65536, got 0"},
+    {"FunctionMissing",
+     [](Json &m) {
+       m["functions"][0]["end"] = m["functions"][1]["end"];
+       m["functions"].erase(1);
+     },
+     "'first_microbatch' is missing"},
+    {"FunctionUnknown", [](Json &m) { m["functions"][0]["role"] = 9; },
+     "plan.functions[0].role: the value 9 is unknown"},
+    {"FunctionTwice",
+     [](Json &m) {
+       m["functions"].push_back(m["functions"].back());
+       m["functions"].back()["first"] = m["ops"].size();
+     },
+     "plan.functions[5]: 'update' is there twice"},
+    {"ArenaTooSmall", [](Json &m) { m["device_bytes"] = 100; },
+     "inside the device arena of 100 bytes"},
+    {"HostArenaTooSmall", [](Json &m) { m["host_bytes"] = 31; },
+     "inside the host arena of 31 bytes"},
+    {"Sharding", [](Json &m) { m["buckets"][0]["sharding"] = 5; },
+     "plan.buckets[0].sharding: the value 5 is unknown"},
+    {"ShardOfOtherSharding",
+     [](Json &m) { m["buckets"][0]["sharding"] = "node"; },
+     "plan.buckets[0].elements: expected 2 shards of 2 elements, got 8"},
+    {"NoShardForEachRank",
+     [](Json &m) {
+       m["buckets"][0]["sharding"] = "none";
+       m["buckets"][0]["elements"] = 2;
+     },
+     "plan.buckets[0].elements: expected a multiple of 4 ranks, got 2"},
+    {"HugeOffset",
+     [](Json &m) {
+       stateOf(m, "shard")["buf"]["offset"] = 9223372036854775807;
+     },
+     "plan.buckets[0].states[0].buf.offset: expected at most "
+     "72057594037927936"},
+    {"StrideLeavesArena",
+     [](Json &m) { stateOf(m, "shard")["buf"]["node_stride"] = 65536; },
+     "inside the device arena"},
+    {"Misaligned", [](Json &m) { stateOf(m, "shard")["buf"]["offset"] = 2; },
+     "multiples of 4 bytes"},
+    {"UnknownArena", [](Json &m) { stateOf(m, "shard")["buf"]["arena"] = 2; },
+     "buf.arena: the value 2 is unknown"},
+    {"NoShard", [](Json &m) { eraseState(m, "shard"); },
+     "the state 'shard' is missing"},
+    {"ShardType", [](Json &m) { stateOf(m, "shard")["dtype"] = "bf16"; },
+     "states.shard.dtype: expected f32, got bf16"},
+    {"GradType", [](Json &m) { stateOf(m, "grad")["dtype"] = "bf16"; },
+     "states.grad.dtype: expected f32, got bf16"},
+    {"ShardBytes", [](Json &m) { stateOf(m, "shard")["buf"]["bytes"] = 12; },
+     "expected 8 (2 elements of f32), got 12"},
+    {"BucketElements", [](Json &m) { m["buckets"][0]["elements"] = 12; },
+     "expected 4 shards of 2 elements, got 12"},
+    {"DType", [](Json &m) { m["buckets"][0]["storage"] = 31; },
+     "plan.buckets[0].storage: the value 31 is unknown"},
+    {"ParameterBucket", [](Json &m) { m["parameters"][0]["bucket"] = 1; },
+     "index 1 is out of range: there are 1 buckets"},
+    {"ParameterEnd", [](Json &m) { m["parameters"][0]["offset_elements"] = 3; },
+     "'w' ends at element 9 of bucket 'b', which has 8"},
+    {"ParameterShape",
+     [](Json &m) { m["parameters"][0]["shape"] = {4294967296, 4294967296}; },
+     "fewer than 2^56 elements"},
+    {"ParameterType", [](Json &m) { m["parameters"][0]["dtype"] = "bf16"; },
+     "expected the storage type f32"},
+    {"ParameterTwice",
+     [](Json &m) { m["parameters"].push_back(m["parameters"][0]); },
+     "the name 'w' is there twice"},
+    {"ParametersOverlap",
+     [](Json &m) {
+       Json other = m["parameters"][0];
+       other["names"] = {"v"};
+       other["offset_elements"] = 2;
+       m["parameters"].push_back(other);
+     },
+     "overlap at element 2"},
+    {"ConstantEnd",
+     [](Json &m) {
+       m["buffers"] = Json::parse(
+           R"([{"name": "c", "shape": [3], "dtype": "f32", "persistent": false,
+                "mutable": false, "constant_offset": 0}])");
+     },
+     "ends at byte 12 of 8 bytes of constants"},
+    {"ConstantWithoutValue",
+     [](Json &m) {
+       m["buffers"] = Json::parse(
+           R"([{"name": "c", "shape": [3], "dtype": "f32", "persistent": false,
+                "mutable": false}])");
+     },
+     "'c' has no value: the step was exported from a model without weights"},
+    {"InputTwice", [](Json &m) { m["inputs"][1]["name"] = "x"; },
+     "the name 'x' is there twice"},
+    {"IndexLimitOfFloats", [](Json &m) { m["inputs"][0]["index_limit"] = 3; },
+     "expected null for an input of type f32"},
+    {"SlotKind", [](Json &m) { m["slots"][0]["kind"] = 9; },
+     "plan.slots[0].kind: the value 9 is unknown"},
+    {"SlotInput", [](Json &m) { m["slots"][0]["index"] = 2; },
+     "index 2 is out of range: there are 2 inputs"},
+    {"SlotBytes", [](Json &m) { m["slots"][2]["buf"]["bytes"] = 20; },
+     "plan.slots[2].buf.bytes: expected 24"},
+    {"OpSlot", [](Json &m) { op(m, "loss")["slot"] = 1000; },
+     "index 1000 is out of range"},
+    {"FreeOfPlanned", [](Json &m) { op(m, "loss")["free"] = {2}; },
+     "slot 2 is not transient, so it cannot be dropped"},
+    {"ResultIsPlanned", [](Json &m) { op(m, "aten_call")["results"] = {2}; },
+     "slot 2 is not transient, so it cannot be a result"},
+    {"ArgumentForm",
+     [](Json &m) {
+       op(m, "aten_call")["args"][0] = {{"name", "self"}, {"kind", 99}};
+     },
+     ".args[0].kind: the value 99 is unknown"},
+    {"ArgumentSlot",
+     [](Json &m) { op(m, "aten_call")["args"][0][1] = {{"t", -1}}; },
+     "expected an integer of at least 0, got -1"},
+    {"PackIntoTransient", [](Json &m) { op(m, "pack")["members"][0][1] = 4; },
+     "slot 4 is not planned"},
+    {"AccumulateMode", [](Json &m) { op(m, "accumulate")["mode"] = 2; },
+     ".body.mode: the value 2 is unknown"},
+    {"AccumulateStream", [](Json &m) { op(m, "accumulate")["stream"] = 7; },
+     ".body.stream: the value 7 is unknown"},
+    {"AccumulateBytes", [](Json &m) { op(m, "accumulate")["elements"] = 4; },
+     "expected 16 (4 elements of f32), got 8"},
+    {"AddBytes",
+     [](Json &m) {
+       Json entry = {{"kind", "add"},
+                     {"sum", op(m, "accumulate")["in"]},
+                     {"in", op(m, "accumulate")["in"]},
+                     {"out", op(m, "accumulate")["out"]},
+                     {"elements", 4}};
+       append(m, entry);
+     },
+     ".sum.bytes: expected 16 (4 elements of f32), got 8"},
+    {"HostSumBytes",
+     [](Json &m) {
+       Json sum = stateOf(m, "grad");
+       sum["role"] = "host_grad";
+       m["buckets"][0]["states"].push_back(sum);
+     },
+     "states.host_grad.bytes: expected 16 (4 elements of f32), got 8"},
+    {"Axis", [](Json &m) { op(m, "all_gather")["axis"] = 3; },
+     ".body.axis: the value 3 is unknown"},
+    {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = 7; },
+     ".body.stream: the value 7 is unknown"},
+    {"StreamsOfOneCommunicator",
+     [](Json &m) {
+       append(m, op(m, "all_gather"));
+       m["ops"].back()["stream"] = "h2d";
+     },
+     "expected 'inter', as of the first all_gather over this axis, got 'h2d'"},
+    {"GatherBytes", [](Json &m) { op(m, "all_gather")["out"]["bytes"] = 12; },
+     "expected 16, one 'in' per rank, got 12"},
+    {"ReductionElements",
+     [](Json &m) { op(m, "reduce_scatter")["elements"] = 7; },
+     "expected a multiple of 2, got 7"},
+    {"ReductionScratch",
+     [](Json &m) { op(m, "reduce_scatter").erase("scratch"); },
+     "'scratch' is missing"},
+    {"CopyBytes", [](Json &m) { op(m, "cache_store")["out"]["bytes"] = 8; },
+     "expected 16, the bytes of 'in', got 8"},
+    {"Event", [](Json &m) { m["num_events"] = 1; }, "there are 1 events"},
+    {"UpdateWithoutGrad", [](Json &m) { eraseState(m, "grad"); },
+     "bucket 'b' has no state 'grad'"},
+    {"UpdateWithoutMomentum", [](Json &m) { m["optimizer"]["momentum"] = 0.9; },
+     "bucket 'b' has no state 'momentum_buffer'"},
+    {"HeldStatesBehindTheArena",
+     [](Json &m) { hold(m, 1 << 20, range(0, 1, 0, 64)); },
+     "plan.state_bytes: expected at most the 65536 bytes"},
+    {"HeldStatesUneven", [](Json &m) { hold(m, 100, range(0, 1, 128, 64)); },
+     "plan.state_bytes: expected a multiple of 64, got 100"},
+    {"HeldStateBehind", [](Json &m) { hold(m, 0, range(0, 1, 0, 64)); },
+     "plan.state_bytes: expected all states in front of it"},
+    {"HeldFunctionMissing",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["functions"].erase(4);
+     },
+     "plan.functions: 'update' is missing"},
+    {"HeldFunctionsOverlap",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["functions"][4]["first"] = 1;
+     },
+     "plan.functions[4]: expected functions of operations that follow"},
+    {"HeldCallsMissing",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["ops"].push_back(m["ops"][0]);
+     },
+     "plan.functions: expected"},
+    {"HeldBackwards", [](Json &m) { hold(m, 4096, range(1, 1, 4096, 64)); },
+     "held[0]: expected a stretch of the function's operations"},
+    {"HeldInStates", [](Json &m) { hold(m, 4096, range(0, 1, 0, 64)); },
+     "held[0]: expected bytes between 4096, where states end"},
+    {"HeldUneven", [](Json &m) { hold(m, 4096, range(0, 1, 4100, 64)); },
+     "held[0]: expected an offset that is a multiple of 64, got 4100"},
+    {"HeldUnevenBytes", [](Json &m) { hold(m, 4096, range(0, 1, 4096, 100)); },
+     "held[0]: expected bytes that are a multiple of 64, got 100"},
+    {"HeldNothing", [](Json &m) { hold(m, 4096, range(0, 1, 4096, 0)); },
+     "held[0]: expected bytes, got 0"},
+    {"ResultOfAnotherFunction",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["functions"][4]["results"] = {result(0, 4096, 64)};
+     },
+     "results[0]: expected an operation from"},
+    {"ResultInStates",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["functions"][0]["results"] = {result(0, 0, 64)};
+     },
+     "results[0]: expected bytes between 4096, where states end"},
+    {"ResultWhereHeld",
+     [](Json &m) {
+       hold(m, 4096, everything(m, 4096));
+       m["functions"][0]["results"] = {result(0, 4096, 64)};
+     },
+     "results[0]: bytes 4096 to 65536 of the device arena are held where "
+     "operation 0 runs"},
+    {"HeldTooLittle", [](Json &m) { hold(m, 128, range(0, 1, 128, 64)); },
+     "of the device arena are not held there"},
+    {"UpdateOfFrozen", [](Json &m) { m["buckets"][0]["trainable"] = false; },
+     "bucket 'b' is frozen"},
+};
+
+INSTANTIATE_TEST_SUITE_P(StepPlan, RefusalTest, ::testing::ValuesIn(kRefusals),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+} // namespace

@@ -2,8 +2,10 @@
 
 #include "fcdp/Driver/StepModule.h"
 
+#include "dialects/Aten/Aten.h"
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Pipeline.h"
 #include "fcdp/Transforms/Shard/LayoutSpec.h"
 #include "fcdp/Transforms/Shard/OptimizerSpec.h"
 #include "mlir/Parser/Parser.h"
@@ -39,17 +41,24 @@ OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
 }
 
 namespace {
-/// Compares a module with what is asked for.
+/// Compares a module with the options that were given.
 class Checker {
 public:
   Checker(ModuleOp module, StringRef input, const StepOptions &options)
-      : module(module), input(input), options(options) {}
+      : module(module), input(input), options(options),
+        wanted(options.pipeline) {}
 
   LogicalResult check();
 
 private:
-  LogicalResult fail(const Twine &message) {
-    return emitError(UnknownLoc::get(module.getContext()), message);
+  LogicalResult fail(option::OptionId id, const Twine &message) {
+    return emitError(UnknownLoc::get(module.getContext()),
+                     "--" + getPipelineOption(id).name + ": " + message);
+  }
+  LogicalResult failAt(option::OptionId id, const Twine &made,
+                       const Twine &asked) {
+    return fail(id, "expected '" + made + "', for which the step in '" + input +
+                        "' was made, got '" + asked + "'");
   }
   LogicalResult checkOptimizer();
   LogicalResult checkAccumulation();
@@ -60,33 +69,30 @@ private:
   ModuleOp module;
   StringRef input;
   const StepOptions &options;
+  const PipelineOptions &wanted;
 };
 } // namespace
 
 LogicalResult Checker::checkOptimizer() {
-  llvm::Expected<Attribute> wanted =
-      parseOptimizer(options.pipeline.optimizer, module.getContext());
-  if (!wanted)
-    return fail("--optimizer: " + toString(wanted.takeError()));
+  Attribute optimizer =
+      llvm::cantFail(parseOptimizer(wanted.optimizer, module.getContext()));
   WalkResult result = module.walk([&](ShardUpdateOp update) {
-    return update.getOptimizer() == *wanted ? WalkResult::advance()
-                                            : WalkResult::interrupt();
+    return update.getOptimizer() == optimizer ? WalkResult::advance()
+                                              : WalkResult::interrupt();
   });
   if (result.wasInterrupted())
-    return fail("--optimizer: the step in '" + input +
-                "' was made for another one");
+    return fail(option::Optimizer,
+                "the step in '" + input + "' was made for another one");
   return success();
 }
 
 LogicalResult Checker::checkLayout() {
-  llvm::Expected<LayoutAttr> wanted =
-      parseLayout(options.pipeline.layout, module.getContext());
-  if (!wanted)
-    return fail("--layout: " + toString(wanted.takeError()));
+  LayoutAttr layout =
+      llvm::cantFail(parseLayout(wanted.layout, module.getContext()));
   for (auto bucket : module.getOps<BucketOp>())
-    if (getLayout(bucket) != *wanted)
-      return fail("--layout: the buckets in '" + input +
-                  "' were laid out in another one");
+    if (getLayout(bucket) != layout)
+      return fail(option::Layout, "the buckets in '" + input +
+                                      "' were laid out in another one");
   return success();
 }
 
@@ -95,93 +101,79 @@ LogicalResult Checker::checkClipNorm() {
   module.walk([&](ClipGradientsOp clip) {
     made = clip.getMaxNorm().convertToDouble();
   });
-  if (made == options.pipeline.clipNorm)
+  if (made == wanted.clipNorm)
     return success();
-  return fail("--clip-norm: the step in '" + input +
-              "' was made for another one");
+  return fail(option::ClipNorm,
+              "the step in '" + input + "' was made for another one");
 }
 
 LogicalResult Checker::checkAccumulation() {
-  llvm::Expected<Accumulation> wanted =
-      parseAccumulation(options.pipeline.accumulate);
-  if (!wanted)
-    return fail("--accumulate: " + toString(wanted.takeError()));
+  if (!module->hasAttr(kStrategyAttr))
+    return success(); // not decided yet
+  Accumulation asked = llvm::cantFail(parseAccumulation(wanted.accumulate));
   for (auto bucket : module.getOps<BucketOp>()) {
     Accumulation made =
         bucket.getAccumulation().value_or(Accumulation::sharded);
-    if (bucket.getTrainable() && made != *wanted)
-      return fail("--accumulate: expected '" + stringifyAccumulation(made) +
-                  "', for which the step in '" + input + "' was made, got '" +
-                  stringifyAccumulation(*wanted) + "'");
+    if (bucket.getTrainable() && made != asked)
+      return failAt(option::Accumulate, stringifyAccumulation(made),
+                    stringifyAccumulation(asked));
   }
   return success();
 }
 
 LogicalResult Checker::checkCollectives() {
-  auto wanted = parseCollectives(options.pipeline.collectives);
-  if (!wanted)
-    return fail("--collectives: " + toString(wanted.takeError()));
+  if (!module->hasAttr(kStrategyAttr))
+    return success(); // not decided yet
+  auto asked = llvm::cantFail(parseCollectives(wanted.collectives));
   for (auto bucket : module.getOps<BucketOp>()) {
     Collectives made = bucket.getCollectives().value_or(Collectives::two_level);
-    if (*wanted && made != **wanted)
-      return fail("--collectives: the step in '" + input +
-                  "' was made for other ones, " +
-                  (made == Collectives::flat ? "'flat'" : "'two-level'"));
+    if (asked && made != *asked)
+      return fail(option::Collectives,
+                  "the step in '" + input + "' was made for other ones, " +
+                      (made == Collectives::flat ? "'flat'" : "'two-level'"));
   }
   return success();
 }
 
 LogicalResult Checker::check() {
-  const PipelineOptions &wanted = options.pipeline;
   bool agrees = true;
-  auto check = [&](StringRef option, bool isGiven, auto asked, auto made) {
-    if (!isGiven || asked == made)
-      return;
-    agrees = false;
-    (void)fail("--" + option + ": expected '" + Twine(made) +
-               "', for which the step in '" + input + "' was made, got '" +
-               Twine(asked) + "'");
+  auto compare = [&](option::OptionId id, auto asked, auto made) {
+    if (options.isGiven(id) && asked != made)
+      agrees = succeeded(failAt(id, Twine(made), Twine(asked)));
+  };
+  auto compareNumber = [&](option::OptionId id, int64_t asked, StringRef name) {
+    if (auto made = module->getAttrOfType<IntegerAttr>(name))
+      compare(id, asked, made.getInt());
+  };
+  auto getText = [&](StringRef name, StringRef otherwise) {
+    auto text = module->getAttrOfType<StringAttr>(name);
+    return text ? text.getValue() : otherwise;
   };
   if (MeshOp mesh = getMesh(module)) {
-    check("nodes", options.given.nodes, wanted.nodes,
-          static_cast<int64_t>(mesh.getNode()));
-    check("ranks-per-node", options.given.ranksPerNode, wanted.ranksPerNode,
-          static_cast<int64_t>(mesh.getLocal()));
+    compare(option::Nodes, wanted.nodes, int64_t(mesh.getNode()));
+    compare(option::RanksPerNode, wanted.ranksPerNode,
+            int64_t(mesh.getLocal()));
   }
-  if (auto made = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr))
-    check("micro-batches", options.given.microBatches, wanted.microBatches,
-          made.getInt());
+  compareNumber(option::MicroBatches, wanted.microBatches, kMicroBatchesAttr);
   if (!module.getOps<BucketOp>().empty()) {
     auto made = module->getAttrOfType<IntegerAttr>(kBucketBytesAttr);
-    check("bucket-bytes", options.given.bucketBytes, wanted.bucketBytes,
-          made ? made.getInt() : 0);
+    compare(option::BucketBytes, wanted.bucketBytes, made ? made.getInt() : 0);
   }
-  if (auto made = module->getAttrOfType<IntegerAttr>(kPrefetchAttr))
-    check("prefetch", options.given.prefetch, wanted.prefetch, made.getInt());
-  if (auto made = module->getAttrOfType<IntegerAttr>(kReductionsAttr))
-    check("reductions", options.given.reductions, wanted.reductions,
-          made.getInt());
-  if (auto made = module->getAttrOfType<StringAttr>(kStrategyAttr))
-    check("strategy", options.given.strategy, StringRef(wanted.strategy),
-          made.getValue());
-  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
-  check("target", !wanted.target.empty(), StringRef(wanted.target),
-        target ? target.getValue() : "cpu");
-  auto remat = module->getAttrOfType<StringAttr>(kRematAttr);
-  check("remat", options.given.remat, StringRef(wanted.remat),
-        remat ? remat.getValue() : "none");
-  if (options.given.optimizer && failed(checkOptimizer()))
-    return failure();
-  if (options.given.layout && failed(checkLayout()))
-    return failure();
-  if (options.given.clipNorm && failed(checkClipNorm()))
-    return failure();
-  if (options.given.accumulate && module->hasAttr(kStrategyAttr) &&
-      failed(checkAccumulation()))
-    return failure();
-  if (options.given.collectives && module->hasAttr(kStrategyAttr) &&
-      failed(checkCollectives()))
-    return failure();
+  compareNumber(option::Prefetch, wanted.prefetch, kPrefetchAttr);
+  compareNumber(option::Reductions, wanted.reductions, kReductionsAttr);
+  compare(option::Strategy, StringRef(wanted.strategy),
+          getText(kStrategyAttr, wanted.strategy));
+  compare(option::Target, StringRef(wanted.target),
+          getText(kTargetAttr, "cpu"));
+  compare(option::Remat, StringRef(wanted.remat), getText(kRematAttr, "none"));
+  for (auto [id, check] :
+       {std::pair(option::Optimizer, &Checker::checkOptimizer),
+        std::pair(option::Layout, &Checker::checkLayout),
+        std::pair(option::ClipNorm, &Checker::checkClipNorm),
+        std::pair(option::Accumulate, &Checker::checkAccumulation),
+        std::pair(option::Collectives, &Checker::checkCollectives)})
+    if (options.isGiven(id) && failed((this->*check)()))
+      agrees = false;
   return success(agrees);
 }
 
@@ -203,13 +195,14 @@ PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
 }
 
 OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
-                                     const PipelineOptions &options) {
+                                     const PipelineOptions &options,
+                                     const std::optional<Cluster> &described) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   PassManager pm(module.getContext());
   // The verifier passes of the phases are in the pipeline. MLIR's own after
   // each pass takes a third of the time, which a sweep pays at each point.
   pm.enableVerifier(false);
-  buildFcdpPipeline(pm, options, *getPhase(module));
+  buildFcdpPipeline(pm, options, *getPhase(module), described);
   if (failed(pm.run(*copy)))
     return nullptr;
   return copy;

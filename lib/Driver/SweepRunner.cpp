@@ -82,14 +82,13 @@ StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
   pipeline.ranksPerNode = point.ranks;
   pipeline.microBatches = point.microBatches;
   pipeline.deviceMemory = point.memory;
-  pipeline.describedCluster = getCluster(point);
-  auto mark = [&](bool &given, SweepKey key) {
-    given |= find(key) != axes.end();
-  };
-  mark(asked.given.strategy, SweepKey::strategies);
-  mark(asked.given.nodes, SweepKey::nodes);
-  mark(asked.given.ranksPerNode, SweepKey::ranks);
-  mark(asked.given.microBatches, SweepKey::microBatches);
+  for (auto [key, id] :
+       {std::pair(SweepKey::strategies, option::Strategy),
+        std::pair(SweepKey::nodes, option::Nodes),
+        std::pair(SweepKey::ranks, option::RanksPerNode),
+        std::pair(SweepKey::microBatches, option::MicroBatches)})
+    if (find(key) != axes.end())
+      asked.given.insert(id);
   return asked;
 }
 
@@ -122,7 +121,8 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point) {
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
   Plan plan;
-  plan.module = planCopy(step, withoutBudget(asked.pipeline));
+  plan.module =
+      planCopy(step, withoutBudget(asked.pipeline), getCluster(point));
   if (!plan.module)
     return std::nullopt;
   FailureOr<StepFacts> facts = measureStep(*plan.module);
@@ -229,15 +229,15 @@ static PipelineOptions takeDecided(ModuleOp module,
                                    const StepOptions &options) {
   PipelineOptions pipeline = options.pipeline;
   if (MeshOp mesh = getMesh(module)) {
-    if (!options.given.nodes)
+    if (!options.isGiven(option::Nodes))
       pipeline.nodes = mesh.getNode();
-    if (!options.given.ranksPerNode)
+    if (!options.isGiven(option::RanksPerNode))
       pipeline.ranksPerNode = mesh.getLocal();
-    if (!options.given.microBatches)
+    if (!options.isGiven(option::MicroBatches))
       pipeline.microBatches = getMicroBatches(module);
   }
   auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr);
-  if (strategy && !options.given.strategy)
+  if (strategy && !options.isGiven(option::Strategy))
     pipeline.strategy = strategy.getValue();
   return pipeline;
 }

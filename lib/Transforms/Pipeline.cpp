@@ -2,17 +2,19 @@
 //
 // The compiler in one place: which pass follows which, and why.
 
+#include "fcdp/Transforms/Pipeline.h"
+
 #include "PhasePasses.h"
-#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
 #include "fcdp/Transforms/Passes.h"
 
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include <deque>
 
 using namespace mlir;
 using namespace fcdp;
@@ -51,74 +53,16 @@ private:
   Phase phase;
 };
 
-struct PipelineCLOptions : PassPipelineOptions<PipelineCLOptions> {
-  Option<std::string> target{
-      *this, "target", llvm::cl::init(""),
-      llvm::cl::desc("cpu or cuda; what the step was exported on if not "
-                     "given")};
-  Option<std::string> strategy{
-      *this, "strategy", llvm::cl::init("fcdp"),
-      llvm::cl::desc("zero1, zero2, zero3, hpz, fcdp, ddp, hsdp, mics or "
-                     "auto")};
-  Option<std::string> cluster{
-      *this, "cluster", llvm::cl::init(""),
-      llvm::cl::desc("a file or the name of a preset; gives nodes and ranks "
-                     "where they are not given, and what auto decides by")};
-  Option<std::string> profile{
-      *this, "profile", llvm::cl::init(""),
-      llvm::cl::desc("times that fcdp-run --profile has measured, in place of "
-                     "estimates for the cluster")};
-  Option<int64_t> deviceMemory{
-      *this, "device-memory", llvm::cl::init(0),
-      llvm::cl::desc("bytes of a device that auto may use; 0: all")};
-  Option<int64_t> hostMemory{
-      *this, "host-memory", llvm::cl::init(0),
-      llvm::cl::desc("bytes of a node's host memory that auto may use; 0: "
-                     "all")};
-  Option<std::string> accumulate{
-      *this, "accumulate", llvm::cl::init(""),
-      llvm::cl::desc("sharded, node, node_host or full; the strategy's choice "
-                     "if not given")};
-  Option<std::string> collectives{
-      *this, "collectives", llvm::cl::init(""),
-      llvm::cl::desc("two-level, flat or auto: what is faster on the cluster; "
-                     "two-level if not given, but auto with strategy auto")};
-  Option<int64_t> nodes{*this, "nodes", llvm::cl::init(1),
-                        llvm::cl::desc("nodes of the mesh")};
-  Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::init(1),
-                               llvm::cl::desc("local ranks of a node")};
-  Option<int64_t> microBatches{
-      *this, "micro-batches", llvm::cl::init(1),
-      llvm::cl::desc("micro-batches per optimizer step")};
-  Option<std::string> layout{
-      *this, "layout", llvm::cl::init("flat"),
-      llvm::cl::desc("what is never split: flat, ragged<N> or owned")};
-  Option<int64_t> bucketBytes{
-      *this, "bucket-bytes", llvm::cl::init(-1),
-      llvm::cl::desc("greatest bytes of merged buckets; 0: one per unit; the "
-                     "strategy's choice if not given")};
-  Option<int64_t> prefetch{
-      *this, "prefetch", llvm::cl::init(-1),
-      llvm::cl::desc("units that a gather is issued ahead, also by the "
-                     "micro-batch before; 0: none; the strategy's choice if "
-                     "not given")};
-  Option<int64_t> reductions{
-      *this, "reductions", llvm::cl::init(-1),
-      llvm::cl::desc("units whose gradients may be reduced at once; the "
-                     "strategy's choice if not given")};
-  Option<std::string> remat{
-      *this, "remat", llvm::cl::init("none"),
-      llvm::cl::desc("what the backward pass computes again: none, unit, or as "
-                     "little as keeps this many bytes for it")};
-  Option<std::string> optimizer{
-      *this, "optimizer", llvm::cl::init("adamw"),
-      llvm::cl::desc("e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9")};
-  Option<double> clipNorm{
-      *this, "clip-norm", llvm::cl::init(0),
-      llvm::cl::desc("greatest norm of the gradients; 0: no bound")};
-  Option<std::string> dumpDir{
-      *this, "dump-dir", llvm::cl::init(""),
-      llvm::cl::desc("write the module after each phase into this folder")};
+/// The table's options as text, which readStepOptions reads.
+struct OptionTexts : PassPipelineOptions<OptionTexts> {
+  OptionTexts() {
+    for (const PipelineOption &option : getPipelineOptions())
+      texts.emplace_back(*this, option.name, llvm::cl::desc(option.help),
+                         llvm::cl::value_desc(option.placeholder));
+  }
+
+  /// One for each row of the table. Options cannot be moved.
+  std::deque<Option<std::string>> texts;
 };
 } // namespace
 
@@ -146,25 +90,36 @@ static std::string getSharding(StringRef strategy) {
 
 static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
   BucketPassOptions bucket;
-  bucket.sharding = getSharding(options.strategy);
   bucket.layout = options.layout;
-  bucket.bucketBytes = std::max<int64_t>(options.bucketBytes, 0);
+  bucket.bucketBytes = options.bucketBytes;
+  bucket.sharding = getSharding(options.strategy);
   bucket.openMerging =
       options.bucketBytes < 0 && options.strategy == kAutoStrategy;
   return bucket;
 }
 
+static DecidePassOptions getDecideOptions(const PipelineOptions &options) {
+  DecidePassOptions decide;
+  decide.strategy = options.strategy;
+  decide.accumulate = options.accumulate;
+  decide.collectives = options.collectives;
+  decide.prefetch = options.prefetch;
+  decide.reductions = options.reductions;
+  decide.cluster = options.cluster;
+  decide.profile = options.profile;
+  decide.deviceMemory = options.deviceMemory;
+  decide.hostMemory = options.hostMemory;
+  return decide;
+}
+
 /// Passes that do nothing where they have run before, so that text which
 /// stopped between any two of them can be carried on.
-static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
+static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
+                        const std::optional<Cluster> &described) {
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
-  pm.addPass(createDecidePass(
-      {options.strategy, options.accumulate, options.cluster, options.profile,
-       options.deviceMemory, options.hostMemory, options.prefetch,
-       options.reductions, options.collectives},
-      options.describedCluster));
+  pm.addPass(createDecidePass(getDecideOptions(options), described));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -173,10 +128,10 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options) {
 // sharded -> scheduled -> planned
 //===----------------------------------------------------------------------===//
 
-static void buildScheduling(OpPassManager &pm, const PipelineOptions &options) {
+static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
+                            const std::optional<Cluster> &described) {
   pm.addPass(createDecideOverlapPass(
-      {options.cluster, options.profile, options.deviceMemory},
-      options.describedCluster));
+      {options.cluster, options.profile, options.deviceMemory}, described));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -185,7 +140,7 @@ static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
   // A dump of what it refuses is worth having.
   pm.addPass(createVerifyPlanPass(
-      {/*peer=*/"", options.deviceMemory, options.hostMemory}));
+      {options.deviceMemory, options.hostMemory, /*peer=*/""}));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
@@ -196,24 +151,24 @@ static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
-                             Phase from) {
+                             Phase from,
+                             const std::optional<Cluster> &described) {
   switch (from) {
   case Phase::imported:
     // Before all that looks at operators and their memory.
     pm.addPass(createRetargetPass({options.target}));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // Before gathers, which what runs again shares with the backward pass.
-    pm.addPass(
-        createDecideRematPass({options.remat, options.cluster, options.profile},
-                              options.describedCluster));
+    pm.addPass(createDecideRematPass(
+        {options.remat, options.cluster, options.profile}, described));
     pm.addPass(createRematPass());
     pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
                                 options.microBatches, options.optimizer,
                                 options.clipNorm}));
     [[fallthrough]];
   case Phase::sharded:
-    buildLayout(pm, options);
-    buildScheduling(pm, options);
+    buildLayout(pm, options, described);
+    buildScheduling(pm, options, described);
     [[fallthrough]];
   case Phase::scheduled:
     buildPlanning(pm, options);
@@ -223,45 +178,31 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   }
 }
 
-/// What is not given comes from the cluster. If that cannot be read, the pass
-/// that needs it says so.
-static void takeCounts(const PipelineCLOptions &cl, PipelineOptions &options) {
-  options.nodes = cl.nodes;
-  options.ranksPerNode = cl.ranksPerNode;
-  if (cl.cluster.empty())
-    return;
-  llvm::Expected<Cluster> cluster = loadCluster(cl.cluster);
-  if (!cluster)
-    return llvm::consumeError(cluster.takeError());
-  if (!cl.nodes.getNumOccurrences())
-    options.nodes = cluster->nodes;
-  if (!cl.ranksPerNode.getNumOccurrences())
-    options.ranksPerNode = cluster->ranksPerNode;
+static llvm::Expected<StepOptions> readOptions(const OptionTexts &given) {
+  return readStepOptions(
+      [&](const PipelineOption &option) -> std::optional<StringRef> {
+        const auto &text = given.texts[option.id];
+        if (text.getNumOccurrences())
+          return StringRef(text.getValue());
+        return std::nullopt;
+      });
 }
 
 void fcdp::registerFcdpPipeline() {
-  PassPipelineRegistration<PipelineCLOptions>(
+  registerPassPipeline(
       "fcdp-pipeline", "take an imported step to a planned one",
-      [](OpPassManager &pm, const PipelineCLOptions &cl) {
-        PipelineOptions options;
-        takeCounts(cl, options);
-        options.target = cl.target;
-        options.cluster = cl.cluster;
-        options.profile = cl.profile;
-        options.deviceMemory = cl.deviceMemory;
-        options.hostMemory = cl.hostMemory;
-        options.microBatches = cl.microBatches;
-        options.strategy = cl.strategy;
-        options.accumulate = cl.accumulate;
-        options.collectives = cl.collectives;
-        options.layout = cl.layout;
-        options.bucketBytes = cl.bucketBytes;
-        options.prefetch = cl.prefetch;
-        options.reductions = cl.reductions;
-        options.remat = cl.remat;
-        options.optimizer = cl.optimizer;
-        options.clipNorm = cl.clipNorm;
-        options.dumpDir = cl.dumpDir;
-        buildFcdpPipeline(pm, options);
+      [](OpPassManager &pm, StringRef text,
+         function_ref<LogicalResult(const Twine &)> fail) -> LogicalResult {
+        OptionTexts given;
+        if (failed(given.parseFromString(text)))
+          return failure();
+        llvm::Expected<StepOptions> options = readOptions(given);
+        if (!options)
+          return fail(toString(options.takeError()));
+        buildFcdpPipeline(pm, options->pipeline);
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)> show) {
+        show(OptionTexts());
       });
 }

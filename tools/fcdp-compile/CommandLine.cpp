@@ -9,8 +9,9 @@ static constexpr char kOverview[] =
     R"(compiles a training step for a number of ranks
 
 IN is an archive that fcdp.export wrote (.pt2), a step as MLIR text at any
-phase, the plan of a compiled step as JSON, or a compiled step. OUT is a shared object for fcdp-run; a name that ends in .o or .ll asks
-for a relocatable object or for LLVM IR.
+phase, the plan of a compiled step as JSON, or a compiled step. OUT is a shared
+object for fcdp-run; a name that ends in .o or .ll asks for a relocatable object
+or for LLVM IR.
 
 Example:
   fcdp-compile step.pt2 --nodes=2 --ranks-per-node=2 --strategy=fcdp
@@ -23,23 +24,24 @@ struct CommandLine {
   cl::OptionCategory category{"fcdp-compile options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("IN"), cl::init(""),
                              cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("the file to write"),
+  cl::opt<std::string> output{"o", cl::desc("names the file to write"),
                               cl::value_desc("OUT"), cl::cat(category)};
   StepCommandLine step{category};
   cl::opt<std::string> archive{
       "archive",
-      cl::desc("archive with the values of constants, if IN is a plan, or MLIR "
-               "and the archive that it names is elsewhere now"),
+      cl::desc("reads the values of constants from this archive, if IN is a "
+               "plan, or MLIR and the archive that it names is elsewhere now"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> emit{
       "emit",
-      cl::desc("print to the standard output, instead of a summary: "
+      cl::desc("prints to the standard output, instead of a summary: "
                "'plan-json', the plan (docs/plan.md); OUT may be left out"),
       cl::value_desc("FORM"), cl::cat(category)};
   cl::opt<bool> remarks{
       "remarks",
-      cl::desc("print what was decided about each bucket, about recomputation, "
-               "overlap and gradients in place, and what each saves and costs"),
+      cl::desc(
+          "prints what was decided about each bucket, about recomputation, "
+          "overlap and gradients in place, and what each saves and costs"),
       cl::cat(category)};
 };
 } // namespace

@@ -10,6 +10,7 @@
 #include "fcdp/Report/Text.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Target/ObjectReading.h"
+#include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/MemoryBuffer.h"

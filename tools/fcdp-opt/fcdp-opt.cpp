@@ -6,6 +6,7 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Transforms/Passes.h"
+#include "fcdp/Transforms/Pipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

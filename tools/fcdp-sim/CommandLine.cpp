@@ -31,31 +31,31 @@ struct CommandLine {
   StepCommandLine step{category};
   cl::list<std::string> compare{
       "compare", cl::CommaSeparated,
-      cl::desc("plan the step with each of these strategies, in place of "
+      cl::desc("plans the step with each of these strategies, in place of "
                "--strategy"),
       cl::value_desc("S,S..."), cl::cat(category)};
-  cl::opt<bool> json{"json", cl::desc("print one JSON object in place of text"),
+  cl::opt<bool> json{"json",
+                     cl::desc("prints one JSON object in place of text"),
                      cl::cat(category)};
   cl::opt<std::string> trace{
       "trace",
-      cl::desc("write one step as trace events, for Perfetto or "
+      cl::desc("writes one step as trace events, for Perfetto or "
                "chrome://tracing"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> measured{
       "measured",
-      cl::desc("a step that fcdp-run --trace has recorded, to show beside the "
-               "predicted one, which is planned with the options that it was "
-               "compiled with"),
+      cl::desc("shows a step that fcdp-run --trace has recorded beside the "
+               "predicted one; give the options that it was compiled with"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> report{
       "report",
-      cl::desc("write one HTML file that shows all steps and strategies side "
+      cl::desc("writes one HTML file that shows all steps and strategies side "
                "by side; it needs no network"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> sweep{
       "sweep",
       cl::desc(
-          "simulate at COUNT (default 10) points of equal ratios from LO to "
+          "simulates at COUNT (default 10) points of equal ratios from LO to "
           "HI, or at the values listed; KEY is bandwidth (between nodes, "
           "bytes/s), memory (of a device, bytes), nodes, ranks (a node), "
           "micro-batches or strategies (listed); several make a grid"),
@@ -104,13 +104,13 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
-  if (step->pipeline.cluster.empty())
+  if (!step->isGiven(option::ClusterFile))
     return llvm::createStringError(
         "--cluster: expected what the step will run on, a file or the name of "
         "a preset");
   if (llvm::Error error = check("compare", line.compare))
     return error;
-  if (!line.compare.empty() && step->given.strategy)
+  if (!line.compare.empty() && step->isGiven(option::Strategy))
     return llvm::createStringError(
         "expected --strategy or --compare, got both");
   llvm::Expected<std::vector<SweepAxis>> sweep = parseSweep(line.sweep);
@@ -133,6 +133,7 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
       return llvm::createStringError(llvm::Twine(name) +
                                      ": expected one input and one strategy");
   // A step that is planned already has to be of the strategy asked for.
-  options.step.given.strategy |= !line.compare.empty();
+  if (!line.compare.empty())
+    options.step.given.insert(option::Strategy);
   return options;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Driver/StepOptions.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -25,8 +26,10 @@ bool isPlannedForCluster(const PipelineOptions &options);
 /// cluster, with regard to it.
 PipelineOptions withoutBudget(PipelineOptions options);
 
-/// A planned copy of `module`; null after an error, which is reported.
-mlir::OwningOpRef<mlir::ModuleOp> planCopy(mlir::ModuleOp module,
-                                           const PipelineOptions &options);
+/// Returns a planned copy of `module`, decided for `described` where there is
+/// one; null after an error, which is reported.
+mlir::OwningOpRef<mlir::ModuleOp>
+planCopy(mlir::ModuleOp module, const PipelineOptions &options,
+         const std::optional<Cluster> &described = std::nullopt);
 
 } // namespace fcdp

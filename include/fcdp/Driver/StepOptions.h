@@ -3,41 +3,26 @@
 // The options of tools that plan a step.
 #pragma once
 
-#include "fcdp/Transforms/Passes.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Error.h"
 
-#include <memory>
+#include <deque>
 
 namespace fcdp {
 
-/// How a step is to be planned.
-struct StepOptions {
-  PipelineOptions pipeline;
-
-  /// Which options were given: a module that is past the phase that an option
-  /// acts on must agree with it.
-  struct Given {
-    bool nodes = false, ranksPerNode = false, microBatches = false,
-         strategy = false, accumulate = false, collectives = false,
-         layout = false, bucketBytes = false, prefetch = false,
-         reductions = false, clipNorm = false, remat = false, optimizer = false;
-  } given;
-};
-
-/// The options on the command line; made before it is parsed, in `category`.
+/// The table's options on the command line. To be made before that is parsed.
 class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
-  ~StepCommandLine();
 
-  /// What was asked for. Errors name the option.
+  /// Reads the options that were given. Errors name the option.
   llvm::Expected<StepOptions> take() const;
 
-  struct Values;
-
 private:
-  std::unique_ptr<Values> values;
+  /// One for each row of the table. All are text, as LLVM's parser of numbers
+  /// prints its complaints itself.
+  std::deque<llvm::cl::opt<std::string>> texts;
 };
 
 /// Parses as LLVM's tools do, but gives the first complaint as an error. May

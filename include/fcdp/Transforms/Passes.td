@@ -2,7 +2,7 @@
 #ifndef FCDP_TRANSFORMS_PASSES
 #define FCDP_TRANSFORMS_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "fcdp/Transforms/PipelineOptions.td"
 
 class FcdpPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::fcdp::FcdpDialect", "::fcdp::aten::AtenDialect",
@@ -30,10 +30,7 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     for the CPU only are refused, and so is attention in f64. Running it again
     changes nothing.
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"\"",
-           "`cpu` or `cuda`; what the step was exported on if not given">
-  ];
+  let options = [Target];
 }
 
 def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
@@ -61,14 +58,7 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     (batch norm's statistics), or would gather a parameter once more. Errs on the
     side of keeping.
   }];
-  let options = [
-    Option<"remat", "remat", "std::string", "\"unit\"",
-           "`none`, `unit` or the number of bytes that may be kept">,
-    Option<"cluster", "cluster", "std::string", "\"\"",
-           "what the step will run on, by which calls are compared: a file or the name of a preset">,
-    Option<"profile", "profile", "std::string", "\"\"",
-           "times that fcdp-run --profile has measured, in place of estimates">
-  ];
+  let options = [Remat, ClusterFile, ProfileFile];
 }
 
 def RematPass : FcdpPass<"fcdp-remat"> {
@@ -109,16 +99,7 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     that the compiler does not know may alias its operands; its results are not
     cloned. Errs on the side of gathering again.
   }];
-  let options = [
-    Option<"nodes", "nodes", "int64_t", "1", "nodes of the mesh">,
-    Option<"ranksPerNode", "ranks-per-node", "int64_t", "1", "local ranks of a node">,
-    Option<"microBatches", "micro-batches", "int64_t", "1",
-           "micro-batches per optimizer step: gradients accumulate over them">,
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
-           "optimizer with PyTorch's names and defaults, e.g. adamw,lr=1e-3 or sgd,lr=0.1,momentum=0.9">,
-    Option<"clipNorm", "clip-norm", "double", "0",
-           "greatest norm of the gradients of a step; 0: no bound">
-  ];
+  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, ClipNorm];
 }
 
 def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
@@ -167,22 +148,17 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     order are those of `world`.
   }];
   let options = [
-    Option<"sharding", "sharding", "std::string", "\"world\"",
-           "ranks that parameters, gradients and optimizer state are cut over: `world`; "
-           "`node`, to gather within nodes only; `none`, to gather nothing; `auto`, to "
-           "leave it to `--fcdp-decide`">,
-    Option<"layout", "layout", "std::string", "\"flat\"",
-           "`flat`, `ragged<N>` (blocks of N rows stay together: 8-bit optimizer states, "
-           "row-wise scales) or `owned` (matrices stay together: Muon, Shampoo)">,
-    Option<"bucketBytes", "bucket-bytes", "int64_t", "0",
-           "greatest bytes of a merged bucket, which are held longer for it; 0: one "
-           "bucket per unit or, where `bandwidth` is given, no limit">,
+    Layout, BucketBytes,
     Option<"latency", "latency", "double", "0",
            "seconds of a collective that carries nothing">,
     Option<"bandwidth", "bandwidth", "double", "0",
            "bytes per second of the slowest link that a gather crosses; 0: not known">,
+    Option<"sharding", "sharding", "std::string", "\"world\"",
+           "selects the ranks over which parameters, gradients and optimizer state are "
+           "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "
+           "gathers nothing; 'auto' leaves it to --fcdp-decide (default: world)">,
     Option<"openMerging", "open-merging", "bool", "false",
-           "whether `--fcdp-decide` may merge what is left, where states are cut over all "
+           "lets --fcdp-decide merge what is left, where states are sharded over all "
            "ranks or left open, too">
   ];
 }
@@ -231,26 +207,8 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     chooses the smallest.
   }];
   let options = [
-    Option<"strategy", "strategy", "std::string", "\"fcdp\"",
-           "a preset, or `auto`">,
-    Option<"accumulate", "accumulate", "std::string", "\"\"",
-           "where gradients are summed over micro-batches, in place of the strategy's "
-           "choice: `sharded`, `node`, `node_host` or `full`">,
-    Option<"cluster", "cluster", "std::string", "\"\"",
-           "description of the cluster, a file or the name of a preset; `auto` needs it">,
-    Option<"profile", "profile", "std::string", "\"\"",
-           "times that fcdp-run --profile has measured, in place of estimates">,
-    Option<"deviceMemory", "device-memory", "int64_t", "0",
-           "bytes of a device that `auto` may use; 0: all that the cluster's devices have">,
-    Option<"hostMemory", "host-memory", "int64_t", "0",
-           "bytes of a node's host memory that `auto` may use; 0: all that there are">,
-    Option<"prefetch", "prefetch", "int64_t", "-1",
-           "units that gathers are issued ahead; if negative, 1 or what `auto` chooses">,
-    Option<"reductions", "reductions", "int64_t", "-1",
-           "units whose reductions may run at once; if not positive, 2 or what `auto` chooses">,
-    Option<"collectives", "collectives", "std::string", "\"\"",
-           "`two-level`, `flat`, or `auto`: for each bucket what is faster on `cluster`; by "
-           "default `two-level`, and `auto` with the strategy `auto`">
+    Strategy, Accumulate, Collectives, Prefetch, Reductions, ClusterFile, ProfileFile,
+    DeviceMemory, HostMemory
   ];
 }
 
@@ -323,14 +281,7 @@ def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
     ahead its fetch is issued; `fcdp.reductions` on a sum is over how many units
     its reduction may run. --fcdp-prefetch and --fcdp-delay-sums apply them.
   }];
-  let options = [
-    Option<"cluster", "cluster", "std::string", "\"\"",
-           "what the step will run on: a file or the name of a preset">,
-    Option<"profile", "profile", "std::string", "\"\"",
-           "times that fcdp-run --profile has measured, in place of estimates">,
-    Option<"deviceMemory", "device-memory", "int64_t", "0",
-           "bytes of a device that may be used; 0: all">
-  ];
+  let options = [ClusterFile, ProfileFile, DeviceMemory];
 }
 
 def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
@@ -532,12 +483,9 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     writes to them from the first operator that finds them free to the last.
   }];
   let options = [
+    DeviceMemory, HostMemory,
     Option<"peer", "peer", "std::string", "\"\"",
-           "a planned module that other ranks run: it must issue the same collectives in the same order">,
-    Option<"deviceBytes", "device-bytes", "int64_t", "0",
-           "greatest device memory of a rank: the arena, which results of operators are in, too, and inputs; 0: no bound">,
-    Option<"hostBytes", "host-bytes", "int64_t", "0",
-           "greatest size of the host arena of a node; 0: no bound">
+           "a planned module that other ranks run: it must issue the same collectives in the same order">
   ];
 }
 

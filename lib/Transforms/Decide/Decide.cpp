@@ -7,6 +7,7 @@
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEPASS
@@ -224,7 +225,9 @@ static bool isDecided(ModuleOp module) {
 
 void DecidePass::runOnOperation() {
   ModuleOp module = getOperation();
-  if (failed(requirePhase(module, Phase::sharded)))
+  if (failed(requirePhase(module, Phase::sharded)) ||
+      failed(
+          checkOptions(module, prefetch, reductions, deviceMemory, hostMemory)))
     return signalPassFailure();
   if (isDecided(module))
     return;

@@ -2,6 +2,7 @@
 
 #include "CudaAttention.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
@@ -92,13 +93,8 @@ LogicalResult RetargetPass::toCuda(func::FuncOp step) {
 void RetargetPass::runOnOperation() {
   ModuleOp module = getOperation();
   FailureOr<func::FuncOp> step = requireImported(module);
-  if (failed(step))
+  if (failed(step) || failed(checkOptions(module, target)))
     return signalPassFailure();
-  if (!target.empty() && !isTarget(target)) {
-    module.emitError("target: expected 'cpu' or 'cuda', got '")
-        << target << "'";
-    return signalPassFailure();
-  }
   StringRef source = getSource();
   StringRef wanted = target.empty() ? source : StringRef(target);
   if (source == "cuda" && wanted == "cpu") {

@@ -4,6 +4,7 @@
 #include "CutStates.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 #include "fcdp/Transforms/Shard/LayoutSpec.h"
 
 #include "mlir/IR/Builders.h"
@@ -58,6 +59,8 @@ LogicalResult BucketPass::checkInput() {
 
 LogicalResult BucketPass::readOptions() {
   ModuleOp module = getOperation();
+  if (failed(checkOptions(module, bucketBytes)))
+    return failure();
   llvm::Expected<LayoutAttr> kind = parseLayout(layout, &getContext());
   if (!kind)
     return module.emitError("layout: ") << toString(kind.takeError());
@@ -80,8 +83,10 @@ void BucketPass::runOnOperation() {
   if (failed(checkInput()))
     return signalPassFailure();
   SmallVector<BucketGroup> groups = collectBucketGroups(module);
-  if (failed(mergeBucketGroups(module, groups,
-                               {{}, bucketBytes, latency, bandwidth})))
+  // Negative where it is not given, so that --fcdp-decide may choose.
+  if (failed(mergeBucketGroups(
+          module, groups,
+          {{}, std::max<int64_t>(bucketBytes, 0), latency, bandwidth})))
     return signalPassFailure();
   Block::iterator symbolsEnd(*module.getOps<func::FuncOp>().begin());
   BucketBuilder builder(module, blocks);

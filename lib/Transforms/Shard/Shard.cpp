@@ -4,12 +4,11 @@
 #include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Transforms/Passes.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 #include "fcdp/Transforms/Shard/OptimizerSpec.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-
-#include <cmath>
 
 namespace fcdp {
 #define GEN_PASS_DEF_SHARDPASS
@@ -51,14 +50,8 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
   FailureOr<func::FuncOp> step = requireImported(module);
   if (failed(step))
     return failure();
-  if (nodes < 1 || ranksPerNode < 1 || microBatches < 1)
-    return module.emitError("expected at least one node, rank per node and "
-                            "micro-batch, got ")
-           << nodes.getValue() << ", " << ranksPerNode.getValue() << " and "
-           << microBatches.getValue();
-  if (!std::isfinite(clipNorm) || clipNorm < 0)
-    return module.emitError("clip-norm: expected 0 or more, got ")
-           << clipNorm.getValue();
+  if (failed(checkOptions(module, nodes, ranksPerNode, microBatches, clipNorm)))
+    return failure();
   return step;
 }
 

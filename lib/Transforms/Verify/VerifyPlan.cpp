@@ -4,6 +4,7 @@
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "fcdp/Planning/Memory/ReservedMemory.h"
+#include "fcdp/Transforms/PipelineOptions.h"
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "mlir/Parser/Parser.h"
@@ -23,21 +24,10 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult verifyOptions();
   LogicalResult verifyMemory();
   LogicalResult verifyPeer();
 };
 } // namespace
-
-LogicalResult VerifyPlanPass::verifyOptions() {
-  for (auto [name, bytes] :
-       {std::pair<StringRef, int64_t>{"device-bytes", deviceBytes},
-        {"host-bytes", hostBytes}})
-    if (bytes < 0)
-      return getOperation().emitError(name)
-             << ": expected 0 or more, got " << bytes;
-  return success();
-}
 
 /// Returns what the object lets results of operators be in.
 static FailureOr<std::vector<FreeRange>> findFreeRanges(ModuleOp module) {
@@ -61,12 +51,12 @@ LogicalResult VerifyPlanPass::verifyMemory() {
   if (failed(free) || failed(verifyRuns(module, *free)) ||
       failed(verifyClosedForms(module)))
     return failure();
-  if (deviceBytes == 0 && hostBytes == 0)
+  if (deviceMemory == 0 && hostMemory == 0)
     return success();
   FailureOr<int64_t> needed = peakDeviceBytes(module);
   return success(
       succeeded(needed) &&
-      succeeded(verifyBudget(module, *needed, deviceBytes, hostBytes)));
+      succeeded(verifyBudget(module, *needed, deviceMemory, hostMemory)));
 }
 
 LogicalResult VerifyPlanPass::verifyPeer() {
@@ -86,7 +76,8 @@ void VerifyPlanPass::runOnOperation() {
   markAllAnalysesPreserved();
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::planned)) ||
-      failed(verifyOneLevel(module)) || failed(verifyOptions()) ||
+      failed(verifyOneLevel(module)) ||
+      failed(checkOptions(module, deviceMemory, hostMemory)) ||
       failed(verifyMemory()) || failed(verifyPeer()))
     signalPassFailure();
 }

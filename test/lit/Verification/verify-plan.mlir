@@ -123,16 +123,16 @@
 // UPDATE: error: 'fcdp.bucket' op expected one update of 'w' of @bucket.a in @update, got none
 
 //===--- Bytes
-// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=device-bytes=1024 2>&1 | FileCheck %s --check-prefix=DEVICE
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=device-memory=1024 2>&1 | FileCheck %s --check-prefix=DEVICE
 // DEVICE: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1024; give it more, or other residencies
 // DEVICE: note: states hold 192 bytes, this one, of 'w' of @bucket.a, the most: 64
 // DEVICE: note: at the peak, in @only_microbatch, 'fcdp.cache_load' holds 256 bytes
 // DEVICE: note: at the peak, in @only_microbatch, 'fcdp.all_gather' holds 256 bytes
-// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=800 2>&1 | FileCheck %s --check-prefix=HOST
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-memory=800 2>&1 | FileCheck %s --check-prefix=HOST
 // HOST: error: the plan needs {{[0-9]+}} bytes of host memory per node, expected at most 800; give it more, or other residencies
 // HOST: note: states hold
-// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-bytes=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: host-bytes: expected 0 or more, got -1
+// RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-memory=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: host-memory: expected a positive number, got '-1'
 // RUN: %edit %t/one.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  drop" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
 // FORMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'drop' and 2 live ranges to mean that a rank sends between nodes 192 bytes in @only_microbatch, got 128
 // FORMS: note: for one, here
@@ -174,7 +174,7 @@
 // RUN: %edit %t/one.mlir --repeat "fcdp.wait" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" --insert-after "fcdp.release %%8 " "fcdp.release %%5 : tensor<64xf32>" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: %edit %t/one.mlir --insert-before "fcdp.loss" "%%n = fcdp.record on h2d event 99" | fcdp-opt --fcdp-verify-plan -o /dev/null
-// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-bytes=2432 host-bytes=896" -o /dev/null
+// RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-memory=2432 host-memory=896" -o /dev/null
 // An operator that the compiler does not know may show the copy that it reads;
 // what reads its result must find the copy, too.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "aten.neg.default" "custom.alias.default" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS

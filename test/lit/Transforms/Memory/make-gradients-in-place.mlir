@@ -26,13 +26,13 @@
 // REMARK: remark: {{.*}}bucket bucket.3: 1 of 1 gradients are copied into the bucket, for want of room
 // REMARK-NOT: bucket bucket.2:
 // RUN: fcdp-opt %t/dump2/2-scheduled.mlir --fcdp-plan-memory -o %t/copies2.mlir
-// RUN: not fcdp-opt %t/copies2.mlir --fcdp-verify-plan=device-bytes=1 2>&1 | grep -o "needs [0-9]*" > %t/copies.txt
-// RUN: not fcdp-opt %t/zero2.mlir --fcdp-verify-plan=device-bytes=1 2>&1 | grep -o "needs [0-9]*" > %t/in-place.txt
+// RUN: not fcdp-opt %t/copies2.mlir --fcdp-verify-plan=device-memory=1 2>&1 | grep -o "needs [0-9]*" > %t/copies.txt
+// RUN: not fcdp-opt %t/zero2.mlir --fcdp-verify-plan=device-memory=1 2>&1 | grep -o "needs [0-9]*" > %t/in-place.txt
 // RUN: diff %t/copies.txt %t/in-place.txt
 // A given choice wins: with all, the arena is larger.
 // RUN: sed -E 's/(pack @bucket[.]([2-5])[(].*[)]) :/\1 {in_place = [@w\2]} :/' %t/dump2/2-scheduled.mlir | fcdp-opt --fcdp-make-gradients-in-place --fcdp-plan-memory --fcdp-verify-planned --fcdp-verify-plan -o %t/given.mlir
 // RUN: FileCheck %s --check-prefix=ALL --input-file=%t/given.mlir
-// RUN: not fcdp-opt %t/given.mlir --fcdp-verify-plan=device-bytes=1 2>&1 | grep -o "needs [0-9]*" | not diff %t/copies.txt - > %t/differs.txt
+// RUN: not fcdp-opt %t/given.mlir --fcdp-verify-plan=device-memory=1 2>&1 | grep -o "needs [0-9]*" | not diff %t/copies.txt - > %t/differs.txt
 // Twice is once.
 // RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-make-gradients-in-place -o %t/once.mlir
 // RUN: fcdp-opt %t/once.mlir --fcdp-make-gradients-in-place | diff - %t/once.mlir

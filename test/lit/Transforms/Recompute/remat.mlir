@@ -1,7 +1,7 @@
 // What the backward pass needs of a block is computed again there; see
 // Inputs/blocks.mlir.
 // RUN: split-file %s %t
-// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat -o %t.decided
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=unit -o %t.decided
 // RUN: FileCheck %s --input-file=%t.decided --check-prefix=UNIT
 // RUN: fcdp-opt %t.decided --fcdp-remat -o %t.remat
 // RUN: FileCheck %s --input-file=%t.remat --check-prefix=AGAIN
@@ -18,7 +18,7 @@
 // UNIT: return
 
 // Those who ask hear of it.
-// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=unit --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK: remark: {{.*}}remat unit: 2 calls run again in the backward pass, which finds 196 B kept instead of 324 B
 
 // The product of the second block runs again first, right before its use, from
@@ -40,7 +40,7 @@
 // AGAIN-NOT: recompute
 
 // Twice is once, and nothing merges the two.
-// RUN: fcdp-opt %t.remat --fcdp-decide-remat --fcdp-remat -o %t.twice
+// RUN: fcdp-opt %t.remat --fcdp-decide-remat=remat=unit --fcdp-remat -o %t.twice
 // RUN: diff %t.remat %t.twice
 // RUN: fcdp-opt %t.remat --canonicalize --cse -o %t.cse
 // RUN: FileCheck %s --input-file=%t.cse --check-prefix=AGAIN
@@ -82,7 +82,7 @@
 // GATHERS-NOT: fcdp.all_gather
 // GATHERS-LABEL: func.func @update
 
-// RUN: fcdp-opt %t/choices.mlir --split-input-file --fcdp-decide-remat | FileCheck %s
+// RUN: fcdp-opt %t/choices.mlir --split-input-file --fcdp-decide-remat=remat=unit | FileCheck %s
 // RUN: fcdp-opt %t/choices.mlir --split-input-file -o %t.plain
 // RUN: fcdp-opt %t/choices.mlir --split-input-file --fcdp-decide-remat=remat=none -o %t.none
 // RUN: diff %t.plain %t.none

@@ -75,7 +75,7 @@
 // RUN: not fcdp-opt %t/adapters.mlir --fcdp-shard --fcdp-bucket=bucket-bytes=-1 2>&1 | FileCheck %s --check-prefix=LIMIT
 // RUN: not fcdp-opt %t/adapters.mlir --fcdp-shard --fcdp-bucket="bandwidth=1e9 latency=-1" 2>&1 | FileCheck %s --check-prefix=LINK
 // LAYOUT: error: layout: expected 'flat', 'ragged<N>' with a positive number of rows N or 'owned', got 'rows'
-// LIMIT: error: merging buckets: expected a limit of 0 bytes or more, got -1
+// LIMIT: error: bucket-bytes: expected 0 or more, got '-1'
 // LINK: error: merging buckets: expected a latency and bandwidth of 0 or more, got -1.00e+00 s and 1.00e+09 B/s
 
 //--- adapters.mlir

@@ -4,13 +4,15 @@
 // RUN: not fcdp-opt %t/results.mlir --fcdp-shard 2>&1 | FileCheck %s --check-prefix=STEP
 // RUN: not fcdp-opt %t/declared.mlir --fcdp-shard 2>&1 | FileCheck %s --check-prefix=STEP
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="nodes=0" 2>&1 | FileCheck %s --check-prefix=NODES
-// RUN: not fcdp-opt %t/step.mlir --fcdp-shard="ranks-per-node=-2 micro-batches=0" 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not fcdp-opt %t/step.mlir --fcdp-shard="ranks-per-node=-2" 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not fcdp-opt %t/step.mlir --fcdp-shard="micro-batches=0" 2>&1 | FileCheck %s --check-prefix=MICRO
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="nodes=65536 ranks-per-node=65536" 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=zero4" 2>&1 | FileCheck %s --check-prefix=STRATEGY
 // PHASE: error: expected a module in phase 'imported'
 // STEP: error: expected a function @step of one block, without arguments or results
-// NODES: error: expected at least one node, rank per node and micro-batch, got 0, 1 and 1
-// RANKS: error: expected at least one node, rank per node and micro-batch, got 1, -2 and 0
+// NODES: error: nodes: expected a positive number, got '0'
+// RANKS: error: ranks-per-node: expected a positive number, got '-2'
+// MICRO: error: micro-batches: expected a positive number, got '0'
 // MANY: error: 'fcdp.mesh' op expected at most 2147483647 ranks, got 65536 times 65536
 // STRATEGY: error: strategy: expected one of {{.*}}, got 'zero4'
 

@@ -32,7 +32,7 @@
 // RUN: %edit %t/clipped.mlir --insert-after "fcdp.loss" "fcdp.clip_gradients to 1.0 scale 1.0" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPEARLY
 // CLIPEARLY: error: 'fcdp.clip_gradients' op may stand in @update only
 // RUN: not fcdp-opt %t/good.mlir --fcdp-shard="clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=CLIPNORM
-// CLIPNORM: error: clip-norm: expected 0 or more, got -1
+// CLIPNORM: error: clip-norm: expected a positive number, got '-1.000000e+00'
 // Dont: without a bound nothing is clipped.
 // RUN: FileCheck %s --check-prefix=DONTCLIP --input-file=%t/sharded.mlir
 // DONTCLIP-NOT: fcdp.clip_gradients

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What C++ needs of PipelineOptions.td.
+
+include "fcdp/Transforms/PipelineOptions.td"
+include "llvm/TableGen/SearchableTable.td"
+
+// mlir-tblgen makes a struct from the options of a pass: `struct PipelineOptions`
+// from these. There is no such pass; `--fcdp-pipeline` is a list of passes.
+def Pipeline : Pass<"fcdp-pipeline", "::mlir::ModuleOp"> {
+  let options = !instances<PipelineOption>();
+}
+
+// `enum OptionId`, and a row of the type PipelineOption for each option.
+def OptionId : GenericEnum {
+  let FilterClass = "PipelineOption";
+}
+def PipelineOptionTable : GenericTable {
+  let FilterClass = "PipelineOption";
+  let Fields = ["id", "argument", "placeholderText", "description", "read"];
+  string TypeOf_id = "code";
+  string TypeOf_read = "code";
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of the pipeline, as PipelineOptions.td has them.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+#define GEN_PASS_DECL_PIPELINE
+#include "fcdp/Transforms/PipelineOptions.h.inc"
+
+namespace option {
+/// One name per option.
+#define GET_OptionId_DECL
+#include "fcdp/Transforms/PipelineOptionTable.inc"
+} // namespace option
+
+/// A row of the table: one option.
+struct PipelineOption {
+  option::OptionId id;
+  /// The flag, without dashes, and what stands for its value in help texts.
+  llvm::StringRef name, placeholder;
+  llvm::StringRef help;
+  /// Sets the option in `options`. The error says which texts the option takes.
+  llvm::Error (*read)(llvm::StringRef text, PipelineOptions &options);
+};
+
+/// All options; the index of each is its id.
+llvm::ArrayRef<PipelineOption> getPipelineOptions();
+const PipelineOption &getPipelineOption(option::OptionId id);
+
+/// Returns the text that an option was given, or none if it was not given.
+using GetOptionText =
+    llvm::function_ref<std::optional<llvm::StringRef>(const PipelineOption &)>;
+
+/// The options of a step, and which of them were given.
+struct StepOptions {
+  PipelineOptions pipeline;
+  llvm::SmallSet<option::OptionId, 16> given;
+
+  bool isGiven(option::OptionId id) const { return given.contains(id); }
+};
+
+/// Reads all options from text. The numbers of nodes and of ranks come from the
+/// cluster where only that is given. Errors begin with the name of the option.
+llvm::Expected<StepOptions> readStepOptions(GetOptionText getText);
+
+/// Reports an error if the table does not allow `text` for the option `name`.
+mlir::LogicalResult checkOption(mlir::ModuleOp module, llvm::StringRef name,
+                                llvm::StringRef text);
+
+/// Checks options of a pass that are in the table. Defaults are allowed even
+/// where they cannot be given, as they may stand for a choice made later.
+template <typename... PassOption>
+mlir::LogicalResult checkOptions(mlir::ModuleOp module,
+                                 const PassOption &...option) {
+  auto check = [&](const auto &option) {
+    if (!option.getNumOccurrences() &&
+        option.getDefault().compare(option.getValue()))
+      return true;
+    std::string text;
+    llvm::raw_string_ostream(text) << option.getValue();
+    return succeeded(checkOption(module, option.ArgStr, text));
+  };
+  return mlir::success((check(option) && ...));
+}
+
+} // namespace fcdp

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of the pipeline: name, type, default, help and constraint, each in
+// this place only. Passes list the options that they take (Passes.td). Pipeline.td
+// makes `struct PipelineOptions` of all of them, and the table from which
+// `--fcdp-pipeline`, fcdp-compile and fcdp-sim read them.
+
+#ifndef FCDP_TRANSFORMS_PIPELINE_OPTIONS
+#define FCDP_TRANSFORMS_PIPELINE_OPTIONS
+
+include "mlir/Pass/PassBase.td"
+
+// A type with its constraint. `reader` is a function template of
+// PipelineOptions.cpp that reads a value from text or says what was expected;
+// `arguments` are its template arguments.
+class OptionKind<string cppType, string function, string arguments = ""> {
+  string type = cppType;
+  string reader = function;
+  string readerArguments = !if(!empty(arguments), "", ", " # arguments);
+}
+class AtLeast<int least> : OptionKind<"int64_t", "readInteger", !cast<string>(least)>;
+def Positive : OptionKind<"double", "readPositive">;
+def Text : OptionKind<"std::string", "readText">;
+class CheckedBy<string function> : OptionKind<"std::string", "readText", function>;
+
+// `default` is C++. `defaultHelp` says what it means where it stands for a
+// choice that is made later.
+class PipelineOption<string name, string flag, OptionKind kind, string default,
+                     string placeholder, string defaultHelp, string does>
+    : Option<name, flag, kind.type, default, does # " (default: " # defaultHelp # ")"> {
+  string id = "option::" # NAME;
+  string placeholderText = placeholder;
+  string read = kind.reader # "<&PipelineOptions::" # name # kind.readerArguments # ">";
+}
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+def Target : PipelineOption<
+  "target", "target", CheckedBy<"checkTarget">, "\"\"", "cpu|cuda",
+  "the device that it was exported on",
+  "selects the device that the step runs on: 'cpu', or 'cuda', to which a step that "
+  "was exported on a CPU is retargeted">;
+def Remat : PipelineOption<
+  "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|BYTES", "none",
+  "selects what the backward pass computes again instead of keeping it: 'none' is "
+  "nothing, 'unit' is all but what one unit, such as a block, hands to the next, and "
+  "a number of bytes is as little as keeps at most so many from the forward pass">;
+def Nodes : PipelineOption<
+  "nodes", "nodes", AtLeast<1>, "1", "N", "the cluster's number, or 1 without a cluster",
+  "sets the number of nodes">;
+def RanksPerNode : PipelineOption<
+  "ranksPerNode", "ranks-per-node", AtLeast<1>, "1", "g",
+  "the cluster's number, or 1 without a cluster", "sets the number of ranks per node">;
+def MicroBatches : PipelineOption<
+  "microBatches", "micro-batches", AtLeast<1>, "1", "K", "1",
+  "sets the number of micro-batches per optimizer step, over which gradients are "
+  "accumulated">;
+def Optimizer : PipelineOption<
+  "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
+  "NAME[,KEY=VALUE]...", "adamw",
+  "selects the optimizer and its settings, with PyTorch's names and defaults: for "
+  "example adamw,lr=1e-3,weight_decay=0 or sgd,lr=0.1,momentum=0.9">;
+def ClipNorm : PipelineOption<
+  "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
+  "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;
+
+//===----------------------------------------------------------------------===//
+// The layout
+//===----------------------------------------------------------------------===//
+
+def Layout : PipelineOption<
+  "layout", "layout", CheckedBy<"checkLayout">, "\"flat\"", "LAYOUT", "flat",
+  "selects what of a parameter is kept on one rank: 'flat' is nothing, 'ragged<N>' is "
+  "each block of N rows (8-bit optimizer states, row-wise scales), 'owned' is each "
+  "matrix (Muon, Shampoo)">;
+def BucketBytes : PipelineOption<
+  "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
+  "merges the buckets of neighbouring units up to so many bytes, for fewer and larger "
+  "collectives that take more device memory; 0 makes one bucket per unit">;
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+def Strategy : PipelineOption<
+  "strategy", "strategy", CheckedBy<"checkStrategy">, "\"fcdp\"", "S", "fcdp",
+  "selects where gathered parameters are kept between two uses: 'fcdp' keeps them in "
+  "host memory, 'zero1' and 'zero2' on every device, 'hpz' a slice on every device, "
+  "'zero3' nowhere; 'hsdp' and 'mics' shard parameters over the ranks of a node only, "
+  "'ddp' not at all; 'auto' chooses for each bucket what makes a step on the cluster "
+  "fastest">;
+def Accumulate : PipelineOption<
+  "accumulate", "accumulate", CheckedBy<"checkAccumulation">, "\"\"", "MODE",
+  "full for zero1, node for mics, sharded for other presets; 'auto' chooses",
+  "selects how gradients are summed over micro-batches: 'sharded' reduces them each "
+  "time, 'node' reduces them within the node each time, 'node_host' does so with the "
+  "sum in host memory, 'full' reduces their sum after the last">;
+def Collectives : PipelineOption<
+  "collectives", "collectives", CheckedBy<"checkCollectives">, "\"\"", "C",
+  "two-level; auto with the strategy 'auto'",
+  "selects how a bucket is gathered and reduced over several nodes of several ranks: "
+  "'two-level' goes between nodes and within them, each byte crossing the network once, "
+  "'flat' goes over all ranks in one step, 'auto' chooses for each bucket what is "
+  "faster on the cluster">;
+def Prefetch : PipelineOption<
+  "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
+  "issues a gather so many units ahead of its own, also in the micro-batch before: more "
+  "hides more of it and takes more device memory; with 0 a micro-batch ends when all "
+  "that it began is done">;
+def Reductions : PipelineOption<
+  "reductions", "reductions", AtLeast<1>, "-1", "R", "2; 'auto' chooses for each reduction",
+  "lets the gradients of so many units be reduced at once: more hides more of it and "
+  "takes more device memory">;
+
+//===----------------------------------------------------------------------===//
+// What the step will run on
+//===----------------------------------------------------------------------===//
+
+def ClusterFile : PipelineOption<
+  "cluster", "cluster", CheckedBy<"checkCluster">, "\"\"", "FILE", "none",
+  "describes what the step will run on, by which 'auto' chooses and times are "
+  "predicted: a file (docs/cluster.md) or the name of a preset">;
+def ProfileFile : PipelineOption<
+  "profile", "profile", CheckedBy<"checkProfile">, "\"\"", "FILE", "none",
+  "reads times that fcdp-run --profile has measured, which replace estimates for the "
+  "cluster (docs/profile.md)">;
+def DeviceMemory : PipelineOption<
+  "deviceMemory", "device-memory", AtLeast<1>, "0", "BYTES",
+  "no bound; for 'auto' the memory of the cluster's devices",
+  "bounds the bytes of a rank's device that the plan may use">;
+def HostMemory : PipelineOption<
+  "hostMemory", "host-memory", AtLeast<1>, "0", "BYTES",
+  "no bound; for 'auto' the memory of the cluster's hosts",
+  "bounds the bytes of a node's host memory that the plan may use">;
+def DumpDir : PipelineOption<
+  "dumpDir", "dump-dir", Text, "\"\"", "DIR", "none",
+  "writes the module after each phase into this folder">;
+
+#endif // FCDP_TRANSFORMS_PIPELINE_OPTIONS

@@ -139,8 +139,7 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
 static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
   // A dump of what it refuses is worth having.
-  pm.addPass(createVerifyPlanPass(
-      {options.deviceMemory, options.hostMemory, /*peer=*/""}));
+  pm.addPass(createVerifyPlanPass({options.deviceMemory, options.hostMemory}));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {

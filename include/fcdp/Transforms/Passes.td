@@ -131,12 +131,11 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     veScale-FSDP (arXiv 2602.22437).
 
     A collective of few bytes is all latency, so buckets that differ in nothing
-    but their unit may be merged, neighbours in the order of the parameters: up to
-    `bucket-bytes`, and, where the link's `bandwidth` is known, while the joint
-    transfer takes less than two latencies. (PyTorch FSDP's gathers lose efficiency
-    below 33 million elements, arXiv 2304.11277.) What is merged is held from the
-    first use of its units to the last, in the forward and in the backward pass, and
-    is gathered no more often than the unit that is used most often.
+    but their unit are merged, neighbours in the order of the parameters, up to
+    `bucket-bytes`. (PyTorch FSDP's gathers lose efficiency below 33 million elements,
+    arXiv 2304.11277.) A merged bucket's copy is in memory from the first use of its
+    units to the last, in the forward and in the backward pass, and is gathered no more
+    often than the unit that is used most often.
 
     Gathers of one live range become one gather, at the first of them, and
     parameters become views of its result. Gradients are packed into a bucket
@@ -149,10 +148,6 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
   }];
   let options = [
     Layout, BucketBytes,
-    Option<"latency", "latency", "double", "0",
-           "seconds of a collective that carries nothing">,
-    Option<"bandwidth", "bandwidth", "double", "0",
-           "bytes per second of the slowest link that a gather crosses; 0: not known">,
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "selects the ranks over which parameters, gradients and optimizer state are "
            "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "
@@ -290,19 +285,15 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
     Requires phase `sharded`. A fetch is what brings one gathered copy to its use:
     the gather between nodes or the load from the host cache, with what is cast
     before and stored behind it, and the gather within the node. The fetches of a
-    unit's live range are moved in front of the use that is `distance` ranges
-    before it, so that they run while the units between them compute. So the
-    copies of at most `distance` + 1 units are there that are not used yet; each
-    costs device memory. A distance that the module gives wins, and one that the
-    gather or load gives wins over that. Nothing
+    unit's live range are moved in front of the use that is so many ranges before it
+    as the attribute `fcdp.prefetch` says (1 if it is absent; `--fcdp-decide` writes it
+    on the module, `--fcdp-decide-overlap` on gathers and loads, which wins), so that
+    they run while the units between them compute. With a distance of D, the copies of
+    at most D + 1 units exist that are not used yet; each costs device memory. Nothing
     moves in front of what it needs, a load not in front of the store, nor into
     another function. Of several fetches the order stays. The module says that it
     was done, so that it is done once.
   }];
-  let options = [
-    Option<"distance", "distance", "int64_t", "1",
-           "units that a fetch is issued ahead; 0 leaves the program's order">
-  ];
 }
 
 def PrefetchAcrossPass : FcdpPass<"fcdp-prefetch-across"> {
@@ -326,12 +317,13 @@ def PrefetchAcrossPass : FcdpPass<"fcdp-prefetch-across"> {
 def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
   let summary = "let several reductions run while the backward pass goes on";
   let description = [{
-    Requires phase `sharded`. The sum of a reduction is noted where the reduction
-    of the unit that is `in-flight` after its own begins, or at the end of the
-    function, so that the reductions of so many units run while others compute.
-    Each holds its packed gradients and as much scratch memory. Sums of what is not reduced stay
-    where they are. A number that the module gives wins, and one that the sum gives
-    wins over that.
+    Requires phase `sharded`. The sum of a reduction is accumulated where the reduction
+    of the unit begins that comes so many units later as the attribute
+    `fcdp.reductions` says (2 if it is absent; `--fcdp-decide` writes it on the module,
+    `--fcdp-decide-overlap` on sums, which wins), or at the end of the function, so
+    that the reductions of so many units run while others compute. Each holds its
+    packed gradients and as much scratch memory. Sums of values that are not reduced
+    stay where they are.
 
     Sums that would be noted at the end of a function are `late` if all functions that
     come before the same ones have them: they run on the stream of their reduction,
@@ -340,17 +332,13 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
     first gradients. Only where fetches are issued ahead (`--fcdp-prefetch` with a
     distance comes before), for else nothing runs meanwhile.
   }];
-  let options = [
-    Option<"inFlight", "in-flight", "int64_t", "2",
-           "units whose reductions may run at once, 1 or more">
-  ];
 }
 
 def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let summary = "put operations on streams and order the streams";
   let description = [{
-    Requires phase `sharded`; gives phase `scheduled`. With `order=program`
-    operations are issued in program order. Gathers run on `inter` (over all ranks,
+    Requires phase `sharded`; gives phase `scheduled`. Operations are issued in
+    program order. Gathers run on `inter` (over all ranks,
     too) and `intra`, reductions on `inter_reduce` and `intra_reduce`, so that a gather does not
     queue behind a reduction, which waits for its gradients; host copies run on
     `d2h` and `h2d`, the rest on `compute`. A wait is
@@ -365,10 +353,6 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
     compiler does not know makes of a value keeps the value alive. Errs on the
     side of waiting.
   }];
-  let options = [
-    Option<"order", "order", "std::string", "\"program\"",
-           "order of issue: `program` keeps the program's order">
-  ];
 }
 
 def MakeGradientsInPlacePass : FcdpPass<"fcdp-make-gradients-in-place"> {
@@ -482,11 +466,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     Bytes that no value or state holds are lent to results of operators: compute
     writes to them from the first operator that finds them free to the last.
   }];
-  let options = [
-    DeviceMemory, HostMemory,
-    Option<"peer", "peer", "std::string", "\"\"",
-           "a planned module that other ranks run: it must issue the same collectives in the same order">
-  ];
+  let options = [DeviceMemory, HostMemory];
 }
 
 #endif // FCDP_TRANSFORMS_PASSES

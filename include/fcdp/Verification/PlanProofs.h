@@ -28,12 +28,6 @@ struct FreeRange {
 mlir::LogicalResult verifyRuns(mlir::ModuleOp module,
                                llvm::ArrayRef<FreeRange> free);
 
-/// Proves that ranks of `module` and ranks of `peer`, which `peerName` names,
-/// issue the same collectives in the same order.
-mlir::LogicalResult verifySameCollectives(mlir::ModuleOp module,
-                                          mlir::ModuleOp peer,
-                                          llvm::StringRef peerName);
-
 /// Proves that what each function sends and copies equals the closed forms of
 /// the buckets' attributes.
 mlir::LogicalResult verifyClosedForms(mlir::ModuleOp module);

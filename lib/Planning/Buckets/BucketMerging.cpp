@@ -6,13 +6,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <algorithm>
-#include <cmath>
-
 using namespace fcdp;
-
-/// A gather in the forward and one in the backward pass.
-static constexpr double kGathers = 2;
 
 llvm::Error MergingProblem::check() const {
   for (int64_t number : bytes)
@@ -22,25 +16,13 @@ llvm::Error MergingProblem::check() const {
   if (limit < 0)
     return llvm::createStringError(
         llvm::formatv("expected a limit of 0 bytes or more, got {0}", limit));
-  for (double number : {latency, bandwidth})
-    if (!std::isfinite(number) || number < 0)
-      return llvm::createStringError(
-          llvm::formatv("expected a latency and bandwidth of 0 or more, got "
-                        "{0:e2} s and {1:e2} B/s",
-                        latency, bandwidth));
   return llvm::Error::success();
 }
 
 bool fcdp::joins(const MergingProblem &problem, int64_t held, int64_t more) {
-  if (problem.limit == 0 && problem.bandwidth == 0)
-    return false;
-  if (problem.limit != 0 && (held > problem.limit || // their sum may overflow
-                             more > problem.limit - held))
-    return false;
-  if (problem.bandwidth == 0)
-    return true;
-  double bytes = static_cast<double>(held) + static_cast<double>(more);
-  return bytes / problem.bandwidth < kGathers * problem.latency;
+  // Their sum may overflow.
+  return problem.limit != 0 && held <= problem.limit &&
+         more <= problem.limit - held;
 }
 
 MergingSolution fcdp::mergeBuckets(const MergingProblem &problem) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Decide/StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/Borders.h"
 #include "fcdp/Analysis/GradientSums.h"
@@ -104,13 +105,8 @@ void DelaySumsPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (inFlight < 1) {
-    module.emitError("in-flight: expected 1 or more, got ")
-        << inFlight.getValue();
-    return signalPassFailure();
-  }
-  if (auto decided = module->getAttrOfType<IntegerAttr>(kReductionsAttr))
-    inFlight = decided.getInt();
+  auto decided = module->getAttrOfType<IntegerAttr>(kReductionsAttr);
+  int64_t inFlight = decided ? decided.getInt() : kDefaultReductions;
   for (auto function : module.getOps<func::FuncOp>())
     delaySums(function.front(), inFlight);
   // Else nothing runs meanwhile: the next function begins with its gathers.

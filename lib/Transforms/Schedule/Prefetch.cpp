@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Decide/StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/Fetches.h"
 
@@ -75,16 +76,11 @@ void PrefetchPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (distance < 0) {
-    module.emitError("distance: expected 0 or more, got ")
-        << distance.getValue();
-    return signalPassFailure();
-  }
   if (module->hasAttr(kPrefetchedAttr))
     return; // else what is ahead would go further ahead
   Builder builder(&getContext());
-  if (auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr))
-    distance = decided.getInt();
+  auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  int64_t distance = decided ? decided.getInt() : kDefaultPrefetch;
   for (auto function : module.getOps<func::FuncOp>())
     prefetch(function.front(), distance);
   module->setAttr(kPrefetchAttr, builder.getI64IntegerAttr(distance));

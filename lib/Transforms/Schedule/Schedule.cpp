@@ -33,10 +33,6 @@ void SchedulePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (order != "program") {
-    module.emitError("unknown order '") << order << "'; expected 'program'";
-    return signalPassFailure();
-  }
   if (failed(verifyOneLevel(module)) || failed(verifyLeaving(module)) ||
       failed(verifyPrefetched(module)))
     return signalPassFailure();

@@ -84,9 +84,8 @@ void BucketPass::runOnOperation() {
     return signalPassFailure();
   SmallVector<BucketGroup> groups = collectBucketGroups(module);
   // Negative where it is not given, so that --fcdp-decide may choose.
-  if (failed(mergeBucketGroups(
-          module, groups,
-          {{}, std::max<int64_t>(bucketBytes, 0), latency, bandwidth})))
+  if (failed(
+          mergeBucketGroups(module, groups, std::max<int64_t>(bucketBytes, 0))))
     return signalPassFailure();
   Block::iterator symbolsEnd(*module.getOps<func::FuncOp>().begin());
   BucketBuilder builder(module, blocks);

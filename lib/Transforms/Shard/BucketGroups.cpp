@@ -136,9 +136,9 @@ fcdp::collectNeighbourBytes(MutableArrayRef<BucketGroup> groups) {
 
 LogicalResult fcdp::mergeBucketGroups(ModuleOp module,
                                       SmallVector<BucketGroup> &groups,
-                                      const MergingProblem &limits) {
+                                      int64_t limit) {
   for (auto &[kind, neighbours] : splitKinds(groups)) {
-    MergingProblem problem = limits;
+    MergingProblem problem{{}, limit};
     for (BucketGroup *group : neighbours)
       problem.bytes.push_back(wireBytes(*group));
     if (llvm::Error error = problem.check())

@@ -30,10 +30,10 @@ llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module);
 llvm::SmallVector<llvm::SmallVector<int64_t>>
 collectNeighbourBytes(llvm::MutableArrayRef<BucketGroup> groups);
 
-/// Merges neighbours that differ in nothing but their unit where `limits`,
-/// whose bytes are left open, lets them. Fails on bad limits.
+/// Merges neighbours that differ in nothing but their unit up to `limit` bytes;
+/// 0 merges none.
 mlir::LogicalResult mergeBucketGroups(mlir::ModuleOp module,
                                       llvm::SmallVector<BucketGroup> &groups,
-                                      const MergingProblem &limits);
+                                      int64_t limit);
 
 } // namespace fcdp

@@ -70,7 +70,7 @@ llvm::Error fcdp::joinBuckets(ModuleOp module, int64_t limit) {
   if (limit == 0)
     return llvm::Error::success();
   SmallVector<BucketGroup> groups = collectBucketGroups(module);
-  if (failed(mergeBucketGroups(module, groups, {{}, limit})))
+  if (failed(mergeBucketGroups(module, groups, limit)))
     return llvm::createStringError("cannot merge buckets");
   SmallVector<BucketOp> joined;
   BucketBuilder builder(module, getLayout(*module.getOps<BucketOp>().begin()));

@@ -7,8 +7,6 @@
 #include "fcdp/Transforms/PipelineOptions.h"
 #include "fcdp/Verification/PlanProofs.h"
 
-#include "mlir/Parser/Parser.h"
-
 namespace fcdp {
 #define GEN_PASS_DEF_VERIFYPLANPASS
 #include "fcdp/Transforms/Passes.h.inc"
@@ -25,7 +23,6 @@ public:
 
 private:
   LogicalResult verifyMemory();
-  LogicalResult verifyPeer();
 };
 } // namespace
 
@@ -59,25 +56,12 @@ LogicalResult VerifyPlanPass::verifyMemory() {
       succeeded(verifyBudget(module, *needed, deviceMemory, hostMemory)));
 }
 
-LogicalResult VerifyPlanPass::verifyPeer() {
-  if (peer.empty())
-    return success();
-  ParserConfig config(&getContext());
-  OwningOpRef<ModuleOp> other = parseSourceFile<ModuleOp>(peer, config);
-  if (!other)
-    return getOperation().emitError("peer: expected a planned module in '")
-           << peer << "'";
-  if (failed(requirePhase(*other, Phase::planned)))
-    return failure();
-  return verifySameCollectives(getOperation(), *other, peer);
-}
-
 void VerifyPlanPass::runOnOperation() {
   markAllAnalysesPreserved();
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::planned)) ||
       failed(verifyOneLevel(module)) ||
       failed(checkOptions(module, deviceMemory, hostMemory)) ||
-      failed(verifyMemory()) || failed(verifyPeer()))
+      failed(verifyMemory()))
     signalPassFailure();
 }

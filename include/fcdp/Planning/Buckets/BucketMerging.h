@@ -13,14 +13,11 @@ namespace fcdp {
 struct MergingProblem {
   /// What a gather of each carries, in bytes.
   llvm::SmallVector<int64_t> bytes;
-  /// Greatest bytes of a merged bucket: what is gathered ahead of its use and
-  /// held behind it. 0: no limit.
+  /// Greatest bytes of a merged bucket, all of which are gathered before the
+  /// first use and kept until the last. 0: nothing is merged.
   int64_t limit = 0;
-  /// Seconds that a collective takes however little it carries, and the bytes
-  /// per second that it carries after these. 0 bytes per second: not known.
-  double latency = 0, bandwidth = 0;
 
-  /// Fails on numbers that are negative or not finite.
+  /// Fails on negative numbers.
   llvm::Error check() const;
 };
 
@@ -33,13 +30,10 @@ struct MergingSolution {
   llvm::Error verify(const MergingProblem &problem) const;
 };
 
-/// Whether a bucket of `more` bytes joins one of `held`: within the limit, and,
-/// where the link is known, while the joint transfer takes less than two
-/// latencies. Merging saves a latency in the forward and one in the backward
-/// pass; in the former the first to be used waits for the bytes of the second,
-/// in the latter it is the other way round. A factor over the longer of the two
-/// gathers, as DeepCompile has it (arXiv 2504.09983), needs a limit: the larger
-/// the bucket, the more may join. Without a limit and a link nothing joins.
+/// Whether a bucket of `more` bytes joins one of `held`: while both together
+/// stay within the limit. Merging saves a latency in the forward and one in the
+/// backward pass; in the former the first to be used waits for the bytes of the
+/// second, in the latter it is the other way round.
 bool joins(const MergingProblem &problem, int64_t held, int64_t more);
 
 /// Each bucket joins the group before it where it may. Requires check().

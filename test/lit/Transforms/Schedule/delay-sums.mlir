@@ -1,17 +1,17 @@
 // Sums of reductions are noted later, so that several reductions run at once.
-// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level -o %t.mlir
-// RUN: fcdp-opt %t.mlir --fcdp-delay-sums | FileCheck %s --check-prefix=TWO
-// RUN: fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=9" | FileCheck %s --check-prefix=ALL
+// DEFINE: %{sums} = fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level
+// RUN: %{sums} --fcdp-delay-sums | FileCheck %s --check-prefix=TWO
+// RUN: %{sums} --fcdp-decide="prefetch=0 reductions=9" --fcdp-delay-sums | FileCheck %s --check-prefix=ALL
 
-// Twice is once, and what the module says wins.
-// RUN: fcdp-opt %t.mlir --fcdp-delay-sums -o %t.once
-// RUN: fcdp-opt %t.once --fcdp-delay-sums="in-flight=9" -o %t.twice
+// Twice is once.
+// RUN: %{sums} --fcdp-delay-sums -o %t.once
+// RUN: fcdp-opt %t.once --fcdp-delay-sums -o %t.twice
 // RUN: diff %t.once %t.twice
 
-// RUN: fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=1" | FileCheck %s --check-prefix=ONE
+// RUN: %{sums} --fcdp-decide="prefetch=0 reductions=1" --fcdp-delay-sums | FileCheck %s --check-prefix=ONE
 
-// RUN: not fcdp-opt %t.mlir --fcdp-delay-sums="in-flight=0" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: in-flight: expected 1 or more, got 0
+// RUN: not %{sums} --fcdp-decide="reductions=0" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: reductions: expected a positive number, got '0'
 // RUN: not fcdp-opt %s --fcdp-delay-sums 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'sharded'
 
@@ -50,7 +50,7 @@
 // ALL-NEXT: return
 
 // Dont: a sum that is read in the same function stands in front of the read.
-// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node" --fcdp-accumulate --fcdp-delay-sums="in-flight=9" | FileCheck %s --check-prefix=DONT
+// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node reductions=9" --fcdp-accumulate --fcdp-delay-sums | FileCheck %s --check-prefix=DONT
 // DONT-LABEL: func.func @last_microbatch
 // DONT: fcdp.accumulate {{.*}} into @bucket.c.node_grad add
 // DONT: fcdp.read_state @bucket.c.node_grad

@@ -1,7 +1,10 @@
 // Fetches are issued ahead of their use.
-// RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="strategy=fcdp" --fcdp-cache | %edit - --replace "fcdp.prefetch = 1 : i64, " "" > %t.mlir
+// DEFINE: %{prefetch} =
+// DEFINE: %{fetches} = fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="strategy=fcdp %{prefetch}" --fcdp-cache
+// RUN: %{fetches} -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch | FileCheck %s --check-prefix=ONE
-// RUN: fcdp-opt %t.mlir --fcdp-prefetch="distance=9" | FileCheck %s --check-prefix=ALL
+// REDEFINE: %{prefetch} = prefetch=9
+// RUN: %{fetches} --fcdp-prefetch | FileCheck %s --check-prefix=ALL
 
 // Twice is once.
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch -o %t.once
@@ -9,12 +12,14 @@
 // RUN: diff %t.once %t.twice
 
 // Distance 0 leaves the program as it is.
-// RUN: fcdp-opt %t.mlir -o %t.plain
-// RUN: fcdp-opt %t.mlir --fcdp-prefetch="distance=0" | %edit - --replace "fcdp.prefetch = 0 : i64, fcdp.prefetched, " "" > %t.same
+// REDEFINE: %{prefetch} = prefetch=0
+// RUN: %{fetches} -o %t.plain
+// RUN: fcdp-opt %t.plain --fcdp-prefetch | %edit - --replace "fcdp.prefetched, " "" > %t.same
 // RUN: diff %t.plain %t.same
 
-// RUN: not fcdp-opt %t.mlir --fcdp-prefetch="distance=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: distance: expected 0 or more, got -1
+// REDEFINE: %{prefetch} = prefetch=-1
+// RUN: not %{fetches} 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: prefetch: expected 0 or more, got '-1'
 // RUN: not fcdp-opt %s --fcdp-prefetch 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'sharded'
 

@@ -10,6 +10,8 @@ static constexpr std::chrono::seconds kPatience{1};
 Progress::Progress(llvm::StringRef tool, llvm::raw_ostream &stream,
                    bool enabled)
     : tool(tool), stream(stream) {
+  mlir::applyDefaultTimingManagerCLOptions(timing);
+  rootTiming = timing.getRootScope();
   if (!enabled)
     return;
   timer = std::thread([this] {
@@ -33,6 +35,7 @@ Progress::~Progress() {
 }
 
 void Progress::start(llvm::StringRef next) {
+  stageTiming = rootTiming.nest(next);
   std::lock_guard<std::mutex> lock(mutex);
   stage = next.str();
   if (isShown)

@@ -196,9 +196,11 @@ PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
 
 OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
                                      const PipelineOptions &options,
+                                     TimingScope &timing,
                                      const std::optional<Cluster> &described) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   PassManager pm(module.getContext());
+  pm.enableTiming(timing);
   // The verifier passes of the phases are in the pipeline. MLIR's own after
   // each pass takes a third of the time, which a sweep pays at each point.
   pm.enableVerifier(false);

@@ -3,13 +3,18 @@
 #include "fcdp/Driver/StepOptions.h"
 
 #include "fcdp/Transforms/Decide/Strategy.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Support/Path.h"
 
 using namespace fcdp;
 namespace cl = llvm::cl;
 
 llvm::Error fcdp::parseCommandLine(int argc, char **argv,
+                                   cl::OptionCategory &category,
                                    llvm::StringRef overview) {
+  mlir::registerDefaultTimingManagerCLOptions();
+  cl::getRegisteredOptions().lookup("mlir-timing")->addCategory(category);
+  cl::HideUnrelatedOptions(category);
   std::string message;
   llvm::raw_string_ostream stream(message);
   if (cl::ParseCommandLineOptions(argc, argv, overview, &stream))

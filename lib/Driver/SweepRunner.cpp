@@ -121,8 +121,8 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point) {
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
   Plan plan;
-  plan.module =
-      planCopy(step, withoutBudget(asked.pipeline), getCluster(point));
+  plan.module = planCopy(step, withoutBudget(asked.pipeline),
+                         progress.getTiming(), getCluster(point));
   if (!plan.module)
     return std::nullopt;
   FailureOr<StepFacts> facts = measureStep(*plan.module);

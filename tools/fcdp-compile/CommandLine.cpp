@@ -48,8 +48,8 @@ struct CommandLine {
 
 llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   CommandLine line;
-  cl::HideUnrelatedOptions(line.category);
-  if (llvm::Error error = parseCommandLine(argc, argv, kOverview))
+  if (llvm::Error error =
+          parseCommandLine(argc, argv, line.category, kOverview))
     return error;
   if (line.input.empty())
     return llvm::createStringError("expected an input file; see --help");

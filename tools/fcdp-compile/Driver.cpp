@@ -61,6 +61,7 @@ private:
 LogicalResult Driver::runPasses() {
   progress.start("planning the step");
   PassManager pm(&context);
+  pm.enableTiming(progress.getTiming());
   buildFcdpPipeline(pm, options.step.pipeline, *getPhase(*module));
   return pm.run(*module);
 }
@@ -116,6 +117,7 @@ LogicalResult Driver::predict(llvm::raw_ostream &stream) {
 LogicalResult Driver::convert() {
   progress.start("describing the step");
   PassManager pm(&context);
+  pm.enableTiming(progress.getTiming());
   pm.addPass(createConvertFcdpToLLVMPass({options.archive}));
   return pm.run(*module);
 }

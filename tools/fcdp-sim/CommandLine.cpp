@@ -96,8 +96,8 @@ parseSweep(llvm::ArrayRef<std::string> texts) {
 
 llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
   CommandLine line;
-  cl::HideUnrelatedOptions(line.category);
-  if (llvm::Error error = parseCommandLine(argc, argv, kOverview))
+  if (llvm::Error error =
+          parseCommandLine(argc, argv, line.category, kOverview))
     return error;
   if (line.inputs.empty())
     return llvm::createStringError("expected an input file; see --help");

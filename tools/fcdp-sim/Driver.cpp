@@ -80,7 +80,8 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
     return failure();
   progress.start("planning " + input.str() + " with strategy " +
                  strategy.str());
-  OwningOpRef<ModuleOp> planned = planCopy(step, withoutBudget(asked.pipeline));
+  OwningOpRef<ModuleOp> planned =
+      planCopy(step, withoutBudget(asked.pipeline), progress.getTiming());
   if (!planned)
     return failure();
   MeshOp mesh = getMesh(*planned);

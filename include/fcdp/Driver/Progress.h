@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mlir/Support/Timing.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -11,7 +12,8 @@
 namespace fcdp {
 
 /// Tells a waiting user what goes on: prints the stage that a long run is in,
-/// and those that follow. Used by one thread; a second one keeps the time.
+/// and those that follow. With `--mlir-timing`, prints how long each stage took
+/// when it is destroyed. Used by one thread; a second one keeps the time.
 class Progress {
 public:
   /// Prints nothing unless `enabled`; `tool` is its name.
@@ -19,6 +21,9 @@ public:
   ~Progress();
 
   void start(llvm::StringRef stage);
+
+  /// Returns the timer of the present stage, for pass managers that run in it.
+  mlir::TimingScope &getTiming() { return stageTiming; }
 
 private:
   void print();
@@ -31,6 +36,8 @@ private:
   bool isShown = false, isDone = false;
   std::string stage;
   std::thread timer;
+  mlir::DefaultTimingManager timing;
+  mlir::TimingScope rootTiming, stageTiming;
 };
 
 } // namespace fcdp

@@ -4,6 +4,7 @@
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Driver/StepOptions.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Support/Timing.h"
 
 namespace fcdp {
 
@@ -27,9 +28,11 @@ bool isPlannedForCluster(const PipelineOptions &options);
 PipelineOptions withoutBudget(PipelineOptions options);
 
 /// Returns a planned copy of `module`, decided for `described` where there is
-/// one; null after an error, which is reported.
+/// one; null after an error, which is reported. Passes are timed under
+/// `timing`.
 mlir::OwningOpRef<mlir::ModuleOp>
 planCopy(mlir::ModuleOp module, const PipelineOptions &options,
+         mlir::TimingScope &timing,
          const std::optional<Cluster> &described = std::nullopt);
 
 } // namespace fcdp

@@ -25,8 +25,11 @@ private:
   std::deque<llvm::cl::opt<std::string>> texts;
 };
 
-/// Parses as LLVM's tools do, but gives the first complaint as an error. May
-/// end the program, after `--help`.
-llvm::Error parseCommandLine(int argc, char **argv, llvm::StringRef overview);
+/// Parses as LLVM's tools do, but returns the first complaint as an error. Help
+/// shows the options in `category` and `--mlir-timing`. May end the program,
+/// after `--help`.
+llvm::Error parseCommandLine(int argc, char **argv,
+                             llvm::cl::OptionCategory &category,
+                             llvm::StringRef overview);
 
 } // namespace fcdp

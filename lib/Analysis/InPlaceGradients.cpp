@@ -3,7 +3,7 @@
 #include "fcdp/Analysis/InPlaceGradients.h"
 
 #include "dialects/Aten/OpTable.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -36,7 +36,7 @@ SmallVector<InPlaceGradient> fcdp::findInPlaceGradients(PackOp pack) {
   SmallVector<InPlaceGradient> gradients;
   if (llvm::any_of(pack->getUsers(), llvm::IsaPred<AccumulateOp>))
     return gradients; // the sum's memory
-  if (findLateRelease(pack))
+  if (findInFlightRelease(pack))
     return gradients; // where what the function before left may still be
   for (auto [value, parameter] :
        llvm::zip_equal(pack.getValues(),

@@ -3,7 +3,7 @@
 #include "PlanFunctions.h"
 
 #include "PlanValues.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "fcdp/Planning/Memory/ReservedMemory.h"

@@ -4,7 +4,7 @@
 
 #include "PlanValues.h"
 #include "dialects/Aten/OpTable.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/ADT/TypeSwitch.h"
 

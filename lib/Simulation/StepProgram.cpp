@@ -2,7 +2,7 @@
 
 #include "fcdp/Simulation/StepProgram.h"
 
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -55,19 +55,18 @@ private:
   /// Events of tokens within a function, and of tokens that cross function
   /// boundaries.
   llvm::DenseMap<Value, uint32_t> events;
-  llvm::DenseMap<Crossing, uint32_t> crossings;
+  llvm::DenseMap<BoundaryToken, uint32_t> crossings;
 };
 } // namespace
 
 uint32_t ProgramBuilder::getEvent(Value token) {
-  std::optional<Crossing> crossing;
+  std::optional<BoundaryToken> crossing;
   if (auto record = token.getDefiningOp<RecordOp>()) {
-    crossing = findCrossing(record);
+    crossing = findLiveOut(record);
   } else {
     auto argument = cast<BlockArgument>(token);
-    crossing =
-        getArrival(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
-                   argument.getArgNumber());
+    crossing = getLiveIn(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+                         argument.getArgNumber());
   }
   auto add = [&](auto &map, auto key) {
     auto [event, isNew] = map.try_emplace(key, numEvents);

@@ -5,7 +5,7 @@
 
 #include "PlanRun.h"
 
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -4,7 +4,7 @@
 
 #include "PlanRun.h"
 
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

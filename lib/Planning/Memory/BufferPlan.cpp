@@ -2,7 +2,7 @@
 
 #include "fcdp/Planning/Memory/BufferPlan.h"
 
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Planning/Memory/MemoryRanges.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
 #include "llvm/Support/MathExtras.h"

@@ -3,8 +3,8 @@
 #include "fcdp/Planning/Memory/MemoryTimeline.h"
 
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
 #include "fcdp/Analysis/Buffers.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 
 using namespace mlir;
@@ -126,7 +126,7 @@ void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
     if (!buffer.isInFlight())
       continue;
     int64_t arrival =
-        position.lookup(findArrival(buffer.releasedBy, function)) + 1;
+        position.lookup(findLiveInWait(buffer.releasedBy, function)) + 1;
     timeline.liveIns.push_back({buffer.op, buffer.isScratch,
                                 MemorySpan{0, 0, arrival}, buffer.releasedBy});
     // The fill of a state is the copy that this function finds there.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Planning/Memory/BufferPlan.h"
 
 #include "mlir/IR/Builders.h"
@@ -25,9 +25,9 @@ public:
 /// is recorded in.
 static void numberEvents(ModuleOp module) {
   int64_t next = 0;
-  llvm::DenseMap<Crossing, int64_t> crossings;
+  llvm::DenseMap<BoundaryToken, int64_t> crossings;
   module.walk([&](RecordOp record) {
-    std::optional<Crossing> crossing = findCrossing(record);
+    std::optional<BoundaryToken> crossing = findLiveOut(record);
     if (!crossing)
       return record.setEvent(next++);
     auto [event, isNew] = crossings.try_emplace(*crossing, next);
@@ -39,7 +39,7 @@ static void numberEvents(ModuleOp module) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(
           i, kEventAttr,
-          builder.getI64IntegerAttr(crossings.lookup(getArrival(function, i))));
+          builder.getI64IntegerAttr(crossings.lookup(getLiveIn(function, i))));
 }
 
 void PlanMemoryPass::runOnOperation() {

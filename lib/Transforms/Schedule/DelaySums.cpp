@@ -2,7 +2,7 @@
 
 #include "Decide/StepPlanning.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/GradientSums.h"
 
 #include "mlir/IR/Builders.h"

@@ -2,8 +2,8 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
 #include "fcdp/Analysis/Fetches.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -133,7 +133,7 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
     if (isa<AllGatherOp, CacheLoadOp, CacheStoreOp>(op))
       for (StringRef name : {"into", "target"})
         if (Attribute state = op.getAttr(name);
-            state && (states.contains(state) || mayLeave(&op)))
+            state && (states.contains(state) || mayBeInFlight(&op)))
           standBehind(&op);
   if (fetch.last->getBlock() == &function.front())
     for (Operation *user : collectMemoryUsers(fetch.last->getResult(0)))

@@ -5,7 +5,7 @@
 #include "ProgramOrder.h"
 
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Streams.h"
 
 using namespace mlir;

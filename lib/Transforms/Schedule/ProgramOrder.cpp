@@ -5,7 +5,7 @@
 #include "ProgramOrder.h"
 
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Streams.h"
 
 using namespace mlir;
@@ -180,7 +180,7 @@ void ProgramOrder::run() {
     program.push_back(&op);
     if (isBuffered(&op))
       collectBuffer(op.getResult(0));
-    if (mayLeave(&op))
+    if (mayBeInFlight(&op))
       collectLeaving(&op);
   }
   for (Operation *op : ArrayRef(program).drop_back()) {

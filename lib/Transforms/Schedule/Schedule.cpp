@@ -2,7 +2,7 @@
 
 #include "ProgramOrder.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Streams.h"
 
 namespace fcdp {
@@ -15,7 +15,7 @@ using namespace fcdp;
 
 static SmallVector<Carried> findCarried(func::FuncOp function) {
   SmallVector<Carried> carried;
-  for (auto [state, writer] : findLeaving(function))
+  for (auto [state, writer] : findInFlightStates(function))
     carried.push_back({state.getSymNameAttr(), chooseStream(writer),
                        isa<AccumulateOp>(writer)});
   return carried;
@@ -33,7 +33,7 @@ void SchedulePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (failed(verifyOneLevel(module)) || failed(verifyLeaving(module)) ||
+  if (failed(verifyOneLevel(module)) || failed(verifyInFlightStates(module)) ||
       failed(verifyPrefetched(module)))
     return signalPassFailure();
   llvm::DenseMap<StringAttr, StateOp> sums = collectAccumulators(module);

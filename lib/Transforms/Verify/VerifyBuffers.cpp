@@ -4,7 +4,7 @@
 // proved by --fcdp-verify-plan.
 
 #include "VerifyPhase.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 
 using namespace mlir;

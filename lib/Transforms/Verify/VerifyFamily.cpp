@@ -208,7 +208,7 @@ LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
 /// What holds from the sharded phase on.
 LogicalResult fcdp::verifySteps(ModuleOp module) {
   if (failed(requirePhase(module, *getPhase(module))) ||
-      failed(verifyTokens(module)) || failed(verifyLeaving(module)) ||
+      failed(verifyTokens(module)) || failed(verifyInFlightStates(module)) ||
       failed(verifyPrefetched(module)))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);

@@ -49,7 +49,7 @@ mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
 
 /// Fails unless functions that may come before the same ones leave the same
 /// states in flight.
-mlir::LogicalResult verifyLeaving(mlir::ModuleOp module);
+mlir::LogicalResult verifyInFlightStates(mlir::ModuleOp module);
 
 /// Fails unless functions give the tokens that those after them take.
 mlir::LogicalResult verifyTokens(mlir::ModuleOp module);

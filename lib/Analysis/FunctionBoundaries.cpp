@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 #include "fcdp/Analysis/Buffers.h"
 
@@ -11,7 +11,7 @@ FlatSymbolRefAttr fcdp::getInto(Operation *op) {
   return op->getAttrOfType<FlatSymbolRefAttr>("into");
 }
 
-bool fcdp::mayLeave(Operation *op) {
+bool fcdp::mayBeInFlight(Operation *op) {
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return accumulate.getLate();
   FlatSymbolRefAttr into = getInto(op);
@@ -21,7 +21,7 @@ bool fcdp::mayLeave(Operation *op) {
   return state && state.getRole() == StateRole::prefetched;
 }
 
-StateOp fcdp::findLeavingState(Operation *op) {
+StateOp fcdp::findInFlightState(Operation *op) {
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return collectAccumulators(op->getParentOfType<ModuleOp>())
         .lookup(accumulate.getTargetAttr().getAttr());
@@ -29,11 +29,11 @@ StateOp fcdp::findLeavingState(Operation *op) {
 }
 
 SmallVector<std::pair<StateOp, Operation *>>
-fcdp::findLeaving(func::FuncOp function) {
+fcdp::findInFlightStates(func::FuncOp function) {
   llvm::DenseMap<Operation *, Operation *> writers;
   for (Operation &op : function.front())
-    if (mayLeave(&op))
-      if (StateOp state = findLeavingState(&op))
+    if (mayBeInFlight(&op))
+      if (StateOp state = findInFlightState(&op))
         writers[state] = &op;
   SmallVector<std::pair<StateOp, Operation *>> leaving;
   if (writers.empty())
@@ -44,7 +44,7 @@ fcdp::findLeaving(func::FuncOp function) {
   return leaving;
 }
 
-ReleaseOp fcdp::findLateRelease(Operation *op) {
+ReleaseOp fcdp::findInFlightRelease(Operation *op) {
   for (Operation *user : op->getUsers())
     if (auto release = dyn_cast<ReleaseOp>(user);
         release && release.getStream())
@@ -64,16 +64,16 @@ std::optional<int64_t> fcdp::findEvent(Value token) {
   return event ? std::optional(event.getInt()) : std::nullopt;
 }
 
-std::optional<Crossing> fcdp::findCrossing(RecordOp record) {
+std::optional<BoundaryToken> fcdp::findLiveOut(RecordOp record) {
   auto function = record->getParentOfType<func::FuncOp>();
   for (OpOperand &use : record.getToken().getUses())
     if (isa<func::ReturnOp>(use.getOwner()))
-      return Crossing(getSuccessors(getRole(function)).front(),
-                      use.getOperandNumber());
+      return BoundaryToken(getSuccessors(getRole(function)).front(),
+                           use.getOperandNumber());
   return std::nullopt;
 }
 
-Crossing fcdp::getArrival(func::FuncOp function, unsigned position) {
+BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
   Role role = getRole(function);
   for (Role before :
        {Role::init, Role::first_microbatch, Role::last_microbatch})
@@ -95,11 +95,11 @@ static RecordOp findToken(ReleaseOp release) {
   return first;
 }
 
-Operation *fcdp::findArrival(ReleaseOp release, func::FuncOp after) {
+Operation *fcdp::findLiveInWait(ReleaseOp release, func::FuncOp after) {
   Operation *first = after.front().getTerminator();
   RecordOp record = findToken(release);
-  std::optional<Crossing> crossing =
-      record ? findCrossing(record) : std::nullopt;
+  std::optional<BoundaryToken> crossing =
+      record ? findLiveOut(record) : std::nullopt;
   if (!crossing || crossing->second >= after.getNumArguments())
     return first;
   for (Operation *user : after.getArgument(crossing->second).getUsers())

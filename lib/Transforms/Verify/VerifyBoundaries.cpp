@@ -4,7 +4,7 @@
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Borders.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -84,9 +84,10 @@ LogicalResult fcdp::verifyPrefetched(ModuleOp module) {
 // Tokens
 //===----------------------------------------------------------------------===//
 
-LogicalResult fcdp::verifyLeaving(ModuleOp module) {
+LogicalResult fcdp::verifyInFlightStates(ModuleOp module) {
   auto getStates = [](func::FuncOp function) {
-    return llvm::to_vector(llvm::make_first_range(findLeaving(function)));
+    return llvm::to_vector(
+        llvm::make_first_range(findInFlightStates(function)));
   };
   llvm::DenseMap<Role, func::FuncOp> leaders;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -178,16 +179,16 @@ LogicalResult fcdp::verifyTokens(ModuleOp module) {
 //===----------------------------------------------------------------------===//
 
 /// The event of each token that crosses a border.
-using CrossingEvents = llvm::DenseMap<Crossing, uint64_t>;
+using BoundaryEvents = llvm::DenseMap<BoundaryToken, uint64_t>;
 
-static LogicalResult verifyRecords(ModuleOp module, CrossingEvents &crossings) {
-  llvm::DenseMap<uint64_t, std::optional<Crossing>> owners;
+static LogicalResult verifyRecords(ModuleOp module, BoundaryEvents &crossings) {
+  llvm::DenseMap<uint64_t, std::optional<BoundaryToken>> owners;
   WalkResult result = module.walk([&](RecordOp record) {
     if (!record.getEvent()) {
       record.emitOpError("expected an event");
       return WalkResult::interrupt();
     }
-    std::optional<Crossing> crossing = findCrossing(record);
+    std::optional<BoundaryToken> crossing = findLiveOut(record);
     auto [owner, isNew] = owners.try_emplace(*record.getEvent(), crossing);
     if (!isNew && (!crossing || owner->second != crossing)) {
       record.emitOpError("expected an event of its own, got ")
@@ -223,13 +224,13 @@ static LogicalResult verifyWaits(BlockArgument argument, uint64_t event) {
 }
 
 LogicalResult fcdp::verifyEvents(ModuleOp module) {
-  CrossingEvents crossings;
+  BoundaryEvents crossings;
   if (failed(verifyRecords(module, crossings)))
     return failure();
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
       unsigned position = argument.getArgNumber();
-      auto it = crossings.find(getArrival(function, position));
+      auto it = crossings.find(getLiveIn(function, position));
       auto event = function.getArgAttrOfType<IntegerAttr>(position, kEventAttr);
       if (it == crossings.end() || !event ||
           static_cast<uint64_t>(event.getInt()) != it->second) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
-#include "fcdp/Conversion/Plan.h"
+#include "fcdp/Conversion/TensorReader.h"
 
 namespace fcdp {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Conversion/Passes.h"
+#include "fcdp/Conversion/ConstantReader.h"
 #include "fcdp/Conversion/Plan.h"
 
 #include "dialects/Fcdp/Fcdp.h"

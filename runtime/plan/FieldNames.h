@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of the plan's fields and enumerators as the schema spells them. FlatBuffers' reflection
-// has them as C++ does, "constantOffset" and "mutable_". Needs nothing but the
-// standard library: the compiler uses it, too.
+// Names of the plan's fields and enumerators as the schema spells them.
+// FlatBuffers' reflection has them as C++ does, "constantOffset" and
+// "mutable_". Needs nothing but the standard library: the compiler uses it,
+// too.
 #pragma once
 
 #include <cctype>

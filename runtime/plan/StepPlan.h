@@ -117,10 +117,4 @@ struct StepPlan : plan::PlanT {
 /// SHA-1 in 40 lower-case hex digits.
 std::string hashBytes(std::span<const std::byte> bytes);
 
-/// Verifies, reads and checks the bytes of a plan: all of what the runtime
-/// relies on later, so that no index or range needs to be looked at again.
-/// `hash` is that of the bytes. Throws std::runtime_error that names the field.
-StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
-                  std::span<const std::byte> constants);
-
 } // namespace fcdp

@@ -4,7 +4,6 @@
 #include "collectives/LocalAddress.h"
 #include "cuda/CudaBackend.h"
 #include "nccl/NcclAxes.h"
-#include "session/Session.h"
 #include "session/TorchCuda.h"
 
 #include <cstdlib>

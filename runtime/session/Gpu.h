@@ -4,6 +4,7 @@
 #pragma once
 
 #include "session/Device.h"
+#include "session/SessionOptions.h"
 
 namespace fcdp {
 

@@ -2,6 +2,7 @@
 #include "session/InputCheck.h"
 
 #include "session/IntegerAccess.h"
+#include "session/SessionError.h"
 
 namespace fcdp {
 

@@ -4,6 +4,7 @@
 #include "checkpoint/Shards.h"
 #include "collectives/Transport.h"
 #include "core/MemoryError.h"
+#include "session/ChooseDevice.h"
 #include "session/InputCheck.h"
 #include "session/JobSetup.h"
 #include "session/SessionImpl.h"

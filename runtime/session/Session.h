@@ -3,8 +3,9 @@
 // A compiled step on one rank of a job: the library that programs embed.
 #pragma once
 
-#include "session/Launch.h"
+#include "session/NamedTensor.h"
 #include "session/SessionError.h"
+#include "session/SessionOptions.h"
 #include "session/StepStats.h"
 #include "step/StepObject.h"
 
@@ -18,53 +19,6 @@ namespace fcdp {
 
 class Job;
 class StepRecorder;
-
-struct SessionOptions {
-  /// Where this process is in its job.
-  Launch launch;
-  /// Tells sessions apart that one job opens one after the other and whose
-  /// store outlives them, as torchrun's does. Must be equal on all ranks.
-  uint32_t number = 0;
-  /// How long to wait for other ranks, in seconds. None: 60 to meet, 300 in a
-  /// collective.
-  std::optional<double> timeoutSeconds;
-  /// The network interface for traffic between ranks. Empty: the one by which
-  /// the job's store is reached.
-  std::string interface;
-  /// libtorch's threads for operators, set for the whole process. None: the
-  /// cores of this machine divided by the ranks of a node.
-  std::optional<int> threads;
-  /// The random state of rank r starts from seed + r. It is that of the
-  /// process.
-  uint64_t seed = 0;
-  /// Launch operators as CUDA graphs where that is possible.
-  bool cudaGraphs = false;
-  /// Record when operations run, which makes a step on a GPU slower.
-  bool record = false;
-  /// Called before the ranks meet. If it throws on any rank, `open` fails on
-  /// all of them.
-  std::function<void()> check;
-  /// Called at most once, on a thread of the session's own, when another rank
-  /// has died or failed. Without it the session fails the call that waits for
-  /// that rank, or the next one, with PeerFailed; with it, it does the same
-  /// once the function has returned.
-  std::function<void(const std::string &message)> onPeerFailure;
-};
-
-/// A tensor of the caller's: contiguous, row-major, in host memory.
-struct TensorView {
-  const std::byte *data;
-  DType dtype;
-  Shape shape;
-};
-
-/// The parts of a named state.
-enum class StateRole {
-  Value,          ///< a parameter's or a buffer's value
-  ExpAvg,         ///< AdamW's first moment
-  ExpAvgSq,       ///< AdamW's second moment
-  MomentumBuffer, ///< SGD's
-};
 
 /// Loads a compiled step. Throws SessionError(BadObject).
 std::shared_ptr<const StepObject> loadStep(const std::string &path);

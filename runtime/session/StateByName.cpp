@@ -2,6 +2,7 @@
 #include "session/StateByName.h"
 
 #include "checkpoint/Shards.h"
+#include "session/SessionError.h"
 
 #include <algorithm>
 #include <cstring>

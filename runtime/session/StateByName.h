@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collectives/Job.h"
-#include "session/Session.h"
+#include "session/NamedTensor.h"
 #include "step/Step.h"
 
 namespace fcdp {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/StepObject.h"
+#include "plan/PlanReader.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

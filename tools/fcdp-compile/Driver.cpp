@@ -2,6 +2,7 @@
 
 #include "Driver.h"
 
+#include "fcdp/Conversion/ConstantReader.h"
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Conversion/Plan.h"
 #include "fcdp/Driver/Diagnostics.h"
@@ -87,8 +88,8 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
     ConstantReader reader(options.archive);
     llvm::Expected<std::string> constants = readConstants(**plan, reader);
     if (!constants)
-      return llvm::createStringError("'" + options.input + "': " +
-                                     toString(constants.takeError()));
+      return llvm::createStringError("'" + options.input +
+                                     "': " + toString(constants.takeError()));
     return CompiledPlan{std::move(**plan), std::move(*constants)};
   }
   llvm::Expected<ObjectData> object =

@@ -3,36 +3,16 @@
 // What a compiled step tells the runtime: runtime/plan/Plan.fbs.
 #pragma once
 
+#include "fcdp/Conversion/TensorReader.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "plan/Plan_generated.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace fcdp {
-
-/// Gives the contiguous bytes of the tensor of that PyTorch name, or none if
-/// the archive was exported without weights.
-using TensorReader =
-    llvm::function_ref<llvm::Expected<std::vector<char>>(llvm::StringRef)>;
-
-/// Reads tensors of an archive, opened at the first: most steps have no
-/// constants.
-class ConstantReader {
-public:
-  explicit ConstantReader(llvm::StringRef archive);
-  ~ConstantReader();
-
-  llvm::Expected<std::vector<char>> operator()(llvm::StringRef name);
-
-private:
-  std::string path;
-  std::unique_ptr<class Pt2Tensors> tensors;
-};
 
 /// What an object carries.
 struct CompiledPlan {
@@ -45,11 +25,6 @@ struct CompiledPlan {
 /// `readTensor`. Errors go to the operations' diagnostics.
 mlir::FailureOr<CompiledPlan> buildPlan(mlir::ModuleOp module,
                                         TensorReader readTensor);
-
-/// Reads the constants that `plan` names. They must be those that it was made
-/// with.
-llvm::Expected<std::string> readConstants(const plan::PlanT &plan,
-                                          TensorReader readTensor);
 
 /// SHA-1 of `bytes`, 40 lower-case hex digits.
 std::string hashBytes(llvm::StringRef bytes);

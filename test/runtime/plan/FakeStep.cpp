@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/FakeStep.h"
+#include "plan/PlanReader.h"
 
 #include "plan/Plan_bfbs_generated.h"
 #include <flatbuffers/idl.h>

@@ -2,6 +2,7 @@
 #include "plan/StepPlan.h"
 #include "plan/FakeStep.h"
 #include "plan/FieldNames.h"
+#include "plan/PlanReader.h"
 
 #include <functional>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Device.h"
+#include "session/ChooseDevice.h"
 
 #include "cpu/CpuBackend.h"
 #include "session/Gpu.h"

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Conversion/ConstantReader.h"
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Import/Pt2Tensors.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+ConstantReader::ConstantReader(StringRef archive) : path(archive) {}
+ConstantReader::~ConstantReader() = default;
+
+llvm::Expected<std::vector<char>> ConstantReader::operator()(StringRef name) {
+  if (!tensors) {
+    if (path.empty())
+      return llvm::createStringError("the module names no archive in '" +
+                                     kArchiveAttr +
+                                     "', and no other archive is given");
+    llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(path);
+    if (!opened)
+      return llvm::createStringError("'" + path +
+                                     "': " + toString(opened.takeError()));
+    tensors = std::make_unique<Pt2Tensors>(std::move(*opened));
+  }
+  return tensors->readTensor(name);
+}
+
+llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
+                                                TensorReader readTensor) {
+  std::string bytes;
+  for (const auto &buffer : plan.buffers) {
+    if (!buffer->constantOffset)
+      continue;
+    llvm::Expected<std::vector<char>> value = readTensor(buffer->name);
+    if (!value)
+      return llvm::createStringError("cannot read the value of buffer '" +
+                                     buffer->name +
+                                     "': " + toString(value.takeError()));
+    // In the plan's order, which is that of the offsets.
+    if (*buffer->constantOffset !=
+        llvm::alignTo(bytes.size(), kMemberAlignment))
+      return llvm::createStringError("expected buffers in the order of their "
+                                     "values, got '" +
+                                     buffer->name + "' at byte " +
+                                     llvm::Twine(*buffer->constantOffset));
+    bytes.resize(*buffer->constantOffset);
+    bytes.append(value->begin(), value->end());
+  }
+  if (hashBytes(bytes) != plan.constantsHash)
+    return llvm::createStringError("the archive has other constants than the "
+                                   "one that the plan was made from");
+  return bytes;
+}

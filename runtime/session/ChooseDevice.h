@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the device that a step was compiled for.
+#pragma once
+
+#include "session/Device.h"
+#include "session/SessionOptions.h"
+
+namespace fcdp {
+
+/// Throws std::runtime_error that says what is missing if no rank of this
+/// process can run the step's target on this machine.
+void requireDevice(const StepPlan &plan);
+
+/// The groups of ranks that a plan needs over Gloo.
+void chooseGroups(const StepPlan &plan, JobOptions &job);
+
+/// Called by all ranks. `recorder` may be null. Throws std::runtime_error.
+Device makeDevice(const SessionOptions &options, const StepPlan &plan, Job &job,
+                  StepRecorder *recorder);
+
+} // namespace fcdp

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors that a caller hands over, and the parts of a state that have a name.
+#pragma once
+
+#include "plan/StepPlan.h"
+
+#include <cstddef>
+
+namespace fcdp {
+
+/// A tensor of the caller's: contiguous, row-major, in host memory.
+struct TensorView {
+  const std::byte *data;
+  DType dtype;
+  Shape shape;
+};
+
+/// The parts of a named state.
+enum class StateRole {
+  Value,          ///< a parameter's or a buffer's value
+  ExpAvg,         ///< AdamW's first moment
+  ExpAvgSq,       ///< AdamW's second moment
+  MomentumBuffer, ///< SGD's
+};
+
+} // namespace fcdp

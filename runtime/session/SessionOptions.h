@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "session/Launch.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+struct SessionOptions {
+  /// Where this process is in its job.
+  Launch launch;
+  /// Tells sessions apart that one job opens one after the other and whose
+  /// store outlives them, as torchrun's does. Must be equal on all ranks.
+  uint32_t number = 0;
+  /// How long to wait for other ranks, in seconds. None: 60 to meet, 300 in a
+  /// collective.
+  std::optional<double> timeoutSeconds;
+  /// The network interface for traffic between ranks. Empty: the one by which
+  /// the job's store is reached.
+  std::string interface;
+  /// libtorch's threads for operators, set for the whole process. None: the
+  /// cores of this machine divided by the ranks of a node.
+  std::optional<int> threads;
+  /// The random state of rank r starts from seed + r. It is that of the
+  /// process.
+  uint64_t seed = 0;
+  /// Launch operators as CUDA graphs where that is possible.
+  bool cudaGraphs = false;
+  /// Record when operations run, which makes a step on a GPU slower.
+  bool record = false;
+  /// Called before the ranks meet. If it throws on any rank, `open` fails on
+  /// all of them.
+  std::function<void()> check;
+  /// Called at most once, on a thread of the session's own, when another rank
+  /// has died or failed. Without it the session fails the call that waits for
+  /// that rank, or the next one, with PeerFailed; with it, it does the same
+  /// once the function has returned.
+  std::function<void(const std::string &message)> onPeerFailure;
+};
+
+} // namespace fcdp

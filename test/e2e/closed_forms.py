@@ -53,7 +53,7 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
         result.append(
             Bucket(
                 bucket["name"],
-                bucket["unit"],
+                bucket.get("unit", ""),
                 bucket["trainable"],
                 elements * wire,
                 elements * reduce,

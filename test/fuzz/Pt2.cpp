@@ -10,6 +10,7 @@
 // text parses.
 
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Import/Pt2Tensors.h"
 #include "ZipBytes.h"
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"

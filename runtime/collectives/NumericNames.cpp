@@ -12,8 +12,8 @@ extern "C" __attribute__((visibility("default"))) int
 getnameinfo(const sockaddr *address, socklen_t addressLength, char *host,
             socklen_t hostLength, char *service, socklen_t serviceLength,
             int flags) {
-  static auto *const next = reinterpret_cast<decltype(&getnameinfo)>(
-      dlsym(RTLD_NEXT, "getnameinfo"));
+  static auto *const next =
+      reinterpret_cast<decltype(&getnameinfo)>(dlsym(RTLD_NEXT, "getnameinfo"));
   return next(address, addressLength, host, hostLength, service, serviceLength,
               flags | NI_NUMERICHOST);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank of a job, for gloo-test. It joins, runs its scenario, and reports
+// One rank of a job, for GlooTest. It joins, runs its scenario, and reports
 // the result by its exit code and a line on its standard output.
 //   gloo-rank SCENARIO NODES LOCALS NODE LOCAL PORT [VICTIM [HOST]]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank of a job on GPUs, for cuda-job-test. It joins, checks collectives
+// One rank of a job on GPUs, for CudaJobTest. It joins, checks collectives
 // and the host cache between processes, and reports the result by its exit code
 // and a line on its standard output. Ranks share a device if there are too few.
 //   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a file with lines changed, for tests of what a changed module does. An edit that changes nothing is an error.
 
-Patterns are those of FileCheck: text as it is, in which spaces stand for any number of spaces, and {{regular expressions}}.
-Edits are made in the order in which they are given.
+A pattern is written as for FileCheck: literal text, in which a space matches any number of spaces, and {{regular
+expressions}}. Edits are made in the order in which they are given.
 """
 
 import argparse
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
@@ -18,7 +19,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 class Edit(argparse.Action):
-    """Collects edits in the order of the command line, each with what --in, --line and --first said before it."""
+    """Collects edits in the order of the command line, each with the --in, --line and --first in front of it."""
 
     def __call__(self, parser, namespace, values, option=None):
         edits = namespace.edits = getattr(namespace, "edits", None) or []
@@ -27,7 +28,7 @@ class Edit(argparse.Action):
 
 
 def in_function(lines: list[str], name: str | None) -> Iterator[int]:
-    """Indices of the lines of a function, or of all lines."""
+    """Yields the indices of the lines of a function, or of all lines."""
     inside = name is None
     for i, line in enumerate(lines):
         if name is not None and (found := re.search(r"func\.func @(\w+)", line)):
@@ -39,7 +40,7 @@ def in_function(lines: list[str], name: str | None) -> Iterator[int]:
 def apply(
     lines: list[str], option: str, values: list[str], function: str | None, line: str | None, first: bool
 ) -> list[str]:
-    """The lines after one edit. `line` is what a line must have beside what the edit looks for."""
+    """Returns the lines after one edit. A line must match `line`, too, to be edited."""
     pattern, beside = compile_pattern(values[0]), compile_pattern(line or "")
     found = [i for i in in_function(lines, function) if pattern.search(lines[i]) and beside.search(lines[i])]
     if not found:
@@ -51,11 +52,13 @@ def apply(
         if i not in chosen:
             made.append(text)
         elif option == "--replace":
-            made.append(pattern.sub(lambda _: values[1], text, count=1))
+            made.append(pattern.sub(values[1], text))
         elif option == "--repeat":
             made += [text, text]
         elif option == "--insert-after":
             made += [text, values[1]]
+        elif option == "--insert-file-after":
+            made += [text, *Path(values[1]).read_text().splitlines()]
         elif option == "--insert-before":
             made += [values[1], text]
     return made
@@ -70,11 +73,12 @@ def main() -> None:
     parser.add_argument("--line", metavar="PATTERN", help="the next edit is made only on lines that have this, too")
     parser.add_argument("--first", action="store_true", help="the next edit is made only on the first line that it finds")
     for option, help_text, *metavar in (
-        ("--replace", "writes TEXT for the first match in each line", "PATTERN", "TEXT"),
-        ("--delete", "leaves lines out", "PATTERN"),
-        ("--repeat", "writes lines twice", "PATTERN"),
-        ("--insert-after", "writes a line behind each that matches", "PATTERN", "TEXT"),
-        ("--insert-before", "writes a line in front of each that matches", "PATTERN", "TEXT"),
+        ("--replace", "replaces each match by TEXT, in which \\1 is the first group of PATTERN", "PATTERN", "TEXT"),
+        ("--delete", "deletes each line that matches", "PATTERN"),
+        ("--repeat", "writes each line that matches twice", "PATTERN"),
+        ("--insert-after", "adds a line after each line that matches", "PATTERN", "TEXT"),
+        ("--insert-file-after", "adds the lines of FILE after each line that matches", "PATTERN", "FILE"),
+        ("--insert-before", "adds a line before each line that matches", "PATTERN", "TEXT"),
     ):
         parser.add_argument(option, action=Edit, nargs=len(metavar), metavar=tuple(metavar), help=help_text)
     args = parser.parse_args()

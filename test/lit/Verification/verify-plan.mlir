@@ -30,7 +30,7 @@
 
 //===--- Memory
 // A cast, in order, where a gathered copy is read later.
-// RUN: sed '/wait %%18 on  compute/r %t/cast.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=HELD
+// RUN: %edit %t/one.mlir --insert-file-after "wait %%18 on compute" %t/cast.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=HELD
 // HELD: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value whose memory, bytes [768, 1024) of the device arena, holds something else
 // HELD: note: the value is written here, on intra in @only_microbatch for 'w' of @bucket.a
 // HELD: note: and overwritten here, on compute in @only_microbatch
@@ -68,7 +68,7 @@
 // LOAD: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads @bucket.a.cache, which does not hold what it is for
 // LOAD: note: the state
 // Stored once per job: the first step is right, the second loads a dirty copy.
-// RUN: sed '/cache_store %%2 to @bucket.a.cache/d;/func @init/r %t/fill.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DIRTY
+// RUN: %edit %t/one.mlir --delete "cache_store %%2 to @bucket.a.cache" --insert-file-after "func @init" %t/fill.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DIRTY
 // DIRTY: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads a dirty copy of 'w' of @bucket.a, from before its update
 // DIRTY: note: the copy was made here, on d2h in @init for 'w' of @bucket.a
 // DIRTY: note: updated here, on compute in @update for 'w' of @bucket.a
@@ -80,7 +80,7 @@
 // GATHER: note: its input is written here
 // RUN: %edit %t/one.mlir --insert-after "fcdp.parameter @v" 'fcdp.parameter @z : tensor<4xf32> unit "z" trainable names ["z"]' | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOBUCKET
 // NOBUCKET: error: 'fcdp.parameter' op expected to be in a bucket
-// RUN: sed '/fcdp.mesh/r %t/again.txt' %t/one.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAIN
+// RUN: %edit %t/one.mlir --insert-file-after "fcdp.mesh" %t/again.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: error: 'fcdp.bucket' op its member @v is in another bucket, too
 // AGAIN: note: this one
 
@@ -110,9 +110,9 @@
 // UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which does not hold what it is for
 // RUN: %edit %t/host.mlir --in next_microbatch --delete "cache_store {{.*}} to @bucket.a.host_grad" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
 // SKIPPED: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory, which lacks earlier micro-batches
-// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \2, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: %edit %t/host.mlir --replace "fcdp.add {{(%%[0-9]*), (%%[0-9]*)}}" "fcdp.add \2, \1" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory twice in one micro-batch
-// RUN: sed 's/fcdp.add \(%%[0-9]*\), \(%%[0-9]*\)/fcdp.add \1, \1/' %t/host.mlir | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAME
+// RUN: %edit %t/host.mlir --replace "fcdp.add {{(%%[0-9]*), %%[0-9]*}}" "fcdp.add \1, \1" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAME
 // SAME: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: expected the values of two buffers or states
 // RUN: %edit %t/host.mlir --line "fcdp.add" --replace "offset = {{[0-9]*}}" "offset = 1792" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
 // INPLACE: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: its operands overlap its result

@@ -10,20 +10,20 @@
 
 // A micro-batch reduces within the node; the last one reduces the sum, in the
 // gradients' own type, between nodes.
-// NODE: fcdp.state @bucket.root.node_grad {{ *}}node_grad of @bucket.root in {{ *}}device : tensor<64xf32>
+// NODE: fcdp.state @bucket.root.node_grad node_grad of @bucket.root in device : tensor<64xf32>
 // NODE-LABEL: func.func @first_microbatch
 // NODE: %[[P:.*]] = fcdp.reduce_scatter %{{.*}} over @world[local] : tensor<128xbf16> to tensor<64xf32>
-// NODE: fcdp.accumulate %[[P]] into @bucket.root.node_grad {{ *}}overwrite
+// NODE: fcdp.accumulate %[[P]] into @bucket.root.node_grad overwrite
 // NODE-NOT: over @world[node] : tensor
 // NODE-LABEL: func.func @next_microbatch
-// NODE: fcdp.accumulate %{{.*}} into @bucket.root.node_grad {{ *}}add
+// NODE: fcdp.accumulate %{{.*}} into @bucket.root.node_grad add
 // NODE-NOT: over @world[node] : tensor
 // NODE-LABEL: func.func @last_microbatch
-// NODE: fcdp.accumulate %{{.*}} into @bucket.root.node_grad {{ *}}add
+// NODE: fcdp.accumulate %{{.*}} into @bucket.root.node_grad add
 // NODE-NEXT: %[[S:.*]] = fcdp.read_state @bucket.root.node_grad : tensor<64xf32>
 // NODE-NEXT: %[[B:.*]] = fcdp.cast_shard %[[S]] : tensor<64xf32> to tensor<64xbf16>
 // NODE-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
-// NODE-NEXT: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
+// NODE-NEXT: fcdp.accumulate %[[R]] into @bucket.root overwrite
 
 // RUN: fcdp-opt %t.mlir --fcdp-decide="accumulate=node_host" --fcdp-accumulate -o %t.host.mlir --fcdp-verify-sharded
 // RUN: FileCheck %s --check-prefix=HOST --input-file=%t.host.mlir
@@ -31,7 +31,7 @@
 
 // The same with the sum in host memory: it is loaded while gradients are
 // reduced, and stored but in the last.
-// HOST: fcdp.state @bucket.root.host_grad {{ *}}host_grad of @bucket.root in {{ *}}host : tensor<64xf32>
+// HOST: fcdp.state @bucket.root.host_grad host_grad of @bucket.root in host : tensor<64xf32>
 // HOST-LABEL: func.func @first_microbatch
 // HOST-NOT: fcdp.cache_load
 // HOST: %[[P:.*]] = fcdp.reduce_scatter %{{.*}} over @world[local] : tensor<128xbf16> to tensor<64xf32>
@@ -50,25 +50,25 @@
 // HOST-NEXT: %[[B:.*]] = fcdp.cast_shard %[[S]] : tensor<64xf32> to tensor<64xbf16>
 // HOST-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
 // HOST-NOT: fcdp.cache_store
-// HOST: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
+// HOST: fcdp.accumulate %[[R]] into @bucket.root overwrite
 
 // A micro-batch reduces nothing.
-// FULL: fcdp.state @bucket.root.full_grad {{ *}}full_grad of @bucket.root in {{ *}}device : tensor<128xf32>
+// FULL: fcdp.state @bucket.root.full_grad full_grad of @bucket.root in device : tensor<128xf32>
 // FULL-LABEL: func.func @first_microbatch
 // FULL-NOT: fcdp.reduce_scatter
 // FULL: %[[P:.*]] = fcdp.pack
 // FULL-NEXT: %[[C:.*]] = fcdp.cast_shard %[[P]] : tensor<128xbf16> to tensor<128xf32>
-// FULL-NEXT: fcdp.accumulate %[[C]] into @bucket.root.full_grad {{ *}}overwrite
+// FULL-NEXT: fcdp.accumulate %[[C]] into @bucket.root.full_grad overwrite
 // FULL-NOT: fcdp.reduce_scatter
 // FULL-LABEL: func.func @next_microbatch
 // FULL-NOT: fcdp.reduce_scatter
 // FULL-LABEL: func.func @last_microbatch
-// FULL: fcdp.accumulate %{{.*}} into @bucket.root.full_grad {{ *}}add
+// FULL: fcdp.accumulate %{{.*}} into @bucket.root.full_grad add
 // FULL-NEXT: %[[S:.*]] = fcdp.read_state @bucket.root.full_grad
 // FULL-NEXT: %[[B:.*]] = fcdp.cast_shard %[[S]] : tensor<128xf32> to tensor<128xbf16>
 // FULL-NEXT: %[[N:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.root over @world[local] : tensor<128xbf16> to tensor<64xbf16>
 // FULL-NEXT: %[[R:.*]] = fcdp.reduce_scatter %[[N]] of @bucket.root over @world[node] : tensor<64xbf16> to tensor<32xf32>
-// FULL: fcdp.accumulate %[[R]] into @bucket.root {{ *}}overwrite
+// FULL: fcdp.accumulate %[[R]] into @bucket.root overwrite
 
 // Dont: `sharded`, one micro-batch, and `node` or `node_host` within one node.
 // RUN: fcdp-opt %t.mlir --fcdp-decide -o %t.sharded.mlir

@@ -7,9 +7,9 @@
 // copy.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=KEEP
 // KEEP: module attributes {{{.*}}fcdp.prefetch = {{[1-3]}} : i64, fcdp.reductions = {{[1-3]}} : i64, fcdp.strategy = "auto"
-// KEEP: fcdp.bucket @bucket.a {{.*}} residency {{ *(host|full|node)}} members
-// KEEP: fcdp.bucket @bucket.b {{.*}} residency {{ *(host|full|node)}} members
-// KEEP: fcdp.bucket @bucket.c {{.*}} residency {{ *}}drop members
+// KEEP: fcdp.bucket @bucket.a {{.*}} residency {{(host|full|node)}} members
+// KEEP: fcdp.bucket @bucket.b {{.*}} residency {{(host|full|node)}} members
+// KEEP: fcdp.bucket @bucket.c {{.*}} residency drop members
 
 // Those who ask hear what a copy saves and costs, and what was compared.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
@@ -18,31 +18,31 @@
 // REMARK-DAG: remark: {{.*}}bucket bucket.c: drop, saves nothing between nodes, costs nothing
 
 // Slices of the copies do not fit on the device; host memory has them.
-// RUN: sed '/^h2d/,$ s/1e9/1e7/' %t/slow-network.yaml > %t/slow-host.yaml
+// RUN: %edit %t/slow-network.yaml --line "{{h2d|d2h}}:" --replace "bandwidth: 1e9" "bandwidth: 1e7" > %t/slow-host.yaml
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-host.yaml device-memory=2400000 prefetch=0 reductions=1" | FileCheck %s --check-prefix=HOST
-// HOST: fcdp.bucket @bucket.a {{.*}} residency {{ *}}host members
-// HOST: fcdp.bucket @bucket.b {{.*}} residency {{ *}}host members
+// HOST: fcdp.bucket @bucket.a {{.*}} residency host members
+// HOST: fcdp.bucket @bucket.b {{.*}} residency host members
 
 // Nor do they fit in host memory.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=2400000 host-memory=1 prefetch=0 reductions=1" | FileCheck %s --check-prefix=DROP
-// DROP: fcdp.bucket @bucket.a {{.*}} residency {{ *}}drop members
-// DROP: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
+// DROP: fcdp.bucket @bucket.a {{.*}} residency drop members
+// DROP: fcdp.bucket @bucket.b {{.*}} residency drop members
 
 // Dont: what is given stays, and what is asked for is not chosen.
 // RUN: %edit %t/laid-out.mlir --replace "trainable members [@b" "trainable residency drop members [@b" | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml prefetch=5 reductions=4" | FileCheck %s --check-prefix=GIVEN
 // GIVEN: fcdp.prefetch = 5 : i64, fcdp.reductions = 4 : i64
-// GIVEN: fcdp.bucket @bucket.b {{.*}} residency {{ *}}drop members
+// GIVEN: fcdp.bucket @bucket.b {{.*}} residency drop members
 
 // Sums of the gradients of four micro-batches that the device has no room for
 // are kept in host memory, if that has.
 // RUN: %python %S/../Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000" | FileCheck %s --check-prefix=SUMS
-// SUMS-COUNT-12: accumulation {{ *}}node_host members
+// SUMS-COUNT-12: accumulation node_host members
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000 host-memory=3000000" | FileCheck %s --check-prefix=NOROOM
 // NOROOM: fcdp.bucket
 // NOROOM-NOT: node_host
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ROOM
-// ROOM-COUNT-12: accumulation {{ *}}full members
+// ROOM-COUNT-12: accumulation full members
 
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: strategy 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
@@ -58,13 +58,13 @@
 // RUN: %edit %t/slow-network.yaml --replace "bandwidth: 1e6" "bandwidth: 1e12" --replace "bandwidth: 1e9" "bandwidth: 1e12" --replace "latency: 1e-6" "latency: 1e-3" > %t/slow-start.yaml
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
-// FLAT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
-// FLAT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}flat members
-// FLAT: fcdp.bucket @bucket.c {{.*}} collectives {{ *}}flat members
+// FLAT: fcdp.bucket @bucket.a {{.*}} collectives flat members
+// FLAT: fcdp.bucket @bucket.b {{.*}} collectives flat members
+// FLAT: fcdp.bucket @bucket.c {{.*}} collectives flat members
 // Carried on to a plan that is proved.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=PLANNED
-// PLANNED: fcdp.all_gather {{.*}} over @world[node, local] {{.*}} on {{ *}}inter {
-// PLANNED: fcdp.reduce_scatter {{.*}} over @world[node, local] on {{ *}}inter_reduce {
+// PLANNED: fcdp.all_gather {{.*}} over @world[node, local] {{.*}} on inter {
+// PLANNED: fcdp.reduce_scatter {{.*}} over @world[node, local] on inter_reduce {
 // Dont: a slow network carries each byte once.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-network.yaml" | FileCheck %s --check-prefix=ONCE
 // ONCE: fcdp.bucket @bucket.a
@@ -72,8 +72,8 @@
 // ONCE: fcdp.state
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto collectives=two-level cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=ONCE
 // RUN: %edit %t/laid-out.mlir --replace "trainable members [@b" "trainable collectives two_level members [@b" | fcdp-opt --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=KEPT
-// KEPT: fcdp.bucket @bucket.a {{.*}} collectives {{ *}}flat members
-// KEPT: fcdp.bucket @bucket.b {{.*}} collectives {{ *}}two_level members
+// KEPT: fcdp.bucket @bucket.a {{.*}} collectives flat members
+// KEPT: fcdp.bucket @bucket.b {{.*}} collectives two_level members
 
 // The pipeline takes nodes and ranks from the description, and a given number
 // instead.
@@ -107,14 +107,8 @@ intra:
   bandwidth: 1e9
   latency: 1e-6
   sharing: rank
-h2d:
-  bandwidth: 1e9
-  latency: 1e-6
-  sharing: rank
-d2h:
-  bandwidth: 1e9
-  latency: 1e-6
-  sharing: rank
+h2d: {bandwidth: 1e9, latency: 1e-6, sharing: rank}
+d2h: {bandwidth: 1e9, latency: 1e-6, sharing: rank}
 //--- step.mlir
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @a : tensor<65536xf32> unit "a" trainable names ["a"]

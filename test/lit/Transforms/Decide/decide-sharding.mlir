@@ -11,9 +11,9 @@
 // nodes. A rank's states are 6 x 4096 x 4 bytes whole.
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/latency.yaml" | FileCheck %s --check-prefix=NONE
 // NONE-NOT: fcdp.open_sharding
-// NONE-COUNT-6: sharding {{ *}}none residency {{ *}}full members
+// NONE-COUNT-6: sharding none residency full members
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/latency.yaml device-memory=110000" | FileCheck %s --check-prefix=NODE
-// NODE-COUNT-6: sharding {{ *}}node residency
+// NODE-COUNT-6: sharding node residency
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/latency.yaml device-memory=70000" | FileCheck %s --check-prefix=WORLD
 // WORLD: fcdp.bucket
 // WORLD-NOT: fcdp.bucket {{.*}} sharding

@@ -30,7 +30,7 @@
 // RUN: not fcdp-opt %t/zero2.mlir --fcdp-verify-plan=device-memory=1 2>&1 | grep -o "needs [0-9]*" > %t/in-place.txt
 // RUN: diff %t/copies.txt %t/in-place.txt
 // A given choice wins: with all, the arena is larger.
-// RUN: sed -E 's/(pack @bucket[.]([2-5])[(].*[)]) :/\1 {in_place = [@w\2]} :/' %t/dump2/2-scheduled.mlir | fcdp-opt --fcdp-make-gradients-in-place --fcdp-plan-memory --fcdp-verify-planned --fcdp-verify-plan -o %t/given.mlir
+// RUN: %edit %t/dump2/2-scheduled.mlir --replace "{{(pack @bucket[.]([2-5])[(].*[)]) :}}" "\1 {in_place = [@w\2]} :" | fcdp-opt --fcdp-make-gradients-in-place --fcdp-plan-memory --fcdp-verify-planned --fcdp-verify-plan -o %t/given.mlir
 // RUN: FileCheck %s --check-prefix=ALL --input-file=%t/given.mlir
 // RUN: not fcdp-opt %t/given.mlir --fcdp-verify-plan=device-memory=1 2>&1 | grep -o "needs [0-9]*" | not diff %t/copies.txt - > %t/differs.txt
 // Twice is once.
@@ -66,9 +66,12 @@
 // in use when a gradient is written to it, by the reduction of another one; and,
 // where it is free, that something else writes there before the pack.
 // RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-plan-memory -o %t/copies.mlir
-// RUN: sed -E 's/(pack @bucket[.]2[(].*>)[}] :/\1, in_place = [@w2]} :/' %t/copies.mlir | not fcdp-opt --fcdp-verify-planned --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUSY
+// RUN: %edit %t/copies.mlir --line "pack @bucket.2(" --replace "} :" ", in_place = [@w2]} :" | not fcdp-opt --fcdp-verify-planned --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUSY
 // BUSY: error: 'aten.call' op {{.*}}in @only_microbatch: writes bytes {{.*}} of the device arena on compute, in no order with another access to them
-// RUN: sed -E 's/^( *)(%[0-9]+ = fcdp.pack @bucket[.]3[(]%[0-9]+ as @w3[)] [{])(buffer = [^>]*>)[}](.*)/\1%%again = fcdp.pack @bucket.2(%%0 as @w2) {\3}\4\n\1fcdp.release %%again : tensor<4096xf32>\n\1\2\3, in_place = [@w3]}\4/' %t/copies.mlir | not fcdp-opt --fcdp-verify-planned --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAINST
+// RUN: %edit %t/copies.mlir --repeat "pack @bucket.3(" \
+// RUN:   --first --replace "{{%[0-9]+}} = fcdp.pack @bucket.3({{%[0-9]+}} as @w3)" "%%again = fcdp.pack @bucket.2(%%0 as @w2)" \
+// RUN:   --insert-before "pack @bucket.3(" "fcdp.release %%again : tensor<4096xf32>" \
+// RUN:   --line "pack @bucket.3(" --replace "} :" ", in_place = [@w3]} :" | not fcdp-opt --fcdp-verify-planned --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=AGAINST
 // AGAINST: error: 'fcdp.pack' op for 'w3' of @bucket.3 in @only_microbatch: a gradient that was written in place at bytes {{.*}} is overwritten before the pack
 // AGAINST: note: it is written here
 // AGAINST: note: overwritten here

@@ -15,7 +15,7 @@
 // CHECK: fcdp.read_state @bucket.a.resident
 // Dont: what is added to a sum is not placed in it.
 // CHECK-NOT: fcdp.pack {{.*}} offset = [[$SUM]], bytes
-// CHECK: fcdp.accumulate {{.*}} into @bucket.a.full_grad {{ *}}add
+// CHECK: fcdp.accumulate {{.*}} into @bucket.a.full_grad add
 // CHECK-LABEL: func.func @last_microbatch
 // CHECK: fcdp.read_state @bucket.a.full_grad
 // CHECK: fcdp.reduce_scatter {{.*}} over @world[node] {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$GRAD]], bytes = 64>

@@ -5,9 +5,9 @@
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK: %[[W:.*]] = fcdp.all_gather
-// CHECK: %[[DONE:.*]] = fcdp.record on{{ +}}inter
+// CHECK: %[[DONE:.*]] = fcdp.record on inter
 // CHECK: fcdp.loss
-// CHECK: fcdp.wait %[[DONE]] on{{ +}}compute
+// CHECK: fcdp.wait %[[DONE]] on compute
 // CHECK-NEXT: fcdp.release %[[W]]
 // CHECK-NEXT: return
 module attributes {fcdp.phase = #fcdp.phase<sharded>} {
@@ -32,11 +32,11 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
 // Compute waits for a store that nothing follows when the next one is issued.
 // CHECK-LABEL: func.func @init
 // CHECK: fcdp.cache_store %[[A:.*]] to @a.cache
-// CHECK-NEXT: %[[STORED:.*]] = fcdp.record on{{ +}}d2h
+// CHECK-NEXT: %[[STORED:.*]] = fcdp.record on d2h
 // Dont: the store is not the end of a gather.
 // CHECK-NOT: fcdp.release %[[A]]
 // CHECK: fcdp.cache_store %[[B:.*]] to @b.cache
-// CHECK: fcdp.wait %[[STORED]] on{{ +}}compute
+// CHECK: fcdp.wait %[[STORED]] on compute
 // CHECK: fcdp.release %[[A]]
 // CHECK-NOT: fcdp.cache_store
 // CHECK: fcdp.release %[[B]]
@@ -70,10 +70,10 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
 // memory is free then.
 // CHECK-LABEL: func.func @first_microbatch
 // CHECK: fcdp.reduce_scatter
-// CHECK-NEXT: %[[PART:.*]] = fcdp.record on{{ +}}intra_reduce
-// CHECK: fcdp.wait %[[PART]] on{{ +}}compute
-// CHECK-NEXT: %[[FREE:.*]] = fcdp.record on{{ +}}compute
-// CHECK-NEXT: fcdp.wait %[[FREE]] on{{ +}}d2h
+// CHECK-NEXT: %[[PART:.*]] = fcdp.record on intra_reduce
+// CHECK: fcdp.wait %[[PART]] on compute
+// CHECK-NEXT: %[[FREE:.*]] = fcdp.record on compute
+// CHECK-NEXT: fcdp.wait %[[FREE]] on d2h
 // CHECK-NEXT: fcdp.cache_store
 module attributes {fcdp.micro_batches = 2 : i64, fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.mesh @world(node = 2, local = 2)
@@ -101,11 +101,11 @@ module attributes {fcdp.micro_batches = 2 : i64, fcdp.phase = #fcdp.phase<sharde
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK: fcdp.cache_load
-// CHECK: %[[LOADED:.*]] = fcdp.record on{{ +}}h2d
-// CHECK: fcdp.wait %[[LOADED]] on{{ +}}d2h
+// CHECK: %[[LOADED:.*]] = fcdp.record on h2d
+// CHECK: fcdp.wait %[[LOADED]] on d2h
 // CHECK: fcdp.cache_store
-// CHECK-NEXT: %[[STORED:.*]] = fcdp.record on{{ +}}d2h
-// CHECK: fcdp.wait %[[STORED]] on{{ +}}h2d
+// CHECK-NEXT: %[[STORED:.*]] = fcdp.record on d2h
+// CHECK: fcdp.wait %[[STORED]] on h2d
 // CHECK: fcdp.cache_load
 module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.mesh @world(node = 2, local = 1)
@@ -136,8 +136,8 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
 // into the compute stream.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
-// CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on{{ +}}compute
-// CHECK-NEXT: fcdp.wait %[[BEFORE]] on{{ +}}h2d
+// CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on compute
+// CHECK-NEXT: fcdp.wait %[[BEFORE]] on h2d
 // CHECK-NEXT: fcdp.cache_load
 module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.mesh @world(node = 2, local = 1)

@@ -3,26 +3,28 @@
 // RUN: fcdp-opt %s --fcdp-schedule | FileCheck %s
 
 // In one step over all ranks they are on the network's streams.
-// RUN: sed -e 's/ trainable members/ trainable collectives flat members/' -e '/%%part = /d' -e '/%%slice = /d' -e '/%%sum = /s/%%part of @b over @world.node. : tensor<32xf32>/%%packed of @b over @world[node, local] : tensor<64xf32>/' -e '/%%w = /s/%%slice of @b over @world.local. range 0 : tensor<32xf32>/%%s of @b over @world[node, local] range 0 : tensor<16xf32>/' %s | fcdp-opt --fcdp-schedule | FileCheck %s --check-prefix=FLAT
-// FLAT: fcdp.reduce_scatter {{.*}} over @world[node, local] on{{ +}}inter_reduce
-// FLAT: fcdp.all_gather {{.*}} over @world[node, local] range 0 on{{ +}}inter :
+// RUN: %edit %s --replace " trainable members" " trainable collectives flat members" --delete "%%part = " --delete "%%slice = " \
+// RUN:   --line "%%sum = " --replace "%%part of @b over @world[node] : tensor<32xf32>" "%%packed of @b over @world[node, local] : tensor<64xf32>" \
+// RUN:   --line "%%w = " --replace "%%slice of @b over @world[local] range 0 : tensor<32xf32>" "%%s of @b over @world[node, local] range 0 : tensor<16xf32>" | fcdp-opt --fcdp-schedule | FileCheck %s --check-prefix=FLAT
+// FLAT: fcdp.reduce_scatter {{.*}} over @world[node, local] on inter_reduce
+// FLAT: fcdp.all_gather {{.*}} over @world[node, local] range 0 on inter :
 
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
-// CHECK: fcdp.reduce_scatter {{.*}} over @world[local] on{{ +}}intra_reduce
-// CHECK-NEXT: %[[PART:.*]] = fcdp.record on{{ +}}intra_reduce
-// CHECK-NEXT: fcdp.wait %[[PART]] on{{ +}}inter_reduce
-// CHECK-NEXT: fcdp.reduce_scatter {{.*}} over @world[node] on{{ +}}inter_reduce
-// CHECK-NEXT: %[[SUM:.*]] = fcdp.record on{{ +}}inter_reduce
+// CHECK: fcdp.reduce_scatter {{.*}} over @world[local] on intra_reduce
+// CHECK-NEXT: %[[PART:.*]] = fcdp.record on intra_reduce
+// CHECK-NEXT: fcdp.wait %[[PART]] on inter_reduce
+// CHECK-NEXT: fcdp.reduce_scatter {{.*}} over @world[node] on inter_reduce
+// CHECK-NEXT: %[[SUM:.*]] = fcdp.record on inter_reduce
 // Dont: what is gathered next does not wait for the reduction.
-// CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on{{ +}}compute
-// CHECK-NEXT: fcdp.wait %[[BEFORE]] on{{ +}}inter{{$}}
-// CHECK-NEXT: fcdp.all_gather {{.*}} over @world[node] range 0 on{{ +}}inter :
-// CHECK-NEXT: %[[SLICE:.*]] = fcdp.record on{{ +}}inter{{$}}
-// CHECK-NEXT: fcdp.wait %[[SLICE]] on{{ +}}intra{{$}}
-// CHECK-NEXT: fcdp.all_gather {{.*}} over @world[local] range 0 on{{ +}}intra :
+// CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on compute
+// CHECK-NEXT: fcdp.wait %[[BEFORE]] on inter{{$}}
+// CHECK-NEXT: fcdp.all_gather {{.*}} over @world[node] range 0 on inter :
+// CHECK-NEXT: %[[SLICE:.*]] = fcdp.record on inter{{$}}
+// CHECK-NEXT: fcdp.wait %[[SLICE]] on intra{{$}}
+// CHECK-NEXT: fcdp.all_gather {{.*}} over @world[local] range 0 on intra :
 // CHECK: fcdp.loss
-// CHECK: fcdp.wait %[[SUM]] on{{ +}}compute
+// CHECK: fcdp.wait %[[SUM]] on compute
 // CHECK: fcdp.accumulate
 module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.mesh @world(node = 2, local = 2)

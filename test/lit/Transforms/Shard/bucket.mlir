@@ -10,10 +10,10 @@
 // CHECK-LABEL: module
 // CHECK: fcdp.mesh @world(node = 2, local = 2)
 // CHECK: fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable members [@a.weight at 0, @a.bias at 32]
-// CHECK-DAG: fcdp.state @bucket.a.shard {{ *}}shard of @bucket.a in {{ *}}device : tensor<16xf32>
-// CHECK-DAG: fcdp.state @bucket.a.grad {{ *}}grad of @bucket.a in {{ *}}device : tensor<16xf32>
-// CHECK-DAG: fcdp.state @bucket.a.exp_avg {{ *}}exp_avg of @bucket.a in {{ *}}device : tensor<16xf32>
-// CHECK-DAG: fcdp.state @bucket.a.exp_avg_sq {{ *}}exp_avg_sq of @bucket.a in {{ *}}device : tensor<16xf32>
+// CHECK-DAG: fcdp.state @bucket.a.shard shard of @bucket.a in device : tensor<16xf32>
+// CHECK-DAG: fcdp.state @bucket.a.grad grad of @bucket.a in device : tensor<16xf32>
+// CHECK-DAG: fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in device : tensor<16xf32>
+// CHECK-DAG: fcdp.state @bucket.a.exp_avg_sq exp_avg_sq of @bucket.a in device : tensor<16xf32>
 // CHECK: fcdp.bucket @bucket.a.frozen unit "a" elements 64 storage f32 wire f32 members [@a.scale at 0]
 // CHECK-NEXT: fcdp.state @bucket.a.frozen.shard
 // CHECK-NEXT: fcdp.bucket @bucket.a.bf16 unit "a" elements 128 storage f32 wire bf16 trainable members [@a.half at 0, @a.half2 at 32]
@@ -38,10 +38,10 @@
 // CHECK: %[[P0:.*]] = fcdp.pack @bucket.a(%{{.*}} as @a.bias, %{{.*}} as @a.weight)
 // CHECK-NEXT: %[[R0:.*]] = fcdp.reduce_scatter %[[P0]] of @bucket.a over @world[node, local] : tensor<64xf32> to tensor<16xf32>
 // CHECK-NOT: fcdp.pack
-// CHECK: fcdp.accumulate %[[R0]] into @bucket.a {{ *}}overwrite
+// CHECK: fcdp.accumulate %[[R0]] into @bucket.a overwrite
 // CHECK-NEXT: %[[P1:.*]] = fcdp.pack @bucket.a.bf16
 // CHECK-NEXT: %[[R1:.*]] = fcdp.reduce_scatter %[[P1]]
-// CHECK: fcdp.accumulate %[[R1]] into @bucket.a.bf16 {{ *}}overwrite
+// CHECK: fcdp.accumulate %[[R1]] into @bucket.a.bf16 overwrite
 // CHECK-NEXT: return
 
 // CHECK-LABEL: func.func @update

@@ -38,7 +38,7 @@ static SmallVector<Live> findLiveAt(const FunctionModel &function,
   return live;
 }
 
-static void noteLive(InFlightDiagnostic &diag, const PlanModel &plan) {
+static void attachLive(InFlightDiagnostic &diag, const PlanModel &plan) {
   constexpr size_t maxNotes = 4;
   const FunctionModel *function = nullptr;
   const BufferModel *top = nullptr;
@@ -54,12 +54,12 @@ static void noteLive(InFlightDiagnostic &diag, const PlanModel &plan) {
   for (const Live &one : ArrayRef(live).take_front(maxNotes))
     diag.attachNote(one.op->getLoc())
         << "at the peak, in @" << func::FuncOp(function->op).getSymName()
-        << ", '" << one.op->getName() << "' holds "
+        << ", '" << one.op->getName() << "' uses "
         << one.extent.end - one.extent.begin << " bytes";
 }
 
-static void noteStates(InFlightDiagnostic &diag, const PlanModel &plan,
-                       Arena arena) {
+static void attachStates(InFlightDiagnostic &diag, const PlanModel &plan,
+                         Arena arena) {
   int64_t sum = 0, most = -1;
   const StateModel *largest = nullptr;
   for (const StateModel &state : plan.states) {
@@ -74,8 +74,8 @@ static void noteStates(InFlightDiagnostic &diag, const PlanModel &plan,
   }
   if (largest)
     diag.attachNote(StateOp(largest->op).getLoc())
-        << "states hold " << sum << " bytes, this one, of "
-        << plan.describe(largest->bucket) << ", the most: " << most;
+        << "states use " << sum << " bytes; the largest is this one, of "
+        << plan.describe(largest->bucket) << ", with " << most << " bytes";
 }
 
 static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
@@ -87,10 +87,10 @@ static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
                             << needed << " bytes of " << stringifyArena(arena)
                             << " memory per " << (isDevice ? "rank" : "node")
                             << ", expected at most " << budget
-                            << "; give it more, or other residencies";
-  noteStates(diag, plan, arena);
+                            << "; raise the limit or choose other residencies";
+  attachStates(diag, plan, arena);
   if (isDevice)
-    noteLive(diag, plan);
+    attachLive(diag, plan);
   return diag;
 }
 

@@ -88,7 +88,8 @@ int32_t PlanRun::findContent(int32_t state) {
   return isOne && isFor(state, contents[found]) ? found : 0;
 }
 
-LogicalResult PlanRun::checkHeld(const BufferModel &buffer, int32_t content) {
+LogicalResult PlanRun::checkContent(const BufferModel &buffer,
+                                    int32_t content) {
   int32_t foreign = content;
   now->device.visitContents(buffer.extent, [&](int32_t other) {
     int32_t part = other;
@@ -102,7 +103,7 @@ LogicalResult PlanRun::checkHeld(const BufferModel &buffer, int32_t content) {
     return success();
   InFlightDiagnostic diag = emitError();
   diag << "reads a value whose memory, bytes [" << buffer.extent.begin << ", "
-       << buffer.extent.end << ") of the device arena, holds something else";
+       << buffer.extent.end << ") of the device arena, has been overwritten";
   attachWriter(diag, contents[content], "the value is written here");
   attachWriter(diag, contents[foreign], "and overwritten here");
   return diag;
@@ -181,8 +182,8 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
   const Extent &from = getExtent(input);
   if (result.written.overlaps(from) &&
       (input.buffer < 0 || result.part != input.buffer))
-    return emitError() << "its input overlaps its result, and does not stand "
-                          "at its own place inside it";
+    return emitError() << "its input overlaps its result, but is not at "
+                          "its own place inside it";
   if (failed(writeResult(instruction, content)))
     return failure();
   fillState(instruction);
@@ -195,7 +196,7 @@ void PlanRun::fillState(const PlanInstruction &instruction) {
   if (FlatSymbolRefAttr into = getInto(instruction.op))
     for (auto [index, state] : llvm::enumerate(plan.states))
       if (StateOp(state.op).getSymNameAttr() == into.getAttr())
-        now->emptyContents[index] = held[instruction.result];
+        now->emptyContents[index] = contentOf[instruction.result];
 }
 
 LogicalResult PlanRun::cast(const PlanInstruction &instruction) {
@@ -234,7 +235,8 @@ LogicalResult PlanRun::viewMember(const PlanInstruction &instruction) {
   if (instruction.reads.size() != 1)
     return emitError() << "expected the value of a buffer or a state";
   Root root = instruction.reads[0];
-  int32_t id = root.state >= 0 ? findContent(root.state) : held[root.buffer];
+  int32_t id =
+      root.state >= 0 ? findContent(root.state) : contentOf[root.buffer];
   if (!id) // the reader's error is more precise
     return success();
   return success(succeeded(checkWeights(contents[id], instruction.bucket)) &&

@@ -170,7 +170,7 @@ LogicalResult PlanRun::accumulate(const PlanInstruction &instruction) {
       from.end == to.end) {
     // The value was written directly into the accumulator, so nothing runs.
     if (input.buffer >= 0)
-      now->emptyContents[instruction.state] = held[input.buffer];
+      now->emptyContents[instruction.state] = contentOf[input.buffer];
     return success();
   }
   FailureOr<int32_t> read = readOnly(instruction);

@@ -14,7 +14,7 @@ using namespace fcdp;
 static_assert(kNumStreams == getMaxEnumValForStream() + 1);
 
 namespace {
-/// A value's place among those that stand inside each other.
+/// The position of a value among nested values.
 struct Nesting {
   int32_t outermost;
   unsigned depth = 0;
@@ -35,7 +35,7 @@ private:
   void addFree(const FunctionModel &function);
   void addInPlace(FunctionModel &function);
   LogicalResult addInstruction(FunctionModel &function, Operation *op);
-  /// Notes the memory that the results of `op` show.
+  /// Records the memory that the results of `op` refer to.
   void addRoots(Operation *op);
   Extent getExtent(BufferAttr buffer) const;
   int32_t lookUpState(StringAttr bucket, StateRole role) const;
@@ -46,11 +46,13 @@ private:
   llvm::DenseMap<StringAttr, int32_t> buckets, states;
   llvm::DenseMap<Value, int32_t> buffers;
   llvm::DenseMap<Value, SmallVector<Root, 1>> roots;
-  /// The bytes that calls write in place, and the packs' buffers.
+  /// By producer of an in-place gradient, the pack's buffer and the bytes that
+  /// it writes.
   llvm::DenseMap<Operation *, std::pair<int32_t, Extent>> inPlace;
-  /// By the places of what stands inside a block, and the block's own.
+  /// Shape numbers, by the buffers of the block and the values nested inside
+  /// it.
   std::map<std::array<const void *, kNumPlanes>, int32_t> shapes;
-  /// By operation of the current function.
+  /// Free ranges by operation of the current function.
   llvm::DenseMap<Operation *, std::vector<Extent>> free;
 };
 } // namespace
@@ -145,8 +147,8 @@ LogicalResult PlanBuilder::addBuffers(FunctionModel &function) {
   return success();
 }
 
-/// Finds what stands inside what: from the last to the first, so that a gather
-/// comes before its input.
+/// Finds which values are inside which. It goes from the last to the first, so
+/// that a gather precedes its input.
 void PlanBuilder::nest(FunctionModel &function) {
   std::vector<Nesting> nestings;
   for (size_t i = 0; i < function.buffers.size(); ++i)
@@ -165,7 +167,7 @@ void PlanBuilder::nest(FunctionModel &function) {
   placeParts(function, nestings);
 }
 
-/// Gives each value the planes of its block.
+/// Gives each nested value the planes of its block.
 void PlanBuilder::placeParts(FunctionModel &function,
                              ArrayRef<Nesting> nestings) {
   for (size_t i = 0; i < nestings.size(); ++i) {
@@ -189,7 +191,7 @@ void PlanBuilder::placeParts(FunctionModel &function,
   }
 }
 
-/// Bytes of `parameter` in the result of `pack`.
+/// Returns the bytes of `parameter` in the result of `pack`.
 static Extent getPlace(PackOp pack, const BufferModel &buffer, BucketOp bucket,
                        FlatSymbolRefAttr parameter) {
   int64_t size = elementBytes(pack.getResult().getType().getElementType());
@@ -245,13 +247,13 @@ void PlanBuilder::addRoots(Operation *op) {
   }
 }
 
-/// The stream that `op` runs on.
+/// Returns the stream that `op` runs on.
 static Stream getStream(Operation *op) {
   auto stream = op->getAttrOfType<StreamAttr>("stream");
   return stream ? stream.getValue() : Stream::compute;
 }
 
-/// The bucket or state that `op` names, by name.
+/// Returns the name of the bucket or state that `op` refers to, or null.
 static StringAttr getTarget(Operation *op) {
   for (StringRef name : {"bucket", "source", "target"})
     if (auto target = op->getAttrOfType<FlatSymbolRefAttr>(name))
@@ -265,12 +267,13 @@ static bool mayAllocate(Operation *op) {
              WriteBufferOp>(op);
 }
 
-/// Adds each free range to the first and to the last operation that may have
-/// results in it: in between, its bytes belong to operators alone.
+/// Records the free ranges of the device arena at the first and the last
+/// operation that may place results in them. In between, only operators on
+/// compute may write these bytes.
 void PlanBuilder::addFree(const FunctionModel &function) {
   free.clear();
   SmallVector<Operation *> users;
-  // By position, how many of them are in front.
+  // By position, the number of users before it.
   SmallVector<int64_t> counts;
   for (Operation &op : func::FuncOp(function.op).front()) {
     counts.push_back(users.size());
@@ -305,14 +308,15 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
         if (!llvm::is_contained(instruction.reads, root))
           instruction.reads.push_back(root);
   if (freeHere != free.end())
-    instruction.free = std::move(freeHere->second);
+    instruction.freeRanges = std::move(freeHere->second);
   bool isOurs = isBuffered(op) ||
                 isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
                     CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
   auto place = inPlace.find(op);
   if (place != inPlace.end())
     std::tie(instruction.packed, instruction.place) = place->second;
-  else if (!isOurs && instruction.reads.empty() && instruction.free.empty())
+  else if (!isOurs && instruction.reads.empty() &&
+           instruction.freeRanges.empty())
     return success();
   if (isBuffered(op))
     instruction.result = buffers.lookup(op->getResult(0));

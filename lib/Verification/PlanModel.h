@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A planned module as its proofs see it: buckets, states, and of each function
-// what touches an arena or orders streams.
+// A planned module in the form that the proofs use: buckets, states, and the
+// operations of each function that access an arena or order streams.
 #pragma once
 
 #include "AccessMap.h"
@@ -16,7 +16,7 @@ inline constexpr size_t kNumStateRoles = 11;
 
 struct BucketModel {
   BucketOp op;
-  /// By role, the index of the bucket's state, or -1.
+  /// Index of the bucket's state by role, or -1.
   std::array<int32_t, kNumStateRoles> states;
 
   int32_t getState(StateRole role) const {
@@ -30,7 +30,7 @@ struct StateModel {
   Extent extent;
 };
 
-/// Memory that a value shows: a buffer of the function or a state.
+/// Memory that a value refers to: a buffer of the function, or a state.
 struct Root {
   int32_t buffer = -1, state = -1;
   bool operator==(const Root &other) const {
@@ -38,12 +38,12 @@ struct Root {
   }
 };
 
-/// The result of a gather, load, cast, pack or reduction.
+/// The result of a gather, load, cast, pack, reduction or addition.
 struct BufferModel {
   mlir::Operation *op;
   Extent extent;
-  /// What the operation writes: of a gather whose input stands inside its
-  /// result, the rest.
+  /// Bytes that the operation writes. A gather whose input is inside its result
+  /// writes only the rest.
   Extent written;
   /// Index of that input, or -1.
   int32_t part = -1;
@@ -52,19 +52,19 @@ struct BufferModel {
 struct PlanInstruction {
   mlir::Operation *op;
   Stream stream;
-  /// Of all operands, each once.
+  /// Memory of all operands, without duplicates.
   llvm::SmallVector<Root, 2> reads = {};
-  /// Index of the buffer that is the result, or -1.
+  /// Index of the result's buffer, or -1.
   int32_t result = -1;
-  /// Of a call that makes a gradient in place, the index of the pack's buffer,
-  /// and the bytes that it writes; else -1.
+  /// For a call that writes a gradient in place, the index of the pack's buffer
+  /// and the bytes that it writes; otherwise -1.
   int32_t packed = -1;
   Extent place = {};
-  /// Index of the bucket or state that the operation names, or -1.
+  /// Index of the bucket or state that the operation refers to, or -1.
   int32_t bucket = -1, state = -1;
-  /// Bytes of the device arena that results of operators may be in from here
-  /// on, or up to here.
-  std::vector<Extent> free = {};
+  /// Bytes of the device arena that are free for results of operators from this
+  /// operation on, or until it.
+  std::vector<Extent> freeRanges = {};
 };
 
 struct FunctionModel {
@@ -78,22 +78,23 @@ struct PlanModel {
   MeshOp mesh;
   std::vector<BucketModel> buckets;
   std::vector<StateModel> states;
-  /// By role; of a family that has it.
+  /// Functions by role.
   std::map<Role, FunctionModel> functions;
   int64_t deviceBytes = 0, hostBytes = 0;
 
-  /// Fails where a buffer is missing or a name leads nowhere.
+  /// Returns failure, with an error, if a buffer is missing or a name is
+  /// unknown.
   static mlir::FailureOr<PlanModel> build(mlir::ModuleOp module,
                                           llvm::ArrayRef<FreeRange> free = {});
 
-  /// `'w' of @bucket.a`: the first parameter's name and the bucket.
+  /// Returns the first parameter's name and the bucket: `'w' of @bucket.a`.
   std::string describe(int32_t bucket) const;
-  /// What `op` works on, or nothing.
+  /// Describes the bucket that `instruction` works on; empty if there is none.
   std::string describe(const FunctionModel &function,
                        const PlanInstruction &instruction) const;
 };
 
-/// `'w' of @bucket.a`: the name of its first parameter, and its own.
+/// Returns the first parameter's name and the bucket: `'w' of @bucket.a`.
 std::string describeBucket(BucketOp bucket);
 
 } // namespace fcdp

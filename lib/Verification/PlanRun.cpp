@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of accesses.
+// Checks the order of accesses.
 
 #include "PlanRun.h"
 
@@ -85,7 +85,7 @@ void PlanRun::attachWriter(InFlightDiagnostic &diag, const Content &content,
 void PlanRun::enter(const FunctionModel &entered) {
   function = &entered;
   firstIndex = issued.size();
-  held.assign(entered.buffers.size(), 0);
+  contentOf.assign(entered.buffers.size(), 0);
   accesses.assign(entered.buffers.size(), Clock());
   released.assign(entered.buffers.size(), 0);
   inPlace.clear();
@@ -96,7 +96,8 @@ void PlanRun::enter(const FunctionModel &entered) {
     now->firstBatch = now->batch;
 }
 
-/// Between steps everything that a checkpoint saves must be there.
+/// Checks that all values are released and, after an update, that all state
+/// that a checkpoint saves is present.
 LogicalResult PlanRun::leave() {
   for (size_t i = 0; i < function->buffers.size(); ++i)
     if (!released[i])
@@ -144,15 +145,15 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
 LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   current = &instruction;
   issued.push_back({function, &instruction});
-  if (failed(writeFree(instruction)) || failed(issueOn(instruction)))
+  if (failed(writeFreeRanges(instruction)) || failed(issueOn(instruction)))
     return failure();
   now->clocks.issue(static_cast<size_t>(instruction.stream), issued.size() - 1);
   return success();
 }
 
-/// Operators may write to all memory that is free.
-LogicalResult PlanRun::writeFree(const PlanInstruction &instruction) {
-  for (const Extent &extent : instruction.free)
+/// Checks that operators may write to the free memory that is theirs here.
+LogicalResult PlanRun::writeFreeRanges(const PlanInstruction &instruction) {
+  for (const Extent &extent : instruction.freeRanges)
     if (failed(access(now->device, extent, Mode::write)))
       return failure();
   return success();
@@ -190,7 +191,7 @@ LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
   size_t stream = static_cast<size_t>(current->stream);
   bool isWrite = mode == Mode::write;
   OpIndex index = issued.size() - 1;
-  // It may read what it then writes.
+  // An operation may read bytes that it then writes.
   now->clocks.issue(stream, index);
   if (OpIndex other = map.findConflict(extent, isWrite, stream, now->clocks)) {
     InFlightDiagnostic diag = emitError();
@@ -198,15 +199,15 @@ LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
          << extent.end << ") of the "
          << (&map == &now->host ? "host" : "device") << " arena on "
          << stringifyStream(current->stream)
-         << ", in no order with another access to them; expected '"
+         << ", not ordered with another access to them; expected '"
          << stringifyStream(current->stream) << "' to wait for '"
          << stringifyStream(issued[other].instruction->stream) << "'";
-    bool isFree =
-        llvm::any_of(issued[other].instruction->free, [&](const Extent &free) {
-          return &map == &now->device && free.overlaps(extent);
+    bool isFree = llvm::any_of(
+        issued[other].instruction->freeRanges, [&](const Extent &range) {
+          return &map == &now->device && range.overlaps(extent);
         });
     attachNote(diag, other,
-               isFree ? "results of operators may be in them here"
+               isFree ? "results of operators may use these bytes here"
                       : "the other access");
     return diag;
   }
@@ -230,10 +231,10 @@ FailureOr<int32_t> PlanRun::readRoot(Root root) {
   accesses[root.buffer][static_cast<size_t>(current->stream)] =
       issued.size() - 1;
   if (failed(access(now->device, buffer.extent, Mode::read)) ||
-      failed(checkHeld(buffer, held[root.buffer])) ||
-      failed(checkFresh(contents[held[root.buffer]])))
+      failed(checkContent(buffer, contentOf[root.buffer])) ||
+      failed(checkFresh(contents[contentOf[root.buffer]])))
     return failure();
-  return held[root.buffer];
+  return contentOf[root.buffer];
 }
 
 FailureOr<int32_t> PlanRun::readOnly(const PlanInstruction &instruction) {
@@ -255,8 +256,8 @@ FailureOr<int32_t> PlanRun::readState(int32_t state) {
   }
   InFlightDiagnostic diag = emitError();
   diag << "reads @" << StateOp(model.op).getSymName()
-       << ", which does not hold what it is for: in this run nothing has "
-          "filled it, or something has overwritten it";
+       << ", which has no valid content: in this run nothing has filled it, "
+          "or something has overwritten it";
   const Content *last = &contents[0];
   getArena(model).visitContents(model.extent, [&](int32_t id) {
     if (contents[id].writer > last->writer)
@@ -280,10 +281,10 @@ LogicalResult PlanRun::writeResult(const PlanInstruction &instruction,
                                    Content content) {
   const BufferModel &buffer = function->buffers[instruction.result];
   if (buffer.part >= 0)
-    content.part = held[buffer.part];
+    content.part = contentOf[buffer.part];
   content.begin = buffer.extent.begin;
   content.end = buffer.extent.end;
-  int32_t id = held[instruction.result] = addContent(content);
+  int32_t id = contentOf[instruction.result] = addContent(content);
   accesses[instruction.result][static_cast<size_t>(instruction.stream)] =
       issued.size() - 1;
   if (failed(access(now->device, buffer.written, Mode::write, id)))
@@ -306,7 +307,7 @@ LogicalResult PlanRun::wait(const PlanInstruction &instruction) {
 LogicalResult PlanRun::release(const PlanInstruction &instruction) {
   for (Root root : instruction.reads) {
     released[root.buffer] = issued.size() - 1;
-    // What compute does next may write to its memory.
+    // After the release, compute may overwrite the memory.
     const Clock &last = accesses[root.buffer];
     OpIndex other = 0;
     for (size_t stream = 0; stream < kNumStreams; ++stream)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs functions of a plan on the memory of one rank, with contents for bytes.
-// All ranks run one program, so what holds for one holds for all.
+// Executes functions of a plan on the memory of one rank, with abstract
+// contents instead of bytes. All ranks run one program, so a result for one
+// rank holds for all.
 #pragma once
 
 #include "Contents.h"
@@ -9,24 +10,25 @@
 
 namespace fcdp {
 
-/// Of `Content::axes`.
+/// Bits of `Content::axes`.
 inline constexpr uint8_t kNodeBit = 1 << static_cast<unsigned>(Axis::node);
 inline constexpr uint8_t kLocalBit = 1 << static_cast<unsigned>(Axis::local);
 
-/// Where a legal run stands between two functions.
+/// The state of a legal run between two functions.
 struct RunState {
   StreamClocks clocks;
   AccessMap device, host;
-  /// By bucket: how many updates it has seen, and the last of them.
+  /// By bucket, the number of updates so far, and the last of them.
   std::vector<int32_t> versions;
   std::vector<OpIndex> updates;
-  /// Micro-batches so far, and the first one of this step.
+  /// The number of micro-batches so far, and the first one of this step.
   int32_t batch = 0, firstBatch = 0;
-  /// By state: what one without bytes holds.
+  /// By state, its last written content. It is the only record for states
+  /// without bytes.
   std::vector<int32_t> emptyContents;
 };
 
-/// What was issued, over all runs that were tried.
+/// An operation that was issued, over all runs that were tried.
 struct Issued {
   const FunctionModel *function;
   const PlanInstruction *instruction;
@@ -37,7 +39,8 @@ public:
   explicit PlanRun(const PlanModel &plan);
 
   RunState begin();
-  /// Runs `function` on `state`; fails with an error on the first fault.
+  /// Runs `function` on `state`. Returns failure, with an error, at the first
+  /// violation.
   mlir::LogicalResult run(const FunctionModel &function, RunState &state);
 
   const Content &getContent(int32_t id) const { return contents[id]; }
@@ -49,7 +52,7 @@ private:
   mlir::LogicalResult leave();
   mlir::LogicalResult issue(const PlanInstruction &instruction);
   mlir::LogicalResult issueOn(const PlanInstruction &instruction);
-  mlir::LogicalResult writeFree(const PlanInstruction &instruction);
+  mlir::LogicalResult writeFreeRanges(const PlanInstruction &instruction);
 
   mlir::LogicalResult gather(const PlanInstruction &instruction);
   mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,
@@ -71,32 +74,36 @@ private:
   mlir::LogicalResult wait(const PlanInstruction &instruction);
   mlir::LogicalResult release(const PlanInstruction &instruction);
 
-  /// Notes an access, which must be ordered after all that it depends on.
+  /// Records an access. Returns failure if it is not ordered after all that it
+  /// conflicts with.
   mlir::LogicalResult access(AccessMap &map, const Extent &extent, Mode mode,
                              int32_t content = 0);
-  /// Reads what a value shows; gives the content.
+  /// Reads the memory that a value refers to and returns its content.
   mlir::FailureOr<int32_t> readRoot(Root root);
-  /// Reads the one thing that the instruction reads.
+  /// Reads the single operand of the instruction.
   mlir::FailureOr<int32_t> readOnly(const PlanInstruction &instruction);
   mlir::FailureOr<int32_t> readState(int32_t state);
   mlir::LogicalResult writeState(int32_t state, Content content);
   mlir::LogicalResult writeResult(const PlanInstruction &instruction,
                                   Content content);
-  /// Whether a state may hold `content`.
+  /// Returns whether the state may have this content.
   bool isFor(int32_t state, const Content &content) const;
-  /// What a state holds, or 0 if that is not one thing that it may hold.
+  /// Returns the content of a state, or 0 if its bytes do not all have one
+  /// valid content.
   int32_t findContent(int32_t state);
-  /// Fails unless the bytes hold what was written for the value.
-  mlir::LogicalResult checkHeld(const BufferModel &buffer, int32_t content);
+  /// Checks that the bytes still have the content that was written for the
+  /// value.
+  mlir::LogicalResult checkContent(const BufferModel &buffer, int32_t content);
   mlir::LogicalResult checkFresh(const Content &content);
   mlir::LogicalResult checkWeights(const Content &content, int32_t bucket);
   mlir::LogicalResult checkSum(const Content &content, int32_t bucket);
-  /// Fails unless all gradients of the step are in `content`, once.
+  /// Checks that `content` includes all gradients of the step exactly once.
   mlir::LogicalResult checkComplete(const Content &content, int32_t bucket);
-  /// Of what the state of a copy in host memory is for.
+  /// Checks content that is copied to or from host memory against the role of
+  /// the state.
   mlir::LogicalResult checkCopied(const Content &content,
                                   const PlanInstruction &instruction);
-  /// `what` names the sum in errors.
+  /// Returns `sum` plus `value`. `what` names the sum in errors.
   mlir::FailureOr<Content> add(const Content &sum, const Content &value,
                                const llvm::Twine &what);
 
@@ -109,13 +116,13 @@ private:
                            : function->buffers[root.buffer].extent;
   }
   int32_t addContent(Content content);
-  /// Axes of more than one rank, as bits.
+  /// Returns the axes with more than one rank, as bits.
   uint8_t getAxes() const;
   uint8_t getOwnAxes(int32_t bucket) const;
   uint8_t getBit(mlir::ArrayAttr axes) const;
   bool isFirstBatch() const { return now->batch == now->firstBatch; }
 
-  /// An error at the current operation, and a note at another one.
+  /// Start an error at the current operation, and attach a note at another one.
   mlir::InFlightDiagnostic emitError();
   void attachNote(mlir::InFlightDiagnostic &diag, OpIndex index,
                   const llvm::Twine &what);
@@ -123,21 +130,21 @@ private:
                     const llvm::Twine &what);
 
   const PlanModel &plan;
-  /// By index; 0 is nothing.
+  /// By index; index 0 is none.
   std::vector<Issued> issued;
   std::vector<Content> contents;
 
-  // Of the current function.
+  // State of the current function.
   const FunctionModel *function = nullptr;
   RunState *now = nullptr;
   const PlanInstruction *current = nullptr;
   OpIndex firstIndex = 0;
-  /// By buffer: what its value holds, who accessed the value last on each
-  /// stream, and who released it.
-  std::vector<int32_t> held;
+  /// By buffer, the content of its value, the last access on each stream, and
+  /// its release.
+  std::vector<int32_t> contentOf;
   std::vector<Clock> accesses;
   std::vector<OpIndex> released;
-  /// What calls have written in place, by the pack's buffer.
+  /// Gradients that calls have written in place, by the pack's buffer.
   struct InPlace {
     Extent place;
     int32_t content;

@@ -929,7 +929,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     %a = fcdp.view_member %whole @a of @bucket.a : tensor<64xf32> to tensor<64xf32>
     %l = aten.call "aten.sum.default"(self = %a) : (tensor<64xf32>) -> tensor<f32>
     fcdp.release %whole : tensor<64xf32>
-    // error: for 'a' of @bucket.a in @only_microbatch: reads bytes [256, 512) of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'intra'
+    // error: for 'a' of @bucket.a in @only_microbatch: reads bytes [256, 512) of the device arena on compute, not ordered with another access to them; expected 'compute' to wait for 'intra'
     ```
   }];
   let options = [DeviceMemory, HostMemory];

@@ -8,34 +8,34 @@
 //===--- Order
 // The gather's wait for the gather that feeds it.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %3 on intra" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
-// RACE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on intra, in no order with another access to them; expected 'intra' to wait for 'inter'
+// RACE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on intra, not ordered with another access to them; expected 'intra' to wait for 'inter'
 // RACE: note: the other access, on inter in @only_microbatch for 'w' of @bucket.a
 // The wait that orders a load behind the store of another function.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %7 on h2d" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BORDER
-// BORDER: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, in no order with another access to them; expected 'h2d' to wait for 'd2h'
+// BORDER: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, not ordered with another access to them; expected 'h2d' to wait for 'd2h'
 // BORDER: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
 // The same over the end of a step.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd" -o %t/zero3.mlir
 // RUN: %edit %t/zero3.mlir --in only_microbatch --replace "fcdp.wait %1 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
-// WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
+// WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, not ordered with another access to them; expected 'inter' to wait for 'compute'
 // WRAP: note: the other access, on compute in @update for 'w' of @bucket.a
 // A gather to bytes that were lent to results of operators.
 // RUN: %edit %t/zero3.mlir --in only_microbatch --line "range 1 " --replace "offset = 768" "offset = 2048" > %t/lent.mlir
 // RUN: fcdp-opt %t/lent.mlir --fcdp-verify-plan -o /dev/null
-// RUN: %edit %t/lent.mlir --in only_microbatch --replace "fcdp.wait %15 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LENT
-// LENT: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: writes bytes [2048, 2304) of the device arena on inter, in no order with another access to them; expected 'inter' to wait for 'compute'
-// LENT: note: results of operators may be in them here, on compute in @only_microbatch
+// RUN: %edit %t/lent.mlir --in only_microbatch --replace "fcdp.wait %15 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FREE
+// FREE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: writes bytes [2048, 2304) of the device arena on inter, not ordered with another access to them; expected 'inter' to wait for 'compute'
+// FREE: note: results of operators may use these bytes here, on compute in @only_microbatch
 // RUN: %edit %t/one.mlir --replace "func @init()" "func @init(%%e: !fcdp.token)" --insert-after "func @init" "fcdp.wait %%e on compute" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: 'fcdp.wait' op in @init: waits for an event that nothing has recorded in this run
 
 //===--- Memory
 // A cast, in order, where a gathered copy is read later.
-// RUN: %edit %t/one.mlir --insert-file-after "wait %%18 on compute" %t/cast.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=HELD
-// HELD: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value whose memory, bytes [768, 1024) of the device arena, holds something else
-// HELD: note: the value is written here, on intra in @only_microbatch for 'w' of @bucket.a
-// HELD: note: and overwritten here, on compute in @only_microbatch
+// RUN: %edit %t/one.mlir --insert-file-after "wait %%18 on compute" %t/cast.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=OVERWRITTEN
+// OVERWRITTEN: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value whose memory, bytes [768, 1024) of the device arena, has been overwritten
+// OVERWRITTEN: note: the value is written here, on intra in @only_microbatch for 'w' of @bucket.a
+// OVERWRITTEN: note: and overwritten here, on compute in @only_microbatch
 // RUN: %edit %t/one.mlir --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSTATE
-// INSTATE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: reads @bucket.a.{{.*}}, which does not hold what it is for: in this run nothing has filled it, or something has overwritten it
+// INSTATE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: reads @bucket.a.{{.*}}, which has no valid content: in this run nothing has filled it, or something has overwritten it
 // INSTATE: note: last written here, on {{.*}} in @only_microbatch for 'w' of @bucket.a
 // INSTATE: note: the state
 // What a checkpoint saves, though no later function reads it.
@@ -46,7 +46,7 @@
 // SCRATCH: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: its input, scratch and result overlap
 // A gather's input may only stand at its own place inside the result.
 // RUN: %edit %t/one.mlir --line "fcdp.all_gather{{.*}}node" --replace "local_stride = 128" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STRIDE
-// STRIDE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: its input overlaps its result, and does not stand at its own place inside it
+// STRIDE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: its input overlaps its result, but is not at its own place inside it
 // RUN: %edit %t/one.mlir --line "fcdp.state{{.*}}grad" --replace "offset = 256" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
 // STATES: error: 'fcdp.state' op of 'w' of @bucket.a: its buffer at 0 overlaps another state
 // STATES: note: this one, of 'w' of @bucket.a, ends at 64
@@ -65,7 +65,7 @@
 
 //===--- Parameters
 // RUN: %edit %t/one.mlir --delete "cache_store %%2 to @bucket.a.cache" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=LOAD
-// LOAD: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads @bucket.a.cache, which does not hold what it is for
+// LOAD: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @only_microbatch: reads @bucket.a.cache, which has no valid content
 // LOAD: note: the state
 // Stored once per job: the first step is right, the second loads a dirty copy.
 // RUN: %edit %t/one.mlir --delete "cache_store %%2 to @bucket.a.cache" --insert-file-after "func @init" %t/fill.txt | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=DIRTY
@@ -107,7 +107,7 @@
 // GAP: error: 'fcdp.accumulate' op for 'w' of @bucket.a in @last_microbatch: adds to @bucket.a.grad, which lacks earlier micro-batches
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=fcdp accumulate=node_host optimizer=sgd" -o %t/host.mlir
 // RUN: %edit %t/host.mlir --in first_microbatch --delete "cache_store {{.*}} to @bucket.a.host_grad" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNSTORED
-// UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which does not hold what it is for
+// UNSTORED: error: 'fcdp.cache_load' op for 'w' of @bucket.a in @{{next|last}}_microbatch: reads @bucket.a.host_grad, which has no valid content
 // RUN: %edit %t/host.mlir --in next_microbatch --delete "cache_store {{.*}} to @bucket.a.host_grad" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SKIPPED
 // SKIPPED: error: 'fcdp.add' op for 'w' of @bucket.a in @{{next|last}}_microbatch: adds to a sum from host memory, which lacks earlier micro-batches
 // RUN: %edit %t/host.mlir --replace "fcdp.add {{(%%[0-9]*), (%%[0-9]*)}}" "fcdp.add \2, \1" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
@@ -124,13 +124,13 @@
 
 //===--- Bytes
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=device-memory=1024 2>&1 | FileCheck %s --check-prefix=DEVICE
-// DEVICE: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1024; give it more, or other residencies
-// DEVICE: note: states hold 192 bytes, this one, of 'w' of @bucket.a, the most: 64
-// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.cache_load' holds 256 bytes
-// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.all_gather' holds 256 bytes
+// DEVICE: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1024; raise the limit or choose other residencies
+// DEVICE: note: states use 192 bytes; the largest is this one, of 'w' of @bucket.a, with 64 bytes
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.cache_load' uses 256 bytes
+// DEVICE: note: at the peak, in @only_microbatch, 'fcdp.all_gather' uses 256 bytes
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-memory=800 2>&1 | FileCheck %s --check-prefix=HOST
-// HOST: error: the plan needs {{[0-9]+}} bytes of host memory per node, expected at most 800; give it more, or other residencies
-// HOST: note: states hold
+// HOST: error: the plan needs {{[0-9]+}} bytes of host memory per node, expected at most 800; raise the limit or choose other residencies
+// HOST: note: states use
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-memory=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: host-memory: expected a positive number, got '-1'
 // RUN: %edit %t/one.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  drop" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS

@@ -67,7 +67,7 @@
 // where it is free, that something else writes there before the pack.
 // RUN: fcdp-opt %t/dump/2-scheduled.mlir --fcdp-plan-memory -o %t/copies.mlir
 // RUN: %edit %t/copies.mlir --line "pack @bucket.2(" --replace "} :" ", in_place = [@w2]} :" | not fcdp-opt --fcdp-verify-planned --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BUSY
-// BUSY: error: 'aten.call' op {{.*}}in @only_microbatch: writes bytes {{.*}} of the device arena on compute, in no order with another access to them
+// BUSY: error: 'aten.call' op {{.*}}in @only_microbatch: writes bytes {{.*}} of the device arena on compute, not ordered with another access to them
 // RUN: %edit %t/copies.mlir --repeat "pack @bucket.3(" \
 // RUN:   --first --replace "{{%[0-9]+}} = fcdp.pack @bucket.3({{%[0-9]+}} as @w3)" "%%again = fcdp.pack @bucket.2(%%0 as @w2)" \
 // RUN:   --insert-before "pack @bucket.3(" "fcdp.release %%again : tensor<4096xf32>" \

@@ -201,10 +201,10 @@
 // AGAIN: error: 'fcdp.wait' op waits for event {{[0-9]+}} of the function before, which was recorded again
 // Without the wait, or in memory that another value uses meanwhile.
 // RUN: %edit %t.mlir --in last_microbatch --delete "fcdp.wait %%arg0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
-// RACE: error: 'aten.call' op for 'a' of @bucket.a in @last_microbatch: reads bytes [2048, 2304) of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'intra'
+// RACE: error: 'aten.call' op for 'a' of @bucket.a in @last_microbatch: reads bytes [2048, 2304) of the device arena on compute, not ordered with another access to them; expected 'compute' to wait for 'intra'
 // RACE: note: the other access, on intra in @first_microbatch for 'a' of @bucket.a
 // RUN: %edit %t.mlir --in first_microbatch --line "fcdp.pack @bucket.a" --replace "offset = {{[0-9]*}}" "offset = 2048" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INUSE
-// INUSE: error: 'fcdp.pack' op for 'a' of @bucket.a in @first_microbatch: writes bytes [2048, 2304) of the device arena on compute, in no order with another access to them
+// INUSE: error: 'fcdp.pack' op for 'a' of @bucket.a in @first_microbatch: writes bytes [2048, 2304) of the device arena on compute, not ordered with another access to them
 // INUSE: note: the other access, on intra in @first_microbatch for 'a' of @bucket.a
 // RUN: %edit %t.mlir --in next_microbatch --replace "add late on inter_reduce" "add" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=UNEQUAL
 // UNEQUAL: error: expected the same states to be in flight at its end as at that of @first_microbatch
@@ -212,10 +212,10 @@
 // RUN: %edit %t.mlir --replace "add late on inter_reduce" "add late" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOSTREAM
 // NOSTREAM: error: 'fcdp.accumulate' op expected a stream
 // RUN: %edit %t.mlir --in next_microbatch --delete "fcdp.wait %%arg{{[12]}}" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=MEMORY
-// MEMORY: error: 'fcdp.pack' op for 'b' of @bucket.b in @next_microbatch: writes bytes {{.*}} of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'intra_reduce'
+// MEMORY: error: 'fcdp.pack' op for 'b' of @bucket.b in @next_microbatch: writes bytes {{.*}} of the device arena on compute, not ordered with another access to them; expected 'compute' to wait for 'intra_reduce'
 // MEMORY: note: the other access, on intra_reduce in @first_microbatch for 'b' of @bucket.b
 // RUN: %edit %t.mlir --in update --delete "fcdp.wait %%arg0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
-// UPDATE: error: 'fcdp.shard_update' op for 'a' of @bucket.a in @update: reads bytes [256, 320) of the device arena on compute, in no order with another access to them; expected 'compute' to wait for 'inter_reduce'
+// UPDATE: error: 'fcdp.shard_update' op for 'a' of @bucket.a in @update: reads bytes [256, 320) of the device arena on compute, not ordered with another access to them; expected 'compute' to wait for 'inter_reduce'
 // UPDATE: note: the other access, on inter_reduce in @last_microbatch for 'a' of @bucket.a
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

@@ -68,7 +68,7 @@
 // PLANNED: fcdp.all_gather {{.*}} over @world[local] {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[$GRAD]], bytes = 512>}
 // RUN: fcdp-opt %t/planned.mlir --fcdp-verify-planned -o /dev/null
 // RUN: %edit %t/planned.mlir --replace "local_stride = 256" "local_stride = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSIDE
-// INSIDE: error: 'fcdp.all_gather' op {{.*}}its input overlaps its result, and does not stand at its own place inside it
+// INSIDE: error: 'fcdp.all_gather' op {{.*}}its input overlaps its result, but is not at its own place inside it
 
 // What is kept within a node is kept whole, or not at all.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp" | FileCheck %s --check-prefix=HSDP

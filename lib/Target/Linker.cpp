@@ -34,7 +34,7 @@ static Expected<std::string> findLinker() {
                            "PATH; install lld or binutils");
 }
 
-/// What the linker wrote to `path`, in one line.
+/// Returns what the linker wrote to `path`, as one line.
 static std::string readMessage(StringRef path) {
   ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(path);
   if (!text)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between whole parameters in files and the ranks' shards of buckets.
+// Conversion between whole parameters in files and the ranks' shards of
+// buckets.
 //
-// A bucket is cut in equal parts, which ranks own by its sharding. Nothing here
-// knows backends or jobs.
+// A bucket has equal parts, which ranks own by its sharding. Nothing here
+// depends on backends or jobs.
 #pragma once
 
 #include "checkpoint/SafetensorsWriter.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device backend gives the step: streams, events, arenas, copies, sums
-// and collectives. No torch header may be included here or below runtime/cpu.
+// The interface of a device backend: streams, events, arenas, copies, sums and
+// collectives. No torch header may be included here or below runtime/cpu.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ struct Collective {
   /// axis order and rounded once. Over the world they have the bits of a
   /// reduction over local ranks, rounded to `inType`, and one over nodes.
   DType inType, outType;
-  /// Which operation of the plan this is, for messages: "all-gather of bucket
-  /// 'blocks.0' over nodes (model.py:12)". Must outlive the backend.
+  /// The operation of the plan, for messages: "all-gather of bucket 'blocks.0'
+  /// over nodes (model.py:12)". Must outlive the backend.
   const char *what;
 };
 
@@ -78,10 +78,10 @@ public:
 
   virtual std::byte *deviceBase() = 0;
   virtual std::byte *hostBase() = 0;
-  /// Memory that stands for bytes [from, to) of device memory that goes on, for
-  /// as long as somebody has it; `from` is not behind its end, `to` is. It may
-  /// be where device memory ends, or elsewhere. Throws std::runtime_error if
-  /// that cannot be had.
+  /// Extends device memory to cover bytes [from, to), as long as the result
+  /// lives. `from` is at most the current end, and `to` is greater. The
+  /// extension may directly follow device memory or be elsewhere. Throws
+  /// std::runtime_error if the memory is not available.
   virtual std::shared_ptr<std::byte> extendDevice(uint64_t from,
                                                   uint64_t to) = 0;
 
@@ -107,8 +107,8 @@ public:
   /// compute stream of the CPU backend this blocks the caller.
   virtual void wait(uint32_t event, StreamId stream) = 0;
 
-  /// Blocks the caller until the work that `event` marked is done, or any has
-  /// failed. What is queued behind the mark is not waited for.
+  /// Blocks the caller until the work before the record of `event` is done, or
+  /// any work has failed. Does not wait for work that was queued later.
   virtual void waitOnHost(uint32_t event) = 0;
   /// Blocks until all queued work is done or has failed.
   virtual void synchronize() = 0;

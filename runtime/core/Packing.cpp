@@ -69,7 +69,7 @@ private:
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
-  /// By ascending begin.
+  /// Buffers by ascending begin.
   Order members;
   Order fixed;
   const std::vector<Lifetime> *lives = nullptr;
@@ -199,7 +199,7 @@ void Group::place(int64_t target, const std::vector<Lifetime> &lives) {
   Attempt byArea = {sorted([&](size_t i) { return -area(i); }), Fit::Lowest};
   Attempt byLife = {sorted([&](size_t i) { return -life(i); }), Fit::Lowest};
   Attempt byBegin = {sorted(begin), Fit::Smallest};
-  // Of many buffers, the last bytes are not worth the time.
+  // With many buffers, the search is cut short, because it saves few bytes.
   constexpr size_t kMany = 1000;
   constexpr int64_t kNear = 256;
   if (members.size() > kMany)

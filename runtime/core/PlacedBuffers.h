@@ -25,11 +25,12 @@ struct PlacedBuffer {
 
 /// Finds gaps between placed buffers that are in use at the same time.
 ///
-/// Time is cut into windows of several lengths that overlap by half, so that a
-/// lifetime no longer than half a window's length lies within one window.
-/// Each window lists the buffers in use within it by ascending offset. A search
-/// reads the shortest such window that holds the lifetime, which takes time in
-/// the buffers that are in use around it and not in all that are placed.
+/// Time is divided into windows of several lengths that overlap by half, so
+/// that a lifetime no longer than half a window's length lies within one
+/// window. Each window lists the buffers in use within it by ascending offset.
+/// A search reads the shortest window that contains the lifetime, which takes
+/// time proportional to the buffers that are in use around it, not to all
+/// buffers.
 class PlacedBuffers {
 public:
   PlacedBuffers() = default;

@@ -11,7 +11,7 @@
 
 namespace fcdp {
 
-/// Of std::chrono::steady_clock, in seconds.
+/// Returns the time of std::chrono::steady_clock, in seconds.
 double readClock();
 
 /// Tells when a device's streams reached points of theirs. Used by the issuer.
@@ -28,9 +28,9 @@ public:
   virtual std::vector<double> read(StreamId stream) const = 0;
 };
 
-/// What one step did. Whoever does not want to know gives nobody a recorder,
-/// and then no operation looks for one. Where streams are threads, each writes
-/// its own spans; all else is the issuer's. To be read when no stream has work.
+/// Records what one step did. The recorder is optional; without one there is no
+/// overhead. If streams are threads, each writes its own spans; the issuing
+/// thread writes everything else. May be read when no stream has work.
 class StepRecorder {
 public:
   struct Span {
@@ -45,8 +45,8 @@ public:
   /// `ops` is how many operations the plan has.
   explicit StepRecorder(size_t ops) : keys(ops) {}
 
-  /// From now on times are those of `clock`, which must outlive the last step.
-  /// Without it they are the host's.
+  /// Makes `clock` measure times from now on; it must outlive the last step.
+  /// Without it times are the host's.
   void measureBy(StreamClock &clock) { this->clock = &clock; }
 
   /// Forgets what was recorded but keys, and keeps its memory.
@@ -68,7 +68,7 @@ public:
 
   /// When the step began, of readClock.
   double getBegin() const { return begin; }
-  /// Those called, in their order.
+  /// Returns the functions that were called, in order.
   const std::vector<std::string> &getFunctions() const { return functions; }
   const std::vector<Issue> &getIssues(StreamId stream) const {
     return issues[size_t(stream)];
@@ -78,15 +78,16 @@ public:
     return spans[size_t(stream)];
   }
 
-  /// Of an ATen call: operator and tensors, as docs/profile.md has them. Empty
-  /// before it ran first.
+  /// Returns the operator and tensors of an ATen call in the form of
+  /// docs/profile.md. Empty before its first run.
   std::string &getKey(size_t op) { return keys[op]; }
   const std::string &getKey(size_t op) const { return keys[op]; }
 
 private:
   StreamClock *clock = nullptr;
   double begin = 0;
-  /// Of the operation that the issuer does, as there is one at a time.
+  /// Begin of the operation that the issuing thread runs; there is one at a
+  /// time.
   double spanBegin = 0;
   std::vector<std::string> functions;
   std::array<std::vector<Issue>, kNumStreams> issues;

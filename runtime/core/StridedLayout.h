@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the elements of a tensor are in its storage, as archives describe it.
+// The places of a tensor's elements in its storage, as archives describe them.
 //
 // Built into the compiler, which reads constants, and into the runtime, which
-// reads weights. So it knows neither LLVM nor libtorch.
+// reads weights. So it depends on neither LLVM nor libtorch.
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,8 @@ private:
   std::shared_ptr<const CudaLibrary> cuda;
   cudaLibrary_t image = nullptr;
   cudaKernel_t addKernel = nullptr;
-  /// By type of the chunks and of the sum: f16, bf16, f32, f64, as in DType.
+  /// Kernels by type of the chunks and of the sum: f16, bf16, f32, f64, as in
+  /// DType.
   std::array<std::array<cudaKernel_t, numSummable>, numSummable> sumKernels{};
 };
 

@@ -12,8 +12,8 @@
 
 namespace fcdp {
 
-/// One allocation of a step. Time is counted in events, which are allocations
-/// and moments at which memory begins or ends to be held: the allocation is
+/// One allocation of a step. Time is counted in events: allocations, and
+/// moments at which a reservation of memory begins or ends. The allocation is
 /// event `madeAt`, and it is freed before event `freedAt`.
 struct Lifetime {
   static constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
@@ -29,7 +29,7 @@ struct Obstacle {
   uint32_t from = 0, to = Lifetime::kNever;
 };
 
-/// What happened in one step.
+/// The allocations and reservations of one step.
 struct StepEvents {
   std::vector<Lifetime> lifetimes;
   std::vector<Obstacle> obstacles;
@@ -39,7 +39,7 @@ struct Placement {
   /// Offset of each allocation, multiples of kPoolAlignment; those that are
   /// never freed have none.
   std::vector<size_t> offsets;
-  /// Where the last allocation or obstacle ends.
+  /// The end of the last allocation or obstacle.
   size_t regionBytes = 0;
 };
 

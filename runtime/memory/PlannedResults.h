@@ -13,15 +13,18 @@
 
 namespace fcdp {
 
-/// Not thread-safe. Knows nothing of what is held but what `isFree` is asked.
+/// The planned places of operator results. Learns about reserved memory only
+/// through `isFree`. Not thread-safe.
 class PlannedResults {
 public:
-  /// Of the next function, by operation; must live until the next call.
+  /// Begins a function, whose results by operation must live until the next
+  /// call.
   void beginFunction(std::span<const ResultPlace> results);
   /// Operation `op` of it is about to run.
   void reach(size_t op);
-  /// Where in the arena `bytes` are planned for a result of this operation;
-  /// nothing if none of that size is, or its place is still in use.
+  /// Returns the offset in the arena that is planned for a result of `bytes`
+  /// bytes of this operation; none if there is no such result or its place is
+  /// still in use.
   std::optional<uint64_t> take(uint64_t bytes);
   void release(uint64_t offset) { inUse.erase(offset); }
   bool isFree(uint64_t offset, uint64_t bytes) const;
@@ -31,7 +34,7 @@ private:
   /// The operation's, without those that have been taken.
   std::vector<ResultPlace> now;
   size_t next = 0;
-  /// By offset, ends of what has been taken.
+  /// Ends of the places in use, by offset.
   std::map<uint64_t, uint64_t> inUse;
 };
 

@@ -13,8 +13,7 @@ namespace {
 
 thread_local Pool *activePool = nullptr;
 
-/// Where the first byte is that an allocation has which does not end in front
-/// of byte `end`.
+/// Returns the lowest offset of any allocation that ends at or after `end`.
 uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
                          uint64_t end) {
   uint64_t first = placement.regionBytes;

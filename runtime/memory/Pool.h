@@ -26,15 +26,17 @@ namespace fcdp {
 class PoolRecording;
 class PoolReplay;
 
-/// In front of each allocation stands how to free it: this many bytes, which
-/// keep what follows aligned like the whole.
+/// The size of the tag before each allocation, which says how to free it. It
+/// keeps the allocation aligned.
 inline constexpr size_t kPoolTagBytes = packing::kPoolTagBytes;
 
 /// The device arena, as the pool sees it.
 struct PoolArena {
   std::byte *base = nullptr;
   uint64_t bytes = 0;
-  /// In front, never the pool's; a multiple of kPoolAlignment.
+  /// Bytes at the beginning of the arena that the pool never uses; a multiple
+  /// of
+  /// kPoolAlignment.
   uint64_t reserved = 0;
   /// Memory for bytes [from, to) of an arena that goes on, or throws
   /// std::runtime_error. It need not be where the arena ends.
@@ -42,19 +44,19 @@ struct PoolArena {
   c10::Device device = c10::kCPU;
 };
 
-/// Serves the thread that holds a Scope, and no other. Memory may be freed by
-/// any thread, and after the pool is gone, but not after the arena. Everything
-/// else is for one thread.
+/// Serves the thread that has a Scope, and no other. Any thread may free
+/// memory, also after the pool is destroyed, but not after the arena is. All
+/// other functions are for one thread.
 ///
 /// An allocation that differs in size from the recorded one, or that the
 /// recorded step did not make, comes from the system, as do all that follow it
-/// in this step; the next step is recorded anew. An allocation that is still
-/// in use when its planned place is due again, for another one or for a buffer
-/// of the plan, is an error.
+/// in this step; the next step is recorded again. It is an error if an
+/// allocation is still in use when its planned place is needed for another one
+/// or for a buffer of the plan.
 ///
-/// Memory is given back when nobody on the host has it any more. On a GPU,
-/// operators that are still to run may use it; they do so before those that get
-/// it next, as all run on one stream.
+/// Memory is freed when no tensor on the host refers to it. On a GPU, queued
+/// operators may still use it; they run before the next users, because all run
+/// on one stream.
 class Pool {
 public:
   /// `system` must outlive all memory that comes from the pool.
@@ -69,11 +71,12 @@ public:
   /// step needs it.
   void endStep();
 
-  /// Between them, around each function: what is held while it runs, and where
-  /// its results are planned, by operation. Both must live as long.
+  /// Called around each function, with the memory that is reserved while it
+  /// runs and the planned places of its results by operation. Both must live
+  /// until the next call.
   void beginFunction(const HeldMemory &held,
                      std::span<const ResultPlace> results = {});
-  /// In front of operation `op` of it; operations come in order. Throws
+  /// Called before operation `op` of the function, in order. Throws
   /// std::runtime_error, as does the end.
   void reach(size_t op);
   void endFunction();
@@ -91,19 +94,19 @@ public:
     Pool *outer;
   };
 
-  /// Whether allocations get planned places: so far this step has made those of
-  /// the recorded one. Below, that is what is told of: how many it has made,
-  /// where allocation `index` of the step is, and where the next ones will be;
-  /// null for what is not there.
+  /// Returns whether allocations get planned places: so far this step has made
+  /// those of the recorded one. Below, that is what is told of: how many it has
+  /// made, where allocation `index` of the step is, and where the next ones
+  /// will be; null for what is not there.
   bool isReplaying() const;
   size_t numPlaced() const;
   const std::byte *place(size_t index) const;
   const std::byte *nextPlace(size_t index) const {
     return place(numPlaced() + index);
   }
-  /// In place of the next `count` allocations, by somebody who uses their
-  /// places as if they had been made, and freed when they are in the recorded
-  /// step. Throws c10::Error as `allocate`.
+  /// Skips the next `count` allocations. The caller uses their places as if
+  /// they had been made, and freed as in the recorded step. Throws c10::Error
+  /// like `allocate`.
   void skip(size_t count);
 
   /// The calling thread's, or null.
@@ -112,11 +115,11 @@ public:
 
   /// Allocations that the system was asked for since the pool was made.
   uint64_t systemAllocations() const { return systemCount; }
-  /// What the pool and what is held make of the arena; 0 if nothing was
-  /// recorded yet.
+  /// Returns the bytes of the arena that the pool and reserved memory need; 0
+  /// before a step was recorded.
   size_t regionBytes() const;
-  /// What the last step took of the system, if that was a recorded one: the
-  /// greatest number of bytes in use at once. Else 0.
+  /// Returns the peak of memory that the last step took from the system, in
+  /// bytes, if that step was recorded; otherwise 0.
   size_t recordedBytes() const { return recordedPeak; }
 
   /// For the allocator. Throws c10::Error.

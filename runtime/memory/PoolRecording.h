@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations of one step, and what is held beside them, written down as
-// they happen.
+// A record of the allocations of one step and of the memory that was reserved
+// besides them.
 #pragma once
 
 #include "memory/LifetimePlan.h"
@@ -25,8 +25,8 @@ public:
   void beginFunction(std::span<const ResultPlace> results);
   /// Operation `op` of it is about to run.
   void reach(size_t op);
-  /// Notes that ranges of `held` end and begin. Throws std::runtime_error if an
-  /// allocation is still where one begins to be.
+  /// Records that ranges of `held` end and begin. Throws std::runtime_error if
+  /// an allocation is still in a range that begins.
   void reach(const HeldMemory &held, const HeldMoment &moment);
 
   struct Allocation {
@@ -58,7 +58,7 @@ private:
   StepEvents noted;
   /// Events so far.
   uint32_t now = 0;
-  /// By range, the obstacle that it is now.
+  /// By range, the index of its current obstacle.
   std::map<uint32_t, size_t> open;
   size_t live = 0, peak = 0;
 };

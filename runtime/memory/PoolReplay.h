@@ -13,9 +13,8 @@
 
 namespace fcdp {
 
-/// The device arena of `bytes` bytes, and what stands for an arena that goes
-/// on: from byte `behindFrom` on `behind` has what does not end in front of
-/// `bytes`.
+/// The device arena of `bytes` bytes and its extension. `behind` has the bytes
+/// from `behindFrom` on, for allocations that end after `bytes`.
 struct PoolMemory {
   std::byte *base;
   uint64_t bytes;
@@ -41,16 +40,17 @@ public:
     enum class Kind { Placed, Mismatch, Outlives } kind;
     c10::DataPtr memory;
   };
-  /// Memory ends and begins to be held as in the recorded step. Throws
-  /// std::runtime_error if an allocation of what is then held is still in use.
+  /// Ends and begins reservations as in the recorded step. Throws
+  /// std::runtime_error if an allocation in memory that is then reserved is
+  /// still in use.
   void reach(const HeldMemory &held, const HeldMoment &moment);
   /// The next allocation of the step: its place; or `Mismatch` if the recorded
   /// step made none of this size here; or `Outlives` if it needs memory of its
   /// own. Throws c10::Error if the place is still in use.
   Result allocate(size_t bytes);
 
-  /// Whether the step has made the recorded step's allocations so far, how
-  /// many, and where allocation `index` is; null if that has no place.
+  /// Returns whether the step has made the recorded step's allocations so far,
+  /// how many, and where allocation `index` is; null if that has no place.
   bool isLikeRecorded() const { return isAsRecorded; }
   size_t numPlaced() const { return nextBlock; }
   const std::byte *place(size_t index) const {
@@ -76,7 +76,8 @@ private:
   /// The first allocation that the recorded step had freed by now and that is
   /// in use, or none.
   std::optional<uint32_t> findLate();
-  /// The same of those in `range`, whatever the recorded step did.
+  /// Returns the same for allocations in `range`, whatever the recorded step
+  /// did.
   std::optional<uint32_t> findIn(const HeldRange &range) const;
 
   const std::vector<Lifetime> lifetimes;

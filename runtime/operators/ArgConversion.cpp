@@ -32,8 +32,8 @@ std::optional<c10::Scalar> scalarOf(const plan::ArgumentT &value) {
   }
 }
 
-/// What a bare number may stand for in a tensor's place: a tensor of no
-/// dimensions that does not take part in type promotion, as Python makes it.
+/// Returns a number as a tensor argument: a tensor of no dimensions that does
+/// not take part in type promotion, as Python makes it.
 Value wrappedNumber(const plan::ArgumentT &value) {
   std::optional<c10::Scalar> scalar = scalarOf(value);
   if (!scalar)

@@ -12,8 +12,8 @@ namespace fcdp {
 
 namespace {
 
-/// What it computes stays where the gradients are: on a GPU the host reads none
-/// of it. Used by the issuing thread only.
+/// Clips gradients on their device; on a GPU the host reads no value. Used by
+/// the issuing thread only.
 class ClipGradients final : public PreparedOp {
 public:
   ClipGradients(const plan::ClipGradientsT &op, const char *what,
@@ -39,7 +39,7 @@ public:
     }
     state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
                                scratch.mutable_data_ptr<double>(), what);
-    // As torch.nn.utils.clip_grad_norm_; what is no number stays none.
+    // As in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays NaN.
     sum.sqrt_().mul_(op.gradScale).add_(1e-6);
     at::div_out(factor, maxNorm, sum).clamp_max_(1);
     for (Grad &grad : grads)
@@ -68,7 +68,8 @@ private:
   const plan::ClipGradientsT &op;
   const char *const what;
   std::vector<Grad> grads;
-  /// Of squares, then the norm; f64 of no dimension, as the others.
+  /// The sum of squares, then the norm. An f64 of no dimension, like the
+  /// others.
   at::Tensor sum;
   at::Tensor factor, maxNorm;
   at::Tensor scratch; ///< a number of each rank

@@ -10,9 +10,8 @@ namespace fcdp {
 
 namespace {
 
-/// Stands in front of all memory that libtorch is given. Its maths libraries
-/// ask by raw pointer and give back a pointer alone, so how to free must be
-/// found from that.
+/// Precedes all memory that libtorch gets. Its maths libraries free memory by
+/// its pointer alone, so the tag must say how to free it.
 struct Tag {
   c10::DeleterFnPtr release;
   void *context;

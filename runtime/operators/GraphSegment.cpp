@@ -11,9 +11,10 @@ namespace fcdp {
 
 namespace {
 
-/// To launch a graph takes the host as long as an operator or two.
+/// Launching a graph takes the host as long as one or two operators.
 constexpr size_t kLeastOps = 3;
-/// Of one segment. Each micro-batch of a step may have its results elsewhere.
+/// The limit for one segment. Each micro-batch of a step may have its results
+/// at other places.
 constexpr size_t kMostGraphs = 8;
 
 bool mayBeInGraph(const plan::OpT &op) {
@@ -33,7 +34,7 @@ bool mayBeInGraph(const plan::OpT &op) {
   }
 }
 
-/// Which slots an operation reads, writes and drops.
+/// The slots that an operation reads, writes and drops.
 struct SlotUse {
   std::vector<size_t> reads, writes, drops;
 
@@ -170,7 +171,7 @@ void GraphSegment::keepResults(const StepState &state) {
   Captured &one = captured[current];
   for (size_t slot : resultSlots) {
     const at::Tensor &tensor = state.slots[slot];
-    // Of memory elsewhere nobody knows how long it lasts.
+    // The lifetime of memory on another device is unknown.
     isRefused |= tensor.defined() && tensor.device() != state.device;
     one.results.push_back(tensor.defined() ? borrow(tensor) : at::Tensor());
   }
@@ -179,7 +180,7 @@ void GraphSegment::keepResults(const StepState &state) {
 void GraphSegment::end(StepState &state) {
   Captured &one = captured[current];
   if (mode == Mode::Replaying) {
-    // Now that nobody on the host has what it overwrites.
+    // By now no tensor on the host refers to memory that the graph overwrites.
     one.graph->launch();
     for (size_t i = 0; i < resultSlots.size(); ++i)
       state.slots[resultSlots[i]] = one.results[i];

@@ -29,16 +29,16 @@ struct OpRange {
 /// out.
 std::vector<OpRange> findSegments(const StepPlan &plan);
 
-/// Runs its operations one by one, or captures them as it does, or launches
-/// what was captured, in which case they only do what the host has to know:
-/// where results are, and whose memory is free.
+/// Runs its operations one by one, captures them while it does so, or launches
+/// a captured graph. In the last case the host only updates the places of
+/// results and frees memory.
 ///
-/// A graph has addresses in it. It fits where the memory of the operands that
-/// come from outside is where it was when it was captured, and so is the memory
-/// that the pool has planned for what the operations allocate. Where none fits,
-/// another one is captured, up to some. A step that the pool records, or that
-/// differs from the recorded one, is run one by one; so is for ever a segment
-/// that took memory of the system while it was captured.
+/// A graph contains addresses. It fits if external operands, and the memory
+/// that the pool has planned for the operations' allocations, are at the same
+/// addresses as during the capture. If no graph fits, another one is captured,
+/// up to a limit. In a step that the pool records, or that differs from the
+/// recorded one, operations run one by one. The same holds from then on for a
+/// segment that took memory from the system during its capture.
 ///
 /// Used by the issuing thread only.
 class GraphSegment {
@@ -55,9 +55,9 @@ public:
 private:
   struct Captured {
     std::unique_ptr<ComputeGraph> graph;
-    /// Where operands from outside are, null for none.
+    /// Addresses of external operands, or null.
     std::vector<const void *> operands;
-    /// Where the pool's allocations are, and how many of them each operation
+    /// Addresses of the pool's allocations, and the number that each operation
     /// makes.
     std::vector<const std::byte *> memory;
     std::vector<size_t> allocations;
@@ -82,7 +82,7 @@ private:
   std::vector<size_t> operandSlots, resultSlots;
   std::vector<std::vector<size_t>> freed;
   std::vector<Captured> captured;
-  /// Of the system, when the capture began.
+  /// Bytes taken from the system when the capture began.
   uint64_t systemBefore = 0;
   bool isRefused = false;
   Mode mode = Mode::OneByOne;

@@ -10,7 +10,7 @@ namespace fcdp {
 void LossLog::reserve(size_t steps, int64_t perStep, at::Device device) {
   numSteps = steps;
   microBatches = perStep;
-  // From memory that is not pinned the device would copy at once.
+  // To memory that is not pinned, the device would copy synchronously.
   memory =
       at::zeros({int64_t(steps) * perStep},
                 at::TensorOptions(at::kDouble).pinned_memory(!device.is_cpu()));

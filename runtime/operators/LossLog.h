@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The losses of steps that nobody has read yet.
+// The losses of steps that have not been read yet.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,11 @@
 
 namespace fcdp {
 
-/// Losses are copied into memory of the host, behind what computes them, and
-/// read when that has happened. So on a GPU nobody waits for a loss but who
-/// reads it. Used by the issuing thread only.
+/// Copies losses to host memory on the stream that computes them. So on a GPU
+/// only the reader of a loss waits for it. Used by the issuing thread only.
 class LossLog {
 public:
-  /// Of up to `steps` steps of `microBatches` losses each, on a device.
+  /// Reserves memory for `steps` steps of `microBatches` losses each.
   void reserve(size_t steps, int64_t microBatches, at::Device device);
 
   /// Throws std::runtime_error if as many steps as there is room for are
@@ -31,7 +30,7 @@ public:
   /// one that has begun.
   size_t oldest() const { return read % numSteps; }
   size_t newest() const { return (begun - 1) % numSteps; }
-  /// Of the oldest unread step, whose copies must have been made.
+  /// Returns the losses of the oldest unread step, whose copies must be done.
   std::vector<double> take();
 
 private:

@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// What `plan.ops[index]` was prepared to be, with its time taken each time
-/// it runs. A record is returned as it is.
+/// Wraps the prepared operation of `plan.ops[index]` to record its times. A
+/// record is returned unchanged.
 std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
                                          const StepPlan &plan, size_t index,
                                          StepRecorder &recorder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the prepared operations of a running step work on.
+// The state that prepared operations of a running step use.
 #pragma once
 
 #include "core/Backend.h"
@@ -31,7 +31,7 @@ struct StepState {
   std::vector<at::Tensor> slots;
   std::vector<UpdateState> updates;
   torch::jit::Stack stack;
-  /// Of the tensors that the compute stream works on.
+  /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};
 

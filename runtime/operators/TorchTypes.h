@@ -46,14 +46,14 @@ inline std::string describeError(const std::exception &error) {
 /// A contiguous tensor over memory of that device, which must outlive it.
 inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type,
                              at::Device device = at::kCPU) {
-  // With the device given, libtorch does not ask the driver for it.
+  // Because the device is given, libtorch does not query the driver for it.
   return at::for_blob(data, shape)
       .options(at::TensorOptions(toScalarType(type)).device(device))
       .target_device(device)
       .make_tensor();
 }
 
-/// The same bytes, which somebody else owns: they must outlive it.
+/// Returns a tensor of the same bytes, which it does not own.
 inline at::Tensor borrow(const at::Tensor &tensor) {
   const c10::Storage &owner = tensor.storage();
   c10::Storage storage(c10::Storage::use_byte_size_t(), owner.nbytes(),

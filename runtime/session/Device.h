@@ -12,9 +12,10 @@ namespace fcdp {
 /// A backend, and how the step uses it.
 struct Device {
   std::unique_ptr<Backend> backend;
-  /// None on the CPU.
+  /// Not set on the CPU.
   std::optional<CudaDevice> gpu;
-  /// Null unless operators are to be launched as graphs. Must not outlive the
+  /// Captures operators as graphs; null to launch them one by one. Must not
+  /// outlive the
   /// backend.
   std::unique_ptr<GraphCapture> graphs;
 };

@@ -79,7 +79,7 @@ Launch fromTorchrun(const Environment &environment) {
   return launch;
 }
 
-/// Where the ranks meet, for launchers that do not say it.
+/// Finds the address at which the ranks meet, for launchers that do not set it.
 void findMaster(const Environment &environment, const Variables &variables,
                 uint64_t job, Launch &launch) {
   auto host = environment("MASTER_ADDR");

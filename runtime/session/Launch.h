@@ -31,9 +31,10 @@ using Environment =
     std::function<std::optional<std::string>(const std::string &name)>;
 std::optional<std::string> processEnvironment(const std::string &name);
 
-/// None if no launcher has started this process. `ignoreSlurm`: the variables
-/// of a Slurm allocation are there in its shell, too. Throws
-/// std::runtime_error if a variable is missing or makes no sense.
+/// Returns the rank that a launcher gave this process, or none if no launcher
+/// has started it. `ignoreSlurm` ignores Slurm's variables, which are also set
+/// in the shell of an allocation. Throws std::runtime_error if a variable is
+/// missing or invalid.
 std::optional<Launch> detectLaunch(const Environment &environment,
                                    bool ignoreSlurm);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that a caller hands over, and the parts of a state that have a name.
+// Tensors that a caller passes, and the parts of a state that have a name.
 #pragma once
 
 #include "plan/StepPlan.h"

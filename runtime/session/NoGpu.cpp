@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of Gpu.cpp where the CUDA backend is not built.
+// Replaces Gpu.cpp in builds without the CUDA backend.
 #include "session/Gpu.h"
 
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of TorchCuda.cpp where libtorch has no part for CUDA.
+// Replaces TorchCuda.cpp if libtorch has no part for CUDA.
 #include "session/TorchCuda.h"
 
 #include <stdexcept>

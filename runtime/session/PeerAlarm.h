@@ -12,7 +12,9 @@ namespace fcdp {
 /// Thread-safe: the job's monitor rings it, the session's thread does the rest.
 class PeerAlarm {
 public:
-  /// What to end. Null: nothing. They must live until they are replaced.
+  /// Sets the job and the backend whose waits are ended. Either may be null.
+  /// They
+  /// must live until they are replaced.
   void watch(Job *job, Backend *backend);
   void ring(const std::string &message);
 

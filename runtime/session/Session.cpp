@@ -74,7 +74,7 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path) {
 }
 
 Session::Impl::~Impl() {
-  // From here on the monitor wakes nobody.
+  // From here on the monitor ends no waits.
   alarm.watch(nullptr, nullptr);
   bool isLeft = job && (phase == Phase::Loading || phase == Phase::Running);
   if (isLeft)
@@ -131,7 +131,7 @@ void Session::Impl::agree(const std::optional<SessionError> &problem,
     return;
   uint32_t first = found - flags.begin();
   std::string text = job->get(key(first), /*seconds=*/60);
-  // All have come to the same end, so that nobody waits for anybody.
+  // All ranks have issued the same operations, so none waits for another.
   job->finish();
   phase = Phase::Failed;
   if (first == job->rank())

@@ -100,12 +100,12 @@ public:
   /// this one needs the others no more.
   void close();
 
-  /// Runs collective work of the caller's own. What it throws ends the session
-  /// as a failure of a step does: other ranks are told, and a SessionError says
-  /// who caused it.
+  /// Runs collective work of the caller. An exception from it ends the session
+  /// like a failed step: other ranks are told, and a SessionError names the
+  /// rank that caused it.
   void guard(const std::function<void()> &work);
 
-  /// For the work above.
+  /// The job and the recorder, for work that `guard` runs.
   Job &job();
   /// Null unless SessionOptions::record is set.
   StepRecorder *recorder();

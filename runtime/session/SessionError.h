@@ -38,9 +38,9 @@ enum class SessionErrorCode {
 /// "peer failed", ...: the code in words.
 const char *name(SessionErrorCode code);
 
-/// What functions of a session throw. InputMismatch and Misuse, where a
-/// function says so, leave the session as it was; after any other error it can
-/// only be destroyed.
+/// The exception that functions of a session throw. If a function documents
+/// InputMismatch or Misuse, these leave the session unchanged. After any other
+/// error the session can only be destroyed.
 class SessionError : public std::runtime_error {
 public:
   SessionError(SessionErrorCode code, const std::string &message)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session owns. A part of the library.
+// The private members of a session.
 #pragma once
 
 #include "collectives/Job.h"
@@ -62,12 +62,13 @@ struct Session::Impl {
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;
   PeerAlarm alarm;
-  // In the order of making; unmade the other way round.
+  // Members are in the order in which they are made, so that they are destroyed
+  // in reverse.
   std::unique_ptr<Job> job;
   Device device;
   std::unique_ptr<Step> step;
   std::deque<RankStats> unread;
-  /// On a GPU: the end of the step that was read last.
+  /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;
   ByteCounters counted;
   uint64_t allocationsCounted = 0;

@@ -10,7 +10,7 @@
 namespace fcdp {
 
 struct SessionOptions {
-  /// Where this process is in its job.
+  /// The rank of this process in its job.
   Launch launch;
   /// Tells sessions apart that one job opens one after the other and whose
   /// store outlives them, as torchrun's does. Must be equal on all ranks.

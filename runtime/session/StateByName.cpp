@@ -143,7 +143,7 @@ std::vector<std::byte> gatherShards(const StepPlan &plan, Job &job, Step &step,
     control.exchange(sends, {}, kGather);
     return {};
   }
-  // Rank 0 owns part 0, however a bucket is cut.
+  // Rank 0 owns part 0 with every sharding.
   std::vector<std::byte> all(own.size() * owners.size());
   std::copy(own.begin(), own.end(), all.begin());
   std::vector<Recv> recvs;

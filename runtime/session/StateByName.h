@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// What `name` stands for: a parameter, or else a buffer.
+/// The state that a name refers to: a parameter or a buffer.
 struct NamedState {
   const plan::ParameterT *parameter = nullptr;
   size_t buffer = 0;

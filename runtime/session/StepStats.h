@@ -11,7 +11,7 @@
 
 namespace fcdp {
 
-/// Those of one rank. Byte counts are of this step alone.
+/// The figures of one rank. Byte counts are of this step alone.
 struct RankStats {
   std::vector<double> losses; ///< one per micro-batch
   double seconds = 0;
@@ -20,12 +20,13 @@ struct RankStats {
   double devicePeakBytes = 0;
   double systemAllocations = 0;
 
-  /// The same as numbers that ranks exchange; `unpack` is the inverse.
+  /// Converts the figures to numbers that ranks exchange; `unpack` is the
+  /// inverse.
   std::vector<double> pack() const;
   static RankStats unpack(std::span<const double> values);
 };
 
-/// Those of all ranks.
+/// The figures of all ranks.
 struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;

@@ -17,8 +17,9 @@ using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 using torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator;
 using Pluggable = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 
-/// What is asked for by raw pointer, as some kernels do for themselves, comes
-/// from `system` always. Thread-safe.
+/// Serves allocations from the pool of the current thread, or else from
+/// `system`. Raw allocations, which some kernels make for themselves, always
+/// come from `system`. Thread-safe.
 class RoutingAllocator final : public Pluggable {
 public:
   explicit RoutingAllocator(CUDAAllocator &system)
@@ -55,8 +56,8 @@ void markCapture(Allocator &allocator, c10::DeviceIndex device, bool begins) {
   }
 }
 
-/// All its graphs have one pool: they run one after the other on one stream,
-/// and leave nothing in it that another would look for.
+/// All its graphs share one memory pool: they run one after another on one
+/// stream, and no graph reads memory of another.
 class CaptureWithMemory final : public GraphCapture {
 public:
   CaptureWithMemory(std::unique_ptr<GraphCapture> given,

@@ -20,10 +20,10 @@ void requireTorchForCuda();
 /// Throws c10::Error.
 c10::DeviceAllocator &routeCudaAllocations(int devices);
 
-/// `capture`, which is of that stream, with memory of its own: what kernels ask
-/// for by raw pointer while it captures is nobody else's as long as it lives,
-/// since each launch uses it again. `memory` is what `routeCudaAllocations` has
-/// returned.
+/// Returns `capture`, a capture of that stream, with memory of its own. Raw
+/// allocations that kernels make during a capture are reserved as long as the
+/// result lives, because each launch uses them again. `memory` is the result of
+/// `routeCudaAllocations`.
 std::unique_ptr<GraphCapture>
 withOwnMemory(std::unique_ptr<GraphCapture> capture,
               c10::DeviceAllocator &memory, int device, void *stream);

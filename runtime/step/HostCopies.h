@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the caller of a step reads and writes what lies on a GPU.
+// Host memory in which the caller of a step reads and writes values of a GPU.
 #pragma once
 
 #include "operators/StepState.h"
@@ -13,7 +13,7 @@ namespace fcdp {
 /// The bytes of a tensor that is on the CPU.
 std::span<std::byte> bytesOf(const at::Tensor &tensor);
 
-/// Copies on the host of a step's inputs, buffers and shards. Of no use on the
+/// Copies on the host of a step's inputs, buffers and shards. Not used on the
 /// CPU, where the caller has the tensors themselves. Used by the issuing thread
 /// only; functions enqueue on libtorch's current stream.
 class HostCopies {

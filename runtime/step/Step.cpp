@@ -52,7 +52,7 @@ struct Step::Impl {
                        : static_cast<c10::Allocator &>(*gpuMemory)) {}
 
   bool isOnCpu() const { return state.device.is_cpu(); }
-  /// Of the backend's, one that no plan has.
+  /// Returns an event of the backend that no plan uses.
   uint32_t eventOfStep(size_t place) const {
     return object.plan().numEvents + uint32_t(place);
   }
@@ -69,7 +69,7 @@ struct Step::Impl {
   void execute(size_t index);
   /// Runs the operations of a function.
   void call(plan::Role role);
-  /// Puts what may be in graphs in their hands.
+  /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
   void waitForOldest();
@@ -82,7 +82,7 @@ struct Step::Impl {
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   Pool pool;
-  /// Which set of inputs the caller fills.
+  /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   std::vector<std::unique_ptr<GraphSegment>> segments;
@@ -320,7 +320,7 @@ void Step::init() {
 
 namespace {
 
-/// Which of the family runs micro-batch k of a step.
+/// Returns the role of the function that runs micro-batch k of a step.
 plan::Role roleOf(int64_t k, int64_t microBatches) {
   if (microBatches == 1)
     return plan::Role::only_microbatch;
@@ -342,8 +342,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
   if (impl->gpuMemory)
     impl->gpuMemory->resetPeakStats(state.device.index());
   for (int64_t k = 0; k < plan.microBatches; ++k) {
-    // As many sets as there may be unread steps: with the losses of a step its
-    // inputs are free, too.
+    // There are as many sets as there may be unread steps: when the losses of a
+    // step are read, its inputs are free, too.
     impl->filling = state.losses.newest() * plan.microBatches + k;
     fillInputs(k);
     ComputeScope scope(impl->pool, impl->computeStream);

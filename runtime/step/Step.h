@@ -38,13 +38,14 @@ struct StepOptions {
   Place place;
   /// The random state starts from seed + world rank.
   uint64_t seed = 0;
-  /// None: the CPU. Else libtorch's part for CUDA must be loaded.
+  /// The CUDA device, for which libtorch's part for CUDA must be loaded. Not
+  /// set
+  /// on the CPU.
   std::optional<CudaDevice> cuda = std::nullopt;
-  /// Is told what each step does, and must be the backend's, too; null: nobody
-  /// is.
+  /// Records what each step does. May be null; must be the backend's recorder.
   StepRecorder *recorder = nullptr;
-  /// What may be in graphs is captured with it, unless there is a recorder;
-  /// null: nothing is. It must outlive the step.
+  /// Captures operations as graphs, unless there is a recorder. May be null,
+  /// and must outlive the step.
   GraphCapture *graphs = nullptr;
 };
 
@@ -60,10 +61,11 @@ public:
   Step(const Step &) = delete;
   Step &operator=(const Step &) = delete;
 
-  /// Of the micro-batch that is being filled.
+  /// Returns an input of the micro-batch that is being filled.
   std::span<std::byte> input(size_t index);
-  /// On a GPU, here and below, these are copies on the host: `init` takes over
-  /// what was written before, and each call after it makes a new one.
+  /// Returns a buffer. On a GPU, here and below, results are copies on the
+  /// host: `init` copies what was written before it to the device, and each
+  /// call after `init` returns a new copy.
   std::span<std::byte> buffer(size_t index);
   /// This rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);
@@ -76,27 +78,27 @@ public:
 
   /// Runs once, before the first step and after the shards are filled.
   void init();
-  /// One optimizer step: `fillInputs(k)` is called before micro-batch k runs.
-  /// On the CPU, and with a recorder, all work is done when it returns; on a
-  /// GPU it is issued, and nothing has waited for it. At most kMostUnread steps
-  /// may have losses that nobody has read.
+  /// Runs one optimizer step; calls `fillInputs(k)` before micro-batch k. On
+  /// the CPU, and with a recorder, all work is done when it returns. On a GPU
+  /// the work is issued, and nothing has waited for it. At most kMostUnread
+  /// steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs);
   /// The micro-batches' losses of the oldest step that they were not read of.
   /// Waits for that step, and, if it is the last one, for all work.
   std::vector<double> losses();
 
   static constexpr uint32_t kMostUnread = 2;
-  /// The backend must have as many events: those of the plan, and one for each
-  /// step whose end somebody may wait for.
+  /// Returns the number of events that the backend must have: those of the
+  /// plan, and one for each step whose end may be awaited.
   static uint32_t numEvents(const StepPlan &plan) {
     return plan.numEvents + kMostUnread;
   }
 
   struct Memory {
-    /// In the last step: the arena of this rank, inputs and buffers. In a step
-    /// that is recorded, as the first one is, operators have memory of the
-    /// system beside that for what is not planned. On a GPU all that libtorch
-    /// keeps beside the arena is counted.
+    /// Bytes in the last step: the arena of this rank, inputs and buffers. In a
+    /// recorded step, such as the first one, memory that operators took from
+    /// the system for unplanned allocations is included. On a GPU, all memory
+    /// that libtorch keeps besides the arena is included.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

@@ -5,15 +5,16 @@
 
 namespace fcdp {
 
-/// What the user asks fcdp-compile for.
+/// The command line of fcdp-compile.
 struct CompileOptions {
   std::string input, output;
   StepOptions step;
-  /// Where constants are read; the archive that the module names if empty.
+  /// The archive to read constants from; if empty, the one that the module
+  /// names.
   std::string archive;
   /// Print the plan as JSON instead of a summary.
   bool printPlan = false;
-  /// Whether passes say what they decided.
+  /// Whether remarks are printed.
   bool remarks = false;
 };
 

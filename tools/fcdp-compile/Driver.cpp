@@ -141,7 +141,9 @@ LogicalResult Driver::run() {
   if (options.remarks && failed(printRemarks(context, errors)))
     return fail("--remarks: cannot be printed");
   progress.start("reading " + options.input);
-  // What cannot be read here cannot be read as a step either, which says why.
+  // A file that cannot be read here fails again when it is read as a step,
+  // which
+  // reports the reason.
   auto file = llvm::MemoryBuffer::getFile(options.input);
   if (file && isPlan((*file)->getBuffer()))
     return runOnPlan((*file)->getBuffer());

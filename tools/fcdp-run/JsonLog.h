@@ -8,7 +8,7 @@
 
 namespace fcdp::run {
 
-/// Where the lines stand until the run has ended well.
+/// Returns the name of the file that has the lines until the run succeeds.
 inline std::string temporaryName(const std::string &path) {
   return path + ".tmp";
 }

@@ -33,10 +33,10 @@ struct Options {
 std::vector<std::pair<const char *, std::string>>
 outputFiles(const Options &options);
 
-/// Files that rank 0 may leave behind when it fails.
+/// Returns the temporary files that rank 0 may not have removed if it fails.
 std::vector<std::string> temporaryFiles(const Options &options);
 
-/// None if the help was asked for, which is then printed. Throws
+/// Returns the options, or none after printing the help. Throws
 /// std::runtime_error.
 std::optional<Options> parseOptions(int argc, char **argv);
 

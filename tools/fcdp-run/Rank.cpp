@@ -51,7 +51,8 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   return session;
 }
 
-/// What the command line asks of an open session. Used by one thread.
+/// Does what the command line requests with an open session. Used by one
+/// thread.
 class Rank {
 public:
   Rank(const Options &options, Session &session, Files &files)
@@ -71,7 +72,7 @@ private:
   Session &session;
   Files &files;
   Progress progress;
-  /// Null unless it was asked for.
+  /// Null without --profile.
   std::unique_ptr<Profile> profile;
   int64_t numPrinted = 0;
   StepStats lastStats;
@@ -142,7 +143,7 @@ void Rank::saveTrace() {
     writeWhole("--trace", options.trace, text.finish(lastStats));
 }
 
-/// Whether all ranks of a node have this error alike, each by itself.
+/// Returns whether each rank of a node finds this error by itself.
 bool isBeforeMeeting(SessionErrorCode code) {
   return code == SessionErrorCode::BadLaunch ||
          code == SessionErrorCode::RendezvousFailed;
@@ -161,11 +162,13 @@ void runRank(const Options &options,
   sessionOptions.check = [&] {
     openFiles(options, object->plan(), launch, files);
   };
-  // At once, whatever this rank does.
+  // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };
-  // Outlives the catching: after an error nobody waits for its destructor.
+  // Declared outside the try block, so that after an error its destructor,
+  // which
+  // could wait, does not run.
   std::unique_ptr<Session> session;
   try {
     session = Session::open(object, sessionOptions);

@@ -37,8 +37,8 @@ void checkMesh(const Mesh &compiled, const Mesh &started,
     throw std::runtime_error(problem);
 }
 
-/// What goes wrong before the ranks have met does on all of a node, and is said
-/// once.
+/// Reports an error from before the ranks have met. All ranks of a node have
+/// it, and one of them prints it.
 int failBeforeMeeting(const std::exception &error,
                       const std::optional<Launch> &launch) {
   if (!launch || launch->place.local == 0)

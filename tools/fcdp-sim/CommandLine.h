@@ -8,19 +8,19 @@
 
 namespace fcdp {
 
-/// What the user asks fcdp-sim for.
+/// The command line of fcdp-sim.
 struct SimulateOptions {
   /// Steps, and the strategies to plan each with; neither is empty.
   std::vector<std::string> inputs, strategies;
   StepOptions step;
   bool json = false;
-  /// Where the one step's trace is written; nowhere if empty.
+  /// The file for the trace of the only step; none if empty.
   std::string trace;
   /// A trace of fcdp-run's, to show beside the one step; none if empty.
   std::string measured;
-  /// Where the page about all of them is written; nowhere if empty.
+  /// The file for the page about all steps; none if empty.
   std::string report;
-  /// Of other keys each; one simulation if empty.
+  /// Sweeps, each over a different key. One simulation if empty.
   std::vector<SweepAxis> sweep;
 };
 

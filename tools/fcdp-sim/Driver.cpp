@@ -39,7 +39,7 @@ private:
   LogicalResult simulateAll();
   LogicalResult sweep();
   LogicalResult simulate(StringRef input, ModuleOp step, StringRef strategy);
-  /// Whether anybody wants to see steps in time.
+  /// Returns whether timelines of steps are needed.
   bool isLaidOut() const {
     return !options.trace.empty() || !options.report.empty();
   }
@@ -64,7 +64,7 @@ private:
 };
 } // namespace
 
-/// What is given, or else what there is.
+/// Returns the given limits, or else the cluster's capacity.
 static MemoryCapacity getCapacity(const PipelineOptions &options,
                                   const Cluster &cluster) {
   return {options.deviceMemory > 0 ? options.deviceMemory
@@ -133,7 +133,7 @@ LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
                      cluster, capacity)))
     return failure();
   steps.back().report.spread = getSpread(*trace);
-  // What was counted in place of what was planned.
+  // Counted figures replace planned ones.
   StepFacts &facts = steps.back().report.facts;
   facts.step = trace->bytes;
   facts.host = trace->hostBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the rows of one input come from.
+// The source of the rows of one input.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -18,9 +18,9 @@ class InputSource {
 public:
   virtual ~InputSource() = default;
 
-  /// None: any number.
+  /// Returns the number of rows, or none if it is unlimited.
   virtual std::optional<int64_t> rows() const = 0;
-  /// Whether `rows` is a matter of where a longer file is cut.
+  /// Returns whether rows are windows of a longer file.
   virtual bool isCut() const = 0;
   /// Writes a row, of the input's shape and type.
   virtual void read(int64_t row, std::span<std::byte> out) const = 0;

@@ -25,7 +25,7 @@ std::optional<DType> dtypeOf(const std::string &descr) {
        {"<i8", DType::I64},
        {"|u1", DType::U8},
        {"|b1", DType::Bool},
-       // What the package ml_dtypes saves bfloat16 as.
+       // The package ml_dtypes saves bfloat16 in this way.
        {"<V2", DType::BF16},
        {"|V2", DType::BF16}}};
   for (const auto &[text, type] : known)

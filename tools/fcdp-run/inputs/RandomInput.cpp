@@ -24,7 +24,7 @@ public:
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  /// In (0, 1].
+  /// Returns a random number in (0, 1].
   double uniform() { return (double(next() >> 11) + 1) * 0x1p-53; }
   /// Box and Muller; one of the two values is thrown away.
   double normal() {

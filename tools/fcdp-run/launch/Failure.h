@@ -9,14 +9,14 @@
 
 namespace fcdp::run {
 
-/// What opens every error line.
+/// The prefix of every error line.
 inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 
 /// Prints an error on one line.
 void printError(const std::string &message);
 
 /// Ends a rank, once: prints the message if this rank is to print it, removes
-/// the temporary files, and leaves without running destructors, which could
+/// the temporary files, and exits without running destructors, which could
 /// wait for ranks that are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:

@@ -95,7 +95,7 @@ struct Child {
 /// Makes a process that was just forked one that a launcher has started.
 void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
                    const sigset_t &signals) {
-  // For `ps` and `top`: "fcdp-run-12".
+  // Sets the name that `ps` and `top` show: "fcdp-run-12".
   prctl(PR_SET_NAME, ("fcdp-run-" + std::to_string(rank)).c_str());
   // Does not live longer than its parent, however that ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -145,7 +145,7 @@ private:
   int signalDescriptor;
   std::vector<Child> children;
   ErrorLines errorLines;
-  /// What to say of a rank that failed if none has said anything.
+  /// The message about a failed rank, if no rank has printed one.
   std::string lastResort;
   int exitCode = 0;
   /// When to send the next, harder signal.
@@ -170,7 +170,7 @@ void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
     failCall("fork");
   if (pid == 0) {
     leaveLauncher(rank, launcher, errors.writer.get(), signals);
-    // What the launcher watches is not this process's.
+    // The launcher's children are not children of this process.
     children.clear();
     close(signalDescriptor);
     errors.reader = FileDescriptor();
@@ -291,7 +291,7 @@ int spawnRanks(const Mesh &mesh, const RankBody &body,
   int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor < 0)
     failCall("signalfd");
-  std::fflush(nullptr); // what is buffered here is not the ranks' to print
+  std::fflush(nullptr); // otherwise each rank would print the buffered text
   int exitCode;
   {
     Ranks ranks(signals, descriptor);

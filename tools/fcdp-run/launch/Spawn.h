@@ -11,7 +11,7 @@
 
 namespace fcdp::run {
 
-/// What one rank does; returns its exit code, and does not throw.
+/// Runs one rank; returns its exit code, and does not throw.
 using RankBody = std::function<int(const Launch &)>;
 
 /// Runs `body` in a process of its own for each rank, and serves the job's

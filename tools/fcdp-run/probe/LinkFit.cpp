@@ -22,7 +22,7 @@ LinkFigures fitLink(const std::vector<TimedSize> &times) {
       times.begin(), times.end(),
       [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
   double lasting = rateOf(*largest);
-  // Of (a + b x) / t, which is to be 1: the normal equations.
+  // The normal equations for (a + b x) / t = 1.
   double one = 0, x = 0, xx = 0, a = 0, b = 0;
   for (const TimedSize &time : times) {
     if (rateOf(time) > kBurst * lasting)

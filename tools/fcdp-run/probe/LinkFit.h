@@ -18,7 +18,7 @@ struct LinkFigures {
   double bandwidth = 0; ///< bytes per second, above 0
 };
 
-/// What one rank gets of a link while all ranks of its node use it.
+/// A link as one rank sees it while all ranks of its node use it.
 struct SharedLink {
   LinkFigures each;
   uint32_t sharers = 1; ///< ranks that share it; divides those of a node

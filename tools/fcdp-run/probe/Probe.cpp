@@ -104,7 +104,7 @@ double Probe::timeTransfer(const Transfer &transfer, size_t bytes,
     double ofRanks =
         secondsOverRanks(job.mesh(), transfer.axis,
                          job.gather({&own, 1}, "exchange of the probe"));
-    // In that mean are those who did nothing.
+    // The mean includes ranks that did nothing.
     bool isMean = onlyLocal && !transfer.axis;
     seconds.push_back(isMean ? ofRanks * job.mesh().locals : ofRanks);
   }
@@ -154,7 +154,7 @@ SharedLink Probe::measureGathers(Axis axis, StreamId stream, uint32_t ranks) {
     if (backend->failed())
       throw TransportError(backend->failure());
   };
-  // Who gathers within a node needs all its ranks.
+  // A gather within a node needs all ranks of the node.
   return measureLink({gather, axis, ranks - 1.0}, axis == Axis::Node);
 }
 

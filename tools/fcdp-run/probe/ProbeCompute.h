@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this rank computes, measured with libtorch's operators.
+// Measures this rank's rate of computation with libtorch's operators.
 #pragma once
 
 #include "core/Backend.h"

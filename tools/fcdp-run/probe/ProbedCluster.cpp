@@ -39,7 +39,7 @@ std::string describeLink(const char *name, const SharedLink &link,
 
 std::string toYaml(const ProbedCluster &cluster) {
   uint32_t locals = cluster.mesh.locals;
-  // With nobody to send to: as fast as the host, so that it is in no way.
+  // Without a peer, the link is as fast as the host, so that it limits nothing.
   auto orElse = [&](const std::optional<SharedLink> &link) {
     return link.value_or(cluster.h2d);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a probe has found, as docs/cluster.md describes a cluster.
+// The results of a probe, in the form of docs/cluster.md.
 #pragma once
 
 #include "core/Mesh.h"
@@ -18,7 +18,7 @@ struct ProbedCluster {
   double memoryBandwidth = 0; ///< bytes per second, read and written
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
-  /// None where there is nobody to send to.
+  /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;
 };

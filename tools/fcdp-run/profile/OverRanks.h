@@ -11,12 +11,11 @@
 
 namespace fcdp::run {
 
-/// Seconds that an operation takes, of those that each rank has measured, in
-/// the order of world ranks. `axis`: along which it is a collective, if it is
-/// one. A rank that comes early to a collective waits for the others, so that
-/// what the last of a group takes is the transfer; groups that share a node's
-/// links are done when the last of them is. What a rank does alone takes as
-/// long as it does in the mean.
+/// Returns the duration of an operation in seconds, from the durations that
+/// ranks have measured, in the order of world ranks. `axis` is the axis of a
+/// collective. A rank that is early at a collective waits for the others, so
+/// the shortest time of a group is the transfer; among groups that share a
+/// node's links, the longest counts. Other operations take their mean.
 double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
                         const std::vector<double> &ofRanks);
 

@@ -25,7 +25,7 @@ const char *name(Axis axis) {
   return "?";
 }
 
-/// What collectives and copies share a link with.
+/// Returns the other stream that uses the same link as `stream`.
 StreamId otherStreamOfLink(StreamId stream) {
   switch (stream) {
   case StreamId::Inter:
@@ -241,7 +241,7 @@ std::string Profile::toJson() const {
       // A line each: what is wrong in one is told by its number.
       auto object = nlohmann::ordered_json::parse(entry.keys);
       object["calls"] = entry.calls;
-      // To a nanosecond, below which clocks say nothing.
+      // Rounded to a nanosecond, the resolution of clocks.
       object["seconds"] = std::round(1e9 * medianOf(entry.seconds)) / 1e9;
       text += separator + object.dump();
       separator = ",\n  ";

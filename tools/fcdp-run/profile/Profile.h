@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations take, over the steps of a run; docs/profile.md has the file.
+// Durations of operations over the steps of a run. docs/profile.md describes
+// the file.
 #pragma once
 
 #include "collectives/Job.h"
@@ -36,8 +37,8 @@ private:
     size_t calls = 0;            ///< in a step
     std::vector<double> seconds; ///< of a call, one for each step
   };
-  /// What one rank measured of one step. Ranks run one program, so theirs
-  /// follow each other in the same order.
+  /// A measurement of one rank in one step. Ranks run one program, so they have
+  /// the same samples in the same order.
   struct Sample {
     size_t entry;
     double seconds;
@@ -47,7 +48,7 @@ private:
     /// How often compute has waited before it, if it is on compute.
     size_t segment = 0;
 
-    /// Whether the rank's compute does it by itself.
+    /// Whether the rank's compute stream runs it without other ranks.
     bool isAlone() const { return isOnCompute && !axis; }
   };
 
@@ -56,9 +57,9 @@ private:
                       std::vector<Sample> &samples);
   void measureStream(const StepRecorder &recorder, StreamId stream,
                      std::vector<Sample> &samples);
-  /// For each segment, by how much the slowest rank takes longer for what it
-  /// does alone than ranks do in the mean. What follows a wait follows what
-  /// other ranks send, who have waited for the slowest before.
+  /// Returns, for each segment, the time of the slowest rank over the mean, for
+  /// work that a rank does alone. A segment ends at a wait, because the wait is
+  /// for data of other ranks, which have waited for the slowest.
   std::vector<double> findDelays(const std::vector<Sample> &samples,
                                  const std::vector<double> &all) const;
   size_t getEntry(const plan::OpT &op, const std::string &operatorKey);

@@ -16,7 +16,7 @@ constexpr size_t kMostSpans = size_t(1) << 20;
 constexpr int kRoundTrips = 5;
 constexpr const char *kWhat = "exchange of the trace";
 
-/// What a rank says of itself: when it answers, and when its step began.
+/// A rank's clock at its answer, and at the beginning of its step.
 struct Clock {
   double now = 0, begin = 0; ///< of its readClock
 };

@@ -22,7 +22,7 @@ struct RankTrace {
 
 /// Ranks of which so many spans may be kept together: all `ranks`, or else rank
 /// 0, `slowest`, and others at equal distances; at least rank 0 and `slowest`.
-/// In ascending order. `spans` is what each rank has.
+/// Returns `spans` of each rank in ascending order.
 std::vector<uint32_t> chooseTraced(uint32_t ranks, uint32_t slowest,
                                    size_t spans);
 

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 bool isOverNodes(plan::Axis axis) { return axis != plan::Axis::local; }
 
-/// What an operation does for the step, as fcdp-sim calls it.
+/// Returns fcdp-sim's name for what an operation does.
 std::string activityOf(const plan::OpT &op) {
   if (auto *gather = op.body.Asall_gather())
     return isOverNodes(gather->axis) ? "inter gather" : "intra gather";

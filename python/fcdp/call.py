@@ -15,6 +15,10 @@ from fcdp.errors import ExportError
 
 LossFn = Callable[[Any, Any], torch.Tensor]
 
+# Inputs are traced under names with this prefix. torch renames nodes that have the name of an input ("view"), and then
+# does not find their gradients.
+INPUT_PREFIX = "fcdp_input_"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -137,7 +141,8 @@ def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
         return call.loss(forward, values)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in call.names])
+    names = [INPUT_PREFIX + name for name in call.names]
+    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
     model.forward = step
     try:
         yield

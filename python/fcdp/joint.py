@@ -6,7 +6,8 @@ recorded backward pass reads, so its gradients are silently wrong. Therefore not
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -16,8 +17,10 @@ from torch._functorch import aot_autograd
 from torch.export import ExportedProgram
 from torch.export.experimental import _copy_graph_module_and_signature, _remove_detach_pass
 from torch.export.exported_program import _decompose_exported_program
+from torch.export.graph_signature import ExportGraphSignature, TensorArgument
 from torch.fx import traceback as fx_traceback
 
+from fcdp.call import INPUT_PREFIX
 from fcdp.labels import label
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
@@ -40,7 +43,34 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
     for node in graph_module.graph.nodes:
         for key in _IN_THE_LABEL:
             node.meta.pop(key, None)
+    _strip_input_prefix(graph_module, signature)
     return joint._update(graph_module, signature)
+
+
+def _strip_input_prefix(graph_module: fx.GraphModule, signature: ExportGraphSignature) -> None:
+    """Gives inputs the names that the user gave them, and another name to each operation that has one of these."""
+    nodes = {node.name: node for node in graph_module.graph.nodes}
+    renamed: dict[str, str] = {}
+    for name in [name for name in nodes if name.startswith(INPUT_PREFIX)]:
+        wanted = name.removeprefix(INPUT_PREFIX)
+        if wanted in nodes:
+            renamed[wanted] = _free_name(wanted, nodes)
+            nodes[renamed[wanted]] = nodes[wanted]
+        renamed[name] = wanted
+        nodes[wanted] = nodes[name]
+    for node in graph_module.graph.nodes:
+        if node.name in renamed:
+            node.name = renamed[node.name]
+            if node.op == "placeholder":
+                node.target = node.name
+    for spec in [*signature.input_specs, *signature.output_specs]:
+        if isinstance(spec.arg, TensorArgument):
+            spec.arg.name = renamed.get(spec.arg.name, spec.arg.name)
+    graph_module.recompile()
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    return next(free for number in itertools.count(1) if (free := f"{name}_{number}") not in taken)
 
 
 def label_coverage(joint: ExportedProgram) -> tuple[int, int]:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 import torch
+import transformers
 from small_models import Tiny, tiny_inputs
+from torch import nn
 from torch.export import experimental
 
 import fcdp
 from fcdp import exporter
+from fcdp.eager import eager_step
 
 
 def test_check_refuses_the_stock_exporters_gradients(tmp_path, monkeypatch):
@@ -34,3 +37,59 @@ def test_check_refuses_a_changed_weight(tmp_path, monkeypatch):
 def test_check_can_be_left_out(tmp_path):
     exported = fcdp.export(Tiny(), tiny_inputs(), tmp_path / "step.pt2", check=False)
     assert exported.gradient_error is None
+
+
+class HalfPrecision(nn.Module):
+    """Computes in bfloat16, with parameters in float32."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        with torch.autocast("cpu", torch.bfloat16):
+            output = self.model(*inputs)
+        return output if isinstance(output, torch.Tensor) else output.loss
+
+
+class Llama(nn.Module):
+    """Fewer heads of keys than of queries: eager leaves their repetition to the kernel, export does not."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+        )
+        self.llama = transformers.LlamaForCausalLM(config)
+
+    def forward(self, ids, labels):
+        return self.llama(input_ids=ids, labels=labels, use_cache=False)
+
+
+def llama_inputs():
+    ids = torch.randint(64, (2, 16), generator=torch.Generator().manual_seed(1))
+    return ids, ids
+
+
+def test_paths_that_round_elsewhere_are_equal_in_half_precision(tmp_path):
+    exported = fcdp.export(HalfPrecision(Llama()), llama_inputs(), tmp_path / "step.pt2")
+    assert 1e-3 < exported.gradient_error < 2e-2
+    in_float32 = fcdp.export(Llama(), llama_inputs(), tmp_path / "step.pt2")
+    assert in_float32.gradient_error < 1e-6
+
+
+def test_check_refuses_wrong_gradients_in_half_precision(tmp_path, monkeypatch):
+    def with_a_wrong_gradient(*arguments):
+        result = eager_step(*arguments)
+        result.gradients["model.head.weight"].mul_(1.12)
+        return result
+
+    monkeypatch.setattr(exporter, "eager_step", with_a_wrong_gradient)
+    with pytest.raises(fcdp.ExportError, match="gradient of 'model.head.weight'"):
+        fcdp.export(HalfPrecision(Tiny()), tiny_inputs(), tmp_path / "step.pt2")

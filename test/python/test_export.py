@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import inspect
+
 import archive
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from small_models import BatchNorm, Regression, Tiny, tiny_inputs
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -216,3 +219,56 @@ def test_inputs_that_are_not_tensors_are_fixed(tmp_path):
     assert list(exported.inputs) == archive.user_inputs(path) == ["x", "extra_shift"]
     with pytest.raises(fcdp.ExportError, match="only tensors in example input 'extra'"):
         fcdp.export(Scaled(), {**inputs, "extra": {"shift": torch.randn(3), "flag": True}}, path)
+
+
+@pytest.mark.parametrize("names", [("view", "t"), ("t_1", "addmm"), ("mm", "input")])
+def test_inputs_may_have_the_names_of_operations(tmp_path, names):
+    class TwoInputs(Regression):
+        def forward(self, a, b):
+            return (self.fc(a.view(5, 4)) * b.t()).square().mean()
+
+    path = tmp_path / "step.pt2"
+    model = TwoInputs()
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    forward = model.forward
+    model.forward = lambda *values: forward(*values)
+    model.forward.__signature__ = inspect.Signature(parameters)
+    exported = fcdp.export(model, (torch.randn(20), torch.randn(3, 5)), path)
+    assert archive.user_inputs(path) == list(names) == list(exported.inputs)
+
+
+def test_operators_of_python_packages_are_refused(tmp_path):
+    @torch.library.custom_op("fcdp_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    twice.register_fake(torch.empty_like)
+    twice.register_autograd(lambda context, gradient: 2 * gradient)
+
+    class Doubled(Regression):
+        def forward(self, x):
+            return twice(self.fc(x)).square().mean()
+
+    path = tmp_path / "step.pt2"
+    with pytest.raises(fcdp.ExportError, match="calls 'fcdp_test::twice'.*not part of PyTorch's own library"):
+        fcdp.export(Doubled(), (torch.randn(5, 4),), path)
+    assert not path.exists()
+
+
+def test_default_experts_of_transformers_name_the_setting(tmp_path):
+    config = transformers.MixtralConfig(
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        num_local_experts=2,
+    )
+    model = transformers.MixtralForCausalLM(config)
+    ids = torch.randint(32, (1, 8))
+    inputs = {"input_ids": ids, "labels": ids, "use_cache": False}
+    with pytest.raises(fcdp.ExportError, match="'transformers::grouped_mm.*set_experts_implementation"):
+        fcdp.export(model, inputs, tmp_path / "step.pt2")
+    model.set_experts_implementation("batched_mm")
+    fcdp.export(model, inputs, tmp_path / "step.pt2")

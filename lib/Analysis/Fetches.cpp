@@ -75,7 +75,7 @@ SmallVector<Fetch> fcdp::findFetches(Block &block) {
     collectFetch(&op, taken, fetch.ops);
     fetch.use = op.getNextNode();
   }
-  // What follows may be the next fetch.
+  // The following operation may be part of the next fetch.
   for (Fetch &fetch : fetches)
     while (taken.contains(fetch.use))
       fetch.use = fetch.use->getNextNode();

@@ -5,7 +5,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// What `op` notes, and by which addition; null if it notes nothing.
+/// Returns the value that `op` accumulates, and sets the addition that it uses.
+/// Null if `op` accumulates nothing.
 static Value findNoted(Operation *op, AddOp &add) {
   if (auto sum = dyn_cast<AccumulateOp>(op))
     return sum.getValue();
@@ -21,7 +22,7 @@ static Value findNoted(Operation *op, AddOp &add) {
   return add && !isStored ? add.getValue() : Value();
 }
 
-/// Of `op`, if it notes a sum.
+/// Returns the reduction whose result `op` accumulates, if there is one.
 static GradientSum findReduction(Operation *op) {
   GradientSum result;
   result.sum = op;

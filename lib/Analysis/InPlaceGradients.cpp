@@ -37,7 +37,8 @@ SmallVector<InPlaceGradient> fcdp::findInPlaceGradients(PackOp pack) {
   if (llvm::any_of(pack->getUsers(), llvm::IsaPred<AccumulateOp>))
     return gradients; // the sum's memory
   if (findInFlightRelease(pack))
-    return gradients; // where what the function before left may still be
+    return gradients; // late accumulates of the function before may use its
+                      // memory
   for (auto [value, parameter] :
        llvm::zip_equal(pack.getValues(),
                        pack.getParameters().getAsRange<FlatSymbolRefAttr>()))

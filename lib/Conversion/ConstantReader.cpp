@@ -38,7 +38,7 @@ llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
       return llvm::createStringError("cannot read the value of buffer '" +
                                      buffer->name +
                                      "': " + toString(value.takeError()));
-    // In the plan's order, which is that of the offsets.
+    // Constants are in the plan's order, which is that of the offsets.
     if (*buffer->constantOffset !=
         llvm::alignTo(bytes.size(), kMemberAlignment))
       return llvm::createStringError("expected buffers in the order of their "

@@ -33,7 +33,8 @@ FailureOr<ConstantTable> ConstantTable::read(ModuleOp module,
     if (static_cast<int64_t>(value->size()) != expected)
       return buffer.emitOpError("expected a value of ")
              << expected << " bytes, got " << value->size();
-    // As the members of buckets: kernels give other bits at other alignments.
+    // The alignment of bucket members, because kernels may give other bits at
+    // other alignments.
     int64_t offset = llvm::alignTo(table.bytes.size(), kMemberAlignment);
     table.offsets[buffer] = offset;
     table.bytes.resize(offset);

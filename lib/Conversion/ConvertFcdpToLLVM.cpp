@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Conversion/Passes.h"
 #include "fcdp/Conversion/ConstantReader.h"
+#include "fcdp/Conversion/Passes.h"
 #include "fcdp/Conversion/Plan.h"
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -23,7 +23,7 @@ public:
 };
 } // namespace
 
-/// Erases everything that stands in the module.
+/// Erases the contents of the module.
 static void clear(ModuleOp module) {
   module.getBody()->clear();
   for (NamedAttribute attr : llvm::to_vector(module->getAttrs()))

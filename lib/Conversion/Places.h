@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the values and states of a planned module live.
+// The places of the values and states of a planned module.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"

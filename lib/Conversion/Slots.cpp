@@ -33,7 +33,7 @@ SlotTable::SlotTable(ModuleOp module, const Places &places,
     addOperands(call, places);
     if (auto pack = dyn_cast<PackOp>(call))
       addMembers(pack, places);
-    // What nobody uses is not kept.
+    // Unused values are not kept.
     if (isa<aten::CallOp>(call))
       for (Value result : call->getResults())
         if (!result.use_empty())

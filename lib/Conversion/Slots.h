@@ -47,7 +47,7 @@ private:
     uint32_t index = 0;
     BufferAttr buffer = {};
     mlir::RankedTensorType type = {};
-    /// Where it is asked for, for diagnostics.
+    /// The operation that needs it, for diagnostics.
     mlir::Operation *op = nullptr;
   };
 

@@ -4,7 +4,7 @@
 
 using namespace fcdp;
 
-/// Whoever waits no longer than this wants no lines.
+/// Progress is printed only after this time.
 static constexpr std::chrono::seconds kPatience{1};
 
 Progress::Progress(llvm::StringRef tool, llvm::raw_ostream &stream,

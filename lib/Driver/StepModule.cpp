@@ -22,7 +22,7 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
         << input << "': " << file.getError().message();
     return nullptr;
   }
-  // By content, for a name may say anything: an archive is a zip file.
+  // The content decides, not the name: an archive is a zip file.
   if ((*file)->getBuffer().starts_with("PK\x03\x04"))
     return importPt2((*file)->getMemBufferRef(), &context);
   return parseSourceString<ModuleOp>((*file)->getBuffer(), &context, input);

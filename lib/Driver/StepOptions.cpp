@@ -19,7 +19,7 @@ llvm::Error fcdp::parseCommandLine(int argc, char **argv,
   llvm::raw_string_ostream stream(message);
   if (cl::ParseCommandLineOptions(argc, argv, overview, &stream))
     return llvm::Error::success();
-  // Of some complaints (a missing value) the parser hands out none.
+  // For some errors (a missing value) the parser returns no message.
   llvm::StringRef line = llvm::StringRef(message).trim().split('\n').first;
   line.consume_front(llvm::sys::path::filename(argv[0]));
   line.consume_front(":");

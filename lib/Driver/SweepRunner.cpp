@@ -224,7 +224,8 @@ void SweepRunner::runShape(SweepPoint point) {
     runOnce(point);
 }
 
-/// The options, but where `module` has decided it stands for what is not given.
+/// Returns the options; decisions that `module` has replace options that are
+/// not given.
 static PipelineOptions takeDecided(ModuleOp module,
                                    const StepOptions &options) {
   PipelineOptions pipeline = options.pipeline;
@@ -261,8 +262,8 @@ void SweepRunner::run(size_t input, ModuleOp module) {
                     int64_t(count), 0, 0});
 }
 
-/// What was measured, but for collectives between nodes, which were at one
-/// bandwidth.
+/// Returns the profile without collectives between nodes, which were measured
+/// at one bandwidth.
 static std::shared_ptr<const Profile> withoutNetwork(const Profile &profile) {
   auto kept = std::make_shared<Profile>(profile);
   for (StringRef kind : {"all_gather", "reduce_scatter"})

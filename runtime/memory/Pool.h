@@ -35,8 +35,7 @@ struct PoolArena {
   std::byte *base = nullptr;
   uint64_t bytes = 0;
   /// Bytes at the beginning of the arena that the pool never uses; a multiple
-  /// of
-  /// kPoolAlignment.
+  /// of kPoolAlignment.
   uint64_t reserved = 0;
   /// Memory for bytes [from, to) of an arena that goes on, or throws
   /// std::runtime_error. It need not be where the arena ends.

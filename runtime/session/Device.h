@@ -15,8 +15,7 @@ struct Device {
   /// Not set on the CPU.
   std::optional<CudaDevice> gpu;
   /// Captures operators as graphs; null to launch them one by one. Must not
-  /// outlive the
-  /// backend.
+  /// outlive the backend.
   std::unique_ptr<GraphCapture> graphs;
 };
 

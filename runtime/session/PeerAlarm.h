@@ -13,8 +13,7 @@ namespace fcdp {
 class PeerAlarm {
 public:
   /// Sets the job and the backend whose waits are ended. Either may be null.
-  /// They
-  /// must live until they are replaced.
+  /// They must live until they are replaced.
   void watch(Job *job, Backend *backend);
   void ring(const std::string &message);
 

@@ -39,8 +39,7 @@ struct StepOptions {
   /// The random state starts from seed + world rank.
   uint64_t seed = 0;
   /// The CUDA device, for which libtorch's part for CUDA must be loaded. Not
-  /// set
-  /// on the CPU.
+  /// set on the CPU.
   std::optional<CudaDevice> cuda = std::nullopt;
   /// Records what each step does. May be null; must be the backend's recorder.
   StepRecorder *recorder = nullptr;

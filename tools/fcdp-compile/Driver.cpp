@@ -142,8 +142,7 @@ LogicalResult Driver::run() {
     return fail("--remarks: cannot be printed");
   progress.start("reading " + options.input);
   // A file that cannot be read here fails again when it is read as a step,
-  // which
-  // reports the reason.
+  // which reports the reason.
   auto file = llvm::MemoryBuffer::getFile(options.input);
   if (file && isPlan((*file)->getBuffer()))
     return runOnPlan((*file)->getBuffer());

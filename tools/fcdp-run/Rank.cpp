@@ -167,8 +167,7 @@ void runRank(const Options &options,
     failureExit.shared(message);
   };
   // Declared outside the try block, so that after an error its destructor,
-  // which
-  // could wait, does not run.
+  // which could wait, does not run.
   std::unique_ptr<Session> session;
   try {
     session = Session::open(object, sessionOptions);

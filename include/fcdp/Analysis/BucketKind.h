@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which parameters share a bucket. --fcdp-bucket builds buckets by this rule,
-// and rematerialization counts gathers by it before there are any.
+// The rule for parameters that share a bucket. --fcdp-bucket builds buckets by
+// it, and rematerialization counts gathers by it before buckets exist.
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -12,7 +12,7 @@
 
 namespace fcdp {
 
-/// What the parameters of one bucket have in common beside their unit.
+/// The properties, besides the unit, that the parameters of one bucket share.
 struct BucketKind {
   /// The element types of shards, of gathers and of gradients; `gradient` is
   /// null where there is none.

@@ -5,22 +5,24 @@
 
 namespace fcdp {
 
-/// What brings one copy of a bucket to where it is used.
+/// The operations that bring one copy of a bucket to its use.
 struct Fetch {
-  /// In program order.
+  /// The operations in program order.
   llvm::SmallVector<mlir::Operation *> ops;
-  /// Of them, what gathers or loads the copy.
+  /// The operation of `ops` that gathers or loads the copy.
   mlir::Operation *last;
-  /// What follows and is part of no fetch: from there on the copy is used.
+  /// The next operation that is part of no fetch. The copy is used from there
+  /// on.
   mlir::Operation *use;
-  /// Which live range of a unit it is for, counted over all units: a unit may
+  /// Index of the live range that it is for, counted over all units: a unit may
   /// have several buckets.
   size_t range = 0;
 };
 
-/// In program order: of each gather or load of a copy in phase sharded what it
-/// needs, and the stores of that. What fetches share is part of the first.
-/// Fetches that follow each other and are for one unit are for one range.
+/// Returns the fetches of a block in phase sharded, in program order: each
+/// gather or load of a copy, with the operations that it needs and the stores
+/// of their results. Operations that fetches share are part of the first one.
+/// Adjacent fetches for one unit are for one range.
 llvm::SmallVector<Fetch> findFetches(mlir::Block &block);
 
 } // namespace fcdp

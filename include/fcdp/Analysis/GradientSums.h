@@ -5,7 +5,7 @@
 
 namespace fcdp {
 
-/// A reduction, and where its sum is noted.
+/// A reduction, and the operation that accumulates its result.
 struct GradientSum {
   /// Packs the gradients; null if they were packed before and read from a
   /// state.
@@ -21,24 +21,25 @@ struct GradientSum {
   bool isRead = false;
 };
 
-/// The reductions of a block in phase sharded, and where their sums may be
-/// noted.
+/// The reductions of a block in phase sharded, and the places at which their
+/// results may be accumulated.
 class GradientSums {
 public:
   explicit GradientSums(mlir::Block &block);
 
-  /// In program order.
+  /// Returns the reductions in program order.
   llvm::ArrayRef<GradientSum> get() const { return sums; }
-  /// What packs the first gradients of each unit, in program order: a unit may
-  /// have several buckets.
+  /// Returns the operation that packs the first gradients of each unit, in
+  /// program order: a unit may have several buckets.
   llvm::ArrayRef<mlir::Operation *> getFirstPacks() const { return firstPacks; }
-  /// Which of them is the last in front of the reduction; nothing if none is.
+  /// Returns the index of the last first pack before the reduction, if any.
   std::optional<size_t> findUnit(const GradientSum &sum) const;
-  /// Where the sum is noted if reductions of `inFlight` units may run at once:
-  /// in front of the first pack of the unit that is so many after its own, or
-  /// of the block's terminator; null if nothing was packed for it.
+  /// Returns the operation before which the result is accumulated if reductions
+  /// of `inFlight` units may run at once: the first pack of the unit that comes
+  /// that many units later, or the block's terminator. Null if nothing was
+  /// packed for the reduction.
   mlir::Operation *findPlace(const GradientSum &sum, size_t inFlight) const;
-  /// In the order that there was.
+  /// Returns whether `a` was before `b` when the object was made.
   bool isBefore(mlir::Operation *a, mlir::Operation *b) const {
     return positions.lookup(a) < positions.lookup(b);
   }

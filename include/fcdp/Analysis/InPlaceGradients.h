@@ -18,7 +18,7 @@ struct InPlaceGradient {
 /// function ends: it may be another's in front of the pack.
 llvm::SmallVector<InPlaceGradient> findInPlaceGradients(PackOp pack);
 
-/// Those of them that `pack` says are made in place.
+/// Returns the gradients that are written in place by the pack's attribute.
 llvm::SmallVector<InPlaceGradient> getInPlaceGradients(PackOp pack);
 
 /// The operation that writes to the memory of `op`'s result first: of a pack

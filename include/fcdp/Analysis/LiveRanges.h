@@ -10,17 +10,17 @@ namespace fcdp {
 struct ParameterUse {
   ParameterOp parameter;
   mlir::OpOperand *operand;
-  /// Which live range of the parameter's unit the use is in, from 0.
+  /// Index of the live range of the parameter's unit that has the use, from 0.
   int64_t range;
 };
 
-/// The uses of all parameters of a function, in program order, cut into live
-/// ranges: a live range of a unit is a longest run of uses that no use of
+/// The uses of all parameters of a function, in program order, grouped into
+/// live ranges. A live range of a unit is a longest run of uses that no use of
 /// another unit interrupts.
 struct LiveRanges {
   llvm::SmallVector<ParameterUse> uses;
-  /// What stands between a parameter and its uses: views, and the casts of
-  /// parameters that are read through casts to one narrower type only. A use
+  /// The operations between a parameter and its uses: views, and the casts of
+  /// parameters that are read only through casts to one narrower type. A use
   /// through these is a use of the parameter.
   llvm::DenseSet<mlir::Operation *> views;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a planned module costs, in closed form.
+// The bytes that a planned module sends and copies.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -17,12 +17,12 @@ struct LinkBytes {
   void add(const LinkBytes &other, uint64_t times = 1);
 };
 
-/// What one rank sends and copies in `op`. Every part goes straight to its
-/// rank, as the runtime does it over Gloo, also where a collective is over both
-/// axes.
+/// Returns the bytes that one rank sends and copies in `op`. Every part goes
+/// directly to its rank, as in the runtime over Gloo, also in collectives over
+/// both axes.
 LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
 
-/// What running `function` once sends and copies.
+/// Returns the bytes that one run of `function` sends and copies.
 LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
 
 struct ArenaBytes {

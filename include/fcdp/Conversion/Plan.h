@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a compiled step tells the runtime: runtime/plan/Plan.fbs.
+// The plan that a compiled step passes to the runtime: runtime/plan/Plan.fbs.
 #pragma once
 
 #include "fcdp/Conversion/TensorReader.h"
@@ -14,7 +14,7 @@
 
 namespace fcdp {
 
-/// What an object carries.
+/// The contents of an object.
 struct CompiledPlan {
   plan::PlanT plan;
   /// The values of buffers that are not persistent, at the plan's offsets.

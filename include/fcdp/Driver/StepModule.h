@@ -22,9 +22,9 @@ mlir::LogicalResult checkPastDecisions(mlir::ModuleOp module,
 /// Whether a plan differs from cluster to cluster.
 bool isPlannedForCluster(const PipelineOptions &options);
 
-/// What is planned without regard to the memory that there is, so that whoever
-/// wants to know by how much it does not fit gets a plan; what is planned for a
-/// cluster, with regard to it.
+/// Returns options without memory limits, except where `auto` plans for a
+/// cluster. A step that does not fit then still gets a plan, which shows by how
+/// much it exceeds the memory.
 PipelineOptions withoutBudget(PipelineOptions options);
 
 /// Returns a planned copy of `module`, decided for `described` where there is

@@ -8,11 +8,11 @@
 
 namespace fcdp {
 
-/// Plans and simulates each of `inputs` at all points of `axes`, of which each
-/// is of another key. What is not swept is as `options` has it, whose cluster
-/// is given. A plan serves all bandwidths and memories, unless its strategy is
-/// `auto`. Where a point has no plan its result says why; fails, after an
-/// error that is reported, where an input or the cluster cannot be read.
+/// Plans and simulates each of `inputs` at all points of `axes`, which have
+/// different keys. `options`, whose cluster is required, has the values that
+/// are not swept. A plan serves all bandwidths and memories, unless its
+/// strategy is `auto`. The result of a point without a plan has the reason.
+/// Returns failure, with an error, if an input or the cluster cannot be read.
 mlir::FailureOr<Sweep> runSweep(llvm::ArrayRef<std::string> inputs,
                                 llvm::ArrayRef<SweepAxis> axes,
                                 const StepOptions &options,

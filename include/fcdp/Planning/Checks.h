@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the checks of problems and solutions share.
+// Functions that the checks of problems and solutions share.
 #pragma once
 
 #include "fcdp/Cluster/Cost.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the LLVM dialect to files.
+// Writes modules of the LLVM dialect to files.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,8 +18,8 @@ enum class OutputKind {
   LLVMIR
 };
 
-/// What the name of an output file asks for: `.ll`, `.o`, and a shared object
-/// for all others.
+/// Returns the kind of output for a file name: LLVM IR for `.ll`, a relocatable
+/// object for `.o`, and a shared object for all others.
 OutputKind getOutputKind(llvm::StringRef path);
 
 /// Compiles `module`, which is in the LLVM dialect, for this machine's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a compiled step back to what it carries.
+// Reads the contents of a compiled step.
 #pragma once
 
 #include "llvm/Support/Error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What C++ needs of PipelineOptions.td.
+// Generates the C++ struct and the table of PipelineOptions.td.
 
 include "fcdp/Transforms/PipelineOptions.td"
 include "llvm/TableGen/SearchableTable.td"

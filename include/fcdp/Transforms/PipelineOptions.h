@@ -56,8 +56,8 @@ llvm::Expected<StepOptions> readStepOptions(GetOptionText getText);
 mlir::LogicalResult checkOption(mlir::ModuleOp module, llvm::StringRef name,
                                 llvm::StringRef text);
 
-/// Checks options of a pass that are in the table. Defaults are allowed even
-/// where they cannot be given, as they may stand for a choice made later.
+/// Checks options of a pass that are in the table. A default is allowed even if
+/// it cannot be given as a value, because it may stand for a later choice.
 template <typename... PassOption>
 mlir::LogicalResult checkOptions(mlir::ModuleOp module,
                                  const PassOption &...option) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is proved of a planned module before anything runs. Each proof emits an
-// error that names the bucket and the source lines, or succeeds.
+// The properties of a planned module that are proved before anything runs. Each
+// proof succeeds, or emits an error that names the bucket and the source lines.
 //
-// The proofs link nothing of the planning: what they prove of it, they are
-// given.
+// The proofs do not link the planner. Claims of the planner are passed to them.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

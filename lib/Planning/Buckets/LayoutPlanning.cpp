@@ -30,8 +30,8 @@ static std::optional<int64_t> leastCommonMultiple(int64_t a, int64_t b) {
   return result && *result < kMaxElements ? result : std::nullopt;
 }
 
-/// Where the tensors end that stand one behind the other; all of `problem`
-/// fits in a shard of this size.
+/// Returns the end of the tensors if each directly follows the one before. All
+/// of `problem` fits in a shard of this size.
 static int64_t packedElements(const LayoutProblem &problem) {
   int64_t end = 0;
   for (const Tensor &tensor : problem.tensors)
@@ -39,7 +39,7 @@ static int64_t packedElements(const LayoutProblem &problem) {
   return end;
 }
 
-/// Where the last shard ends.
+/// Returns the end of the last shard.
 static int64_t bufferElements(const LayoutProblem &problem, int64_t shard) {
   std::optional<int64_t> end = llvm::checkedMul(shard, problem.devices);
   return std::min(end.value_or(2 * kMaxElements), 2 * kMaxElements);
@@ -150,7 +150,7 @@ static std::optional<LayoutSolution> place(const LayoutProblem &problem,
 static int64_t nextSize(const LayoutProblem &problem, int64_t shard) {
   while (true) {
     std::optional<int64_t> step = problem.shardAlignment;
-    // From here on the condition is another.
+    // The condition changes here.
     int64_t change = std::numeric_limits<int64_t>::max();
     for (const Tensor &tensor : problem.tensors) {
       auto half = static_cast<int64_t>(llvm::divideCeil(tensor.elements, 2));

@@ -165,7 +165,7 @@ void FunctionOverlap::Builder::addReductions() {
     // Packed, and scratch.
     added.bytes =
         (isPacked ? 2 : 1) * bytesOf(sum.steps.front()->getOperand(0));
-    if (sum.add) // what is loaded, reduced, and both
+    if (sum.add) // the loaded value, the reduced value, and their sum
       added.bytes += 3 * bytesOf(AddOp(sum.add).getResult());
     std::optional<size_t> unit = reductions.findUnit(sum);
     if (sum.isRead || !unit) {

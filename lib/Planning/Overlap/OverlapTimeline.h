@@ -20,7 +20,7 @@ OverlapTimeline simulateOverlap(const OverlapProblem &problem,
                                 llvm::ArrayRef<size_t> fetched,
                                 llvm::ArrayRef<size_t> noted);
 
-/// By piece: bytes on the device.
+/// Returns the bytes on the device by piece.
 std::vector<int64_t> sumBytes(const OverlapProblem &problem,
                               llvm::ArrayRef<size_t> fetched,
                               llvm::ArrayRef<size_t> noted);

@@ -14,14 +14,15 @@ public:
 
   void addEdge(size_t from, size_t to, double capacity);
 
-  /// Finds the cut of least capacity, with as few nodes on the source's side as
-  /// there can be; says of each node whether it is there. Dinic's algorithm.
+  /// Finds the cut of least capacity, with the fewest nodes on the source's
+  /// side, by Dinic's algorithm. Returns for each node whether it is on that
+  /// side.
   llvm::SmallVector<bool> solve();
 
 private:
   struct Edge {
     size_t to;
-    /// What still fits. An edge's reverse stands next to it.
+    /// The residual capacity. An edge's reverse is next to it.
     double rest;
   };
   bool findLevels();

@@ -86,12 +86,13 @@ RecomputationSolution::verify(const RecomputationProblem &problem) const {
   return llvm::Error::success();
 }
 
-/// The choice of least cost if a kept byte costs `price`.
+/// Returns the solution of least cost if a kept byte costs `price`.
 ///
-/// A value on the source's side of the cut is there in the backward pass, an
-/// operation on that side runs again. An edge from a value to its producer is
-/// cut where the value is there and not recomputed, an edge from an operation
-/// to the sink where it runs again. What runs again has its inputs there.
+/// A value on the source's side of the cut is available in the backward pass,
+/// and an operation on that side is recomputed. An edge from a value to its
+/// producer is cut if the value is available but not recomputed, and an edge
+/// from an operation to the sink if the operation is recomputed. The inputs of
+/// a recomputed operation are available.
 static RecomputationSolution cut(const RecomputationProblem &problem,
                                  double price) {
   constexpr double kNever = std::numeric_limits<double>::infinity();

@@ -25,7 +25,7 @@ fcdp::findUnits(Operation *end, const LiveRanges &ranges) {
   llvm::StringMap<StringAttr> units;
   for (auto parameter : end->getParentOfType<ModuleOp>().getOps<ParameterOp>())
     units[parameter.getUnit()] = parameter.getUnitAttr();
-  // Null for a call that reads parameters of several units.
+  // The unit whose parameters a call reads; null if there are several.
   llvm::DenseMap<Operation *, StringAttr> unitRead;
   for (const ParameterUse &use : ranges.uses) {
     StringAttr unit = ParameterOp(use.parameter).getUnitAttr();

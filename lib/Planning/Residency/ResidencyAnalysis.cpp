@@ -165,7 +165,7 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
   use.bucket = indices.lookup(bucket);
   StringAttr unit = units.lookup(bucket);
-  if (fetches.empty()) { // what is in front of all gathers
+  if (fetches.empty()) { // the operations before all gathers
     use.seconds = uses.back().seconds;
     use.deviceMemory = uses.back().deviceMemory;
   } else {

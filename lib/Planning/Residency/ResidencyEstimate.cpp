@@ -331,8 +331,7 @@ static int64_t estimateDeviceBytes(const CopyPlan &copies) {
   const UseRanges &ranges = copies.ranges;
   size_t count = problem.uses.size();
   int64_t always = 0;
-  // The bytes that are held from each use on, less those that were held until
-  // the use before it.
+  // The change of the bytes in use at each use.
   std::vector<int64_t> change(count + 1);
   auto hold = [&](size_t first, size_t last, int64_t bytes) {
     change[first] += bytes;

@@ -11,7 +11,7 @@
 using namespace fcdp;
 
 namespace {
-/// In the order of preference between equally good plans.
+/// Residencies in the order of preference between equally good plans.
 constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
                                       Residency::node, Residency::full};
 

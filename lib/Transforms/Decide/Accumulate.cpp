@@ -18,9 +18,9 @@ namespace {
 /// The operations with which a function sums the gradients of one bucket.
 struct Reduction {
   PackOp pack;
-  /// From the pack to the sum, in order.
+  /// The steps from the pack to the accumulate, in order.
   SmallVector<ReduceScatterOp> steps;
-  /// From the last step to the sum, in order.
+  /// The gathers from the last step to the accumulate, in order.
   SmallVector<AllGatherOp> gathers;
   AccumulateOp sum;
 };
@@ -38,7 +38,8 @@ private:
 
   SymbolTable *table = nullptr;
   MeshOp mesh;
-  /// A sum that is reduced between nodes, to be noted where the next one is.
+  /// A result that is reduced between nodes and will be accumulated together
+  /// with the next one.
   Value pending;
   StringRef pendingBucket;
 };
@@ -104,8 +105,8 @@ static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
                              state.getSymName());
 }
 
-/// The same for a sum in host memory, which is loaded from `atLoad` on, while
-/// `part` is made.
+/// Adds `part` to an accumulator in host memory, which is loaded at `atLoad`,
+/// while `part` is computed.
 static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
                        Value part, Role role) {
   Value sum = part;

@@ -195,7 +195,7 @@ void CachePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  // Those that are served already are left alone.
+  // Buckets that are already served stay as they are.
   llvm::DenseSet<StringAttr> served;
   for (auto state : module.getOps<StateOp>())
     if (state.getRole() == StateRole::cache ||

@@ -8,9 +8,9 @@
 
 namespace fcdp {
 
-/// Says for each bucket of a decided module where its copy lives. `model` gives
-/// times; without one, gathers are counted. Does nothing unless somebody
-/// listens to remarks. Requires collectives over all ranks.
+/// Emits a remark for each bucket of a decided module with the place of its
+/// copy. `model` gives times; without one, gathers are counted. Does nothing if
+/// remarks are off. Requires collectives over all ranks.
 void remarkOnResidencies(mlir::ModuleOp module, const CostModel *model);
 
 /// Says how many buckets `before` merged into those of `module`.

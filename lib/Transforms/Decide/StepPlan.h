@@ -20,7 +20,7 @@ struct StepPlan {
   /// One for each bucket that there is then, in the order of the module.
   ResidencySolution residency;
   Accumulation accumulation = Accumulation::sharded;
-  /// Nothing: of each fetch, and of each sum, its own.
+  /// Distances for all fetches and accumulates. If not set, each has its own.
   std::optional<int64_t> prefetch = kDefaultPrefetch,
                          reductions = kDefaultReductions;
 };
@@ -32,7 +32,7 @@ struct StepChoices {
   bool mayMerge = false;
   /// Greatest bytes of buckets that are compared; 0: of those that there are.
   llvm::SmallVector<int64_t> bucketBytes{0};
-  /// `world` leaves the buckets as they are.
+  /// Shardings to try. `world` does not change the buckets.
   llvm::SmallVector<Sharding> shardings{Sharding::world};
   llvm::SmallVector<Accumulation> accumulations;
   /// The user's decisions, if any.

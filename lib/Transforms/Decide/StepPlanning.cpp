@@ -159,7 +159,7 @@ LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
     ResidencyEstimate taken = plan.residency.estimate;
     taken.seconds = simulateStep(program).seconds;
     remarkOnCandidate(module, plan, taken);
-    // One that may not fit is no reason to leave out others.
+    // A plan that may not fit must not exclude others.
     if (estimated.deviceBytes <= deviceBudget)
       least = std::min(least, taken.seconds);
     simulated.push_back({plan, taken});

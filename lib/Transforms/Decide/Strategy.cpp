@@ -59,8 +59,8 @@ fcdp::parseCollectives(llvm::StringRef name) {
       "expected 'two-level', 'flat' or 'auto', got '" + name + "'");
 }
 
-/// What `residency` comes to in a bucket whose shard is the slice that would be
-/// kept, or the whole.
+/// Returns the residency that is equivalent to `residency` for a bucket whose
+/// shard is its node slice, or the whole bucket.
 static Residency adapt(Residency residency, Sharding sharding) {
   if (isPossible(sharding, residency))
     return residency;

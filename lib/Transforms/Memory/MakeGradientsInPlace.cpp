@@ -28,13 +28,13 @@ struct Choice {
   ArrayAttr inPlace;
 };
 
-/// What there is to decide about one function.
+/// The decisions about one function.
 struct Described {
   FailureOr<SmallVector<Choice>> choose(int64_t limit);
 
   func::FuncOp function;
   SmallVector<PackOp> packs;
-  /// By pack, in the order in which they are made.
+  /// Gradients by pack, in the order in which they are computed.
   SmallVector<SmallVector<InPlaceGradient>> gradients;
   /// One bucket for each pack.
   InPlaceProblem problem;
@@ -110,7 +110,8 @@ LogicalResult MakeGradientsInPlacePass::describe(func::FuncOp function) {
   return success();
 }
 
-/// What lifetimes allow if `limit` bytes may be in use at once.
+/// Returns the choices that lifetimes allow if `limit` bytes may be in use at
+/// once.
 FailureOr<SmallVector<Choice>> Described::choose(int64_t limit) {
   problem.limit = limit;
   InPlaceSolution solution = planInPlace(problem);

@@ -66,7 +66,7 @@ void RematPass::runOnOperation() {
        op = op->getNextNode())
     for (OpOperand &operand : op->getOpOperands())
       operand.set(mapping.lookupOrDefault(operand.get()));
-  // What only the backward pass needed has moved there.
+  // Calls that only the backward pass needs have moved there.
   for (const Recomputed &place : llvm::reverse(places))
     for (Operation *op : llvm::reverse(place.ops))
       if (op->use_empty())

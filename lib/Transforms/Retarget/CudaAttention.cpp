@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels ask for is what PyTorch's scaled_dot_product_attention does
-// for them (ATen/native/transformers/attention.cpp, cuda/sdp_utils.cpp).
+// Operands are prepared for the kernels as in PyTorch's
+// scaled_dot_product_attention (ATen/native/transformers/attention.cpp,
+// cuda/sdp_utils.cpp).
 
 #include "CudaAttention.h"
 
@@ -33,13 +34,13 @@ namespace {
 struct Attention {
   bool isFlash;
   bool isCausal;
-  /// Null: one over the square root of the depth.
+  /// The scale; null stands for one over the square root of the depth.
   Attribute scale;
-  /// With heads of a depth that the kernels can read, and, for the
-  /// memory-efficient one, as many of keys as of queries.
+  /// The operands, with a head depth that the kernels can read and, for the
+  /// memory-efficient kernel, as many key heads as query heads.
   Value query, key, value;
   Value bias;
-  /// Of the CPU's operands.
+  /// The types of the CPU operator's operands.
   Type queryType, keyType;
   /// Results of the call.
   Value out, logSumExp, seed, offset;
@@ -75,13 +76,13 @@ static SmallVector<int64_t> getOrder(CallOp call) {
 // Forward
 //===----------------------------------------------------------------------===//
 
-/// In the type of the query, with rows at multiples of the alignment, and a
-/// matrix for each head.
+/// Returns the mask in the type of the query, with rows at multiples of the
+/// alignment and a matrix for each head.
 Value Retargeter::prepareMask(Value mask, ArrayRef<int64_t> shape, Type type) {
   Value &prepared = masks[{mask, RankedTensorType::get(shape, type)}];
   if (prepared)
     return prepared;
-  // Where the mask is, so that every layer can read it.
+  // The mask is prepared where it is defined, so that every layer can read it.
   OpBuilder builder(mask.getContext());
   builder.setInsertionPointAfterValue(mask);
   Location location = mask.getLoc();
@@ -126,8 +127,8 @@ Attention Retargeter::prepare(CallOp call, OpBuilder &builder) {
   attention.queryType = query.getType();
   attention.keyType = key.getType();
   attention.isCausal = isCausal(call);
-  // Where there are more keys than queries, the flash kernel lets the last
-  // query see the last key; the CPU's lets the first see the first.
+  // With more keys than queries, the flash kernel aligns the last query with
+  // the last key, and the CPU's kernel the first query with the first key.
   attention.isFlash = !type.isF32() && !mask &&
                       llvm::alignTo(q[3], kAlignment) <= kGreatestFlashHead &&
                       (!attention.isCausal || q[2] == k[2]) && q[2] > 0 &&

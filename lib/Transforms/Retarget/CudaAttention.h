@@ -8,10 +8,9 @@
 namespace fcdp {
 
 /// Replaces each call of the CPU's attention in `step`, and of its backward
-/// pass, by PyTorch's flash or memory-efficient kernel for CUDA with what it
-/// asks of its operands. What reads a result finds its elements, and their
-/// order in memory, as they were. Fails, with diagnostics, where CUDA has no
-/// such kernel.
+/// pass, by PyTorch's flash or memory-efficient kernel for CUDA, and prepares
+/// the operands for it. Results keep their elements and their order in memory.
+/// Fails, with diagnostics, if CUDA has no such kernel.
 mlir::LogicalResult retargetAttention(mlir::Operation *step);
 
 } // namespace fcdp

@@ -21,8 +21,8 @@ mlir::Value padLast(mlir::Value value, int64_t multiple,
 mlir::Value takeFirst(mlir::Value value, int64_t dim, int64_t count,
                       mlir::OpBuilder &builder);
 
-/// The same elements with the dimensions in memory in `order`, outermost first,
-/// without gaps. Copies them only if they are not so.
+/// Returns the same elements with the dimensions in memory in `order`,
+/// outermost first, without gaps. Copies them only if necessary.
 mlir::Value arrange(mlir::Value value, llvm::ArrayRef<int64_t> order,
                     mlir::OpBuilder &builder);
 

@@ -80,7 +80,7 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
       continue;
     for (AccumulateOp sum : ofAll)
       sum.setLate(true);
-    // What waits for it comes last.
+    // The update that waits for it is moved to the end.
     for (auto op : llvm::make_early_inc_range(update.getOps<ShardUpdateOp>()))
       if (isEnd && op.getTarget() == target)
         op->moveBefore(update.front().getTerminator());

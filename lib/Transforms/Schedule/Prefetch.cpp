@@ -47,7 +47,7 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
   });
 }
 
-/// What the fetch says, or else `distance`.
+/// Returns the fetch's own distance, or else `distance`.
 static size_t getDistance(const Fetch &fetch, size_t distance) {
   auto given = fetch.last->getAttrOfType<IntegerAttr>(kPrefetchAttr);
   return given ? given.getInt() : distance;

@@ -55,8 +55,8 @@ static void addReads(Fetch &fetch) {
         fetch.ops.insert(fetch.ops.begin(), input);
 }
 
-/// Whether what `fetch` gathers on its way is its own and of no other use, so
-/// that all of it may happen in another function.
+/// Returns whether the values that `fetch` computes have no other use, so that
+/// all of it may move to another function.
 static bool isAlone(const Fetch &fetch) {
   auto isInside = [&](Operation *op) {
     return op && llvm::is_contained(fetch.ops, op);
@@ -107,7 +107,7 @@ static SmallVector<Crosser> findCrossers(Member &next, Member &last,
   return crossers;
 }
 
-/// Where the copy that `fetch` brings is used.
+/// Returns the first use of the copy that `fetch` brings.
 static Operation *findUse(const Fetch &fetch) {
   Operation *last = fetch.last, *first = nullptr;
   for (Operation *user : last->getUsers())
@@ -116,9 +116,9 @@ static Operation *findUse(const Fetch &fetch) {
   return first ? first : last->getNextNode();
 }
 
-/// The last operation of `function` that a copy of `fetch` must stand behind:
-/// who fills the states that it reads, who uses the copy before it, and the
-/// fetch before it.
+/// Returns the last operation of `function` that must precede a copy of
+/// `fetch`: operations that fill the states that it reads, that use the copy
+/// before it, or that belong to the fetch before it.
 static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
   Operation *last = nullptr;
   auto standBehind = [&](Operation *op) {
@@ -141,8 +141,8 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
   return last;
 }
 
-/// In front of which operation of `member` the fetch for live range `range`,
-/// counted on over the function's end, is made.
+/// Returns the operation of `member` before which the fetch for live range
+/// `range` is issued. Ranges are counted on over the function's end.
 static Operation *findPlace(Member &member, const Fetch &fetch, size_t range,
                             size_t distance) {
   Operation *hazard = findLastHazard(member.function, fetch);
@@ -166,7 +166,7 @@ static void copyFetch(const Fetch &fetch, Operation *place, StateOp state) {
   copy->setAttr("into", FlatSymbolRefAttr::get(state.getSymNameAttr()));
 }
 
-/// What `fetch` would bring is there.
+/// Replaces `fetch` by a read of the prefetched copy in `state`.
 static void replaceByRead(Fetch &fetch, StateOp state) {
   Operation *last = fetch.last;
   OpBuilder builder(findUse(fetch));

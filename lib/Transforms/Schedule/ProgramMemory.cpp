@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operations access the memory of a value, and where it is released.
+// The operations that access the memory of a value, and the place of its
+// release.
 
 #include "ProgramOrder.h"
 
@@ -24,7 +25,8 @@ void ProgramOrder::collectBuffer(Value value) {
   }
 }
 
-/// Notes that `op` may leave, with what makes its input.
+/// Records that `op` may be in flight at the function's end, with the
+/// operations that only feed it.
 void ProgramOrder::collectLeaving(Operation *op) {
   SmallVector<Operation *> worklist{op};
   while (!worklist.empty()) {

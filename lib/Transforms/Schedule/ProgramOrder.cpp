@@ -129,7 +129,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     waitForArrival(op, stream);
     if (!isView(op))
       ++clocks[0][0];
-    if (!isa<AddOp>(op)) // of a sum that is stored together with others
+    if (!isa<AddOp>(op)) // an accumulator that is stored together with others
       olderStore = lastStore;
     return;
   }
@@ -154,8 +154,8 @@ void ProgramOrder::takeArguments() {
   for (const Carried &carried : borders.arriving) {
     Value token = block.addArgument(TokenType::get(builder.getContext()),
                                     function.getLoc());
-    // Its stream goes on from there. None says that another is done: functions
-    // may leave them in different orders.
+    // Its stream continues from there. A token does not imply that another one
+    // is done: functions may issue them in different orders.
     size_t entry = kNumStreams + arrivals.size();
     Clock done(clocks[0].size());
     done[entry] = clocks[indexOf(carried.stream)][entry] = 1;

@@ -17,16 +17,17 @@ namespace fcdp {
 /// A state that is in flight when a function ends.
 struct Carried {
   mlir::StringAttr state;
-  /// Of the operation that is the last to write it.
+  /// The stream of the last operation that writes it.
   Stream stream;
   /// Whether it is a sum, for which memory of the function before is in use.
   bool isSum;
 };
 
-/// What is in flight at both ends of a function, and the module's sums.
+/// The states in flight at both ends of a function, and the module's
+/// accumulators.
 struct Borders {
   llvm::SmallVector<Carried> arriving, leaving;
-  /// As collectAccumulators gives them.
+  /// The result of collectAccumulators.
   const llvm::DenseMap<mlir::StringAttr, StateOp> &sums;
 };
 
@@ -47,21 +48,21 @@ public:
 
 private:
   static constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
-  /// For each stream, how many of its operations are known to be done; behind
-  /// these, for each token that arrives, whether that is known of its work.
+  /// For each stream, the number of its operations that are known to be done;
+  /// after these, for each live-in token, whether its work is known to be done.
   using Clock = llvm::SmallVector<int64_t, 2 * kNumStreams>;
   static void merge(Clock &clock, const Clock &other);
 
   /// An operation on another stream than compute.
   struct Async {
-    /// Null if it is of the function before.
+    /// The operation; null if it is in the function before.
     mlir::Operation *op;
     Stream stream;
-    /// What is done once it is done.
+    /// The operations that are done once it is done.
     Clock done;
-    /// Which entry of a clock it counts in.
+    /// The entry of a clock that counts it.
     size_t entry;
-    /// Null until someone waits for it.
+    /// The token of its record; null until an operation waits for it.
     mlir::Value token;
   };
 
@@ -69,7 +70,7 @@ private:
   struct Buffer {
     /// Operations that access it and have not been issued yet.
     llvm::SmallPtrSet<mlir::Operation *, 4> open;
-    /// Those of all that run on another stream than compute.
+    /// The accesses that run on another stream than compute.
     llvm::SmallVector<mlir::Operation *, 2> asyncs;
   };
 
@@ -84,18 +85,20 @@ private:
   void wait(Stream stream, Async &async);
   /// Gives the token of `async`, recorded behind it.
   mlir::Value getToken(Async &async);
-  /// What brings in what `state` holds, so far; null if that is long done.
+  /// Returns the operation that fills `state`, or null if it is known to be
+  /// done.
   Async *findFill(mlir::StringAttr state);
   void waitForCompute(Stream stream);
   /// Makes compute wait for the sums that arrive.
   void waitForSums();
-  /// Makes `stream` wait for what is on its way to where `op`'s goes.
+  /// Makes `stream` wait for the live-in work that writes to the state of `op`.
   void waitForArrival(mlir::Operation *op, Stream stream);
   /// Notes that `op` is done with the buffers that it uses.
   void finishUses(mlir::Operation *op);
   /// Joins compute with the asynchronous accesses to `value` and releases it.
   void release(mlir::Value value);
-  /// Releases what `op`, which may leave, uses, once its own stream is done.
+  /// Releases the values that `op` uses, which may be in flight at the
+  /// function's end, on its own stream.
   void releaseLate(mlir::Operation *op);
   /// Makes compute wait for the stores before `store` that it has computed
   /// behind: nothing else does, where a store is the last access to its value.
@@ -110,10 +113,10 @@ private:
   mlir::Block &block;
   mlir::OpBuilder builder;
   const Borders &borders;
-  /// What each stream has waited for, compute first.
+  /// The work that each stream has waited for, compute first.
   std::array<Clock, kNumStreams> clocks{};
   llvm::DenseMap<mlir::Operation *, Async> asyncs;
-  /// In order of issue.
+  /// Operations on streams other than compute, in order of issue.
   llvm::SmallVector<mlir::Operation *> asyncOrder;
   llvm::DenseMap<mlir::Value, Buffer> buffers;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> buffersOf;
@@ -124,14 +127,16 @@ private:
   mlir::Operation *lastStore = nullptr, *olderStore = nullptr;
   /// The last store to, and the last load from, each cache.
   llvm::DenseMap<mlir::StringAttr, mlir::Operation *> stores, loads;
-  /// What fills each state: here, and in the function before.
+  /// The operation that fills each state, in this function or the one before.
   llvm::DenseMap<mlir::StringAttr, mlir::Operation *> fills;
   llvm::MapVector<mlir::StringAttr, Async> arrivals;
   /// Sums that arrive and that compute has waited for.
   llvm::DenseSet<mlir::StringAttr> arrived;
-  /// By what may be in flight at the end, its result and what only feeds it.
+  /// For operations that may be in flight at the end: their results and the
+  /// values that only feed them.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> leaving;
-  /// Who makes these, with the operation that they are for.
+  /// The operations that define these values, with the operation that they are
+  /// for.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> leavingFor;
 };
 

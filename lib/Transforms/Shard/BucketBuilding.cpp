@@ -132,8 +132,8 @@ Value BucketBuilder::gatherCopy(OpBuilder &builder, BucketOp bucket,
                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
 }
 
-/// What `gather` gives is `whole`, if it is of a bucket's members, else a
-/// member of it.
+/// Replaces `gather` by `whole` if it gathers the members of a bucket, or else
+/// by a member of it.
 static void replaceGather(AllGatherOp gather, Value whole, BucketOp bucket,
                           bool isOfMembers) {
   if (isOfMembers) {
@@ -201,7 +201,7 @@ static Gradients collectGradients(ArrayRef<ReduceScatterOp> reductions) {
   return gradients;
 }
 
-/// With its sum, and what packs its input.
+/// Erases a reduction with its accumulate and the pack of its input.
 static void erase(ReduceScatterOp reduce) {
   (*reduce->user_begin())->erase();
   auto pack = reduce.getInput().getDefiningOp<PackOp>();

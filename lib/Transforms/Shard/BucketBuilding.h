@@ -32,7 +32,7 @@ private:
   void mergeGathers(mlir::func::FuncOp function);
   void mergeReductions(mlir::func::FuncOp function);
   void mergeUpdates(mlir::func::FuncOp function);
-  /// What takes the place of `source`; null if nothing does.
+  /// Returns the bucket that replaces `source`, or null.
   BucketOp bucketOf(mlir::FlatSymbolRefAttr source) {
     return buckets.lookup(source.getAttr());
   }
@@ -41,9 +41,9 @@ private:
   mlir::SymbolTable table;
   MeshOp mesh;
   LayoutAttr layout;
-  /// Null for a module without trainable parameters.
+  /// The optimizer; null for a module without trainable parameters.
   mlir::Attribute optimizer;
-  /// By the symbol whose place a bucket takes.
+  /// Buckets by the symbol that they replace.
   llvm::DenseMap<mlir::StringAttr, BucketOp> buckets;
 };
 

@@ -12,9 +12,9 @@ using namespace fcdp;
 namespace {
 /// The types in which functions use a parameter.
 struct Usage {
-  /// Null: no function gathers it.
+  /// The wire type; null if no function gathers it.
   Type wire;
-  /// Null: it has no gradient.
+  /// The gradient's type; null if it has no gradient.
   Type gradient;
 };
 } // namespace

@@ -20,13 +20,13 @@ struct BucketGroup : BucketKind {
   std::string getName() const;
 };
 
-/// What each unit gathers together, in the order of the first members, or,
-/// where there are buckets, those that nothing else is decided about. Requires
-/// gathers of single parameters or of whole buckets.
+/// Returns the parameters that each unit gathers together, in the order of the
+/// first members. If buckets exist, returns those without further decisions.
+/// Requires gathers of single parameters or of whole buckets.
 llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module);
 
-/// What neighbours that differ in nothing but their unit gather, in bytes, for
-/// each kind that there is.
+/// Returns, for each kind, the bytes that neighbours gather which differ only
+/// in their unit.
 llvm::SmallVector<llvm::SmallVector<int64_t>>
 collectNeighbourBytes(llvm::MutableArrayRef<BucketGroup> groups);
 

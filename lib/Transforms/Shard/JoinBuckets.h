@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// Whether `joinBuckets` can: the buckets are left open, and as --fcdp-bucket
-/// makes them, cut over all ranks.
+/// Returns whether `joinBuckets` may be called: merging is left open, and the
+/// buckets are as --fcdp-bucket makes them, sharded over all ranks.
 bool canJoinBuckets(mlir::ModuleOp module);
 
 /// Limits that joinBuckets may make a step faster with than without, in bytes.
@@ -18,10 +18,10 @@ llvm::SmallVector<int64_t> findJoinLimits(mlir::ModuleOp module,
                                           const CostModel &model, int64_t most,
                                           double seconds);
 
-/// Merges neighbours that differ in nothing but their unit, and about which
-/// nothing else is decided, up to `limit` bytes of a gathered copy; 0: none.
-/// Comes to what --fcdp-bucket makes with that limit. Fails, and leaves the
-/// functions as they are, if a bucket would have too many elements.
+/// Merges neighbours that differ only in their unit and have no further
+/// decisions, up to `limit` bytes of a gathered copy; 0 merges none. The result
+/// is that of --fcdp-bucket with this limit. Fails, without changing the
+/// functions, if a bucket would have too many elements.
 llvm::Error joinBuckets(mlir::ModuleOp module, int64_t limit);
 
 } // namespace fcdp

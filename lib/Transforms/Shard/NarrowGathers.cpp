@@ -23,7 +23,7 @@ public:
 
 /// The gathers of a parameter and the type that all of them are read in.
 struct Reads {
-  /// Null: there is none, or it is not narrower.
+  /// The narrower type; null if there is none.
   FloatType type;
   SmallVector<AllGatherOp> gathers;
 };

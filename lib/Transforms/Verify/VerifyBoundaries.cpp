@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what crosses the borders between the functions of a step.
+// Checks the tokens and states that cross the boundaries between the functions
+// of a step.
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Aliases.h"
@@ -178,7 +179,7 @@ LogicalResult fcdp::verifyTokens(ModuleOp module) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// The event of each token that crosses a border.
+/// The event of each token that crosses a function boundary.
 using BoundaryEvents = llvm::DenseMap<BoundaryToken, uint64_t>;
 
 static LogicalResult verifyRecords(ModuleOp module, BoundaryEvents &crossings) {

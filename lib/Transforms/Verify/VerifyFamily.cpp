@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the functions of a step do together, in every phase from the sharded on.
+// Checks the functions of a step together, in every phase from sharded on.
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -205,7 +205,7 @@ LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
   return verifyStates(module);
 }
 
-/// What holds from the sharded phase on.
+/// Checks the properties that hold from phase sharded on.
 LogicalResult fcdp::verifySteps(ModuleOp module) {
   if (failed(requirePhase(module, *getPhase(module))) ||
       failed(verifyTokens(module)) || failed(verifyInFlightStates(module)) ||

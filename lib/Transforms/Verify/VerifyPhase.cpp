@@ -144,7 +144,7 @@ static LogicalResult verifyStreams(Operation *op) {
   return success();
 }
 
-/// What holds from the scheduled phase on.
+/// Checks the properties that hold from phase scheduled on.
 static LogicalResult verifyOrder(ModuleOp module) {
   WalkResult result = module.walk([&](Operation *op) {
     if (failed(verifyStreams(op)))

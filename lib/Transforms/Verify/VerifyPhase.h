@@ -12,17 +12,17 @@ namespace fcdp {
 /// on it relies on: a mesh, the functions of a step, the states of its buckets.
 mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 
-/// What holds from the sharded phase on: fails unless each micro-batch sums
-/// each gradient once, in the mode of its place, and @update clips and updates
-/// once.
+/// Checks the properties that hold from phase sharded on: each micro-batch
+/// accumulates each gradient once, in the mode of its role, and @update clips
+/// and updates once.
 mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 
 /// The function @step of a module in phase `imported`; fails if there is none
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
-/// Whether a collective over both axes is one step: the bucket has chosen so,
-/// and nobody needs the slice of a node.
+/// Returns whether a collective over both axes is one step: the bucket has
+/// chosen so, and nothing needs the node slice.
 bool staysWhole(AllGatherOp gather, const mlir::SymbolTable &symbols,
                 MeshOp mesh);
 bool staysWhole(ReduceScatterOp reduce, const mlir::SymbolTable &symbols,
@@ -47,15 +47,15 @@ mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
 /// the copy overwrites, and is not stale.
 mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
 
-/// Fails unless functions that may come before the same ones leave the same
-/// states in flight.
+/// Fails unless functions with the same successors have the same states in
+/// flight at their ends.
 mlir::LogicalResult verifyInFlightStates(mlir::ModuleOp module);
 
 /// Fails unless functions give the tokens that those after them take.
 mlir::LogicalResult verifyTokens(mlir::ModuleOp module);
 
-/// Fails unless every record has an event of its own, but that tokens which
-/// cross a border at one place share theirs with the argument.
+/// Fails unless every record has an event of its own. Tokens that cross a
+/// boundary as the same argument share the argument's event.
 mlir::LogicalResult verifyEvents(mlir::ModuleOp module);
 
 /// Fails unless every buffer and state has a place of its size.

@@ -16,8 +16,8 @@ inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 void printError(const std::string &message);
 
 /// Ends a rank, once: prints the message if this rank is to print it, removes
-/// the temporary files, and exits without running destructors, which could
-/// wait for ranks that are gone. Thread-safe; later callers never return.
+/// the temporary files, and exits without running destructors, which could wait
+/// for ranks that are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:
   FailureExit(uint32_t rank, std::vector<std::string> temporaryFiles)

@@ -11,7 +11,7 @@ namespace fcdp {
 /// Buckets that differ in nothing but the unit they serve, in parameter order:
 /// which neighbours are to be one? Knows no IR.
 struct MergingProblem {
-  /// What a gather of each carries, in bytes.
+  /// The bytes that a gather of each bucket carries.
   llvm::SmallVector<int64_t> bytes;
   /// Greatest bytes of a merged bucket, all of which are gathered before the
   /// first use and kept until the last. 0: nothing is merged.
@@ -22,7 +22,7 @@ struct MergingProblem {
 };
 
 struct MergingSolution {
-  /// For each bucket its group's number, in ascending order from 0.
+  /// The group of each bucket, in ascending order from 0.
   llvm::SmallVector<size_t> groups;
 
   /// Fails if groups are not runs of neighbours, or if one holds a bucket that
@@ -30,10 +30,10 @@ struct MergingSolution {
   llvm::Error verify(const MergingProblem &problem) const;
 };
 
-/// Whether a bucket of `more` bytes joins one of `held`: while both together
-/// stay within the limit. Merging saves a latency in the forward and one in the
-/// backward pass; in the former the first to be used waits for the bytes of the
-/// second, in the latter it is the other way round.
+/// Returns whether a bucket of `more` bytes joins a group of `held` bytes,
+/// which it does while both together stay within the limit. Merging saves a
+/// latency in the forward and one in the backward pass. But the bucket that is
+/// used first then waits for the bytes of both.
 bool joins(const MergingProblem &problem, int64_t held, int64_t more);
 
 /// Each bucket joins the group before it where it may. Requires check().
@@ -41,8 +41,8 @@ MergingSolution mergeBuckets(const MergingProblem &problem);
 
 /// Limits that are to be compared.
 struct MergingChoice {
-  /// Of buckets of each kind the bytes that a gather carries, in parameter
-  /// order: neighbours of one kind may be merged.
+  /// For each kind of buckets, the bytes that a gather of each bucket carries,
+  /// in parameter order. Neighbours of one kind may be merged.
   llvm::SmallVector<llvm::SmallVector<int64_t>> kinds;
   /// Greatest limit, in bytes.
   int64_t most = 0;

@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// Tensors to be placed in one flat buffer that is cut in equal shards, one per
-/// device. Knows no IR; all sizes and places are in elements.
+/// Tensors to be placed in one flat buffer of equal shards, one per device. The
+/// problem has no IR; all sizes and places are in elements.
 struct LayoutProblem {
   struct Tensor {
     int64_t elements;
@@ -17,7 +17,7 @@ struct LayoutProblem {
     /// last block may be shorter.
     int64_t block = 1;
   };
-  /// In the order in which they stand in the buffer.
+  /// The tensors in the order of their places in the buffer.
   llvm::SmallVector<Tensor> tensors;
   int64_t devices = 1;
   /// Every tensor starts at a multiple of it.
@@ -32,7 +32,7 @@ struct LayoutProblem {
 };
 
 struct LayoutSolution {
-  /// Where each tensor starts.
+  /// The first element of each tensor.
   llvm::SmallVector<int64_t> offsets;
   /// The buffer has this many elements per device.
   int64_t shardElements = 0;

@@ -18,9 +18,9 @@ public:
                   int64_t deviceBudget);
 
   const OverlapProblem &getProblem() const { return problem; }
-  /// Writes on each fetch how many units ahead it is issued, and on each sum
-  /// that may be noted later over how many units reductions are in flight, but
-  /// for what is given.
+  /// Writes on each fetch the number of units that it is issued ahead, and on
+  /// each accumulate that may be delayed the number of units over which
+  /// reductions are in flight. Given attributes stay.
   void write(const OverlapSolution &solution);
 
 private:
@@ -28,7 +28,7 @@ private:
 
   OverlapProblem problem;
   llvm::SmallVector<Fetch> fetches;
-  /// Of the problem's reductions.
+  /// The accumulates of the problem's reductions.
   llvm::SmallVector<GradientSum> sums;
 };
 

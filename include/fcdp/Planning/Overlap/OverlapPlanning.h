@@ -8,12 +8,13 @@
 
 namespace fcdp {
 
-/// The fastest of uniform distances and of just in time: fetches as late, and
-/// sums noted as early, as makes compute wait no longer than the greatest
-/// distances do. Of those that are within a thousandth of it, the smallest.
-/// What does not fit is shortened where most memory is used. Fails if not even
-/// the shortest distances fit, and says by how much.
-/// Pre: problem.check() succeeds.
+/// Returns the solution that uses the least memory among those within a
+/// thousandth of the fastest. The candidates are uniform distances and "just in
+/// time", which issues fetches as late and accumulates as early as possible
+/// without compute waiting longer than with the greatest distances. A solution
+/// that does not fit is shortened where most memory is used. Fails if not even
+/// the shortest distances fit, and says by how much. Pre: problem.check()
+/// succeeds.
 llvm::Expected<OverlapSolution> planOverlap(const OverlapProblem &problem);
 
 } // namespace fcdp

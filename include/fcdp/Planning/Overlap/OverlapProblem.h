@@ -22,8 +22,7 @@ struct OverlapProblem {
     /// Bytes on the device that are there whatever is decided; their greatest
     /// sum in this piece.
     int64_t bytes = 0;
-    /// Whether fetches may be issued in front of it, and whether sums may be
-    /// noted there.
+    /// Whether fetches may be issued, and results accumulated, before it.
     bool mayFetch = false, mayNote = false;
     /// The part of `seconds` that takes all of the memory's bandwidth, as in
     /// Cost.
@@ -52,23 +51,24 @@ struct OverlapProblem {
     llvm::SmallVector<Stage, 2> stages;
     /// The piece behind which it is issued.
     size_t issued = 0;
-    /// The first and the last piece in front of which its sum may be noted,
-    /// both behind `issued`; the number of pieces: at the end.
+    /// The first and the last piece before which its result may be accumulated,
+    /// both after `issued`. The number of pieces stands for the end.
     size_t earliest = 0, latest = 0;
-    /// Held until the sum is noted.
+    /// Bytes that are in use until the result is accumulated.
     int64_t bytes = 0;
   };
 
   std::vector<Piece> pieces;
-  /// In the order of their use; none overtakes another.
+  /// Fetches in the order of their use; none overtakes another.
   std::vector<Fetch> fetches;
-  /// In the order of their issue.
+  /// Reductions in the order of their issue.
   std::vector<Reduction> reductions;
   /// Bytes of the device.
   int64_t deviceBudget = 0;
   /// A fetch is at most so many pieces that may fetch ahead of its use.
   size_t mostAhead = kSearch.mostDistance;
-  /// At most so many places where sums may be noted have reductions that run.
+  /// The greatest number of places for accumulates that a reduction may be in
+  /// flight over.
   size_t mostInFlight = kSearch.mostDistance;
   /// The user's decisions, if any, as overlapUniformly takes them.
   std::optional<size_t> ahead, inFlight;
@@ -79,12 +79,13 @@ struct OverlapProblem {
 
   /// Returns the number of pieces in [from, to) that may fetch.
   size_t countAhead(size_t from, size_t to) const;
-  /// Returns the number of places in (from, to] where sums may be noted.
+  /// Returns the number of places in (from, to] where results may be
+  /// accumulated.
   size_t countInFlight(size_t from, size_t to) const;
 };
 
 struct OverlapEstimate {
-  /// From when nothing runs to when everything is done, in seconds.
+  /// The time from the first begin to the last end, in seconds.
   double seconds = 0;
   /// Greatest sum over the pieces.
   int64_t deviceBytes = 0;
@@ -93,7 +94,7 @@ struct OverlapEstimate {
 struct OverlapSolution {
   /// The piece in front of which each fetch is issued.
   std::vector<size_t> fetched;
-  /// The piece in front of which the sum of each reduction is noted.
+  /// The piece before which the result of each reduction is accumulated.
   std::vector<size_t> noted;
   OverlapEstimate estimate;
 
@@ -107,9 +108,9 @@ OverlapEstimate estimate(const OverlapProblem &problem,
                          llvm::ArrayRef<size_t> fetched,
                          llvm::ArrayRef<size_t> noted);
 
-/// Returns the solution that issues all fetches `ahead` pieces that may fetch
-/// ahead, and has reductions in flight over `inFlight` places where sums may be
-/// noted, as far as each may. It may take more than the budget.
+/// Returns the solution that issues all fetches `ahead` places for fetches
+/// ahead, and has reductions in flight over `inFlight` places for accumulates,
+/// as far as each may. It may exceed the budget.
 OverlapSolution overlapUniformly(const OverlapProblem &problem, size_t ahead,
                                  size_t inFlight);
 

@@ -11,13 +11,13 @@ namespace fcdp {
 /// A forward pass whose values the backward pass needs: each value is kept from
 /// one to the other, or computed again there. Knows no IR.
 struct RecomputationProblem {
-  /// What may be done with an operation's values where they are needed again.
+  /// The ways to provide an operation's values where they are needed again.
   enum class Choice { Keep, Any, Recompute };
   struct Op {
     /// The cost of running it once more, in a unit of the caller's.
     double cost = 0;
-    /// Values that it reads. Those that are there anyway (parameters, inputs of
-    /// the step) are none.
+    /// Values that it reads, except those that are always available
+    /// (parameters, inputs of the step).
     llvm::SmallVector<size_t, 4> inputs;
     Choice choice = Choice::Any;
   };
@@ -28,7 +28,7 @@ struct RecomputationProblem {
     /// Whether the backward pass reads it.
     bool isNeeded = false;
   };
-  /// In program order.
+  /// The operations in program order.
   llvm::SmallVector<Op> ops;
   llvm::SmallVector<Value> values;
 
@@ -55,9 +55,9 @@ struct RecomputationSolution {
 RecomputationSolution evaluate(const RecomputationProblem &problem,
                                llvm::ArrayRef<bool> chosen);
 
-/// Keeps the fewest bytes, and of all ways to do so takes the cheapest: a
-/// minimum cut, as in Jain et al. 2020 (arXiv 1910.02653, section 3) without
-/// its time steps.
+/// Returns the cheapest of the solutions that keep the fewest bytes: a minimum
+/// cut, as in Jain et al. 2020 (arXiv 1910.02653, section 3) without its time
+/// steps.
 RecomputationSolution keepLeast(const RecomputationProblem &problem);
 
 /// Keeps at most `budget` bytes at little cost: the cheapest of the minimum

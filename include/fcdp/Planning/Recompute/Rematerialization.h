@@ -12,8 +12,8 @@
 
 namespace fcdp {
 
-/// The operation that gives the loss: the forward pass is what stands up to it,
-/// the backward pass what stands behind. Null if no operation gives it.
+/// Returns the operation that computes the loss. The forward pass ends with it,
+/// and the backward pass follows. Null if no operation computes the loss.
 mlir::Operation *findForwardEnd(mlir::func::FuncOp step);
 
 /// Why `call` must run once only, for a message: it may draw random numbers or
@@ -51,17 +51,17 @@ struct Rematerialization {
 /// device that the defaults assume.
 double costOfRecomputing(aten::CallOp call, const CostModel *model);
 
-/// Decides what the backward pass computes again, within units: a value that
-/// another unit reads in the forward pass is kept, so that what runs again
-/// reads parameters of its own unit only, and only where the backward pass has
-/// them gathered anyway. A call's unit is that of its module path, else of the
-/// parameters it reads, else that of the calls before it. Attributes
-/// `fcdp.recompute` win.
+/// Decides what the backward pass recomputes, within units: a value that
+/// another unit reads in the forward pass is kept. So recomputed calls read
+/// only parameters of their own unit, where the backward pass has them gathered
+/// anyway. A call's unit is that of its module path, else of the parameters it
+/// reads, else that of the calls before it. Attributes `fcdp.recompute` win.
 ///
-/// With a `budget`, in bytes, as little runs again, by costOfRecomputing, as
-/// brings the bytes kept down to it; without one, the fewest bytes are kept.
-/// Which way it errs: on the side of keeping; a budget that is too small gives
-/// the least that can be kept. Fails only if the decision contradicts itself.
+/// With a `budget`, in bytes, as little as possible is recomputed, measured by
+/// costOfRecomputing, so that the kept bytes fit the budget. Without one, the
+/// fewest bytes are kept. It errs on the side of keeping. If the budget is too
+/// small, it keeps the least that is possible. Fails only if the decision
+/// contradicts itself.
 llvm::Expected<Rematerialization>
 decideRematerialization(mlir::func::FuncOp step, std::optional<int64_t> budget,
                         const CostModel *model);

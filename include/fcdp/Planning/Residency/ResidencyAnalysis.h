@@ -12,12 +12,12 @@ struct MemoryBudget {
   int64_t device = 0, host = 0;
 };
 
-/// The problem of a module whose buckets are laid out and whose collectives are
-/// over all ranks still, with the given decisions. Buckets are in the order of
-/// the module; where their accumulation is not given it is `accumulation`.
-/// Where their collectives are not given they are `collectives` or, if that is
-/// none, to be chosen: flat is offered to a bucket for which one gather or
-/// reduction, on idle links, is faster so.
+/// Returns the problem of a module whose buckets have a layout and whose
+/// collectives are still over all ranks, with the given decisions. Buckets are
+/// in the order of the module. `accumulation` and `collectives` apply to
+/// buckets without their own. If `collectives` is none, they are to be chosen:
+/// flat is offered to a bucket if one gather or reduction is faster that way on
+/// idle links.
 ResidencyProblem makeResidencyProblem(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     Accumulation accumulation,

@@ -20,8 +20,8 @@ namespace fcdp {
 struct BucketResidency {
   /// Between two uses in a micro-batch.
   Residency residency = Residency::drop;
-  /// From the last use in a micro-batch to the next micro-batch, or, if frozen,
-  /// to the next step.
+  /// The residency from the last use in a micro-batch to the next micro-batch,
+  /// or, if frozen, to the next step.
   Residency carry = Residency::drop;
   /// How gathers and reductions are done that need no slice of a node; see
   /// fcdp.bucket.
@@ -42,7 +42,7 @@ struct ResidencyProblem {
     /// Bytes of the gathered copy on a rank's device, and of a node slice.
     int64_t wholeBytes = 0, sliceBytes = 0;
     bool trainable = true;
-    /// Which residencies there are depends on it.
+    /// The bucket's sharding, which determines the possible residencies.
     Sharding sharding = Sharding::world;
     /// Bytes of a node slice of the sum of its gradients.
     int64_t sumBytes = 0;
@@ -59,8 +59,7 @@ struct ResidencyProblem {
     /// The choices; two_level is the first if it is one.
     llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
 
-    /// Returns whether the sharding allows `plan`. What a user has given is
-    /// allowed.
+    /// Returns whether the sharding allows `plan`. Given decisions are allowed.
     bool allows(const BucketResidency &plan) const;
   };
 
@@ -70,8 +69,8 @@ struct ResidencyProblem {
     unsigned bucket = 0;
     /// Index of the use until whose end the copy is read, from its own on.
     unsigned until = 0;
-    /// Which live range of a unit it is in, counted over all units from 0: a
-    /// unit may have several buckets.
+    /// Index of its live range, counted over all units from 0: a unit may have
+    /// several buckets.
     unsigned range = 0;
     /// Compute until the next use, in seconds.
     double seconds = 0;
@@ -122,8 +121,8 @@ struct ResidencySolution {
   std::vector<BucketResidency> buckets;
   ResidencyEstimate estimate;
 
-  /// Fails if it leaves out a bucket, takes more than the budgets, overrides
-  /// what a user has decided, or wants what a bucket cannot have.
+  /// Fails if it omits a bucket, exceeds a budget, overrides a given decision,
+  /// or has a decision that a bucket cannot have.
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 

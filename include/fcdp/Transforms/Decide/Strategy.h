@@ -12,12 +12,13 @@ namespace fcdp {
 inline constexpr llvm::StringLiteral kAutoStrategy = "auto";
 
 struct Strategy {
-  /// Where a gathered copy waits for its next use in a micro-batch, and for the
-  /// next micro-batch (if frozen: step).
+  /// The place of a gathered copy until its next use in a micro-batch, and
+  /// until the next micro-batch (or, if frozen, the next step).
   Residency residency, carry;
-  /// Where gradients are summed over micro-batches.
+  /// The form in which gradients are accumulated over micro-batches.
   Accumulation accumulation;
-  /// Over which ranks states are cut; the layout, which --fcdp-bucket fixes.
+  /// The ranks over which states are sharded: a part of the layout, which
+  /// --fcdp-bucket fixes.
   Sharding sharding = Sharding::world;
   /// Whether collectives are flat, where no slice of a node is needed.
   Collectives collectives = Collectives::two_level;

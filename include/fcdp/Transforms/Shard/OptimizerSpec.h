@@ -8,9 +8,9 @@ namespace fcdp {
 
 /// Parses `adamw` or `sgd`, followed by `,name=value` with PyTorch's names:
 /// adamw has lr, beta1, beta2, eps and weight_decay, sgd has lr, momentum,
-/// dampening, weight_decay and nesterov (0 or 1). What is left out has
-/// PyTorch's default. Gives an AdamWAttr or SGDAttr; the error names the bad
-/// part and what is accepted.
+/// dampening, weight_decay and nesterov (0 or 1). Omitted settings have
+/// PyTorch's defaults. Returns an AdamWAttr or SGDAttr. An error names the bad
+/// part and the accepted values.
 llvm::Expected<mlir::Attribute> parseOptimizer(llvm::StringRef spec,
                                                mlir::MLIRContext *context);
 

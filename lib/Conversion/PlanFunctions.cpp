@@ -36,13 +36,13 @@ static CallRange findCalls(func::FuncOp function, ArrayRef<Operation *> calls,
 }
 
 static void fillMemory(plan::FunctionT &out, const CallRange &range,
-                       const ReservedMemory &held,
+                       const ReservedMemory &reserved,
                        const FunctionMemory &memory) {
-  for (const MemoryRange &one : held.ranges) {
+  for (const MemoryRange &one : reserved.ranges) {
     uint64_t from = range.byPosition[one.begin];
     uint64_t to = range.byPosition[one.end];
     if (from < to)
-      out.held.emplace_back(from, to, one.offset, one.bytes);
+      out.reserved.emplace_back(from, to, one.offset, one.bytes);
   }
   for (const ResultPlace &result : memory.results)
     out.results.emplace_back(range.byOp.lookup(result.op), result.offset,
@@ -65,14 +65,14 @@ LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
        llvm::zip(module.getOps<func::FuncOp>(), memory->functions)) {
     CallRange range = findCalls(function, calls, next);
     next = range.end;
-    ReservedMemory held = findReservedMemory(function, *layouts);
-    plan.stateBytes = held.stateBytes; // equal for all functions
+    ReservedMemory reserved = findReservedMemory(function, *layouts);
+    plan.stateBytes = reserved.stateBytes; // equal for all functions
     plan::FunctionT &out =
         *plan.functions.emplace_back(std::make_unique<plan::FunctionT>());
     out.role = toRole(getRole(function));
     out.first = range.first;
     out.end = range.end;
-    fillMemory(out, range, held, functionMemory);
+    fillMemory(out, range, reserved, functionMemory);
     LinkBytes bytes = predictTraffic(function, getMesh(module));
     out.expected = plan::LinkBytes(bytes.inter, bytes.intra, bytes.hostToDevice,
                                    bytes.deviceToHost);

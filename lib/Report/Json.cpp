@@ -62,11 +62,11 @@ static void writeRates(OStream &json, const StepPrediction &prediction) {
   });
 }
 
-static void writeHeld(OStream &json, const HeldBytes &held) {
-  json.attributeObject("held", [&] {
-    for (size_t i = 0; i < kHeldForCount; ++i)
-      if (held.bytes[i] != 0)
-        json.attribute(getName(static_cast<HeldFor>(i)), held.bytes[i]);
+static void writeInUse(OStream &json, const BytesByUse &inUse) {
+  json.attributeObject("in_use", [&] {
+    for (size_t i = 0; i < kMemoryUseCount; ++i)
+      if (inUse.bytes[i] != 0)
+        json.attribute(getName(static_cast<MemoryUse>(i)), inUse.bytes[i]);
   });
 }
 
@@ -95,13 +95,13 @@ static void writeMemory(OStream &json, const StepReport &report) {
     json.attribute("fits", report.fitsDevice());
     if (report.facts.fullest)
       writePlace(json, *report.facts.fullest);
-    writeHeld(json, device.held);
+    writeInUse(json, device.inUse);
   });
   json.attributeObject("host_memory", [&] {
     json.attribute("bytes", report.facts.host);
     json.attribute("capacity", report.capacity.host);
     json.attribute("fits", report.fitsHost());
-    writeHeld(json, report.facts.hostHeld);
+    writeInUse(json, report.facts.hostInUse);
   });
 }
 

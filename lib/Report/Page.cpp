@@ -97,22 +97,22 @@ void TimelineWriter::writeStreams() {
 void TimelineWriter::writePoint(const Timeline::Memory &memory) {
   json.array([&] {
     json.value(memory.time);
-    for (int64_t bytes : memory.held.bytes)
+    for (int64_t bytes : memory.inUse.bytes)
       json.value(bytes);
   });
 }
 
 void TimelineWriter::writeMemory() {
   json.attributeArray("names", [&] {
-    for (size_t i = 0; i < kHeldForCount; ++i)
-      json.value(getName(static_cast<HeldFor>(i)));
+    for (size_t i = 0; i < kMemoryUseCount; ++i)
+      json.value(getName(static_cast<MemoryUse>(i)));
   });
   json.attributeArray("points", [&] {
     std::optional<Timeline::Memory> shown;
     for (const Timeline::Memory &memory : timeline.memory) {
       if (shown && memory.time - shown->time < shortest) {
-        if (memory.held.total() > shown->held.total())
-          shown->held = memory.held;
+        if (memory.inUse.total() > shown->inUse.total())
+          shown->inUse = memory.inUse;
         continue;
       }
       if (shown)

@@ -59,16 +59,16 @@ Place fcdp::describePlace(Operation *op) {
 
 /// Returns the bytes of the host arena that states use, over all ranks of a
 /// node.
-static HeldBytes measureHostStates(ModuleOp module, MeshOp mesh) {
-  HeldBytes held;
+static BytesByUse measureHostStates(ModuleOp module, MeshOp mesh) {
+  BytesByUse inUse;
   for (auto state : module.getOps<StateOp>()) {
     std::optional<BufferAttr> buffer = state.getBuffer();
     if (buffer && buffer->getArena() == Arena::host)
-      held[getHeldFor(state.getRole())] +=
+      inUse[getMemoryUse(state.getRole())] +=
           buffer->getBytes() *
           (buffer->getLocalStride() == 0 ? 1 : mesh.getLocal());
   }
-  return held;
+  return inUse;
 }
 
 FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
@@ -88,7 +88,7 @@ FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
     facts.fullest = describePlace(device->fullest);
   facts.device.fullest = nullptr;
   facts.host = measureArenas(module).host;
-  facts.hostHeld = measureHostStates(module, mesh);
+  facts.hostInUse = measureHostStates(module, mesh);
   for (auto function : module.getOps<func::FuncOp>()) {
     Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
     LinkBytes bytes = predictTraffic(function, mesh);

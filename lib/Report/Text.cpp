@@ -102,10 +102,10 @@ static void printFullest(const StepFacts &facts, llvm::raw_ostream &stream) {
     printBytes(bytes, stream);
     stream << '\n';
   };
-  const HeldBytes &held = facts.device.held;
-  for (size_t i = 0; i < kHeldForCount; ++i)
-    printPart(getName(static_cast<HeldFor>(i)), held.bytes[i]);
-  printPart("unused", facts.device.total() - held.total());
+  const BytesByUse &inUse = facts.device.inUse;
+  for (size_t i = 0; i < kMemoryUseCount; ++i)
+    printPart(getName(static_cast<MemoryUse>(i)), inUse.bytes[i]);
+  printPart("unused", facts.device.total() - inUse.total());
 }
 
 static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
@@ -223,12 +223,13 @@ static void printFit(llvm::StringRef name, int64_t capacity,
   stream << ' ' << each << (fits ? ": fits" : ": does not fit");
 }
 
-static void printHostStates(const HeldBytes &held, llvm::raw_ostream &stream) {
-  for (size_t i = 0; i < kHeldForCount; ++i) {
-    if (held.bytes[i] == 0)
+static void printHostStates(const BytesByUse &inUse,
+                            llvm::raw_ostream &stream) {
+  for (size_t i = 0; i < kMemoryUseCount; ++i) {
+    if (inUse.bytes[i] == 0)
       continue;
-    stream << "            host: " << getName(static_cast<HeldFor>(i)) << ' ';
-    printBytes(held.bytes[i], stream);
+    stream << "            host: " << getName(static_cast<MemoryUse>(i)) << ' ';
+    printBytes(inUse.bytes[i], stream);
     stream << '\n';
   }
 }
@@ -250,7 +251,7 @@ void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
   stream << ", ";
   printFit("host", report.capacity.host, "a node", report.fitsHost(), stream);
   stream << '\n';
-  printHostStates(report.facts.hostHeld, stream);
+  printHostStates(report.facts.hostInUse, stream);
   printTimes(report.prediction, stream);
   if (report.spread)
     printSpread(*report.spread, stream);

@@ -11,7 +11,7 @@ namespace {
 /// The memory in use at each operation of a function.
 struct MemoryByOp {
   llvm::DenseMap<Operation *, size_t> positions;
-  std::vector<HeldBytes> held;
+  std::vector<BytesByUse> inUse;
 };
 
 class TimelineBuilder {
@@ -48,7 +48,7 @@ LogicalResult TimelineBuilder::measureMemory() {
     if (!role || !llvm::is_contained(roles, role.getValue()))
       continue;
     MemoryByOp &byOp = memory[role.getValue()];
-    measureFunctionMemory(function, *layouts, &byOp.held);
+    measureFunctionMemory(function, *layouts, &byOp.inUse);
     for (Operation &op : function.front())
       byOp.positions.try_emplace(&op, byOp.positions.size());
   }
@@ -72,12 +72,12 @@ void TimelineBuilder::addFullest(const MemoryByOp &memory, double time,
                                  size_t begin, size_t end) {
   if (begin >= end)
     return;
-  const HeldBytes *fullest = &memory.held[begin];
+  const BytesByUse *fullest = &memory.inUse[begin];
   for (size_t i = begin; i < end; ++i)
-    if (memory.held[i].total() > fullest->total())
-      fullest = &memory.held[i];
+    if (memory.inUse[i].total() > fullest->total())
+      fullest = &memory.inUse[i];
   std::vector<Timeline::Memory> &samples = timeline.memory;
-  if (samples.empty() || samples.back().held.bytes != fullest->bytes)
+  if (samples.empty() || samples.back().inUse.bytes != fullest->bytes)
     samples.push_back({time, *fullest});
 }
 
@@ -92,7 +92,7 @@ void TimelineBuilder::addMemory(
     position = next;
     time = span->end;
   }
-  addFullest(byOp, time, position, byOp.held.size());
+  addFullest(byOp, time, position, byOp.inUse.size());
 }
 
 void TimelineBuilder::addFunctions() {

@@ -86,8 +86,9 @@ void TraceWriter::writeMemory(const Timeline::Memory &memory) {
     begin("C", 0, "device memory");
     json.attribute("ts", getTime(memory.time));
     json.attributeObject("args", [&] {
-      for (size_t i = 0; i < kHeldForCount; ++i)
-        json.attribute(getName(static_cast<HeldFor>(i)), memory.held.bytes[i]);
+      for (size_t i = 0; i < kMemoryUseCount; ++i)
+        json.attribute(getName(static_cast<MemoryUse>(i)),
+                       memory.inUse.bytes[i]);
     });
   });
 }

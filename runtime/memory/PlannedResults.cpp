@@ -5,7 +5,7 @@
 
 namespace fcdp {
 
-void PlannedResults::beginFunction(std::span<const ResultPlace> of) {
+void PlannedResults::beginFunction(std::span<const plan::ResultPlace> of) {
   results = of;
   now.clear();
   next = 0;
@@ -13,8 +13,8 @@ void PlannedResults::beginFunction(std::span<const ResultPlace> of) {
 
 void PlannedResults::reach(size_t op) {
   now.clear();
-  for (; next < results.size() && results[next].op <= op; ++next)
-    if (results[next].op == op)
+  for (; next < results.size() && results[next].op() <= op; ++next)
+    if (results[next].op() == op)
       now.push_back(results[next]);
 }
 
@@ -26,12 +26,13 @@ bool PlannedResults::isFree(uint64_t offset, uint64_t bytes) const {
 }
 
 std::optional<uint64_t> PlannedResults::take(uint64_t bytes) {
-  auto found = std::find_if(now.begin(), now.end(), [&](const ResultPlace &r) {
-    return r.bytes == bytes;
-  });
-  if (found == now.end() || !isFree(found->offset, bytes))
+  auto found =
+      std::find_if(now.begin(), now.end(), [&](const plan::ResultPlace &r) {
+        return r.bytes() == bytes;
+      });
+  if (found == now.end() || !isFree(found->offset(), bytes))
     return std::nullopt;
-  uint64_t offset = found->offset;
+  uint64_t offset = found->offset();
   now.erase(found);
   inUse[offset] = offset + bytes;
   return offset;

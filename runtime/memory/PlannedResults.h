@@ -5,7 +5,7 @@
 // others.
 #pragma once
 
-#include "plan/HeldMemory.h"
+#include "plan/Reservations.h"
 
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ class PlannedResults {
 public:
   /// Begins a function, whose results by operation must live until the next
   /// call.
-  void beginFunction(std::span<const ResultPlace> results);
+  void beginFunction(std::span<const plan::ResultPlace> results);
   /// Operation `op` of it is about to run.
   void reach(size_t op);
   /// Returns the offset in the arena that is planned for a result of `bytes`
@@ -30,9 +30,9 @@ public:
   bool isFree(uint64_t offset, uint64_t bytes) const;
 
 private:
-  std::span<const ResultPlace> results;
+  std::span<const plan::ResultPlace> results;
   /// The operation's, without those that have been taken.
-  std::vector<ResultPlace> now;
+  std::vector<plan::ResultPlace> now;
   size_t next = 0;
   /// Ends of the places in use, by offset.
   std::map<uint64_t, uint64_t> inUse;

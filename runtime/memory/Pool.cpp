@@ -78,34 +78,34 @@ void Pool::endStep() {
   mode = Mode::Idle;
 }
 
-void Pool::beginFunction(const HeldMemory &function,
-                         std::span<const ResultPlace> results) {
-  held = &function;
-  nextMoment = 0;
+void Pool::beginFunction(const Reservations &function,
+                         std::span<const plan::ResultPlace> results) {
+  reserved = &function;
+  nextChange = 0;
   if (mode == Mode::Recording)
     recording->beginFunction(results);
 }
 
-void Pool::reachMoment(const HeldMoment &moment) {
+void Pool::apply(const ReservationChange &change) {
   if (mode == Mode::Recording)
-    recording->reach(*held, moment);
+    recording->reach(*reserved, change);
   else if (mode == Mode::Replaying)
-    replay->reach(*held, moment);
+    replay->reach(*reserved, change);
 }
 
 void Pool::reach(size_t op) {
-  if (held)
-    for (; nextMoment < held->moments.size() &&
-           held->moments[nextMoment].op <= op;
-         ++nextMoment)
-      reachMoment(held->moments[nextMoment]);
+  if (reserved)
+    for (; nextChange < reserved->changes.size() &&
+           reserved->changes[nextChange].op <= op;
+         ++nextChange)
+      apply(reserved->changes[nextChange]);
   if (mode == Mode::Recording)
     recording->reach(op);
 }
 
 void Pool::endFunction() {
   reach(std::numeric_limits<size_t>::max());
-  held = nullptr;
+  reserved = nullptr;
 }
 
 c10::DataPtr Pool::fromSystem(size_t bytes) {

@@ -6,14 +6,14 @@
 // recorded (each allocation's size and when it was freed), places are planned
 // from that, and later steps replay: allocation i of a step gets its planned
 // place at once, and the system is asked for nothing. The places are in the
-// device arena, where and when no buffer of the plan holds it, and behind that.
+// device arena, where and when the plan reserves nothing, and behind that.
 // In the recorded step, results are where the compiler has planned them; what
 // operators take for themselves, which it does not know of, comes from the
 // system.
 #pragma once
 
 #include "memory/LifetimePlan.h"
-#include "plan/HeldMemory.h"
+#include "plan/Reservations.h"
 
 #include <c10/core/Allocator.h>
 #include <cstdint>
@@ -73,8 +73,8 @@ public:
   /// Called around each function, with the memory that is reserved while it
   /// runs and the planned places of its results by operation. Both must live
   /// until the next call.
-  void beginFunction(const HeldMemory &held,
-                     std::span<const ResultPlace> results = {});
+  void beginFunction(const Reservations &reserved,
+                     std::span<const plan::ResultPlace> results = {});
   /// Called before operation `op` of the function, in order. Throws
   /// std::runtime_error, as does the end.
   void reach(size_t op);
@@ -126,15 +126,15 @@ public:
 
 private:
   c10::DataPtr fromSystem(size_t bytes);
-  void reachMoment(const HeldMoment &moment);
+  void apply(const ReservationChange &change);
   void plan();
 
   const PoolArena arena;
   c10::Allocator &system;
   enum class Mode { Idle, Recording, Replaying };
   Mode mode = Mode::Idle;
-  const HeldMemory *held = nullptr;
-  size_t nextMoment = 0;
+  const Reservations *reserved = nullptr;
+  size_t nextChange = 0;
   std::shared_ptr<PoolRecording> recording;
   PoolReplay *replay = nullptr;
   bool replayIsStale = false;

@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-void PoolRecording::beginFunction(std::span<const ResultPlace> results) {
+void PoolRecording::beginFunction(std::span<const plan::ResultPlace> results) {
   std::lock_guard lock(mutex);
   planned.beginFunction(results);
 }
@@ -37,20 +37,21 @@ PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
   return {{data, block.release(), &release, device}, isFromSystem};
 }
 
-void PoolRecording::reach(const HeldMemory &held, const HeldMoment &moment) {
+void PoolRecording::reach(const Reservations &reserved,
+                          const ReservationChange &change) {
   std::lock_guard lock(mutex);
-  for (uint32_t range : moment.ends) {
-    noted.obstacles[open.at(range)].to = now;
-    open.erase(range);
+  for (uint32_t index : change.ends) {
+    noted.obstacles[open.at(index)].to = now;
+    open.erase(index);
   }
-  for (uint32_t range : moment.begins) {
-    if (!planned.isFree(held.ranges[range].offset, held.ranges[range].bytes))
+  for (uint32_t index : change.begins) {
+    const plan::ReservedRange &range = reserved.ranges[index];
+    if (!planned.isFree(range.offset(), range.bytes()))
       throw std::runtime_error(
           "a result of an operator is still in use, and its place is due for a "
           "buffer of the plan: it is kept for longer than was planned");
-    open[range] = noted.obstacles.size();
-    noted.obstacles.push_back(
-        {held.ranges[range].offset, held.ranges[range].bytes, now});
+    open[index] = noted.obstacles.size();
+    noted.obstacles.push_back({range.offset(), range.bytes(), now});
   }
   ++now;
 }

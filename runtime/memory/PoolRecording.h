@@ -6,7 +6,7 @@
 
 #include "memory/LifetimePlan.h"
 #include "memory/PlannedResults.h"
-#include "plan/HeldMemory.h"
+#include "plan/Reservations.h"
 
 #include <c10/core/Allocator.h>
 #include <map>
@@ -22,12 +22,12 @@ public:
   PoolRecording(std::byte *base, c10::Device device)
       : base(base), device(device) {}
 
-  void beginFunction(std::span<const ResultPlace> results);
+  void beginFunction(std::span<const plan::ResultPlace> results);
   /// Operation `op` of it is about to run.
   void reach(size_t op);
-  /// Records that ranges of `held` end and begin. Throws std::runtime_error if
-  /// an allocation is still in a range that begins.
-  void reach(const HeldMemory &held, const HeldMoment &moment);
+  /// Records that ranges of `reserved` end and begin. Throws std::runtime_error
+  /// if an allocation is still in a range that begins.
+  void reach(const Reservations &reserved, const ReservationChange &change);
 
   struct Allocation {
     c10::DataPtr memory;

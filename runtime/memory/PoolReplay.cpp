@@ -50,24 +50,26 @@ std::optional<uint32_t> PoolReplay::findLate() {
   return std::nullopt;
 }
 
-std::optional<uint32_t> PoolReplay::findIn(const HeldRange &range) const {
+std::optional<uint32_t>
+PoolReplay::findIn(const plan::ReservedRange &range) const {
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
     uint64_t begin = placement.offsets[i], end = begin + lifetimes[i].bytes;
-    if (begin < range.offset + range.bytes && range.offset < end &&
+    if (begin < range.offset() + range.bytes() && range.offset() < end &&
         blocks[i].inUse.load(std::memory_order_acquire))
       return i;
   }
   return std::nullopt;
 }
 
-void PoolReplay::reach(const HeldMemory &held, const HeldMoment &moment) {
+void PoolReplay::reach(const Reservations &reserved,
+                       const ReservationChange &change) {
   std::optional<uint32_t> late;
   if (isAsRecorded) {
     late = findLate();
     ++now;
   } else {
-    for (size_t i = 0; i < moment.begins.size() && !late; ++i)
-      late = findIn(held.ranges[moment.begins[i]]);
+    for (size_t i = 0; i < change.begins.size() && !late; ++i)
+      late = findIn(reserved.ranges[change.begins[i]]);
   }
   if (late)
     throw std::runtime_error(

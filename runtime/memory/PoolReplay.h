@@ -4,7 +4,7 @@
 #pragma once
 
 #include "memory/LifetimePlan.h"
-#include "plan/HeldMemory.h"
+#include "plan/Reservations.h"
 
 #include <atomic>
 #include <c10/core/Allocator.h>
@@ -43,7 +43,7 @@ public:
   /// Ends and begins reservations as in the recorded step. Throws
   /// std::runtime_error if an allocation in memory that is then reserved is
   /// still in use.
-  void reach(const HeldMemory &held, const HeldMoment &moment);
+  void reach(const Reservations &reserved, const ReservationChange &change);
   /// The next allocation of the step: its place; or `Mismatch` if the recorded
   /// step made none of this size here; or `Outlives` if it needs memory of its
   /// own. Throws c10::Error if the place is still in use.
@@ -78,7 +78,7 @@ private:
   std::optional<uint32_t> findLate();
   /// Returns the same for allocations in `range`, whatever the recorded step
   /// did.
-  std::optional<uint32_t> findIn(const HeldRange &range) const;
+  std::optional<uint32_t> findIn(const plan::ReservedRange &range) const;
 
   const std::vector<Lifetime> lifetimes;
   const Placement placement;

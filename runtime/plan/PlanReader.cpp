@@ -61,16 +61,6 @@ std::string describe(const plan::PlanT &plan, const plan::OpT &op) {
          (place.empty() ? "" : " (" + place + ")");
 }
 
-FunctionMemory memoryOf(const plan::FunctionT &function) {
-  std::vector<HeldRange> ranges;
-  for (const plan::HeldRange &one : function.held)
-    ranges.push_back({one.from(), one.to(), one.offset(), one.bytes()});
-  FunctionMemory memory{HeldMemory(std::move(ranges)), {}};
-  for (const plan::ResultPlace &one : function.results)
-    memory.results.push_back({one.op(), one.offset(), one.bytes()});
-  return memory;
-}
-
 } // namespace
 
 StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
@@ -87,7 +77,7 @@ StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
   step.mesh = {step.nodes, step.ranksPerNode};
   checkPlan(step, constants);
   for (const auto &function : step.functions)
-    step.memory.push_back(memoryOf(*function));
+    step.reservations.emplace_back(function->reserved);
   step.descriptions.reserve(step.ops.size());
   for (const auto &op : step.ops)
     step.descriptions.push_back(describe(step, *op));

@@ -7,8 +7,8 @@
 
 #include "core/Backend.h"
 #include "core/Mesh.h"
-#include "plan/HeldMemory.h"
 #include "plan/Plan_generated.h"
+#include "plan/Reservations.h"
 
 #include <cstdint>
 #include <span>
@@ -86,18 +86,12 @@ decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
 /// The stream that an operation works on, or that a wait holds back.
 StreamId streamOf(const plan::OpT &op);
 
-/// What a function of the plan needs of the device arena.
-struct FunctionMemory {
-  HeldMemory held;
-  std::vector<ResultPlace> results;
-};
-
 struct StepPlan : plan::PlanT {
   /// SHA-1 of the plan's bytes, in hex digits. Ranks compare it.
   std::string hash;
   Mesh mesh;
   /// By function.
-  std::vector<FunctionMemory> memory;
+  std::vector<Reservations> reservations;
   /// By operation, for messages: "aten::mm (module 'blocks.0.fc',
   /// model.py:12)".
   std::vector<std::string> descriptions;

@@ -290,8 +290,7 @@ void Step::Impl::execute(size_t index) {
 void Step::Impl::call(plan::Role role) {
   size_t index = state.plan.indexOf(role);
   const plan::FunctionT &function = *state.plan.functions[index];
-  const FunctionMemory &memory = state.plan.memory[index];
-  pool.beginFunction(memory.held, memory.results);
+  pool.beginFunction(state.plan.reservations[index], function.results);
   for (size_t op = function.first; op < function.end; ++op)
     execute(op);
   pool.endFunction();

@@ -83,11 +83,11 @@ TEST_F(DeviceMemoryTest, AddsUpWhatIsInUse) {
   auto call = dyn_cast_if_present<aten::CallOp>(memory.fullest);
   ASSERT_TRUE(call);
   EXPECT_EQ(call.getOperand(0).getDefiningOp(), call->getPrevNode());
-  EXPECT_EQ(memory.held[HeldFor::Shards], 64);
-  EXPECT_EQ(memory.held[HeldFor::Gathered], 256);
-  EXPECT_EQ(memory.held[HeldFor::Activations], 512);
-  EXPECT_EQ(memory.held[HeldFor::Inputs], 256);
-  EXPECT_EQ(memory.held.total(), 64 + 256 + 512 + 256);
+  EXPECT_EQ(memory.inUse[MemoryUse::Shards], 64);
+  EXPECT_EQ(memory.inUse[MemoryUse::Gathered], 256);
+  EXPECT_EQ(memory.inUse[MemoryUse::Activations], 512);
+  EXPECT_EQ(memory.inUse[MemoryUse::Inputs], 256);
+  EXPECT_EQ(memory.inUse.total(), 64 + 256 + 512 + 256);
 }
 
 TEST_F(DeviceMemoryTest, ChangesNothingAndAgreesWithThePlan) {
@@ -111,16 +111,16 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   auto function = *std::next(module->getOps<func::FuncOp>().begin());
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(*module);
   ASSERT_TRUE(succeeded(layouts));
-  ReservedMemory held = findReservedMemory(function, *layouts);
+  ReservedMemory reserved = findReservedMemory(function, *layouts);
   int64_t count = llvm::range_size(function.front());
   const int64_t sum = 13; // position of the sum
-  EXPECT_EQ(held.stateBytes, 256);
-  ASSERT_EQ(held.ranges.size(), 1u);
-  EXPECT_EQ(held.ranges[0].offset, 256);
-  EXPECT_EQ(held.ranges[0].bytes, 256);
-  EXPECT_EQ(held.ranges[0].begin, 0);
-  EXPECT_EQ(held.ranges[0].end, sum);
-  std::vector<MemoryRange> lent = findFreeMemory(held, /*end=*/1024, count);
+  EXPECT_EQ(reserved.stateBytes, 256);
+  ASSERT_EQ(reserved.ranges.size(), 1u);
+  EXPECT_EQ(reserved.ranges[0].offset, 256);
+  EXPECT_EQ(reserved.ranges[0].bytes, 256);
+  EXPECT_EQ(reserved.ranges[0].begin, 0);
+  EXPECT_EQ(reserved.ranges[0].end, sum);
+  std::vector<MemoryRange> lent = findFreeMemory(reserved, /*end=*/1024, count);
   ASSERT_EQ(lent.size(), 2u);
   EXPECT_EQ(lent[0].offset, 256);
   EXPECT_EQ(lent[0].begin, sum);
@@ -128,10 +128,10 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   EXPECT_EQ(lent[1].offset, 512);
   EXPECT_EQ(lent[1].bytes, 512);
   EXPECT_EQ(lent[1].begin, 0);
-  EXPECT_TRUE(findFreeMemory(held, /*end=*/256, count).empty());
+  EXPECT_TRUE(findFreeMemory(reserved, /*end=*/256, count).empty());
 
   // The products are after the bucket, and the sum is at the bucket's place.
-  PackingProblem problem = makePoolProblem(findActivations(function), held);
+  PackingProblem problem = makePoolProblem(findActivations(function), reserved);
   ASSERT_EQ(problem.buffers.size(), 5u);
   PackingSolution pool = packArena(problem);
   EXPECT_EQ(llvm::toString(pool.verify(problem)), "");

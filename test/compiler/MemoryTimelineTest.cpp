@@ -253,11 +253,11 @@ TEST_F(MemoryTimelineTest, AllAgreeOnPrefetchedCopies) {
       isReserved |= range.begin == 0 && range.end == 11; // the next operator
   EXPECT_TRUE(isReserved);
 
-  std::vector<HeldBytes> byPosition;
+  std::vector<BytesByUse> byPosition;
   measureFunctionMemory(function, *layouts, &byPosition);
-  EXPECT_EQ(byPosition[4][HeldFor::Gathered], 2 * 256);
-  EXPECT_EQ(byPosition[9][HeldFor::Gathered], 2 * 256);
-  EXPECT_EQ(byPosition[10][HeldFor::Gathered], 0);
+  EXPECT_EQ(byPosition[4][MemoryUse::Gathered], 2 * 256);
+  EXPECT_EQ(byPosition[9][MemoryUse::Gathered], 2 * 256);
+  EXPECT_EQ(byPosition[10][MemoryUse::Gathered], 0);
 }
 
 /// What a late sum uses stays in flight until compute has waited for it in the

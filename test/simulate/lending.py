@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which bytes of the device arena are lent to results of operators, operation by operation: a second opinion on
-lib/Planning/Memory/HeldMemory.cpp."""
+lib/Planning/Memory/ReservedMemory.cpp."""
 
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 OPERATORS = {"aten.call", "fcdp.clip_gradients", "fcdp.loss", "fcdp.pack", "fcdp.shard_update", "fcdp.write_buffer"}

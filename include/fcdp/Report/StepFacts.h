@@ -49,7 +49,7 @@ struct StepFacts {
   std::optional<Place> fullest;
   /// Bytes of a node's host memory, and the part that states use.
   int64_t host = 0;
-  HeldBytes hostHeld;
+  BytesByUse hostInUse;
   /// Bytes of one node per optimizer step, and once per job.
   LinkBytes step, init;
 };

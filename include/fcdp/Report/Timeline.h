@@ -28,7 +28,7 @@ struct Timeline {
   /// Device memory of a rank that is in use from `time` on.
   struct Memory {
     double time;
-    HeldBytes held;
+    BytesByUse inUse;
   };
 
   double seconds = 0;

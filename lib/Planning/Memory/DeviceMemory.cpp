@@ -11,77 +11,77 @@
 using namespace mlir;
 using namespace fcdp;
 
-llvm::StringRef fcdp::getName(HeldFor what) {
+llvm::StringRef fcdp::getName(MemoryUse what) {
   switch (what) {
-  case HeldFor::Shards:
+  case MemoryUse::Shards:
     return "shards";
-  case HeldFor::Optimizer:
+  case MemoryUse::Optimizer:
     return "optimizer";
-  case HeldFor::Gathered:
+  case MemoryUse::Gathered:
     return "gathered";
-  case HeldFor::Gradients:
+  case MemoryUse::Gradients:
     return "gradients";
-  case HeldFor::Activations:
+  case MemoryUse::Activations:
     return "activations";
-  case HeldFor::Scratch:
+  case MemoryUse::Scratch:
     return "scratch";
-  case HeldFor::Inputs:
+  case MemoryUse::Inputs:
     return "inputs";
   }
   llvm_unreachable("unknown use of memory");
 }
 
-int64_t HeldBytes::total() const {
+int64_t BytesByUse::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
 }
 
-HeldFor fcdp::getHeldFor(StateRole role) {
+MemoryUse fcdp::getMemoryUse(StateRole role) {
   switch (role) {
   case StateRole::shard:
-    return HeldFor::Shards;
+    return MemoryUse::Shards;
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
-    return HeldFor::Optimizer;
+    return MemoryUse::Optimizer;
   case StateRole::cache:
   case StateRole::resident:
   case StateRole::prefetched:
-    return HeldFor::Gathered;
+    return MemoryUse::Gathered;
   case StateRole::grad:
   case StateRole::node_grad:
   case StateRole::full_grad:
   case StateRole::host_grad:
-    return HeldFor::Gradients;
+    return MemoryUse::Gradients;
   }
   llvm_unreachable("unknown role");
 }
 
-static HeldFor classify(Operation *op) {
+static MemoryUse classify(Operation *op) {
   auto load = dyn_cast<CacheLoadOp>(op);
   bool isGradient =
       isa<AddOp, PackOp, ReduceScatterOp>(op) || (load && load.isOfGradient());
-  return isGradient ? HeldFor::Gradients : HeldFor::Gathered;
+  return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;
 }
 
 namespace {
 /// Bytes [begin, end) of the device arena, on all ranks together.
 struct Extent {
   int64_t begin, end;
-  HeldFor what;
+  MemoryUse what;
 };
 
 /// Goes through a function with what its timeline has in use.
 class Walker {
 public:
   Walker(func::FuncOp function, const MemoryLayouts &layouts,
-         std::vector<HeldBytes> *byPosition);
+         std::vector<BytesByUse> *byPosition);
 
   FunctionMemory run();
 
 private:
   void addStates(ModuleOp module);
   void addBuffers(ArrayRef<BufferUse> buffers);
-  void add(HeldFor what, BufferAttr buffer, const MemorySpan &span);
+  void add(MemoryUse what, BufferAttr buffer, const MemorySpan &span);
   void measureBuffers();
   void measureActivations();
   void advance(size_t position);
@@ -92,7 +92,7 @@ private:
   const MemoryLayouts &layouts;
   const MemoryLayout &layout;
   const FunctionTimeline &timeline;
-  std::vector<HeldBytes> *byPosition;
+  std::vector<BytesByUse> *byPosition;
   MeshOp mesh;
   /// What begins to be in use at each position, and what ends to be, as indices
   /// of `extents`.
@@ -100,7 +100,7 @@ private:
   std::vector<Extent> extents;
   /// The indices of what is in use now.
   SmallVector<size_t> live;
-  HeldBytes states, buffers;
+  BytesByUse states, buffers;
   int64_t inputs = 0, stateEnd = 0;
   /// What states and values take of the arena now.
   int64_t buffersNow = 0;
@@ -126,7 +126,7 @@ static int64_t measureInputs(ModuleOp module) {
 }
 
 Walker::Walker(func::FuncOp function, const MemoryLayouts &layouts,
-               std::vector<HeldBytes> *byPosition)
+               std::vector<BytesByUse> *byPosition)
     : function(function), layouts(layouts), layout(layouts.lookup(function)),
       timeline(layouts.timeline.lookup(function)), byPosition(byPosition),
       begins(timeline.length + 1), ends(timeline.length + 1) {
@@ -145,12 +145,12 @@ void Walker::addStates(ModuleOp module) {
     memory.buffers = std::max(memory.buffers, end);
     if (state.getRole() == StateRole::prefetched)
       continue; // shares its memory with values
-    states[getHeldFor(state.getRole())] += buffer.getBytes();
+    states[getMemoryUse(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, end);
   }
 }
 
-void Walker::add(HeldFor what, BufferAttr buffer, const MemorySpan &span) {
+void Walker::add(MemoryUse what, BufferAttr buffer, const MemorySpan &span) {
   // The bytes of states have been counted.
   if (!buffer || buffer.getOffset() < stateEnd || buffer.getBytes() == 0 ||
       span.firstWrite >= span.release)
@@ -164,7 +164,7 @@ void Walker::add(HeldFor what, BufferAttr buffer, const MemorySpan &span) {
 
 void Walker::addBuffers(ArrayRef<BufferUse> buffers) {
   for (const BufferUse &buffer : buffers)
-    add(buffer.isScratch ? HeldFor::Scratch : classify(buffer.op),
+    add(buffer.isScratch ? MemoryUse::Scratch : classify(buffer.op),
         layouts.lookup(buffer), buffer.span);
 }
 
@@ -219,18 +219,18 @@ void Walker::findFullest() {
     poolNow += poolBytes[position];
     memory.pool = std::max(memory.pool, poolNow);
     memory.arena.bound = std::max(memory.arena.bound, buffersNow + poolNow);
-    HeldBytes now = states;
-    for (size_t i = 0; i < kHeldForCount; ++i)
+    BytesByUse now = states;
+    for (size_t i = 0; i < kMemoryUseCount; ++i)
       now.bytes[i] += buffers.bytes[i];
-    now[HeldFor::Activations] += activationsNow;
-    now[HeldFor::Inputs] += inputs;
+    now[MemoryUse::Activations] += activationsNow;
+    now[MemoryUse::Inputs] += inputs;
     if (byPosition)
       byPosition->push_back(now);
     if (now.total() <= most)
       continue;
     most = now.total();
     memory.fullest = &op;
-    memory.held = now;
+    memory.inUse = now;
   }
 }
 
@@ -269,7 +269,7 @@ void Walker::placeResults() {
 
 FunctionMemory Walker::run() {
   for (const CopyUse &copy : timeline.copies)
-    add(HeldFor::Gathered, layout.lookup(copy.state), copy.span);
+    add(MemoryUse::Gathered, layout.lookup(copy.state), copy.span);
   addBuffers(timeline.liveIns);
   addBuffers(timeline.buffers);
   measureActivations();
@@ -283,9 +283,9 @@ FunctionMemory Walker::run() {
 // Answers
 //===----------------------------------------------------------------------===//
 
-FunctionMemory fcdp::measureFunctionMemory(func::FuncOp function,
-                                           const MemoryLayouts &layouts,
-                                           std::vector<HeldBytes> *byPosition) {
+FunctionMemory
+fcdp::measureFunctionMemory(func::FuncOp function, const MemoryLayouts &layouts,
+                            std::vector<BytesByUse> *byPosition) {
   return Walker(function, layouts, byPosition).run();
 }
 
@@ -310,11 +310,12 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
     memory.arena.bound = std::max(memory.arena.bound, part.arena.bound);
     memory.buffers = std::max(memory.buffers, part.buffers);
     memory.pool = std::max(memory.pool, part.pool);
-    bool isFuller = !memory.fullest || part.held.total() > memory.held.total();
+    bool isFuller =
+        !memory.fullest || part.inUse.total() > memory.inUse.total();
     if (!isFuller || !isRun(function))
       continue;
     memory.fullest = part.fullest;
-    memory.held = part.held;
+    memory.inUse = part.inUse;
   }
   return memory;
 }

@@ -284,17 +284,17 @@ TEST(PoolTest, TheArenaMayGoOnElsewhere) {
 }
 
 /// A function of four operations; a buffer of 512 bytes, behind states of 256,
-/// is held while the second and third run.
-HeldMemory makeHeld() {
-  return HeldMemory({{/*from=*/1, /*to=*/3, /*offset=*/256, /*bytes=*/512}});
+/// is reserved while the second and third run.
+Reservations makeReserved() {
+  return Reservations({{/*from=*/1, /*to=*/3, /*offset=*/256, /*bytes=*/512}});
 }
 
 /// Runs `ops` in `pool` as a function.
-uint64_t runFunction(Pool &pool, const HeldMemory &held,
+uint64_t runFunction(Pool &pool, const Reservations &reserved,
                      const std::vector<std::function<void()>> &ops,
-                     const std::vector<ResultPlace> &results = {}) {
+                     const std::vector<plan::ResultPlace> &results = {}) {
   return step(pool, [&] {
-    pool.beginFunction(held, results);
+    pool.beginFunction(reserved, results);
     for (size_t i = 0; i < ops.size(); ++i) {
       pool.reach(i);
       ops[i]();
@@ -303,10 +303,10 @@ uint64_t runFunction(Pool &pool, const HeldMemory &held,
   });
 }
 
-TEST(PoolTest, LendsWhatIsNotHeld) {
+TEST(PoolTest, UsesWhatIsNotReserved) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
+  Reservations reserved = makeReserved();
   std::vector<std::byte *> places;
   auto note = [&](size_t bytes) {
     c10::DataPtr data = take(bytes);
@@ -321,11 +321,11 @@ TEST(PoolTest, LendsWhatIsNotHeld) {
         kept = note(64);
       },
       [&] { kept.clear(); }, [&] { note(448); }}; // behind it
-  runFunction(pool, held, ops);
+  runFunction(pool, reserved, ops);
   EXPECT_EQ(pool.recordedBytes(), 512u);
   EXPECT_EQ(pool.regionBytes(), 1024u);
   places.clear();
-  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(runFunction(pool, reserved, ops), 0u);
   EXPECT_EQ(pool.recordedBytes(), 0u);
   EXPECT_EQ(places[0], arena.base() + 256);
   EXPECT_EQ(places[1], arena.base() + 768);
@@ -336,7 +336,7 @@ TEST(PoolTest, LendsWhatIsNotHeld) {
 TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
+  Reservations reserved = makeReserved();
   c10::DataPtr kept;
   std::byte *place = nullptr;
   std::vector<std::function<void()>> ops = {
@@ -345,9 +345,9 @@ TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
         place = static_cast<std::byte *>(kept.get()) - kPoolTagBytes;
       },
       [&] { kept.clear(); }};
-  runFunction(pool, held, ops);
+  runFunction(pool, reserved, ops);
   EXPECT_EQ(pool.regionBytes(), 896u); // the arena grows
-  EXPECT_EQ(runFunction(pool, held, ops), 0u);
+  EXPECT_EQ(runFunction(pool, reserved, ops), 0u);
   EXPECT_EQ(place, arena.base() + 768);
 }
 
@@ -355,13 +355,13 @@ TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
 TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
-  const std::vector<ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
+  Reservations reserved = makeReserved();
+  const std::vector<plan::ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
   std::byte *first = nullptr, *second = nullptr, *other = nullptr;
   auto place = [](const c10::DataPtr &data) {
     return static_cast<std::byte *>(data.get()) - kPoolTagBytes;
   };
-  uint64_t asked = runFunction(pool, held,
+  uint64_t asked = runFunction(pool, reserved,
                                {[&] {
                                   take(64);
                                   first = place(take(448));
@@ -383,25 +383,25 @@ TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
 TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
-  const std::vector<ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
+  Reservations reserved = makeReserved();
+  const std::vector<plan::ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
   c10::DataPtr kept;
   auto keep = [&] { kept = take(192); };
   auto allocate = [&] {
     take(64);
     kept.clear();
   };
-  EXPECT_EQ(runFunction(pool, held, {keep, allocate}, results), 1u);
+  EXPECT_EQ(runFunction(pool, reserved, {keep, allocate}, results), 1u);
 }
 
 TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
-  const std::vector<ResultPlace> results = {{0, 256, 128}};
+  Reservations reserved = makeReserved();
+  const std::vector<plan::ResultPlace> results = {{0, 256, 128}};
   pool.beginStep();
   Pool::Scope scope(pool);
-  pool.beginFunction(held, results);
+  pool.beginFunction(reserved, results);
   pool.reach(0);
   c10::DataPtr kept = take(64);
   expectError([&] { pool.reach(1); },
@@ -412,12 +412,12 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
   for (bool isMismatch : {false, true}) {
     TestArena arena(/*reserved=*/256, /*bytes=*/768);
     Pool pool(arena, routeCpuAllocations());
-    HeldMemory held = makeHeld();
+    Reservations reserved = makeReserved();
     c10::DataPtr kept;
-    runFunction(pool, held, {[&] { take(64); }});
+    runFunction(pool, reserved, {[&] { take(64); }});
     pool.beginStep();
     Pool::Scope scope(pool);
-    pool.beginFunction(held);
+    pool.beginFunction(reserved);
     pool.reach(0);
     kept = take(64);
     if (isMismatch)
@@ -428,18 +428,18 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
   }
 }
 
-/// An allocation that comes when a buffer is held finds no place that was
+/// An allocation that comes when a buffer is reserved finds no place that was
 /// planned for when it was not.
 TEST(PoolTest, AnotherMomentIsAMismatch) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
   Pool pool(arena, routeCpuAllocations());
-  HeldMemory held = makeHeld();
+  Reservations reserved = makeReserved();
   auto allocate = [&] { take(64); };
   auto nothing = [] {};
-  runFunction(pool, held, {allocate, nothing});
-  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
-  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 1u);
-  EXPECT_EQ(runFunction(pool, held, {nothing, allocate}), 0u);
+  runFunction(pool, reserved, {allocate, nothing});
+  EXPECT_EQ(runFunction(pool, reserved, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, reserved, {nothing, allocate}), 1u);
+  EXPECT_EQ(runFunction(pool, reserved, {nothing, allocate}), 0u);
 }
 
 TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {

@@ -37,7 +37,7 @@ void FakeStep::setFunctions(const std::vector<std::string> &roles) {
   plan["functions"] = Json::array();
   for (const std::string &role : roles)
     plan["functions"].push_back(Json::parse(
-        R"({"role": ")" + role + R"(", "first": 0, "end": 0, "held": [],
+        R"({"role": ")" + role + R"(", "first": 0, "end": 0, "reserved": [],
             "results": [], "expected": {"inter_bytes": 0, "intra_bytes": 0,
             "h2d_bytes": 0, "d2h_bytes": 0}})"));
 }

@@ -161,13 +161,13 @@ TEST(StepPlanTest, DamagedBytesDoNoHarm) {
   EXPECT_GT(numRefused, whole.size());
 }
 
-/// States in front of byte `states`, and one range held by @init, which makes
-/// all calls.
-void hold(Json &m, uint64_t states, const Json &range) {
+/// States in front of byte `states`, and one range that @init, which has all
+/// operations, reserves.
+void reserve(Json &m, uint64_t states, const Json &range) {
   for (Json &function : m["functions"])
     function["first"] = function["end"] = m["ops"].size();
   m["functions"][0]["first"] = 0;
-  m["functions"][0]["held"] = Json::array({range});
+  m["functions"][0]["reserved"] = Json::array({range});
   m["state_bytes"] = states;
 }
 
@@ -185,17 +185,18 @@ Json everything(const Json &m, uint64_t states) {
   return range(0, m["ops"].size(), states, end - states);
 }
 
-TEST(StepPlanTest, ReadsWhatIsHeld) {
+TEST(StepPlanTest, ReadsReservedRanges) {
   FakeStep step = linearStep(2, 2, 3);
   constexpr uint64_t states = 128;
-  hold(step.plan, states, everything(step.plan, states));
+  reserve(step.plan, states, everything(step.plan, states));
   StepPlan plan = step.load();
   EXPECT_EQ(plan.stateBytes, states);
-  const HeldMemory &held = plan.memory[plan.indexOf(plan::Role::init)].held;
-  ASSERT_EQ(held.moments.size(), 2u);
-  EXPECT_EQ(held.moments[0].op, 0u);
-  EXPECT_EQ(held.moments[1].op, plan.ops.size());
-  EXPECT_EQ(held.moments[1].ends, std::vector<uint32_t>{0});
+  const Reservations &reserved =
+      plan.reservations[plan.indexOf(plan::Role::init)];
+  ASSERT_EQ(reserved.changes.size(), 2u);
+  EXPECT_EQ(reserved.changes[0].op, 0u);
+  EXPECT_EQ(reserved.changes[1].op, plan.ops.size());
+  EXPECT_EQ(reserved.changes[1].ends, std::vector<uint32_t>{0});
 }
 
 TEST(StepPlanTest, ReadsWhereResultsAre) {
@@ -204,14 +205,14 @@ TEST(StepPlanTest, ReadsWhereResultsAre) {
   uint64_t end = m["device_bytes"];
   m["device_bytes"] = end + 256;
   constexpr uint64_t states = 128;
-  hold(m, states, range(0, m["ops"].size(), states, end - states));
+  reserve(m, states, range(0, m["ops"].size(), states, end - states));
   m["functions"][0]["results"] = {result(0, end, 100),
                                   result(0, end + 128, 64)};
-  std::vector<ResultPlace> results = step.load().memory[0].results;
+  std::vector<plan::ResultPlace> results = step.load().functions[0]->results;
   ASSERT_EQ(results.size(), 2u);
-  EXPECT_EQ(results[1].op, 0u);
-  EXPECT_EQ(results[1].offset, end + 128);
-  EXPECT_EQ(results[1].bytes, 64u);
+  EXPECT_EQ(results[1].op(), 0u);
+  EXPECT_EQ(results[1].offset(), end + 128);
+  EXPECT_EQ(results[1].bytes(), 64u);
 }
 
 /// Appends an operation to the last function.
@@ -402,62 +403,66 @@ const Refusal kRefusals[] = {
      "bucket 'b' has no state 'grad'"},
     {"UpdateWithoutMomentum", [](Json &m) { m["optimizer"]["momentum"] = 0.9; },
      "bucket 'b' has no state 'momentum_buffer'"},
-    {"HeldStatesBehindTheArena",
-     [](Json &m) { hold(m, 1 << 20, range(0, 1, 0, 64)); },
+    {"ReservedStatesBehindTheArena",
+     [](Json &m) { reserve(m, 1 << 20, range(0, 1, 0, 64)); },
      "plan.state_bytes: expected at most the 65536 bytes"},
-    {"HeldStatesUneven", [](Json &m) { hold(m, 100, range(0, 1, 128, 64)); },
+    {"ReservedStatesUneven",
+     [](Json &m) { reserve(m, 100, range(0, 1, 128, 64)); },
      "plan.state_bytes: expected a multiple of 64, got 100"},
-    {"HeldStateBehind", [](Json &m) { hold(m, 0, range(0, 1, 0, 64)); },
+    {"ReservedStateBehind", [](Json &m) { reserve(m, 0, range(0, 1, 0, 64)); },
      "plan.state_bytes: expected all states in front of it"},
-    {"HeldFunctionMissing",
+    {"ReservedFunctionMissing",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["functions"].erase(4);
      },
      "plan.functions: 'update' is missing"},
-    {"HeldFunctionsOverlap",
+    {"ReservedFunctionsOverlap",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["functions"][4]["first"] = 1;
      },
      "plan.functions[4]: expected functions of operations that follow"},
-    {"HeldCallsMissing",
+    {"ReservedCallsMissing",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["ops"].push_back(m["ops"][0]);
      },
      "plan.functions: expected"},
-    {"HeldBackwards", [](Json &m) { hold(m, 4096, range(1, 1, 4096, 64)); },
-     "held[0]: expected a stretch of the function's operations"},
-    {"HeldInStates", [](Json &m) { hold(m, 4096, range(0, 1, 0, 64)); },
-     "held[0]: expected bytes between 4096, where states end"},
-    {"HeldUneven", [](Json &m) { hold(m, 4096, range(0, 1, 4100, 64)); },
-     "held[0]: expected an offset that is a multiple of 64, got 4100"},
-    {"HeldUnevenBytes", [](Json &m) { hold(m, 4096, range(0, 1, 4096, 100)); },
-     "held[0]: expected bytes that are a multiple of 64, got 100"},
-    {"HeldNothing", [](Json &m) { hold(m, 4096, range(0, 1, 4096, 0)); },
-     "held[0]: expected bytes, got 0"},
+    {"ReservedBackwards",
+     [](Json &m) { reserve(m, 4096, range(1, 1, 4096, 64)); },
+     "reserved[0]: expected a stretch of the function's operations"},
+    {"ReservedInStates", [](Json &m) { reserve(m, 4096, range(0, 1, 0, 64)); },
+     "reserved[0]: expected bytes between 4096, where states end"},
+    {"ReservedUneven", [](Json &m) { reserve(m, 4096, range(0, 1, 4100, 64)); },
+     "reserved[0]: expected an offset that is a multiple of 64, got 4100"},
+    {"ReservedUnevenBytes",
+     [](Json &m) { reserve(m, 4096, range(0, 1, 4096, 100)); },
+     "reserved[0]: expected bytes that are a multiple of 64, got 100"},
+    {"ReservedNothing", [](Json &m) { reserve(m, 4096, range(0, 1, 4096, 0)); },
+     "reserved[0]: expected bytes, got 0"},
     {"ResultOfAnotherFunction",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["functions"][4]["results"] = {result(0, 4096, 64)};
      },
      "results[0]: expected an operation from"},
     {"ResultInStates",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["functions"][0]["results"] = {result(0, 0, 64)};
      },
      "results[0]: expected bytes between 4096, where states end"},
-    {"ResultWhereHeld",
+    {"ResultWhereReserved",
      [](Json &m) {
-       hold(m, 4096, everything(m, 4096));
+       reserve(m, 4096, everything(m, 4096));
        m["functions"][0]["results"] = {result(0, 4096, 64)};
      },
-     "results[0]: bytes 4096 to 65536 of the device arena are held where "
+     "results[0]: bytes 4096 to 65536 of the device arena are reserved where "
      "operation 0 runs"},
-    {"HeldTooLittle", [](Json &m) { hold(m, 128, range(0, 1, 128, 64)); },
-     "of the device arena are not held there"},
+    {"ReservedTooLittle",
+     [](Json &m) { reserve(m, 128, range(0, 1, 128, 64)); },
+     "of the device arena are not reserved there"},
     {"UpdateOfFrozen", [](Json &m) { m["buckets"][0]["trainable"] = false; },
      "bucket 'b' is frozen"},
 };

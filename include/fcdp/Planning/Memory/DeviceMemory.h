@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// What device memory is held for.
-enum class HeldFor {
+/// The purposes that memory is used for.
+enum class MemoryUse {
   Shards,
   Optimizer,
   Gathered,
@@ -18,19 +18,21 @@ enum class HeldFor {
   Scratch,
   Inputs
 };
-inline constexpr size_t kHeldForCount = 7;
+inline constexpr size_t kMemoryUseCount = 7;
 
-/// What is held, as a user reads it: "shards".
-llvm::StringRef getName(HeldFor what);
+/// Returns the purpose as reports name it: "shards".
+llvm::StringRef getName(MemoryUse what);
 
-/// What a state of `role` is held for, on the device or in host memory.
-HeldFor getHeldFor(StateRole role);
+/// Returns what a state of `role` is for, on the device or in host memory.
+MemoryUse getMemoryUse(StateRole role);
 
-/// Bytes by what they are held for.
-struct HeldBytes {
-  std::array<int64_t, kHeldForCount> bytes{};
-  int64_t &operator[](HeldFor what) { return bytes[static_cast<size_t>(what)]; }
-  int64_t operator[](HeldFor what) const {
+/// Bytes in use, by purpose.
+struct BytesByUse {
+  std::array<int64_t, kMemoryUseCount> bytes{};
+  int64_t &operator[](MemoryUse what) {
+    return bytes[static_cast<size_t>(what)];
+  }
+  int64_t operator[](MemoryUse what) const {
     return bytes[static_cast<size_t>(what)];
   }
   int64_t total() const;
@@ -65,7 +67,7 @@ struct FunctionMemory {
   /// The operation at which most is in use, and what is in use there; null in
   /// an empty function.
   mlir::Operation *fullest = nullptr;
-  HeldBytes held;
+  BytesByUse inUse;
 };
 
 /// Device memory of one rank over all functions of a step. Memory that kernels
@@ -78,7 +80,7 @@ struct DeviceMemory {
   int64_t inputs = 0;
   /// Of all functions, where most is in use; null if all are empty.
   mlir::Operation *fullest = nullptr;
-  HeldBytes held;
+  BytesByUse inUse;
   /// In the module's order.
   std::vector<FunctionMemory> functions;
 
@@ -89,7 +91,7 @@ struct DeviceMemory {
 /// `byPosition` gets what is in use at each operation, in order.
 FunctionMemory
 measureFunctionMemory(mlir::func::FuncOp function, const MemoryLayouts &layouts,
-                      std::vector<HeldBytes> *byPosition = nullptr);
+                      std::vector<BytesByUse> *byPosition = nullptr);
 
 /// Returns what a scheduled or planned module needs, by the places that it has
 /// or that --fcdp-plan-memory would give. Changes nothing. The arena is made

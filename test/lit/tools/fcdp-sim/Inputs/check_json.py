@@ -16,7 +16,7 @@ assert tokens["per_step"] == tokens["per_micro_batch"] * world * report["micro_b
 assert math.isclose(tokens["per_second"] * report["seconds"], tokens["per_step"])
 assert 0 < report["flops"]["mfu"] == report["flops"]["hfu"] < 1
 for memory in report["device_memory"], report["host_memory"]:
-    assert sum(memory["held"].values()) <= memory["bytes"]
+    assert sum(memory["in_use"].values()) <= memory["bytes"]
     assert memory["fits"] == (memory["bytes"] <= memory["capacity"])
 device = report["device_memory"]
 assert device["bytes"] == device["arena"] + device["inputs"]

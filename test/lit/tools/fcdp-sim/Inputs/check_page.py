@@ -57,6 +57,6 @@ for step, report in zip(steps, reports, strict=True):
             assert timeline["begin"] <= begin < end <= timeline["end"]
             assert timeline["labels"][label] and count >= 1
     most = max(sum(point[1:]) for point in timeline["memory"]["points"])
-    assert most == sum(report["device_memory"]["held"].values())
+    assert most == sum(report["device_memory"]["in_use"].values())
     print(step["strategy"], [stream["name"] for stream in timeline["streams"] if stream["spans"]])
 print(reader.headings)

@@ -38,7 +38,7 @@ instants = {event["name"]: event["ts"] / 1e6 for event in events if event["ph"] 
 assert math.isclose(instants["update ends"] - instants["step begins"], report["seconds"], rel_tol=1e-9)
 counters = [event for event in events if event["ph"] == "C"]
 assert [event["ts"] for event in counters] == sorted(event["ts"] for event in counters)
-assert max(sum(event["args"].values()) for event in counters) == sum(report["device_memory"]["held"].values())
+assert max(sum(event["args"].values()) for event in counters) == sum(report["device_memory"]["in_use"].values())
 for thread in sorted(spans, key=names.get):
     labels = {event["name"] for event in events if event["ph"] == "X" and event["tid"] == thread}
     print(f"{names[thread]}: {', '.join(sorted(labels))}")

@@ -75,14 +75,14 @@ private:
                   uint64_t bytes) const;
   void reach(size_t op);
   void checkFree(size_t op);
-  bool isHeld(uint64_t begin, uint64_t end) const;
-  void checkHeld(const plan::Buf &buf, size_t op) const;
+  bool isReserved(uint64_t begin, uint64_t end) const;
+  void checkReserved(const plan::Buf &buf, size_t op) const;
 
   const StepPlan &plan;
   const plan::FunctionT &function;
   const std::string where;
   /// Ranges by the operations at which they end and begin.
-  std::multimap<uint64_t, const plan::HeldRange *> ends, begins;
+  std::multimap<uint64_t, const plan::ReservedRange *> ends, begins;
   /// By offset, the ends of what is reserved now.
   std::multimap<uint64_t, uint64_t> now;
   size_t nextResult = 0;
@@ -110,9 +110,9 @@ void FunctionChecker::checkPlace(const std::string &path, uint64_t offset,
 }
 
 void FunctionChecker::checkRanges() const {
-  for (size_t i = 0; i < function.held.size(); ++i) {
-    const plan::HeldRange &range = function.held[i];
-    std::string path = where + "." + at("held", i);
+  for (size_t i = 0; i < function.reserved.size(); ++i) {
+    const plan::ReservedRange &range = function.reserved[i];
+    std::string path = where + "." + at("reserved", i);
     if (range.from() < function.first || range.to() > function.end ||
         range.from() >= range.to())
       failCheck(path, "expected a stretch of the function's operations, " +
@@ -139,7 +139,7 @@ void FunctionChecker::checkResults() const {
   }
 }
 
-bool FunctionChecker::isHeld(uint64_t begin, uint64_t end) const {
+bool FunctionChecker::isReserved(uint64_t begin, uint64_t end) const {
   begin = std::max(begin, plan.stateBytes);
   for (auto [offset, to] : now)
     if (offset <= begin)
@@ -147,29 +147,29 @@ bool FunctionChecker::isHeld(uint64_t begin, uint64_t end) const {
   return begin >= end;
 }
 
-void FunctionChecker::checkHeld(const plan::Buf &buf, size_t op) const {
+void FunctionChecker::checkReserved(const plan::Buf &buf, size_t op) const {
   uint64_t begin = buf.offset();
   uint64_t end = begin + (plan.mesh.nodes - 1) * buf.nodeStride() +
                  (plan.mesh.locals - 1) * buf.localStride() + buf.bytes();
   if (buf.arena() == plan::Arena::device && buf.bytes() != 0 &&
-      !isHeld(begin, end))
-    failCheck(at("ops", op), "bytes " + std::to_string(begin) + " to " +
-                                 std::to_string(end) +
-                                 " of the device arena are not held there, by "
-                                 "'" +
-                                 where +
-                                 ".held': results of operators may be "
-                                 "in them");
+      !isReserved(begin, end))
+    failCheck(at("ops", op),
+              "bytes " + std::to_string(begin) + " to " + std::to_string(end) +
+                  " of the device arena are not reserved there, by "
+                  "'" +
+                  where +
+                  ".reserved': results of operators may be "
+                  "in them");
 }
 
 /// Brings `now` to where `op` runs.
 void FunctionChecker::reach(size_t op) {
   for (auto it = ends.begin(); it != ends.end() && it->first <= op;
        it = ends.erase(it)) {
-    auto [held, last] = now.equal_range(it->second->offset());
-    while (held->second != it->second->offset() + it->second->bytes())
-      ++held;
-    now.erase(held);
+    auto [open, last] = now.equal_range(it->second->offset());
+    while (open->second != it->second->offset() + it->second->bytes())
+      ++open;
+    now.erase(open);
   }
   for (auto it = begins.begin(); it != begins.end() && it->first <= op;
        it = begins.erase(it))
@@ -189,7 +189,7 @@ void FunctionChecker::checkFree(size_t op) {
         failCheck(
             where + "." + at("results", nextResult),
             "bytes " + std::to_string(offset) + " to " + std::to_string(to) +
-                " of the device arena are held where operation " +
+                " of the device arena are reserved where operation " +
                 std::to_string(op) + " runs: they are not for its results");
   }
 }
@@ -197,15 +197,16 @@ void FunctionChecker::checkFree(size_t op) {
 void FunctionChecker::check() {
   checkRanges();
   checkResults();
-  for (const plan::HeldRange &range : function.held) {
+  for (const plan::ReservedRange &range : function.reserved) {
     begins.emplace(range.from(), &range);
     ends.emplace(range.to(), &range);
   }
   for (size_t op = function.first; op < function.end; ++op) {
     reach(op);
     checkFree(op);
-    visitBody(*plan.ops[op],
-              Regions(plan, [&](const plan::Buf &buf) { checkHeld(buf, op); }));
+    visitBody(*plan.ops[op], Regions(plan, [&](const plan::Buf &buf) {
+      checkReserved(buf, op);
+    }));
   }
 }
 

@@ -17,8 +17,7 @@ void checkHead(const StepPlan &plan) {
   constexpr uint64_t mostRanks = 1 << 16;
   auto checkCount = [&](const Where &where, uint64_t count) {
     if (count < 1 || count > mostRanks)
-      failCheck(where, "expected 1 to " + std::to_string(mostRanks) + ", got " +
-                           std::to_string(count));
+      failCheck(where, "expected 1 to ", mostRanks, ", got ", count);
   };
   checkCount("nodes", plan.nodes);
   checkCount("ranks_per_node", plan.ranksPerNode);
@@ -27,8 +26,8 @@ void checkHead(const StepPlan &plan) {
     failCheck("micro_batches", "expected at least 1, got 0");
   constexpr uint32_t mostEvents = 1 << 30;
   if (plan.numEvents > mostEvents)
-    failCheck("num_events", "expected at most " + std::to_string(mostEvents) +
-                                ", got " + std::to_string(plan.numEvents));
+    failCheck("num_events", "expected at most ", mostEvents, ", got ",
+              plan.numEvents);
 }
 
 void checkShape(const Where &where, const Shape &shape) {
@@ -37,9 +36,9 @@ void checkShape(const Where &where, const Shape &shape) {
   for (int64_t extent : shape)
     if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements) ||
         elements > most)
-      failCheck(where + ".shape", "expected a shape of fewer than 2^56 "
-                                  "elements, got " +
-                                      toString(shape));
+      failCheck(where + ".shape",
+                "expected a shape of fewer than 2^56 elements, got ",
+                toString(shape));
 }
 
 /// What a state holds: its type, and its elements if they are known.
@@ -77,9 +76,8 @@ void checkState(const StepPlan &plan, const plan::BucketT &bucket,
   if (!rule)
     return checkBuf(plan, where, state.buf(), byteSize(toDType(state.dtype())));
   if (state.dtype() != rule->dtype)
-    failCheck(where + ".dtype", std::string("expected ") +
-                                    name(toDType(rule->dtype)) + ", got " +
-                                    name(toDType(state.dtype())));
+    failCheck(where + ".dtype", "expected ", name(toDType(rule->dtype)),
+              ", got ", name(toDType(state.dtype())));
   checkFlat(plan, where, state.buf(), rule->elements, rule->dtype);
 }
 
@@ -87,14 +85,11 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
                  const Where &where) {
   uint64_t parts = countParts(bucket.sharding, plan.mesh);
   if (bucket.elements != bucket.shardElements * parts)
-    failCheck(where + ".elements",
-              "expected " + std::to_string(parts) + " shards of " +
-                  std::to_string(bucket.shardElements) + " elements, got " +
-                  std::to_string(bucket.elements));
+    failCheck(where + ".elements", "expected ", parts, " shards of ",
+              bucket.shardElements, " elements, got ", bucket.elements);
   if (bucket.elements % plan.mesh.size() != 0)
-    failCheck(where + ".elements",
-              "expected a multiple of " + std::to_string(plan.mesh.size()) +
-                  " ranks, got " + std::to_string(bucket.elements));
+    failCheck(where + ".elements", "expected a multiple of ", plan.mesh.size(),
+              " ranks, got ", bucket.elements);
   if (!findState(bucket, StateRole::shard))
     failCheck(where + ".states", "the state 'shard' is missing");
   for (const plan::State &state : bucket.states) {
@@ -120,19 +115,17 @@ void checkParameters(const StepPlan &plan) {
       failCheck(where + ".names", "expected a name, got none");
     for (const std::string &name : parameter.names)
       if (!names.insert(name).second)
-        failCheck(where + ".names", "the name '" + name + "' is there twice");
+        failCheck(where + ".names", "the name '", name, "' is there twice");
     checkShape(where, parameter.shape);
     uint64_t begin = parameter.offsetElements;
     uint64_t end = begin + numElements(parameter.shape);
     if (end > bucket.elements)
-      failCheck(where, "'" + parameter.names[0] + "' ends at element " +
-                           std::to_string(end) + " of bucket '" + bucket.name +
-                           "', which has " + std::to_string(bucket.elements));
+      failCheck(where, "'", parameter.names[0], "' ends at element ", end,
+                " of bucket '", bucket.name, "', which has ", bucket.elements);
     if (parameter.dtype != bucket.storage)
-      failCheck(where + ".dtype", std::string("expected the storage type ") +
-                                      name(toDType(bucket.storage)) +
-                                      " of bucket '" + bucket.name + "', got " +
-                                      name(toDType(parameter.dtype)));
+      failCheck(where + ".dtype", "expected the storage type ",
+                name(toDType(bucket.storage)), " of bucket '", bucket.name,
+                "', got ", name(toDType(parameter.dtype)));
     if (begin != end)
       members[parameter.bucket].emplace_back(begin, end);
   }
@@ -140,8 +133,8 @@ void checkParameters(const StepPlan &plan) {
     std::sort(members[b].begin(), members[b].end());
     for (size_t i = 1; i < members[b].size(); ++i)
       if (members[b][i - 1].second > members[b][i].first)
-        failCheck(at("buckets", b), "two parameters overlap at element " +
-                                        std::to_string(members[b][i].first));
+        failCheck(at("buckets", b), "two parameters overlap at element ",
+                  members[b][i].first);
   }
 }
 
@@ -150,19 +143,17 @@ void checkBuffer(const plan::BufferT &buffer, const Where &where,
   checkShape(where, buffer.shape);
   if (!buffer.persistent && !buffer.constantOffset &&
       numElements(buffer.shape) != 0)
-    failCheck(where + ".constant_offset",
-              "'" + buffer.name +
-                  "' has no value: the step was exported from a model without "
-                  "weights (FakeTensorMode); export it from one with weights");
+    failCheck(where + ".constant_offset", "'", buffer.name,
+              "' has no value: the step was exported from a model without "
+              "weights (FakeTensorMode); export it from one with weights");
   if (!buffer.constantOffset)
     return;
   uint64_t end = *buffer.constantOffset +
                  numElements(buffer.shape) * byteSize(toDType(buffer.dtype));
   if (end > constantsBytes)
-    failCheck(where + ".constant_offset",
-              "the value of '" + buffer.name + "' ends at byte " +
-                  std::to_string(end) + " of " +
-                  std::to_string(constantsBytes) + " bytes of constants");
+    failCheck(where + ".constant_offset", "the value of '", buffer.name,
+              "' ends at byte ", end, " of ", constantsBytes,
+              " bytes of constants");
 }
 
 void checkInputs(const StepPlan &plan) {
@@ -172,18 +163,16 @@ void checkInputs(const StepPlan &plan) {
     Where where = at("inputs", i);
     checkShape(where, input.shape);
     if (!names.insert(input.name).second)
-      failCheck(where + ".name",
-                "the name '" + input.name + "' is there twice");
+      failCheck(where + ".name", "the name '", input.name, "' is there twice");
     bool isInteger =
         (input.dtype >= plan::DType::i8 && input.dtype <= plan::DType::i64) ||
         input.dtype == plan::DType::u8;
     if (!isInteger && input.indexLimit)
-      failCheck(where + ".index_limit",
-                std::string("expected null for an input of type ") +
-                    name(toDType(input.dtype)));
+      failCheck(where + ".index_limit", "expected null for an input of type ",
+                name(toDType(input.dtype)));
     if (input.indexLimit && *input.indexLimit < 1)
-      failCheck(where + ".index_limit", "expected at least 1, got " +
-                                            std::to_string(*input.indexLimit));
+      failCheck(where + ".index_limit", "expected at least 1, got ",
+                *input.indexLimit);
   }
 }
 
@@ -191,9 +180,8 @@ void checkSlot(const StepPlan &plan, const plan::SlotT &slot,
                const Where &where) {
   auto needs = [&](bool holds, const char *field) {
     if (!holds)
-      failCheck(where, std::string("'") + field + "' is missing; a slot of " +
-                           "kind '" + EnumNameSlotKind(slot.kind) +
-                           "' needs it");
+      failCheck(where, "'", field, "' is missing; a slot of kind '",
+                EnumNameSlotKind(slot.kind), "' needs it");
   };
   switch (slot.kind) {
   case plan::SlotKind::transient:
@@ -218,16 +206,14 @@ void checkSlot(const StepPlan &plan, const plan::SlotT &slot,
 void checkEqual(const Where &where, uint64_t expected, uint64_t actual,
                 const std::string &what) {
   if (expected != actual)
-    failCheck(where, "expected " + std::to_string(expected) + what + ", got " +
-                         std::to_string(actual));
+    failCheck(where, "expected ", expected, what, ", got ", actual);
 }
 
 void checkIndex(const Where &where, uint64_t index, size_t count,
                 const char *entries) {
   if (index >= count)
-    failCheck(where, "index " + std::to_string(index) +
-                         " is out of range: there are " +
-                         std::to_string(count) + " " + entries);
+    failCheck(where, "index ", index, " is out of range: there are ", count,
+              " ", entries);
 }
 
 void checkBuf(const StepPlan &plan, const Where &where, const plan::Buf &buf,
@@ -238,15 +224,14 @@ void checkBuf(const StepPlan &plan, const Where &where, const plan::Buf &buf,
   Wide end = Wide(buf.offset()) + Wide(plan.mesh.nodes - 1) * buf.nodeStride() +
              Wide(plan.mesh.locals - 1) * buf.localStride() + buf.bytes();
   if (end > size)
-    failCheck(where,
-              "expected a region inside the " +
-                  std::string(plan::EnumNameArena(buf.arena())) + " arena of " +
-                  std::to_string(size) + " bytes, got one that ends at byte " +
-                  (end >> 64 ? "2^64 or more" : std::to_string(uint64_t(end))));
+    failCheck(where, "expected a region inside the ",
+              plan::EnumNameArena(buf.arena()), " arena of ", size,
+              " bytes, got one that ends at byte ",
+              end >> 64 ? "2^64 or more" : std::to_string(uint64_t(end)));
   if (buf.offset() % align != 0 || buf.nodeStride() % align != 0 ||
       buf.localStride() % align != 0)
-    failCheck(where, "expected offset and strides that are multiples of " +
-                         std::to_string(align) + " bytes");
+    failCheck(where, "expected offset and strides that are multiples of ",
+              align, " bytes");
 }
 
 void checkFlat(const StepPlan &plan, const Where &where, const plan::Buf &buf,
@@ -267,9 +252,9 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     checkBuffer(*plan.buffers[i], at("buffers", i), constants.size());
   if (std::string found = hashBytes(constants); plan.constantsHash != found)
-    failCheck("constants_hash",
-              "expected " + found + ", got " + plan.constantsHash +
-                  ": the object is damaged or was edited; compile it again");
+    failCheck("constants_hash", "expected ", found, ", got ",
+              plan.constantsHash,
+              ": the object is damaged or was edited; compile it again");
   checkInputs(plan);
   for (size_t i = 0; i < plan.slots.size(); ++i)
     checkSlot(plan, *plan.slots[i], at("slots", i));

@@ -6,6 +6,9 @@
 
 #include "plan/StepPlan.h"
 
+#include <sstream>
+#include <stdexcept>
+
 namespace fcdp {
 
 /// Has FlatBuffers verify the bytes, and checks each value by itself: that
@@ -19,8 +22,14 @@ void checkFunctions(const StepPlan &plan);
 
 // What the checks share.
 
-[[noreturn]] void failCheck(const std::string &where,
-                            const std::string &message);
+/// Throws the error of the violation at `where`, a path in the plan.
+template <typename... Parts>
+[[noreturn]] void failCheck(const std::string &where, const Parts &...message) {
+  std::ostringstream text;
+  text << "plan." << where << ": ";
+  (text << ... << message);
+  throw std::runtime_error(text.str());
+}
 /// "expected 8, got 12". `what` explains the number.
 void checkEqual(const std::string &where, uint64_t expected, uint64_t actual,
                 const std::string &what = "");

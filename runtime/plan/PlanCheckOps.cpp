@@ -12,99 +12,142 @@ namespace {
 /// Checks one operation.
 class OpChecker {
 public:
-  OpChecker(const StepPlan &plan, const std::string &where)
-      : plan(plan), where(where) {}
+  OpChecker(const StepPlan &plan, size_t index)
+      : plan(plan), where(at("ops", index) + ".body") {}
 
-  void operator()(const plan::AtenCallT &op) const;
-  void operator()(const plan::WriteBufferT &op) const;
-  void operator()(const plan::LossT &op) const;
-  void operator()(const plan::CastT &op) const;
-  void operator()(const plan::PackBucketT &op) const;
-  void operator()(const plan::AccumulateT &op) const;
-  void operator()(const plan::AddT &op) const;
-  void operator()(const plan::ClipGradientsT &op) const;
-  void operator()(const plan::ShardUpdateT &op) const;
-  void operator()(const plan::AllGatherT &op) const;
-  void operator()(const plan::ReduceScatterT &op) const;
-  void operator()(const plan::CacheCopyT &op) const;
-  void operator()(const plan::EventT &op) const;
+  template <typename Op>
+  void operator()(const Op &op) const {
+    // These fields have one meaning in all operations.
+    if constexpr (requires { op.bucket; })
+      checkBucket(op.bucket);
+    if constexpr (requires { op.slot; })
+      checkSlot(".slot", op.slot);
+    if constexpr (requires { op.free; })
+      for (uint32_t slot : op.free)
+        checkTransient(".free", slot, "dropped");
+    check(op);
+  }
 
 private:
-  void checkSlot(const char *field, uint64_t slot) const;
-  void checkSlots(const char *field, const std::vector<int32_t> &slots) const;
-  void checkTransient(const char *field, size_t slot,
-                      const char *purpose) const;
-  void checkFree(const std::vector<uint32_t> &slots) const;
+  void check(const plan::AtenCallT &op) const {
+    for (size_t i = 0; i < op.args.size(); ++i)
+      checkArgument(*op.args[i], ".args[" + std::to_string(i) + "]");
+    for (int32_t slot : op.results)
+      if (isSlot(".results", slot))
+        checkTransient(".results", slot, "a result");
+  }
+  void check(const plan::WriteBufferT &op) const {
+    checkIndex(where + ".buffer", op.buffer, plan.buffers.size(), "buffers");
+    if (!plan.buffers[op.buffer]->mutable_)
+      failCheck(where + ".buffer", "'", plan.buffers[op.buffer]->name,
+                "' is not mutable");
+  }
+  void check(const plan::LossT &) const {}
+  void check(const plan::CastT &op) const {
+    flat(".in", op.in, op.elements, op.inType);
+    flat(".out", op.out, op.elements, op.outType);
+  }
+  void check(const plan::PackBucketT &op) const {
+    for (const plan::PackMember &member : op.members) {
+      checkSlot(".members", member.source());
+      checkSlot(".members", member.planned());
+      if (plan.slots[member.planned()]->kind != plan::SlotKind::planned)
+        failCheck(where + ".members", "slot ", member.planned(),
+                  " is not planned");
+    }
+    for (const plan::Buf &buf : op.zero)
+      checkBuf(plan, where + ".zero", buf);
+  }
+  void check(const plan::AccumulateT &op) const {
+    flat(".in", op.in, op.elements, plan::DType::f32);
+    flat(".out", op.out, op.elements, plan::DType::f32);
+  }
+  void check(const plan::AddT &op) const {
+    flat(".sum", op.sum, op.elements, plan::DType::f32);
+    flat(".in", op.in, op.elements, plan::DType::f32);
+    flat(".out", op.out, op.elements, plan::DType::f32);
+  }
+  void check(const plan::ClipGradientsT &op) const {
+    if (!(op.maxNorm > 0))
+      failCheck(where + ".max_norm", "expected a positive number");
+  }
+  void check(const plan::ShardUpdateT &op) const;
+  void check(const plan::AllGatherT &op) const {
+    checkCopy(op.in, op.out, plan.ranks(toAxis(op.axis)),
+              ", one 'in' per rank");
+  }
+  void check(const plan::ReduceScatterT &op) const;
+  void check(const plan::CacheCopyT &op) const {
+    checkCopy(op.in, op.out, 1, ", the bytes of 'in'");
+  }
+  void check(const plan::EventT &op) const {
+    checkIndex(where + ".event", op.event, plan.numEvents, "events");
+  }
+
   void checkArgument(const plan::ArgumentT &argument,
                      const std::string &path) const;
-  void checkBucket(size_t bucket) const;
+  void checkBucket(std::optional<uint32_t> bucket) const {
+    if (bucket && *bucket >= plan.buckets.size())
+      checkIndex(where + ".bucket", *bucket, plan.buckets.size(), "buckets");
+  }
+  void checkSlot(const char *field, uint64_t slot) const {
+    if (slot >= plan.slots.size())
+      checkIndex(where + field, slot, plan.slots.size(), "slots");
+  }
+  /// Returns false for -1, which stands for no slot. Refuses what is less.
+  bool isSlot(const char *field, int32_t slot) const {
+    if (slot < -1)
+      failCheck(where + field, "expected an integer of at least -1, got ",
+                slot);
+    return slot != -1;
+  }
+  void checkTransient(const char *field, size_t slot,
+                      const char *purpose) const {
+    checkSlot(field, slot);
+    if (plan.slots[slot]->kind != plan::SlotKind::transient)
+      failCheck(where + field, "slot ", slot,
+                " is not transient, so it cannot be ", purpose);
+  }
   void flat(const char *field, const plan::Buf &buf, uint64_t elements,
             plan::DType dtype) const {
     checkFlat(plan, where + field, buf, elements, dtype);
   }
+  /// `out` is `count` times as large as `in`.
+  void checkCopy(const plan::Buf &in, const plan::Buf &out, uint64_t count,
+                 const char *what) const {
+    checkBuf(plan, where + ".in", in);
+    checkBuf(plan, where + ".out", out);
+    checkEqual(where + ".out.bytes", in.bytes() * count, out.bytes(), what);
+  }
 
   const StepPlan &plan;
-  const std::string &where;
+  const std::string where;
 };
-
-void OpChecker::checkSlot(const char *field, uint64_t slot) const {
-  if (slot >= plan.slots.size())
-    checkIndex(where + field, slot, plan.slots.size(), "slots");
-}
-
-/// Checks slots of which -1 stands for none.
-void OpChecker::checkSlots(const char *field,
-                           const std::vector<int32_t> &slots) const {
-  for (int64_t slot : slots)
-    if (slot < -1)
-      failCheck(where + field, "expected an integer of at least -1, got " +
-                                   std::to_string(slot));
-    else if (slot >= 0)
-      checkSlot(field, slot);
-}
-
-void OpChecker::checkTransient(const char *field, size_t slot,
-                               const char *purpose) const {
-  checkSlot(field, slot);
-  if (plan.slots[slot]->kind != plan::SlotKind::transient)
-    failCheck(where + field, "slot " + std::to_string(slot) +
-                                 " is not transient, so it cannot be " +
-                                 purpose);
-}
-
-void OpChecker::checkFree(const std::vector<uint32_t> &slots) const {
-  for (uint32_t slot : slots)
-    checkTransient(".free", slot, "dropped");
-}
-
-void OpChecker::checkBucket(size_t bucket) const {
-  if (bucket >= plan.buckets.size())
-    checkIndex(where + ".bucket", bucket, plan.buckets.size(), "buckets");
-}
 
 void OpChecker::checkArgument(const plan::ArgumentT &argument,
                               const std::string &path) const {
   using Kind = plan::ArgumentKind;
   auto checkOne = [&](const char *field, size_t count) {
     if (count != 1)
-      failCheck(where + path + field,
-                "expected one value, got " + std::to_string(count));
+      failCheck(where + path + field, "expected one value, got ", count);
   };
   auto checkBools = [&] {
     for (int64_t value : argument.integers)
       if (value != 0 && value != 1)
-        failCheck(where + path + ".integers",
-                  "expected 0 or 1, got " + std::to_string(value));
+        failCheck(where + path + ".integers", "expected 0 or 1, got ", value);
   };
   switch (argument.kind) {
   case Kind::tensor:
     checkOne(".slots", argument.slots.size());
     if (argument.slots[0] < 0)
       failCheck(where + path + ".slots",
-                "expected an integer of at least 0, got -1");
-    return checkSlots(".args", argument.slots);
+                "expected an integer of at least 0, got ", argument.slots[0]);
+    return checkSlot(".args", argument.slots[0]);
   case Kind::tensors:
-    return checkSlots(".args", argument.slots);
+    for (int32_t slot : argument.slots)
+      if (isSlot(".args", slot))
+        checkSlot(".args", slot);
+    return;
   case Kind::boolean:
     checkBools();
     [[fallthrough]];
@@ -129,80 +172,15 @@ void OpChecker::checkArgument(const plan::ArgumentT &argument,
   }
 }
 
-void OpChecker::operator()(const plan::AtenCallT &op) const {
-  for (size_t i = 0; i < op.args.size(); ++i)
-    checkArgument(*op.args[i], ".args[" + std::to_string(i) + "]");
-  for (int64_t slot : op.results)
-    if (slot < -1)
-      failCheck(where + ".results", "expected an integer of at least -1, got " +
-                                        std::to_string(slot));
-    else if (slot >= 0)
-      checkTransient(".results", slot, "a result");
-  checkFree(op.free);
-}
-
-void OpChecker::operator()(const plan::WriteBufferT &op) const {
-  checkSlot(".slot", op.slot);
-  checkIndex(where + ".buffer", op.buffer, plan.buffers.size(), "buffers");
-  const plan::BufferT &buffer = *plan.buffers[op.buffer];
-  if (!buffer.mutable_)
-    failCheck(where + ".buffer", "'" + buffer.name + "' is not mutable");
-  checkFree(op.free);
-}
-
-void OpChecker::operator()(const plan::LossT &op) const {
-  checkSlot(".slot", op.slot);
-  checkFree(op.free);
-}
-
-void OpChecker::operator()(const plan::CastT &op) const {
-  flat(".in", op.in, op.elements, op.inType);
-  flat(".out", op.out, op.elements, op.outType);
-}
-
-void OpChecker::operator()(const plan::PackBucketT &op) const {
-  for (const plan::PackMember &member : op.members) {
-    checkSlot(".members", member.source());
-    checkSlot(".members", member.planned());
-    if (plan.slots[member.planned()]->kind != plan::SlotKind::planned)
-      failCheck(where + ".members",
-                "slot " + std::to_string(member.planned()) + " is not planned");
-  }
-  for (const plan::Buf &buf : op.zero)
-    checkBuf(plan, where + ".zero", buf);
-  checkFree(op.free);
-  if (op.bucket)
-    checkBucket(*op.bucket);
-}
-
-void OpChecker::operator()(const plan::AccumulateT &op) const {
-  flat(".in", op.in, op.elements, plan::DType::f32);
-  flat(".out", op.out, op.elements, plan::DType::f32);
-  if (op.bucket)
-    checkBucket(*op.bucket);
-}
-
-void OpChecker::operator()(const plan::AddT &op) const {
-  flat(".sum", op.sum, op.elements, plan::DType::f32);
-  flat(".in", op.in, op.elements, plan::DType::f32);
-  flat(".out", op.out, op.elements, plan::DType::f32);
-}
-
-void OpChecker::operator()(const plan::ClipGradientsT &op) const {
-  if (!(op.maxNorm > 0))
-    failCheck(where + ".max_norm", "expected a positive number");
-}
-
-void OpChecker::operator()(const plan::ShardUpdateT &op) const {
-  checkBucket(op.bucket);
+void OpChecker::check(const plan::ShardUpdateT &op) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
   auto needs = [&](plan::StateRole role) {
     if (!findState(bucket, role))
-      failCheck(where, "bucket '" + bucket.name + "' has no state '" +
-                           plan::EnumNameStateRole(role) + "'");
+      failCheck(where, "bucket '", bucket.name, "' has no state '",
+                plan::EnumNameStateRole(role), "'");
   };
   if (!bucket.trainable)
-    failCheck(where, "bucket '" + bucket.name + "' is frozen");
+    failCheck(where, "bucket '", bucket.name, "' is frozen");
   needs(plan::StateRole::grad);
   if (plan.optimizer.Asadamw()) {
     needs(plan::StateRole::exp_avg);
@@ -212,40 +190,18 @@ void OpChecker::operator()(const plan::ShardUpdateT &op) const {
   }
 }
 
-void OpChecker::operator()(const plan::AllGatherT &op) const {
-  checkBucket(op.bucket);
-  checkBuf(plan, where + ".in", op.in);
-  checkBuf(plan, where + ".out", op.out);
-  checkEqual(where + ".out.bytes", op.in.bytes() * plan.ranks(toAxis(op.axis)),
-             op.out.bytes(), ", one 'in' per rank");
-}
-
-void OpChecker::operator()(const plan::ReduceScatterT &op) const {
-  checkBucket(op.bucket);
+void OpChecker::check(const plan::ReduceScatterT &op) const {
   uint64_t ranks = plan.ranks(toAxis(op.axis));
   if (op.elements % ranks != 0)
-    failCheck(where + ".elements", "expected a multiple of " +
-                                       std::to_string(ranks) + ", got " +
-                                       std::to_string(op.elements));
+    failCheck(where + ".elements", "expected a multiple of ", ranks, ", got ",
+              op.elements);
   flat(".in", op.in, op.elements, op.inType);
   flat(".out", op.out, op.elements / ranks, op.outType);
-  if (!op.scratch && ranks > 1)
-    failCheck(where, "'scratch' is missing; a reduction over " +
-                         std::to_string(ranks) + " ranks needs it");
   if (op.scratch)
     flat(".scratch", *op.scratch, op.elements, op.inType);
-}
-
-void OpChecker::operator()(const plan::CacheCopyT &op) const {
-  checkBucket(op.bucket);
-  checkBuf(plan, where + ".in", op.in);
-  checkBuf(plan, where + ".out", op.out);
-  checkEqual(where + ".out.bytes", op.in.bytes(), op.out.bytes(),
-             ", the bytes of 'in'");
-}
-
-void OpChecker::operator()(const plan::EventT &op) const {
-  checkIndex(where + ".event", op.event, plan.numEvents, "events");
+  else if (ranks > 1)
+    failCheck(where, "'scratch' is missing; a reduction over ", ranks,
+              " ranks needs it");
 }
 
 /// Gathers have a communicator per axis, reductions another: one stream uses
@@ -260,11 +216,10 @@ void checkCommunicators(const StepPlan &plan) {
             streams.emplace(std::pair(kind, body.axis), body.stream)
                 .first->second;
         if (first != body.stream)
-          failCheck(at("ops", i) + ".stream",
-                    "expected '" + std::string(EnumNameStream(first)) +
-                        "', as of the first " + EnumNameOpBody(kind) +
-                        " over this axis, got '" + EnumNameStream(body.stream) +
-                        "'");
+          failCheck(at("ops", i) + ".stream", "expected '",
+                    EnumNameStream(first), "', as of the first ",
+                    EnumNameOpBody(kind), " over this axis, got '",
+                    EnumNameStream(body.stream), "'");
       }
     });
   }
@@ -273,10 +228,8 @@ void checkCommunicators(const StepPlan &plan) {
 } // namespace
 
 void checkOps(const StepPlan &plan) {
-  for (size_t i = 0; i < plan.ops.size(); ++i) {
-    std::string where = at("ops", i) + ".body";
-    visitBody(*plan.ops[i], OpChecker(plan, where));
-  }
+  for (size_t i = 0; i < plan.ops.size(); ++i)
+    visitBody(*plan.ops[i], OpChecker(plan, i));
   checkCommunicators(plan);
 }
 

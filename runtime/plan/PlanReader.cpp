@@ -75,9 +75,9 @@ StepPlan loadPlan(std::span<const std::byte> bytes, std::string_view hash,
   const plan::Plan &checked = verifyPlan(bytes);
   checked.UnPackTo(&step);
   step.mesh = {step.nodes, step.ranksPerNode};
-  checkPlan(step, constants);
   for (const auto &function : step.functions)
     step.reservations.emplace_back(function->reserved);
+  checkPlan(step, constants);
   step.descriptions.reserve(step.ops.size());
   for (const auto &op : step.ops)
     step.descriptions.push_back(describe(step, *op));

@@ -67,8 +67,7 @@ public:
   }
   void ULong(uint64_t value) override {
     if (value > kGreatestSize)
-      fail("expected at most " + std::to_string(kGreatestSize) + ", got " +
-           std::to_string(value));
+      fail("expected at most ", kGreatestSize, ", got ", value);
   }
 
 private:
@@ -78,16 +77,17 @@ private:
   };
 
   [[noreturn]] void unknown(unsigned value) const {
-    fail("the value " + std::to_string(value) + " is unknown to this runtime");
+    fail("the value ", value, " is unknown to this runtime");
   }
-  [[noreturn]] void fail(const std::string &message) const {
+  template <typename... Parts>
+  [[noreturn]] void fail(const Parts &...message) const {
     std::string where;
     for (const Step &step : path) {
       where += (where.empty() ? "" : ".") + plan::fieldName(step.name);
       if (step.index >= 0)
         where += "[" + std::to_string(step.index) + "]";
     }
-    failCheck(where, message);
+    failCheck(where, message...);
   }
 
   std::vector<Step> path;
@@ -95,10 +95,6 @@ private:
 };
 
 } // namespace
-
-void failCheck(const std::string &where, const std::string &message) {
-  throw std::runtime_error("plan." + where + ": " + message);
-}
 
 const plan::Plan &verifyPlan(std::span<const std::byte> bytes) {
   auto *data = reinterpret_cast<const uint8_t *>(bytes.data());

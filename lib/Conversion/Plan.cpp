@@ -31,22 +31,6 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
   return success();
 }
 
-static LogicalResult fillOps(plan::PlanT &plan, ModuleOp module,
-                             const Places &places, const SlotTable &slots,
-                             ArrayRef<Operation *> calls) {
-  PlanOps ops(module, places, slots);
-  // Reports what is wrong with each of them.
-  LogicalResult result = success();
-  for (Operation *call : calls) {
-    if (failed(ops.add(call, plan)))
-      result = failure();
-    if (auto record = dyn_cast<RecordOp>(call); record && record.getEvent())
-      plan.numEvents =
-          std::max<uint32_t>(plan.numEvents, *record.getEvent() + 1);
-  }
-  return result;
-}
-
 static LogicalResult checkModule(ModuleOp module) {
   if (getPhase(module) != Phase::planned)
     return module.emitError("expected a module in phase 'planned'; run "

@@ -11,133 +11,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-PlanOps::PlanOps(ModuleOp module, const Places &places, const SlotTable &slots)
-    : places(places), slots(slots) {
-  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
-  isForGpu = target && target.getValue() == "cuda";
-  for (auto bucket : module.getOps<BucketOp>())
-    buckets.try_emplace(bucket.getSymNameAttr(), buckets.size());
-  for (auto buffer : module.getOps<BufferOp>())
-    buffers.try_emplace(buffer.getSymNameAttr(), buffers.size());
-}
-
-namespace {
-/// The schema's table for an operation.
-template <typename OpTy>
-struct BodyOf;
-#define FCDP_BODY(OP, KIND, TABLE)                                             \
-  template <>                                                                  \
-  struct BodyOf<OP> {                                                          \
-    using Table = plan::TABLE;                                                 \
-    static constexpr plan::OpBody kind = plan::OpBody::KIND;                   \
-  };
-FCDP_BODY(aten::CallOp, aten_call, AtenCallT)
-FCDP_BODY(WriteBufferOp, write_buffer, WriteBufferT)
-FCDP_BODY(LossOp, loss, LossT)
-FCDP_BODY(CastShardOp, cast, CastT)
-FCDP_BODY(PackOp, pack, PackBucketT)
-FCDP_BODY(AccumulateOp, accumulate, AccumulateT)
-FCDP_BODY(AddOp, add, AddT)
-FCDP_BODY(ClipGradientsOp, clip_gradients, ClipGradientsT)
-FCDP_BODY(ShardUpdateOp, shard_update, ShardUpdateT)
-FCDP_BODY(AllGatherOp, all_gather, AllGatherT)
-FCDP_BODY(ReduceScatterOp, reduce_scatter, ReduceScatterT)
-FCDP_BODY(CacheStoreOp, cache_store, CacheCopyT)
-FCDP_BODY(CacheLoadOp, cache_load, CacheCopyT)
-FCDP_BODY(RecordOp, record, EventT)
-FCDP_BODY(WaitOp, wait, EventT)
-#undef FCDP_BODY
-} // namespace
-
-LogicalResult PlanOps::add(Operation *op, plan::PlanT &plan) {
-  plan::OpT &out = *plan.ops.emplace_back(std::make_unique<plan::OpT>());
-  if (!isa<RecordOp, WaitOp>(op))
-    setLocation(out, op->getLoc());
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-            AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
-            ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
-          [&](auto typed) {
-            using Body = BodyOf<decltype(typed)>;
-            auto *body = new typename Body::Table;
-            out.body.type = Body::kind;
-            out.body.value = body; // owned
-            return fill(*body, typed);
-          })
-      .DefaultUnreachable("the operation was collected");
-}
-
-//===----------------------------------------------------------------------===//
-// Parts
-//===----------------------------------------------------------------------===//
-
-LogicalResult PlanOps::setSlot(uint32_t &out, Value value, Operation *op) {
-  int64_t slot = slots.lookup(value);
-  if (slot < 0)
-    return op->emitOpError("expected a tensor, got a value of type ")
-           << value.getType() << " that has no slot";
-  out = slot;
-  return success();
-}
-
-LogicalResult PlanOps::setPlace(plan::Buf &out, StringRef key, Value value,
-                                Operation *op) {
-  BufferAttr place = places.lookup(value);
-  if (!place)
-    return op->emitOpError("expected '")
-           << key << "' to have a place in an arena";
-  out = toBuf(place);
-  return success();
-}
-
-/// Sets the index of `bucket`.
-template <typename IndexTy>
-static LogicalResult
-setBucket(IndexTy &out, FlatSymbolRefAttr bucket, Operation *op,
-          const llvm::DenseMap<StringAttr, uint32_t> &buckets) {
-  auto it = buckets.find(bucket.getAttr());
-  if (it == buckets.end())
-    return op->emitOpError("expected a bucket, got ") << bucket;
-  out = it->second;
-  return success();
-}
-
-static plan::Axis toAxis(ArrayAttr axes) {
-  if (isOver(axes, Axis::node) && isOver(axes, Axis::local))
-    return plan::Axis::world;
-  return findByName(stringifyAxis(cast<AxisAttr>(axes[0]).getValue()),
-                    plan::EnumValuesAxis(), plan::EnumNamesAxis());
-}
-
-static LogicalResult setStream(plan::Stream &out, std::optional<Stream> stream,
-                               Operation *op) {
-  if (!stream)
-    return op->emitOpError("expected a stream; run --fcdp-schedule first");
-  out = toStream(*stream);
-  return success();
-}
-
-/// Sets the types and the number of elements of what converts `in` to `out`.
-template <typename TableTy>
-static LogicalResult setTypes(TableTy &table, Value in, Value out,
-                              Operation *op) {
-  auto inType = cast<RankedTensorType>(in.getType());
-  auto outType = cast<RankedTensorType>(out.getType());
-  table.elements = inType.getNumElements();
-  return success(
-      succeeded(setDType(table.inType, inType.getElementType(), op)) &&
-      succeeded(setDType(table.outType, outType.getElementType(), op)));
-}
-
-std::vector<uint32_t> PlanOps::getFreed(Operation *op) const {
-  ArrayRef<int64_t> freed = slots.getFreed(op);
-  return {freed.begin(), freed.end()};
-}
-
-//===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
-
 static plan::Alias toAlias(aten::Aliasing aliasing) {
   switch (aliasing) {
   case aten::Aliasing::Fresh:
@@ -150,49 +23,11 @@ static plan::Alias toAlias(aten::Aliasing aliasing) {
   llvm_unreachable("unknown aliasing");
 }
 
-LogicalResult PlanOps::fill(plan::AtenCallT &out, aten::CallOp op) {
-  auto [callee, overload] = op.getCallee().rsplit('.');
-  auto [space, name] = callee.split('.');
-  out.callee = (space + "::" + name).str();
-  if (slots.getOut(op) >= 0) {
-    out.overload = aten::lookupOut(op.getCallee()).str();
-    out.functional = overload.str();
-    out.alias = plan::Alias::unknown;
-  } else {
-    out.overload = overload == "default" ? "" : overload.str();
-    out.alias = toAlias(aten::lookupOp(op.getCallee()).aliasing);
-  }
-  out.replayable = isForGpu && op.isReplayable();
-  out.free = getFreed(op);
-  ArrayRef<int64_t> undefined = op.getUndefined().value_or(ArrayRef<int64_t>());
-  size_t count = op.getNumResults() + undefined.size();
-  auto defined = op.getResults().begin();
-  for (size_t position = 0; position < count; ++position)
-    out.results.push_back(llvm::is_contained(undefined, position)
-                              ? -1
-                              : slots.lookup(*defined++));
-  return fillArguments(out, op, slots);
-}
-
-LogicalResult PlanOps::fill(plan::WriteBufferT &out, WriteBufferOp op) {
-  out.buffer = buffers.lookup(op.getTargetAttr().getAttr());
-  out.free = getFreed(op);
-  return setSlot(out.slot, op.getValue(), op);
-}
-
-LogicalResult PlanOps::fill(plan::LossT &out, LossOp op) {
-  out.free = getFreed(op);
-  return setSlot(out.slot, op.getValue(), op);
-}
-
-//===----------------------------------------------------------------------===//
-// Buckets
-//===----------------------------------------------------------------------===//
-
-LogicalResult PlanOps::fill(plan::CastT &out, CastShardOp op) {
-  return success(succeeded(setPlace(out.in, "in", op.getInput(), op)) &&
-                 succeeded(setPlace(out.out, "out", op.getResult(), op)) &&
-                 succeeded(setTypes(out, op.getInput(), op.getResult(), op)));
+static plan::Axis toAxis(ArrayAttr axes) {
+  if (isOver(axes, Axis::node) && isOver(axes, Axis::local))
+    return plan::Axis::world;
+  return findByName(stringifyAxis(cast<AxisAttr>(axes[0]).getValue()),
+                    plan::EnumValuesAxis(), plan::EnumNamesAxis());
 }
 
 /// Finds the parts of a pack that no packed value fills: padding, and members
@@ -220,121 +55,283 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
   return gaps;
 }
 
-LogicalResult PlanOps::fill(plan::PackBucketT &out, PackOp op) {
-  llvm::DenseSet<Attribute> inPlace;
-  for (const InPlaceGradient &gradient : getInPlaceGradients(op))
-    inPlace.insert(gradient.parameter);
-  for (auto [value, parameter] :
-       llvm::zip(op.getValues(),
-                 op.getParameters().getAsRange<FlatSymbolRefAttr>())) {
-    if (inPlace.contains(parameter))
-      continue;
-    int64_t source = slots.lookup(value);
-    if (source < 0)
-      return op.emitOpError("the value of ") << parameter << " has no slot";
-    out.members.emplace_back(
-        source, slots.lookup(places.getMember(op, parameter),
-                             cast<RankedTensorType>(value.getType())));
+namespace {
+/// The positions of symbols in the plan.
+using Positions = llvm::DenseMap<StringAttr, uint32_t>;
+
+template <typename OpTy>
+Positions findPositions(ModuleOp module) {
+  Positions positions;
+  for (auto op : module.getOps<OpTy>())
+    positions.try_emplace(op.getSymNameAttr(), positions.size());
+  return positions;
+}
+
+struct Tables {
+  const Places &places;
+  const SlotTable &slots;
+  Positions buckets, buffers;
+  /// Plans for a GPU say which calls may be in a graph.
+  bool isForGpu;
+};
+
+/// Describes one operation. Its first error is reported, and what follows it
+/// has no effect.
+class OpWriter {
+public:
+  OpWriter(const Tables &tables, Operation *op, plan::OpT &out)
+      : tables(tables), op(op), out(out) {}
+
+  LogicalResult write() {
+    if (!isa<RecordOp, WaitOp>(op))
+      setLocation(out, op->getLoc());
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
+              AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
+              ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
+            [&](auto typed) { add(typed); })
+        .DefaultUnreachable("the operation was collected");
+    return failure(hasFailed);
   }
-  out.zero = findGaps(op, places);
-  out.free = getFreed(op);
-  return setBucket(out.bucket, op.getBucketAttr(), op, buckets);
-}
 
-LogicalResult PlanOps::fill(plan::AccumulateT &out, AccumulateOp op) {
-  StateOp sum = places.getAccumulator(op);
-  if (!sum)
-    return op.emitOpError("expected a bucket with a state 'grad', got ")
-           << op.getTargetAttr();
-  if (failed(setBucket(out.bucket, sum.getBucketAttr(), op, buckets)) ||
-      failed(setPlace(out.in, "in", op.getValue(), op)))
-    return failure();
-  out.out = toBuf(*sum.getBuffer());
-  out.elements = sum.getTensorType().getNumElements();
-  out.mode = findByName(stringifyAccumulate(op.getMode()),
-                        plan::EnumValuesAccumulateMode(),
-                        plan::EnumNamesAccumulateMode());
-  if (!op.getLate())
-    return success();
-  return setStream(out.stream, op.getStream(), op);
-}
+private:
+  void add(aten::CallOp call) {
+    auto &table = make<plan::AtenCallT>(plan::OpBody::aten_call);
+    auto [callee, overload] = call.getCallee().rsplit('.');
+    auto [space, name] = callee.split('.');
+    table.callee = (space + "::" + name).str();
+    if (tables.slots.getOut(call) >= 0) {
+      table.overload = aten::lookupOut(call.getCallee()).str();
+      table.functional = overload.str();
+      table.alias = plan::Alias::unknown;
+    } else {
+      table.overload = overload == "default" ? "" : overload.str();
+      table.alias = toAlias(aten::lookupOp(call.getCallee()).aliasing);
+    }
+    table.replayable = tables.isForGpu && call.isReplayable();
+    table.free = getFreed();
+    ArrayRef<int64_t> undefined =
+        call.getUndefined().value_or(ArrayRef<int64_t>());
+    size_t count = call.getNumResults() + undefined.size();
+    auto defined = call.getResults().begin();
+    for (size_t position = 0; position < count; ++position)
+      table.results.push_back(llvm::is_contained(undefined, position)
+                                  ? -1
+                                  : tables.slots.lookup(*defined++));
+    require(fillArguments(table, call, tables.slots));
+  }
+  void add(WriteBufferOp write) {
+    auto &table = make<plan::WriteBufferT>(plan::OpBody::write_buffer);
+    table.buffer = tables.buffers.lookup(write.getTargetAttr().getAttr());
+    table.slot = getSlot(write.getValue());
+    table.free = getFreed();
+  }
+  void add(LossOp loss) {
+    auto &table = make<plan::LossT>(plan::OpBody::loss);
+    table.slot = getSlot(loss.getValue());
+    table.free = getFreed();
+  }
+  void add(CastShardOp cast) {
+    auto &table = make<plan::CastT>(plan::OpBody::cast);
+    table.in = getPlace("in", cast.getInput());
+    table.out = getPlace("out", cast.getResult());
+    setTypes(table, cast.getInput(), cast.getResult());
+  }
+  void add(PackOp pack) {
+    auto &table = make<plan::PackBucketT>(plan::OpBody::pack);
+    llvm::DenseSet<Attribute> inPlace;
+    for (const InPlaceGradient &gradient : getInPlaceGradients(pack))
+      inPlace.insert(gradient.parameter);
+    for (auto [value, parameter] :
+         llvm::zip(pack.getValues(),
+                   pack.getParameters().getAsRange<FlatSymbolRefAttr>())) {
+      if (inPlace.contains(parameter))
+        continue;
+      int64_t source = tables.slots.lookup(value);
+      if (source < 0)
+        error() << "the value of " << parameter << " has no slot";
+      table.members.emplace_back(
+          source, tables.slots.lookup(tables.places.getMember(pack, parameter),
+                                      cast<RankedTensorType>(value.getType())));
+    }
+    table.zero = findGaps(pack, tables.places);
+    table.free = getFreed();
+    table.bucket = getBucket(pack.getBucketAttr());
+  }
+  void add(AccumulateOp accumulate) {
+    auto &table = make<plan::AccumulateT>(plan::OpBody::accumulate);
+    StateOp sum = tables.places.getAccumulator(accumulate);
+    if (!sum) {
+      error() << "expected a bucket with a state 'grad', got "
+              << accumulate.getTargetAttr();
+      return;
+    }
+    table.bucket = getBucket(sum.getBucketAttr());
+    table.in = getPlace("in", accumulate.getValue());
+    table.out = toBuf(*sum.getBuffer());
+    table.elements = sum.getTensorType().getNumElements();
+    table.mode = findByName(stringifyAccumulate(accumulate.getMode()),
+                            plan::EnumValuesAccumulateMode(),
+                            plan::EnumNamesAccumulateMode());
+    if (accumulate.getLate())
+      table.stream = getStream(accumulate.getStream());
+  }
+  void add(AddOp add) {
+    auto &table = make<plan::AddT>(plan::OpBody::add);
+    table.sum = getPlace("sum", add.getSum());
+    table.in = getPlace("in", add.getValue());
+    table.out = getPlace("out", add.getResult());
+    table.elements = add.getResult().getType().getNumElements();
+  }
+  void add(ClipGradientsOp clip) {
+    auto &table = make<plan::ClipGradientsT>(plan::OpBody::clip_gradients);
+    table.maxNorm = clip.getMaxNorm().convertToDouble();
+    table.gradScale = clip.getScale().convertToDouble();
+  }
+  void add(ShardUpdateOp update) {
+    auto &table = make<plan::ShardUpdateT>(plan::OpBody::shard_update);
+    table.bucket = getBucket(update.getTargetAttr());
+    table.gradScale = update.getScale().convertToDouble();
+  }
+  void add(AllGatherOp gather) {
+    auto &table = make<plan::AllGatherT>(plan::OpBody::all_gather);
+    table.bucket = getBucket(gather.getSourceAttr());
+    table.axis = toAxis(gather.getAxes());
+    table.stream = getStream(gather.getStream());
+    table.in = getPlace("in", gather.getInput());
+    table.out = getPlace("out", gather.getResult());
+  }
+  void add(ReduceScatterOp reduce) {
+    auto &table = make<plan::ReduceScatterT>(plan::OpBody::reduce_scatter);
+    table.bucket = getBucket(reduce.getSourceAttr());
+    table.axis = toAxis(reduce.getAxes());
+    table.stream = getStream(reduce.getStream());
+    table.in = getPlace("in", reduce.getInput());
+    table.out = getPlace("out", reduce.getResult());
+    if (!reduce.getScratch()) {
+      error() << "expected a scratch buffer; run --fcdp-plan-memory first";
+      return;
+    }
+    auto input = cast<RankedTensorType>(reduce.getInput().getType());
+    table.scratch = std::make_unique<plan::Buf>(
+        toBuf(slice(*reduce.getScratch(), 0, byteSize(input))));
+    setTypes(table, reduce.getInput(), reduce.getResult());
+  }
+  void add(CacheStoreOp store) {
+    auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_store);
+    StateOp cache = tables.places.lookup(store.getTargetAttr().getAttr());
+    table.bucket = getBucket(cache.getBucketAttr());
+    table.stream = getStream(store.getStream());
+    table.in = getPlace("in", store.getValue());
+    table.out = toBuf(*cache.getBuffer());
+  }
+  void add(CacheLoadOp load) {
+    auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_load);
+    StateOp cache = tables.places.lookup(load.getSourceAttr().getAttr());
+    table.bucket = getBucket(cache.getBucketAttr());
+    table.stream = getStream(load.getStream());
+    table.in = toBuf(*cache.getBuffer());
+    table.out = getPlace("out", load.getResult());
+  }
+  void add(RecordOp record) {
+    auto &table = make<plan::EventT>(plan::OpBody::record);
+    if (!record.getEvent())
+      error() << "expected an event; run --fcdp-plan-memory first";
+    table.event = record.getEvent().value_or(0);
+    table.stream = getStream(record.getStream());
+  }
+  void add(WaitOp wait) {
+    auto &table = make<plan::EventT>(plan::OpBody::wait);
+    std::optional<int64_t> event = findEvent(wait.getToken());
+    if (!event)
+      error() << "expected the token of a record with an event";
+    table.event = event.value_or(0);
+    table.stream = getStream(wait.getStream());
+  }
 
-LogicalResult PlanOps::fill(plan::AddT &out, AddOp op) {
-  out.elements = op.getResult().getType().getNumElements();
-  return success(succeeded(setPlace(out.sum, "sum", op.getSum(), op)) &&
-                 succeeded(setPlace(out.in, "in", op.getValue(), op)) &&
-                 succeeded(setPlace(out.out, "out", op.getResult(), op)));
-}
+  /// Makes the table of the operation.
+  template <typename Table>
+  Table &make(plan::OpBody kind) {
+    auto *table = new Table;
+    out.body.type = kind;
+    out.body.value = table; // owned
+    return *table;
+  }
 
-LogicalResult PlanOps::fill(plan::ClipGradientsT &out, ClipGradientsOp op) {
-  out.maxNorm = op.getMaxNorm().convertToDouble();
-  out.gradScale = op.getScale().convertToDouble();
-  return success();
-}
+  /// Reports an error, if it is the first.
+  InFlightDiagnostic error() {
+    InFlightDiagnostic diag = op->emitOpError();
+    if (hasFailed)
+      diag.abandon();
+    hasFailed = true;
+    return diag;
+  }
+  /// Takes over an error that was reported elsewhere.
+  void require(LogicalResult result) { hasFailed |= failed(result); }
+  uint32_t getSlot(Value value) {
+    int64_t slot = tables.slots.lookup(value);
+    if (slot < 0)
+      error() << "expected a tensor, got a value of type " << value.getType()
+              << " that has no slot";
+    return slot;
+  }
+  std::vector<uint32_t> getFreed() const {
+    ArrayRef<int64_t> freed = tables.slots.getFreed(op);
+    return {freed.begin(), freed.end()};
+  }
+  uint32_t getBucket(FlatSymbolRefAttr name) {
+    auto it = tables.buckets.find(name.getAttr());
+    if (it != tables.buckets.end())
+      return it->second;
+    error() << "expected a bucket, got " << name;
+    return 0;
+  }
+  plan::Stream getStream(std::optional<Stream> stream) {
+    if (stream)
+      return toStream(*stream);
+    error() << "expected a stream; run --fcdp-schedule first";
+    return plan::Stream::compute;
+  }
+  plan::Buf getPlace(StringRef field, Value value) {
+    if (BufferAttr place = tables.places.lookup(value))
+      return toBuf(place);
+    error() << "expected '" << field << "' to have a place in an arena";
+    return {};
+  }
+  /// Sets the types and the number of elements of a conversion.
+  template <typename Table>
+  void setTypes(Table &table, Value in, Value out) {
+    auto inType = cast<RankedTensorType>(in.getType());
+    auto outType = cast<RankedTensorType>(out.getType());
+    table.elements = inType.getNumElements();
+    require(success(
+        succeeded(setDType(table.inType, inType.getElementType(), op)) &&
+        succeeded(setDType(table.outType, outType.getElementType(), op))));
+  }
 
-LogicalResult PlanOps::fill(plan::ShardUpdateT &out, ShardUpdateOp op) {
-  out.gradScale = op.getScale().convertToDouble();
-  return setBucket(out.bucket, op.getTargetAttr(), op, buckets);
-}
+  const Tables &tables;
+  Operation *op;
+  plan::OpT &out;
+  bool hasFailed = false;
+};
+} // namespace
 
-LogicalResult PlanOps::fill(plan::AllGatherT &out, AllGatherOp op) {
-  out.axis = toAxis(op.getAxes());
-  return success(
-      succeeded(setBucket(out.bucket, op.getSourceAttr(), op, buckets)) &&
-      succeeded(setStream(out.stream, op.getStream(), op)) &&
-      succeeded(setPlace(out.in, "in", op.getInput(), op)) &&
-      succeeded(setPlace(out.out, "out", op.getResult(), op)));
-}
-
-LogicalResult PlanOps::fill(plan::ReduceScatterT &out, ReduceScatterOp op) {
-  out.axis = toAxis(op.getAxes());
-  if (failed(setBucket(out.bucket, op.getSourceAttr(), op, buckets)) ||
-      failed(setStream(out.stream, op.getStream(), op)) ||
-      failed(setPlace(out.in, "in", op.getInput(), op)) ||
-      failed(setPlace(out.out, "out", op.getResult(), op)))
-    return failure();
-  if (!op.getScratch())
-    return op.emitOpError(
-        "expected a scratch buffer; run --fcdp-plan-memory first");
-  auto input = cast<RankedTensorType>(op.getInput().getType());
-  out.scratch = std::make_unique<plan::Buf>(
-      toBuf(slice(*op.getScratch(), 0, byteSize(input))));
-  return setTypes(out, op.getInput(), op.getResult(), op);
-}
-
-LogicalResult PlanOps::fill(plan::CacheCopyT &out, CacheStoreOp op) {
-  StateOp cache = places.lookup(op.getTargetAttr().getAttr());
-  out.out = toBuf(*cache.getBuffer());
-  return success(
-      succeeded(setBucket(out.bucket, cache.getBucketAttr(), op, buckets)) &&
-      succeeded(setStream(out.stream, op.getStream(), op)) &&
-      succeeded(setPlace(out.in, "in", op.getValue(), op)));
-}
-
-LogicalResult PlanOps::fill(plan::CacheCopyT &out, CacheLoadOp op) {
-  StateOp cache = places.lookup(op.getSourceAttr().getAttr());
-  out.in = toBuf(*cache.getBuffer());
-  return success(
-      succeeded(setBucket(out.bucket, cache.getBucketAttr(), op, buckets)) &&
-      succeeded(setStream(out.stream, op.getStream(), op)) &&
-      succeeded(setPlace(out.out, "out", op.getResult(), op)));
-}
-
-//===----------------------------------------------------------------------===//
-// Events
-//===----------------------------------------------------------------------===//
-
-LogicalResult PlanOps::fill(plan::EventT &out, RecordOp op) {
-  if (!op.getEvent())
-    return op.emitOpError("expected an event; run --fcdp-plan-memory first");
-  out.event = *op.getEvent();
-  return setStream(out.stream, op.getStream(), op);
-}
-
-LogicalResult PlanOps::fill(plan::EventT &out, WaitOp op) {
-  std::optional<int64_t> event = findEvent(op.getToken());
-  if (!event)
-    return op.emitOpError("expected the token of a record with an event");
-  out.event = *event;
-  return setStream(out.stream, op.getStream(), op);
+LogicalResult fcdp::fillOps(plan::PlanT &plan, ModuleOp module,
+                            const Places &places, const SlotTable &slots,
+                            ArrayRef<Operation *> calls) {
+  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
+  const Tables tables{places, slots, findPositions<BucketOp>(module),
+                      findPositions<BufferOp>(module),
+                      target && target.getValue() == "cuda"};
+  // Reports what is wrong with each of them.
+  LogicalResult result = success();
+  for (Operation *call : calls) {
+    plan::OpT &out = *plan.ops.emplace_back(std::make_unique<plan::OpT>());
+    if (failed(OpWriter(tables, call, out).write()))
+      result = failure();
+    if (auto record = dyn_cast<RecordOp>(call); record && record.getEvent())
+      plan.numEvents =
+          std::max<uint32_t>(plan.numEvents, *record.getEvent() + 1);
+  }
+  return result;
 }

@@ -28,11 +28,9 @@ fcdp::createTargetMachine() {
   if (!target)
     return llvm::createStringError("no code generator for '" + triple.str() +
                                    "': " + message);
-  // Calls are all that a step has: newer instructions would gain nothing.
+  // An object has data only, so newer instructions would gain nothing.
   llvm::StringRef cpu =
       triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v2" : "generic";
-  // Without optimization: a call costs one load more, from the stack, and
-  // generating thousands of them takes a fraction of the time.
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_,
       /*CM=*/std::nullopt, llvm::CodeGenOptLevel::None));

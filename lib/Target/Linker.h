@@ -6,8 +6,7 @@
 
 namespace fcdp {
 
-/// Links the object file `object` into the shared object `output`. Symbols
-/// that are not defined are left to the process that loads it.
+/// Links the object file `object` into the shared object `output`.
 llvm::Error linkSharedObject(llvm::StringRef object, llvm::StringRef output);
 
 } // namespace fcdp

@@ -2,7 +2,6 @@
 #include "plan/StepPlan.h"
 
 #include <algorithm>
-#include <c10/util/hash.h>
 #include <stdexcept>
 
 namespace fcdp {
@@ -101,14 +100,6 @@ bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
                return false;
            });
   });
-}
-
-std::string hashBytes(std::span<const std::byte> bytes) {
-  c10::sha1 hash(
-      std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
-  if (bytes.empty())
-    hash.reset();
-  return hash.str();
 }
 
 } // namespace fcdp

@@ -252,7 +252,7 @@ void FailureMonitor::finish() {
     state->changed.wait(lock,
                         [this] { return state->allDone || state->verdict; });
   if (state->verdict && !state->allDone)
-    throw std::runtime_error(*state->verdict);
+    throw Failure(*state->verdict, FailureKind::PeerFailed);
   // This rank is done, so from now on the end of other ranks is not a failure.
   state->stopping = true;
   state->changed.notify_all();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "collectives/KeyValueStore.h"
+#include "core/Failure.h"
 #include "core/Mesh.h"
 
 #include <functional>
@@ -49,8 +50,8 @@ public:
   /// after this call.
   std::optional<std::string> findCause(double seconds);
   /// Announces that this rank is done. On the rank that serves the store it
-  /// returns when all ranks are done, and throws std::runtime_error if one
-  /// fails before that.
+  /// returns when all ranks are done, and throws Failure if one fails before
+  /// that.
   void finish();
 
   double heartbeat() const;

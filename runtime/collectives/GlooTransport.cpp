@@ -144,6 +144,8 @@ void GlooTransport::doExchange(std::span<const Send> sends,
          });
   for (Pending &transfer : exchange.pending) {
     std::string text;
+    auto kind = FailureKind::Other;
+    const auto begin = std::chrono::steady_clock::now();
     try {
       if (transfer.work->wait(timeout))
         continue;
@@ -151,8 +153,11 @@ void GlooTransport::doExchange(std::span<const Send> sends,
                                               // returns false
     } catch (const std::exception &error) {
       text = glooTextOf(error);
+      // Gloo throws one type for all errors.
+      if (std::chrono::steady_clock::now() - begin >= timeout)
+        kind = FailureKind::TimedOut;
     }
-    fail(what, transfer.doing, transfer.bytes, transfer.peer, text);
+    fail(what, transfer.doing, transfer.bytes, transfer.peer, text, kind);
   }
 }
 

@@ -27,7 +27,8 @@ uint64_t Transport::bytesSent() const {
 }
 
 void Transport::fail(const char *what, const char *doing, size_t bytes,
-                     uint32_t peer, const std::string &text) const {
+                     uint32_t peer, const std::string &text,
+                     FailureKind kind) const {
   std::string message = what;
   message += ": rank " + std::to_string(worldRank(rank())) + ": " + doing +
              " " + std::to_string(bytes) + " bytes";
@@ -35,7 +36,7 @@ void Transport::fail(const char *what, const char *doing, size_t bytes,
     message += doing[0] == 'r' ? " from" : " to";
     message += " rank " + std::to_string(worldRank(peer));
   }
-  throw TransportError(message + ": " + text);
+  throw TransportError(message + ": " + text, kind);
 }
 
 } // namespace fcdp

@@ -3,6 +3,8 @@
 // Point-to-point transfers within a group. Collectives are built on them.
 #pragma once
 
+#include "core/Failure.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +17,9 @@ namespace fcdp {
 
 /// A failed transfer. The text names the operation, the world ranks of this
 /// rank and the peer, and the library's text.
-class TransportError : public std::runtime_error {
+class TransportError : public Failure {
 public:
-  using std::runtime_error::runtime_error;
+  using Failure::Failure;
 };
 
 struct Send {
@@ -72,7 +74,8 @@ protected:
 
   /// Throws "<what>: rank 1: receiving 64 bytes from rank 3: <text>".
   [[noreturn]] void fail(const char *what, const char *doing, size_t bytes,
-                         uint32_t peer, const std::string &text) const;
+                         uint32_t peer, const std::string &text,
+                         FailureKind kind = FailureKind::Other) const;
 
 private:
   const std::vector<uint32_t> worldRanks;

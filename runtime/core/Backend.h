@@ -4,6 +4,8 @@
 // collectives. No torch header may be included here or below runtime/cpu.
 #pragma once
 
+#include "core/Failure.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -120,6 +122,7 @@ public:
   virtual void fail(const std::string &message) = 0;
   /// The first failure: operation, bucket, own rank, peer, library's text.
   virtual std::string failure() const = 0;
+  virtual FailureKind failureKind() const = 0;
   virtual ByteCounters counters() const = 0;
 };
 

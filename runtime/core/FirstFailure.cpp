@@ -4,11 +4,12 @@
 
 namespace fcdp {
 
-bool FirstFailure::set(std::string message) {
+bool FirstFailure::set(std::string message, FailureKind kind) {
   std::lock_guard<std::mutex> lock(mutex);
   if (flag.load(std::memory_order_relaxed))
     return false;
   text = std::move(message);
+  textKind = kind;
   flag.store(true, std::memory_order_seq_cst);
   return true;
 }
@@ -16,6 +17,11 @@ bool FirstFailure::set(std::string message) {
 std::string FirstFailure::message() const {
   std::lock_guard<std::mutex> lock(mutex);
   return text;
+}
+
+FailureKind FirstFailure::kind() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return textKind;
 }
 
 } // namespace fcdp

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/Failure.h"
+
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -12,14 +14,16 @@ namespace fcdp {
 class FirstFailure {
 public:
   /// Stores the failure unless there is one already. Returns whether it did.
-  bool set(std::string message);
+  bool set(std::string message, FailureKind kind = FailureKind::Other);
   bool failed() const { return flag.load(std::memory_order_seq_cst); }
   std::string message() const;
+  FailureKind kind() const;
 
 private:
   std::atomic<bool> flag{false};
   mutable std::mutex mutex;
   std::string text;
+  FailureKind textKind = FailureKind::Other;
 };
 
 } // namespace fcdp

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <stdexcept>
+#include "core/Failure.h"
 
 namespace fcdp {
 
 /// Memory of a device or of the host does not suffice. The text names its
 /// purpose and its bytes.
-class MemoryError : public std::runtime_error {
+class MemoryError : public Failure {
 public:
-  using std::runtime_error::runtime_error;
+  explicit MemoryError(const std::string &text)
+      : Failure(text, FailureKind::OutOfMemory) {}
 };
 
 } // namespace fcdp

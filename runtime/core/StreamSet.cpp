@@ -29,7 +29,7 @@ void StreamSet::issue(StreamId stream, const Command &command) {
   try {
     interrupter.execute(stream, command);
   } catch (const std::exception &error) {
-    fail(error.what());
+    fail(error.what(), kindOf(error));
   }
 }
 
@@ -65,8 +65,8 @@ bool StreamSet::idle() const {
   return true;
 }
 
-void StreamSet::fail(std::string message) {
-  if (firstFailure.set(std::move(message)))
+void StreamSet::fail(std::string message, FailureKind kind) {
+  if (firstFailure.set(std::move(message), kind))
     interrupter.interrupt();
 }
 

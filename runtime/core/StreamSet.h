@@ -27,9 +27,10 @@ public:
   bool idle() const;
 
   /// Stores a failure unless there is one already, and ends all waits.
-  void fail(std::string message);
+  void fail(std::string message, FailureKind kind = FailureKind::Other);
   bool failed() const { return firstFailure.failed(); }
   std::string failure() const { return firstFailure.message(); }
+  FailureKind failureKind() const { return firstFailure.kind(); }
 
 private:
   /// A point in a stream. As in CUDA, an event that was never recorded counts

@@ -80,7 +80,7 @@ void StreamWorker::run() {
     try {
       execute(command);
     } catch (const std::exception &error) {
-      if (failure.set(error.what()))
+      if (failure.set(error.what(), kindOf(error)))
         executor.interrupt();
     } catch (...) {
       if (failure.set(std::string("unknown exception on stream ") +

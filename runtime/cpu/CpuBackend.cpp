@@ -78,6 +78,7 @@ public:
   bool failed() const override { return streams.failed(); }
   void fail(const std::string &message) override { streams.fail(message); }
   std::string failure() const override { return streams.failure(); }
+  FailureKind failureKind() const override { return streams.failureKind(); }
   ByteCounters counters() const override;
 
 private:

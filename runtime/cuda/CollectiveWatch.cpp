@@ -100,8 +100,8 @@ std::string CollectiveWatch::describe(DeviceGroup &group,
          group.describePeers() + ": " + text;
 }
 
-std::optional<std::string>
-CollectiveWatch::lookAtStream(StreamId stream, Clock::time_point now) {
+std::optional<Failure> CollectiveWatch::lookAtStream(StreamId stream,
+                                                     Clock::time_point now) {
   Marks at = read(stream);
   std::vector<InFlight> &inFlight = streams[size_t(stream)].inFlight;
   auto first =
@@ -118,11 +118,12 @@ CollectiveWatch::lookAtStream(StreamId stream, Clock::time_point now) {
       std::chrono::duration<double>(now - running.seenBegun).count();
   if (seconds < options.timeoutSeconds)
     return std::nullopt;
-  return describe(running,
-                  "timed out after " + spellSeconds(options.timeoutSeconds));
+  return Failure(describe(running, "timed out after " +
+                                       spellSeconds(options.timeoutSeconds)),
+                 FailureKind::TimedOut);
 }
 
-std::optional<std::string> CollectiveWatch::look(Clock::time_point now) {
+std::optional<Failure> CollectiveWatch::look(Clock::time_point now) {
   for (size_t stream = 0; stream < kNumStreams; ++stream)
     if (auto found = lookAtStream(StreamId(stream), now))
       return found;
@@ -134,8 +135,8 @@ std::optional<std::string> CollectiveWatch::look(Clock::time_point now) {
     for (const Stream &stream : streams)
       for (const InFlight &collective : stream.inFlight)
         if (collective.group == group)
-          return describe(collective, *error);
-    return describe(*group, *error);
+          return Failure(describe(collective, *error));
+    return Failure(describe(*group, *error));
   }
   return std::nullopt;
 }
@@ -144,7 +145,7 @@ void CollectiveWatch::run() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!changed.wait_for(lock, lookInterval, [this] { return stopping; }))
     if (auto found = look(Clock::now())) {
-      failure.set(*found);
+      failure.set(found->what(), found->kind());
       return;
     }
 }

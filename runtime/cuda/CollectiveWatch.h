@@ -71,9 +71,8 @@ private:
   Marks read(StreamId stream) const;
   void write(cudaStream_t on, const uint32_t &mark, uint32_t number) const;
   void run();
-  std::optional<std::string> look(Clock::time_point now);
-  std::optional<std::string> lookAtStream(StreamId stream,
-                                          Clock::time_point now);
+  std::optional<Failure> look(Clock::time_point now);
+  std::optional<Failure> lookAtStream(StreamId stream, Clock::time_point now);
   std::string describe(const InFlight &collective,
                        const std::string &text) const;
   std::string describe(DeviceGroup &group, const std::string &text) const;

@@ -79,6 +79,7 @@ public:
   bool failed() const override { return firstFailure.failed(); }
   void fail(const std::string &message) override { firstFailure.set(message); }
   std::string failure() const override { return firstFailure.message(); }
+  FailureKind failureKind() const override { return firstFailure.kind(); }
   ByteCounters counters() const override;
 
 private:
@@ -149,7 +150,7 @@ bool CudaBackendImpl::isIdle() {
       if (!streams.isIdle(StreamId(i)))
         return false;
   } catch (const std::exception &error) {
-    firstFailure.set(error.what());
+    firstFailure.set(error.what(), kindOf(error));
   }
   return true;
 }
@@ -179,7 +180,8 @@ void CudaBackendImpl::issue(StreamId stream, const char *what,
   } catch (const std::exception &error) {
     std::string where = std::string("stream ") + name(stream);
     firstFailure.set((what ? what : where) + ": rank " +
-                     std::to_string(worldRank) + ": " + error.what());
+                         std::to_string(worldRank) + ": " + error.what(),
+                     kindOf(error));
   }
 }
 

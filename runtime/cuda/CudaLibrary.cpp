@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cuda/CudaLibrary.h"
+#include "core/Failure.h"
 
 #include <dlfcn.h>
 #include <stdexcept>
@@ -102,9 +103,10 @@ void CudaLibrary::check(cudaError_t result, const char *call) const {
     return;
   // Clear the error, so that the next caller does not see it.
   (void)cudaGetLastError();
-  throw std::runtime_error(std::string(call) + ": " +
-                           cudaGetErrorString(result) + " (" +
-                           cudaGetErrorName(result) + ")");
+  bool isMemory = result == cudaErrorMemoryAllocation;
+  throw Failure(std::string(call) + ": " + cudaGetErrorString(result) + " (" +
+                    cudaGetErrorName(result) + ")",
+                isMemory ? FailureKind::OutOfMemory : FailureKind::Other);
 }
 
 void CudaLibrary::useDevice(int device) const {

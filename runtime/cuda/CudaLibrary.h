@@ -83,8 +83,8 @@ public:
   CUresult(CUDAAPI *cuStreamWriteValue32)(CUstream, CUdeviceptr, cuuint32_t,
                                           unsigned) = nullptr;
 
-  /// Throws std::runtime_error "<call>: <the library's text> (<its name>)"
-  /// unless `result` is cudaSuccess.
+  /// Throws Failure "<call>: <the library's text> (<its name>)" unless `result`
+  /// is cudaSuccess.
   void check(cudaError_t result, const char *call) const;
 
   /// Makes the device current for the calling thread. Throws std::runtime_error

@@ -4,6 +4,8 @@
 // of the CUDA backend use it.
 #pragma once
 
+#include "core/Failure.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +20,9 @@ namespace fcdp {
 
 /// A failed call of the communication library. The text names the call, this
 /// rank and its peers by world rank, and the library's text.
-class DeviceGroupError : public std::runtime_error {
+class DeviceGroupError : public Failure {
 public:
-  using std::runtime_error::runtime_error;
+  using Failure::Failure;
 };
 
 /// A group of ranks over one axis, for gathers or for reductions. One thread

@@ -95,6 +95,12 @@ fcdp_status attemptOn(Handle *handle, Work work) noexcept {
   });
 }
 
+StateRole roleOf(fcdp_state_role role) {
+  require(role >= FCDP_VALUE && role <= FCDP_MOMENTUM_BUFFER,
+          "expected a known role of a state");
+  return StateRole(role);
+}
+
 /// A string that the caller gave.
 std::string textOf(const char *text) {
   require(text, "expected a text, got a null pointer");
@@ -194,7 +200,10 @@ const char *fcdp_status_name(fcdp_status status) {
 
 const char *fcdp_last_error(void) { return lastError.c_str(); }
 
-void fcdp_options_init(fcdp_options *options) { *options = fcdp_options{}; }
+void fcdp_options_init(fcdp_options *options) {
+  if (options)
+    *options = fcdp_options{};
+}
 
 fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
                               fcdp_session **session) {
@@ -222,19 +231,19 @@ void fcdp_session_fail(fcdp_session *session, const char *message) {
 }
 
 uint32_t fcdp_session_rank(const fcdp_session *session) {
-  return session->session->rank();
+  return session ? session->session->rank() : 0;
 }
 
 uint32_t fcdp_session_num_ranks(const fcdp_session *session) {
-  return session->session->plan().mesh.size();
+  return session ? session->session->plan().mesh.size() : 0;
 }
 
 uint32_t fcdp_session_num_micro_batches(const fcdp_session *session) {
-  return uint32_t(session->session->plan().microBatches);
+  return session ? uint32_t(session->session->plan().microBatches) : 0;
 }
 
 size_t fcdp_session_num_inputs(const fcdp_session *session) {
-  return session->session->plan().inputs.size();
+  return session ? session->session->plan().inputs.size() : 0;
 }
 
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
@@ -248,6 +257,8 @@ fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
 }
 
 size_t fcdp_session_num_states(const fcdp_session *session) {
+  if (!session)
+    return 0;
   const StepPlan &plan = session->session->plan();
   return plan.parameters.size() + plan.buffers.size();
 }
@@ -283,7 +294,7 @@ fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
                                    const fcdp_tensor *value) {
   return attemptOn(session, [&](Session &session) {
     require(value, "expected a tensor, got a null pointer");
-    session.setState(textOf(name), StateRole(role), viewOf(*value));
+    session.setState(textOf(name), roleOf(role), viewOf(*value));
   });
 }
 
@@ -291,7 +302,7 @@ fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes) {
   return attemptOn(session, [&](Session &session) {
-    session.getState(textOf(name), StateRole(role),
+    session.getState(textOf(name), roleOf(role),
                      {static_cast<std::byte *>(data), bytes});
   });
 }
@@ -340,11 +351,11 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
 }
 
 size_t fcdp_session_num_unread(const fcdp_session *session) {
-  return session->session->numUnread();
+  return session ? session->session->numUnread() : 0;
 }
 
 size_t fcdp_session_max_unread(const fcdp_session *session) {
-  return session->session->maxUnread();
+  return session ? session->session->maxUnread() : 0;
 }
 
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {

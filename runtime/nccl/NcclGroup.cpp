@@ -47,7 +47,8 @@ private:
   /// result, or ncclInProgress after `seconds`.
   ncclResult_t settle(ncclResult_t result, double seconds);
   void finish(ncclResult_t result, const char *call, double seconds);
-  [[noreturn]] void fail(const char *call, const std::string &text) const;
+  [[noreturn]] void fail(const char *call, const std::string &text,
+                         FailureKind kind = FailureKind::Other) const;
   std::string textOf(ncclResult_t result) const;
 
   const NcclGroupOptions options;
@@ -149,7 +150,8 @@ void NcclGroup::waitForFirst(cudaStream_t stream) {
       fail("the first collective", *error);
     if (Clock::now() > deadline)
       fail("the first collective",
-           "timed out after " + spellSeconds(options.joinSeconds));
+           "timed out after " + spellSeconds(options.joinSeconds),
+           FailureKind::TimedOut);
     std::this_thread::sleep_for(pollInterval);
   }
   cuda.check(state, "cudaStreamQuery");
@@ -161,9 +163,11 @@ std::string NcclGroup::textOf(ncclResult_t result) const {
   return detail && *detail ? text + " (" + detail + ")" : text;
 }
 
-void NcclGroup::fail(const char *call, const std::string &text) const {
+void NcclGroup::fail(const char *call, const std::string &text,
+                     FailureKind kind) const {
   throw DeviceGroupError("group " + options.name + ": " + call + " with " +
-                         describePeers() + ": " + text);
+                             describePeers() + ": " + text,
+                         kind);
 }
 
 ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
@@ -185,7 +189,8 @@ ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
 void NcclGroup::finish(ncclResult_t result, const char *call, double seconds) {
   result = settle(result, seconds);
   if (result == ncclInProgress)
-    fail(call, "timed out after " + spellSeconds(seconds));
+    fail(call, "timed out after " + spellSeconds(seconds),
+         FailureKind::TimedOut);
   if (result != ncclSuccess)
     fail(call, textOf(result));
 }

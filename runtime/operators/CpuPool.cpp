@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/CpuPool.h"
 
+#include "core/MemoryError.h"
 #include "memory/Pool.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -47,8 +48,13 @@ public:
       return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
     Pool *pool = Pool::active();
     bool isForPool = pool && pool->device().is_cpu();
-    return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)
-                            : system().allocate(bytes + kPoolTagBytes));
+    try {
+      return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)
+                              : system().allocate(bytes + kPoolTagBytes));
+    } catch (const c10::Error &error) {
+      // The system's allocator has no error of its own for this.
+      throw MemoryError(error.what_without_backtrace());
+    }
   }
   c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
   void copy_data(void *target, const void *source,

@@ -152,10 +152,9 @@ void GraphSegment::capture(size_t position, StepState &state) {
     ops[position]->run(state);
   } catch (const std::exception &error) {
     capturing.abandon();
-    throw std::runtime_error(
-        describeError(error) +
-        "; this was while it was captured for a graph, which "
-        "--cuda-graphs=off does without");
+    throw wrapError("", error,
+                    "; this was while it was captured for a graph, which "
+                    "--cuda-graphs=off does without");
   }
   one.allocations.push_back(pool.numPlaced() - before);
   for (size_t i = before; i < pool.numPlaced(); ++i)

@@ -36,11 +36,17 @@ inline at::ScalarType toScalarType(DType type) {
   return at::ScalarType::Undefined;
 }
 
-/// libtorch's errors without where in libtorch they come from.
-inline std::string describeError(const std::exception &error) {
-  if (auto *torchError = dynamic_cast<const c10::Error *>(&error))
-    return torchError->what_without_backtrace();
-  return error.what();
+/// Returns an error with text around its own. libtorch's errors lose the part
+/// that says where in libtorch they come from.
+inline Failure wrapError(const std::string &before, const std::exception &error,
+                         const std::string &after = "") {
+  FailureKind kind = kindOf(error);
+  if (dynamic_cast<const c10::OutOfMemoryError *>(&error))
+    kind = FailureKind::OutOfMemory;
+  auto *torchError = dynamic_cast<const c10::Error *>(&error);
+  const char *text =
+      torchError ? torchError->what_without_backtrace() : error.what();
+  return Failure(before + text + after, kind);
 }
 
 /// A contiguous tensor over memory of that device, which must outlive it.

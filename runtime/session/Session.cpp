@@ -3,7 +3,7 @@
 
 #include "checkpoint/Shards.h"
 #include "collectives/Transport.h"
-#include "core/MemoryError.h"
+#include "core/Failure.h"
 #include "session/ChooseDevice.h"
 #include "session/InputCheck.h"
 #include "session/JobSetup.h"
@@ -15,7 +15,6 @@
 #include <c10/util/Exception.h>
 #include <csignal>
 #include <cstring>
-#include <new>
 
 namespace fcdp {
 
@@ -29,16 +28,18 @@ SessionErrorCode codeOf(const std::exception &error,
                         SessionErrorCode otherwise) {
   if (auto *known = dynamic_cast<const SessionError *>(&error))
     return known->code();
-  if (dynamic_cast<const MemoryError *>(&error) ||
-      dynamic_cast<const std::bad_alloc *>(&error) ||
-      dynamic_cast<const c10::OutOfMemoryError *>(&error))
+  bool isGpuMemory = dynamic_cast<const c10::OutOfMemoryError *>(&error);
+  switch (isGpuMemory ? FailureKind::OutOfMemory : kindOf(error)) {
+  case FailureKind::TimedOut:
+    return SessionErrorCode::TimedOut;
+  case FailureKind::OutOfMemory:
     return SessionErrorCode::OutOfMemory;
+  case FailureKind::PeerFailed:
+    return SessionErrorCode::PeerFailed;
+  case FailureKind::Other:
+    break;
+  }
   return otherwise;
-}
-
-/// Gloo and the watch of GPU collectives say it in words.
-bool isTimeOut(const std::string &message) {
-  return message.find("imed out") != std::string::npos;
 }
 
 /// Runs `work` and returns what went wrong.
@@ -107,16 +108,18 @@ SessionError Session::Impl::conclude(const std::exception &error,
                                      SessionErrorCode code) {
   phase = Phase::Failed;
   std::string message = error.what();
+  code = codeOf(error, code);
   bool isTransfer = dynamic_cast<const TransportError *>(&error) ||
                     (device.backend && device.backend->failed());
   if (!isTransfer) {
-    job->publishFailure(message);
-    return {codeOf(error, code), message};
+    if (code != SessionErrorCode::PeerFailed)
+      job->publishFailure(message);
+    return {code, message};
   }
   std::string explained = job->explainFailure(message);
   if (explained != message)
     return {SessionErrorCode::PeerFailed, explained};
-  return {isTimeOut(message) ? SessionErrorCode::TimedOut : code, message};
+  return {code, message};
 }
 
 void Session::Impl::agree(const std::optional<SessionError> &problem,

@@ -35,6 +35,8 @@ void Session::setState(const std::string &name, StateRole role,
     misuse("'" + name + "': expected " + fcdp::name(state.dtype) +
            toString(*state.shape) + ", got " + fcdp::name(value.dtype) +
            toString(value.shape));
+  if (!value.data && state.bytes() != 0)
+    misuse("'" + name + "': expected data, got a null pointer");
   impl->attempt(SessionErrorCode::Failed, [&] {
     scatterState(impl->plan, place(), *impl->step, state, value.data);
   });
@@ -48,6 +50,8 @@ void Session::getState(const std::string &name, StateRole role,
     misuse("'" + name + "': expected room for " +
            std::to_string(state.bytes()) + " bytes, got " +
            std::to_string(out.size()));
+  if (rank() == 0 && !out.data() && !out.empty())
+    misuse("'" + name + "': expected room for data, got a null pointer");
   impl->attempt(SessionErrorCode::Failed, [&] {
     gatherState(impl->plan, *impl->job, *impl->step, state, out.data());
   });
@@ -56,7 +60,12 @@ void Session::getState(const std::string &name, StateRole role,
 int64_t Session::getUpdateCount(const std::string &name) {
   impl->requireOpen();
   NamedState state = findState(impl->plan, name, StateRole::Value);
-  return state.parameter ? impl->step->updateCount(state.parameter->bucket) : 0;
+  int64_t count = 0;
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    if (state.parameter)
+      count = impl->step->updateCount(state.parameter->bucket);
+  });
+  return count;
 }
 
 void Session::setUpdateCount(const std::string &name, int64_t count) {
@@ -64,7 +73,9 @@ void Session::setUpdateCount(const std::string &name, int64_t count) {
   NamedState state = findState(impl->plan, name, StateRole::Value);
   if (!state.parameter || count < 0)
     misuse("'" + name + "': expected a parameter and a count of at least 0");
-  impl->step->setUpdateCount(state.parameter->bucket, count);
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->step->setUpdateCount(state.parameter->bucket, count);
+  });
 }
 
 } // namespace fcdp

@@ -17,6 +17,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 namespace fcdp {
@@ -65,6 +66,7 @@ struct Step::Impl {
             },
             state.device};
   }
+  void throwIfBackendFailed() const;
   /// Runs an operation; throws with its name.
   void execute(size_t index);
   /// Runs the operations of a function.
@@ -86,8 +88,8 @@ struct Step::Impl {
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   std::vector<std::unique_ptr<GraphSegment>> segments;
-  /// The first error, or empty.
-  std::string error;
+  /// The first error.
+  std::optional<Failure> error;
 };
 
 namespace {
@@ -202,8 +204,7 @@ Step::Step(const StepObject &object, Backend &backend,
         prepared = makeRecorded(std::move(prepared), plan, i, *impl->recorder);
       impl->ops.push_back(std::move(prepared));
     } catch (const std::exception &error) {
-      throw std::runtime_error(object.path() + ": " + what + ": " +
-                               describeError(error));
+      throw wrapError(object.path() + ": " + what + ": ", error);
     }
   }
   if (options.graphs && !impl->recorder)
@@ -267,10 +268,15 @@ void Step::setUpdateCount(size_t bucket, int64_t count) {
 }
 
 void Step::throwIfFailed() const {
-  if (!impl->error.empty())
-    throw std::runtime_error(impl->error);
-  if (impl->state.backend.failed())
-    throw std::runtime_error(impl->state.backend.failure());
+  if (impl->error)
+    throw *impl->error;
+  impl->throwIfBackendFailed();
+}
+
+void Step::Impl::throwIfBackendFailed() const {
+  const Backend &backend = state.backend;
+  if (backend.failed())
+    throw Failure(backend.failure(), backend.failureKind());
 }
 
 void Step::Impl::execute(size_t index) {
@@ -279,12 +285,12 @@ void Step::Impl::execute(size_t index) {
     pool.reach(index);
     ops[index]->run(state);
   } catch (const std::exception &error) {
-    throw std::runtime_error(std::string(plan::EnumNameOpBody(op.body.type)) +
-                             ": " + state.plan.descriptions[index] + ": " +
-                             describeError(error));
+    throw wrapError(std::string(plan::EnumNameOpBody(op.body.type)) + ": " +
+                        state.plan.descriptions[index] + ": ",
+                    error);
   }
-  if (op.body.type == plan::OpBody::wait && state.backend.failed())
-    throw std::runtime_error(state.backend.failure());
+  if (op.body.type == plan::OpBody::wait)
+    throwIfBackendFailed();
 }
 
 void Step::Impl::call(plan::Role role) {
@@ -303,7 +309,7 @@ void Step::call(plan::Role role) {
   try {
     impl->call(role);
   } catch (const std::exception &error) {
-    impl->error = error.what();
+    impl->error = wrapError("", error);
   }
   throwIfFailed();
 }

@@ -145,6 +145,7 @@ void fcdp_session_destroy(fcdp_session *session);
 /* Tells the other ranks that this one cannot go on, and why. */
 void fcdp_session_fail(fcdp_session *session, const char *message);
 
+/* Functions that return a number return 0 for a null session. */
 uint32_t fcdp_session_rank(const fcdp_session *session);
 uint32_t fcdp_session_num_ranks(const fcdp_session *session);
 /* Micro-batches of one optimizer step, each with inputs and a loss. */

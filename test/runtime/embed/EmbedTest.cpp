@@ -2,6 +2,7 @@
 //
 // The C interface: its errors in this process, and the C example on 2 x 2 ranks
 // beside fcdp-run.
+#include "collectives/TcpStore.h"
 #include "fcdp/session.h"
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
@@ -9,8 +10,10 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 #include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +148,186 @@ TEST_F(EmbedTest, StateByName) {
   EXPECT_EQ(read, w);
   EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
   fcdp_session_destroy(session);
+}
+
+TEST_F(EmbedTest, StepsFromC) {
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  EXPECT_EQ(fcdp_session_num_micro_batches(session), 1u);
+  ASSERT_EQ(fcdp_session_num_inputs(session), 2u);
+  EXPECT_EQ(fcdp_session_max_unread(session), 1u);
+  std::vector<float> x(kElements, 0.5F);
+  std::vector<int64_t> y(kElements, 3);
+  std::array<fcdp_tensor, 2> inputs;
+  const void *data[] = {x.data(), y.data()};
+  for (size_t i = 0; i < 2; ++i) {
+    fcdp_tensor_info info;
+    ASSERT_EQ(fcdp_session_input(session, i, &info), FCDP_OK);
+    EXPECT_STREQ(info.name, i == 0 ? "x" : "y");
+    inputs[i] = {data[i], info.dtype, info.num_dims, info.shape};
+  }
+  std::string weights = folder.file("w.pt2"), saved = folder.file("saved");
+  ASSERT_EQ(fcdp_session_load_weights(session, weights.c_str()), FCDP_OK);
+  ASSERT_EQ(fcdp_session_set_update_count(session, "w", 1), FCDP_OK);
+  int64_t count = 0;
+  ASSERT_EQ(fcdp_session_get_update_count(session, "w", &count), FCDP_OK);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(fcdp_session_combine(session, nullptr), FCDP_MISUSE);
+  ASSERT_EQ(fcdp_session_run(session, inputs.data(), 2), FCDP_OK);
+  EXPECT_EQ(fcdp_session_num_unread(session), 1u);
+  double loss = 0;
+  fcdp_figures own, all;
+  ASSERT_EQ(fcdp_session_read(session, &loss, &own), FCDP_OK);
+  EXPECT_EQ(fcdp_session_num_unread(session), 0u);
+  double expected = 0;
+  for (float value : w)
+    expected += (value * 0.5 - 3) * (value * 0.5 - 3);
+  EXPECT_NEAR(loss, expected, 1e-5 * expected);
+  EXPECT_EQ(own.loss, loss);
+  ASSERT_EQ(fcdp_session_combine(session, &all), FCDP_OK);
+  EXPECT_EQ(all.loss, loss);
+  EXPECT_EQ(all.d2h_bytes, own.d2h_bytes);
+  ASSERT_EQ(fcdp_session_save_weights(session, saved.c_str()), FCDP_OK);
+  EXPECT_TRUE(std::filesystem::exists(saved));
+  EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
+
+  EXPECT_EQ(fcdp_session_run(session, inputs.data(), 2), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_save_weights(session, saved.c_str()), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_combine(session, &all), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_close(session), FCDP_MISUSE);
+  EXPECT_STREQ(fcdp_last_error(), "the session is closed");
+  fcdp_session_destroy(session);
+}
+
+TEST_F(EmbedTest, NullPointersAreMisuse) {
+  EXPECT_EQ(fcdp_session_open(nullptr, nullptr, nullptr), FCDP_MISUSE);
+  fcdp_session *none = nullptr;
+  EXPECT_EQ(fcdp_session_open(nullptr, nullptr, &none), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_close(none), FCDP_MISUSE);
+  fcdp_session_destroy(none);
+  fcdp_session_fail(none, "nobody listens");
+  fcdp_options_init(nullptr);
+  fcdp_tensor_info info;
+  int64_t count;
+  EXPECT_EQ(fcdp_session_input(none, 0, &info), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_state(none, 0, &info), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_save_weights(none, "w"), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_get_state(none, "w", FCDP_VALUE, nullptr, 0),
+            FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_get_update_count(none, "w", &count), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_set_update_count(none, "w", 0), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_run(none, nullptr, 0), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_read(none, nullptr, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_combine(none, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_rank(none), 0u);
+  EXPECT_EQ(fcdp_session_num_ranks(none), 0u);
+  EXPECT_EQ(fcdp_session_num_micro_batches(none), 0u);
+  EXPECT_EQ(fcdp_session_num_inputs(none), 0u);
+  EXPECT_EQ(fcdp_session_num_states(none), 0u);
+  EXPECT_EQ(fcdp_session_num_unread(none), 0u);
+  EXPECT_EQ(fcdp_session_max_unread(none), 0u);
+
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  fcdp_tensor tensor = {w.data(), FCDP_F32, 2, nullptr};
+  EXPECT_EQ(fcdp_session_input(session, 2, &info), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_state(session, 0, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_run(session, nullptr, 2), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_run(session, &tensor, 1), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_get_state(session, "w", FCDP_VALUE, nullptr, 24),
+            FCDP_MISUSE);
+  EXPECT_EQ(
+      fcdp_session_get_state(session, "w", fcdp_state_role(9), w.data(), 24),
+      FCDP_MISUSE);
+  const int64_t shape[] = {2, 3};
+  tensor = {nullptr, FCDP_F32, 2, shape};
+  EXPECT_EQ(fcdp_session_set_state(session, "w", FCDP_VALUE, &tensor),
+            FCDP_MISUSE);
+  tensor = {w.data(), fcdp_dtype(77), 2, shape};
+  EXPECT_EQ(fcdp_session_set_state(session, "w", FCDP_VALUE, &tensor),
+            FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_get_update_count(session, "w", nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
+  fcdp_session_destroy(session);
+}
+
+TEST_F(EmbedTest, FailEndsTheSession) {
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  fcdp_session_fail(session, "out of data");
+  EXPECT_STREQ(fcdp_last_error(), "out of data");
+  EXPECT_EQ(fcdp_session_close(session), FCDP_MISUSE);
+  fcdp_session_destroy(session);
+}
+
+TEST_F(EmbedTest, EachStatusHasAName) {
+  std::set<std::string> names;
+  for (int status = FCDP_OK; status <= FCDP_FAILED; ++status)
+    names.insert(fcdp_status_name(fcdp_status(status)));
+  EXPECT_EQ(names.size(), size_t(FCDP_FAILED) + 1);
+  EXPECT_TRUE(names.count("ok"));
+}
+
+/// Opens and closes a session of rank `local` of two for each number.
+fcdp_status meet(const std::string &object, uint32_t local, uint16_t port,
+                 std::initializer_list<uint32_t> numbers) {
+  fcdp_launch launch = {1, 2, 0, local, "127.0.0.1", port, 0};
+  fcdp_options options;
+  fcdp_options_init(&options);
+  options.launch = &launch;
+  options.timeout_seconds = 5;
+  fcdp_status status = FCDP_OK;
+  for (uint32_t number : numbers) {
+    options.number = number;
+    fcdp_session *session = nullptr;
+    status = fcdp_session_open(object.c_str(), &options, &session);
+    if (status == FCDP_OK)
+      status = fcdp_session_close(session);
+    fcdp_session_destroy(session);
+    if (status != FCDP_OK)
+      break;
+  }
+  return status;
+}
+
+/// Two ranks open sessions with these numbers over one store, which outlives
+/// the sessions as torchrun's does.
+void expectMeeting(const std::string &object,
+                   std::initializer_list<uint32_t> numbers,
+                   std::initializer_list<uint32_t> numbersOfOther,
+                   fcdp_status expected) {
+  int ports[2];
+  ASSERT_EQ(pipe(ports), 0);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    uint16_t port;
+    bool isRead = read(ports[0], &port, sizeof(port)) == sizeof(port);
+    _exit(isRead ? meet(object, 1, port, numbersOfOther) : -1);
+  }
+  fcdp::TcpStoreOptions options;
+  options.host = "127.0.0.1";
+  options.serves = true;
+  fcdp::TcpStore store(options);
+  uint16_t port = store.port();
+  ASSERT_EQ(write(ports[1], &port, sizeof(port)), ssize_t(sizeof(port)));
+  EXPECT_EQ(meet(object, 0, port, numbers), expected) << fcdp_last_error();
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), int(expected));
+  close(ports[0]);
+  close(ports[1]);
+}
+
+TEST_F(EmbedTest, SessionsWithNumbersOfTheirOwnFollowEachOther) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  expectMeeting(object, {0, 1, 2}, {0, 1, 2}, FCDP_OK);
+}
+
+TEST_F(EmbedTest, SessionsOfOtherNumbersDoNotMeet) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  expectMeeting(object, {0, 1}, {0, 7}, FCDP_RENDEZVOUS_FAILED);
 }
 
 TEST_F(EmbedTest, ErrorsHaveACodeAndAText) {

@@ -5,6 +5,7 @@
 #include "plan/FakeStep.h"
 
 #include "checkpoint/WeightSource.h"
+#include "collectives/Job.h"
 #include "session/Session.h"
 
 #include <arpa/inet.h>
@@ -93,6 +94,10 @@ protected:
     return session;
   }
 
+  /// Expects each function to refuse to work, as a session does that is closed
+  /// or has failed.
+  void expectAllRefused(Session &session);
+
   TemporaryFolder folder;
   std::vector<float> w = {0.5, -1, 2, 0.25, 3, -0.75};
   std::vector<float> x = {0.25, -0.5, 0.125, 0.5, -0.25, 0.375};
@@ -110,6 +115,27 @@ std::string expectError(SessionErrorCode code, Work work) {
     return error.what();
   }
   return "";
+}
+
+void SessionTest::expectAllRefused(Session &session) {
+  std::vector<float> read(kElements);
+  auto bytes = std::as_writable_bytes(std::span(read));
+  const std::function<void()> calls[] = {
+      [&] { session.loadWeights(folder.file("w")); },
+      [&] { session.saveWeights(folder.file("w")); },
+      [&] { session.setState("w", StateRole::Value, view(w, DType::F32)); },
+      [&] { session.getState("w", StateRole::Value, bytes); },
+      [&] { session.getUpdateCount("w"); },
+      [&] { session.setUpdateCount("w", 0); },
+      [&] { session.begin(); },
+      [&] { session.run(inputs()); },
+      [&] { session.run([](size_t, int64_t, std::span<std::byte>) {}); },
+      [&] { session.read(); },
+      [&] { session.combine(RankStats()); },
+      [&] { session.guard([] {}); },
+      [&] { session.close(); }};
+  for (const auto &call : calls)
+    expectError(SessionErrorCode::Misuse, call);
 }
 
 TEST_F(SessionTest, TrainsOnTensors) {
@@ -202,8 +228,38 @@ TEST_F(SessionTest, RefusedCallsChangeNothing) {
   expectError(SessionErrorCode::Misuse, [&] {
     session->setState("w", StateRole::Value, view(w, DType::F32));
   });
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->setUpdateCount("w", 1); });
   session->close();
-  expectError(SessionErrorCode::Misuse, [&] { session->run(inputs()); });
+  expectAllRefused(*session);
+}
+
+TEST_F(SessionTest, BadStatesAreRefused) {
+  auto session = openWithValue();
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->setState("w", StateRole::Value, {nullptr, DType::F32, {2, 3}});
+  });
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->getState("w", StateRole::Value,
+                      {static_cast<std::byte *>(nullptr), 24});
+  });
+  std::byte byte;
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->getState("w", StateRole::Value, {&byte, 1}); });
+  expectError(SessionErrorCode::Misuse, [&] { session->getUpdateCount("v"); });
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->setUpdateCount("w", -1); });
+  session->setUpdateCount("w", 1);
+  EXPECT_EQ(session->getUpdateCount("w"), 1);
+  session->close();
+}
+
+TEST_F(SessionTest, AFailedSessionRefusesAllCalls) {
+  auto session = openWithValue();
+  expectError(SessionErrorCode::Failed, [&] {
+    session->guard([] { throw std::runtime_error("out of data"); });
+  });
+  expectAllRefused(*session);
 }
 
 TEST_F(SessionTest, BadObject) {
@@ -243,6 +299,38 @@ TEST_F(SessionTest, TooLittleMemory) {
   large.plan["device_bytes"] = uint64_t(1) << 50;
   auto object = loadStep(large.build(folder));
   expectError(SessionErrorCode::OutOfMemory,
+              [&] { Session::open(object, only()); });
+}
+
+TEST_F(SessionTest, AnOperatorRunsOutOfMemory) {
+  FakeStep large = linearStep(1, 1, 1);
+  large.add(
+      "only_microbatch",
+      {{"kind", "aten_call"},
+       {"callee", "aten::empty"},
+       {"overload", "memory_format"},
+       {"args",
+        Json::array({Json::array({"size", Json{{"is", {int64_t(1) << 46}}}})})},
+       {"results", Json::array({large.transient()})},
+       {"loc", "model.py:9"},
+       {"module_path", "linear"}});
+  auto session = Session::open(loadStep(large.build(folder)), only());
+  session->setState("w", StateRole::Value, view(w, DType::F32));
+  std::string text = expectError(SessionErrorCode::OutOfMemory,
+                                 [&] { session->run(inputs()); });
+  EXPECT_NE(
+      text.find("aten::empty.memory_format (module 'linear', model.py:9)"),
+      std::string::npos)
+      << text;
+}
+
+TEST_F(SessionTest, NoDevice) {
+  if (std::filesystem::exists("/dev/nvidia0"))
+    GTEST_SKIP() << "this machine has a GPU";
+  FakeStep gpu = linearStep(1, 1, 1);
+  gpu.plan["target"] = "cuda";
+  auto object = loadStep(gpu.build(folder));
+  expectError(SessionErrorCode::NoDevice,
               [&] { Session::open(object, only()); });
 }
 
@@ -368,6 +456,51 @@ TEST_F(TwoRanksTest, ARankSaysWhyItFailed) {
             std::string::npos)
       << text;
   waitForOther(0);
+}
+
+// The other rank lives, and takes no part in the step.
+TEST_F(TwoRanksTest, ARankThatDoesNotComeIsATimeOut) {
+  int pipeOfChild[2];
+  ASSERT_EQ(pipe(pipeOfChild), 0);
+  startOther([&](const SessionOptions &options) {
+    close(pipeOfChild[1]);
+    auto session = Session::open(object, options);
+    open(*session);
+    char byte;
+    (void)!read(pipeOfChild[0], &byte, 1);
+    return 0;
+  });
+  close(pipeOfChild[0]);
+  SessionOptions options = oneOfTwo(0, port);
+  options.timeoutSeconds = 2;
+  auto session = Session::open(object, options);
+  open(*session);
+  std::string text = expectError(SessionErrorCode::TimedOut, [&] {
+    session->run(inputs());
+    session->read();
+  });
+  EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+  close(pipeOfChild[1]);
+  waitForOther(0);
+}
+
+// The rank that serves the store waits for the others when it closes.
+TEST_F(TwoRanksTest, ARankThatDiesBeforeItClosesIsAnError) {
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    open(*session);
+    session->run(inputs());
+    session->job().barrier("end of the run");
+    _exit(7);
+    return 0;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  open(*session);
+  session->run(inputs());
+  std::string text =
+      expectError(SessionErrorCode::PeerFailed, [&] { session->close(); });
+  EXPECT_NE(text.find("rank 1 "), std::string::npos) << text;
+  waitForOther(7);
 }
 
 TEST_F(TwoRanksTest, AProblemOfOneRankIsThatOfAll) {

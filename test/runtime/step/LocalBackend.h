@@ -57,6 +57,7 @@ public:
   bool failed() const override { return !error.empty(); }
   void fail(const std::string &message) override { error = message; }
   std::string failure() const override { return error; }
+  FailureKind failureKind() const override { return FailureKind::Other; }
   ByteCounters counters() const override { return copied; }
 
   template <typename T>

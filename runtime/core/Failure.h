@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors of a kind that programs react to.
+#pragma once
+
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace fcdp {
+
+enum class FailureKind {
+  Other,
+  /// A transfer did not end within its time-out.
+  TimedOut,
+  /// The memory of a device or of the host does not suffice.
+  OutOfMemory,
+  /// Another rank has died or failed, and the text says which.
+  PeerFailed,
+};
+
+/// An error of a known kind.
+class Failure : public std::runtime_error {
+public:
+  explicit Failure(const std::string &text,
+                   FailureKind kind = FailureKind::Other)
+      : std::runtime_error(text), failureKind(kind) {}
+  FailureKind kind() const { return failureKind; }
+
+private:
+  FailureKind failureKind;
+};
+
+/// Returns the kind of any error.
+inline FailureKind kindOf(const std::exception &error) {
+  if (auto *failure = dynamic_cast<const Failure *>(&error))
+    return failure->kind();
+  bool isMemory = dynamic_cast<const std::bad_alloc *>(&error);
+  return isMemory ? FailureKind::OutOfMemory : FailureKind::Other;
+}
+
+} // namespace fcdp

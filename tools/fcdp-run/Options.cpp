@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
-#include "JsonLog.h"
+#include "output/WholeFile.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -3,17 +3,14 @@
 // The command line of fcdp-run.
 #pragma once
 
+#include "inputs/Inputs.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace fcdp::run {
-
-/// `--input NAME=SPEC`
-struct InputOption {
-  std::string name, spec;
-};
 
 struct Options {
   std::string step, weights;

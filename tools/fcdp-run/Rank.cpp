@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
-#include "JsonLog.h"
-#include "Progress.h"
-#include "StepText.h"
-#include "WholeFile.h"
 #include "inputs/Inputs.h"
-#include "launch/Failure.h"
+#include "output/Failure.h"
+#include "output/JsonLog.h"
+#include "output/Progress.h"
+#include "output/StepText.h"
+#include "output/WholeFile.h"
 #include "profile/Profile.h"
 #include "profile/Trace.h"
 #include "session/Session.h"

@@ -4,8 +4,8 @@
 // launcher of all of them.
 #include "Options.h"
 #include "Rank.h"
-#include "launch/Failure.h"
 #include "launch/Spawn.h"
+#include "output/Failure.h"
 #include "probe/Probe.h"
 #include "session/JobSetup.h"
 #include "session/Session.h"
@@ -61,16 +61,21 @@ int spawn(Options options, const Mesh &mesh,
   return spawnRanks(mesh, rank, temporaryFiles(options));
 }
 
+void probeRank(const Options &options, const Launch &launch) {
+  runProbe({options.probe, options.threads, options.timeout, options.interface},
+           launch);
+}
+
 int probe(const Options &options, const std::optional<Launch> &launch) {
   if (launch) {
     checkMesh(ownMesh(options, launch->mesh), launch->mesh, launch->launcher);
-    runProbe(options, *launch);
+    probeRank(options, *launch);
     return EXIT_SUCCESS;
   }
   Mesh asked = ownMesh(options, Mesh());
   if (asked.size() > 1)
-    return spawn(options, asked, runProbe);
-  runProbe(options, onlyRank("fcdp-run"));
+    return spawn(options, asked, probeRank);
+  probeRank(options, onlyRank("fcdp-run"));
   return EXIT_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Launch.h"
 #include "Options.h"
-#include "StepText.h"
+#include "output/StepText.h"
 
 #include <gtest/gtest.h>
 #include <map>

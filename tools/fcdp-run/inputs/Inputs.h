@@ -3,10 +3,14 @@
 // All inputs of a step, and which row feeds which rank when.
 #pragma once
 
-#include "Options.h"
 #include "inputs/InputSource.h"
 
 namespace fcdp::run {
+
+/// `--input NAME=SPEC`
+struct InputOption {
+  std::string name, spec;
+};
 
 /// Immutable once made, hence thread-safe.
 class Inputs {

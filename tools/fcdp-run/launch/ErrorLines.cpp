@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/ErrorLines.h"
 
-#include "launch/Failure.h"
+#include "output/Failure.h"
 
 #include <unistd.h>
 

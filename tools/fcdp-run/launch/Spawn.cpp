@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/Spawn.h"
 
-#include "Progress.h"
 #include "cpu/FileDescriptor.h"
 #include "launch/ErrorLines.h"
 #include "launch/StoreServer.h"
+#include "output/Progress.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/Probe.h"
 
-#include "Options.h"
-#include "Progress.h"
-#include "WholeFile.h"
 #include "core/StepRecorder.h"
 #include "cpu/CpuBackend.h"
 #include "cpu/MemoryLimit.h"
-#include "launch/Failure.h"
+#include "output/Failure.h"
+#include "output/Progress.h"
+#include "output/WholeFile.h"
 #include "probe/ProbeCompute.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
@@ -36,7 +35,7 @@ constexpr double kLeastSeconds = 1e-9;
 /// Used by one thread of each rank.
 class Probe {
 public:
-  Probe(const Options &options, Job &job) : options(options), job(job) {}
+  Probe(const ProbeOptions &options, Job &job) : options(options), job(job) {}
 
   void run();
 
@@ -64,7 +63,7 @@ private:
                             job.gather({&own, 1}, "exchange of the probe"));
   }
 
-  const Options &options;
+  const ProbeOptions &options;
   Job &job;
   std::unique_ptr<Backend> backend;
   ProbedCluster found;
@@ -229,7 +228,7 @@ void Probe::run() {
         measureGathers(Axis::Local, StreamId::Intra, found.mesh.locals);
   progress.clear();
   if (job.rank() == 0) {
-    writeWhole("--probe-cluster", options.probe, toYaml(found));
+    writeWhole("--probe-cluster", options.path, toYaml(found));
     std::cout << toYaml(found) << std::flush;
   }
   job.barrier("end of the probe");
@@ -248,13 +247,15 @@ void Probe::run() {
   failureExit.shared(explained);
 }
 
-void runProbe(const Options &options, const Launch &launch) {
+void runProbe(const ProbeOptions &options, const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
   if (rank == 0)
-    checkDirectory("--probe-cluster", options.probe);
+    checkDirectory("--probe-cluster", options.path);
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
-  FailureExit failureExit(rank, rank == 0 ? temporaryFiles(options)
-                                          : std::vector<std::string>());
+  std::vector<std::string> temporaryFiles;
+  if (rank == 0)
+    temporaryFiles.push_back(temporaryName(options.path));
+  FailureExit failureExit(rank, temporaryFiles);
   JobOptions jobOptions =
       makeJobOptions(launch, options.timeout, options.interface);
   jobOptions.onFailure = [&](const std::string &message) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/Trace.h"
 
-#include "StepText.h"
 #include "operators/RecordedOp.h"
+#include "output/StepText.h"
 
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/Failure.h"
+#include "output/Failure.h"
 
 #include <algorithm>
 #include <cstdio>

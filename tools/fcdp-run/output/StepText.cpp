@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "StepText.h"
+#include "output/StepText.h"
 
 #include <cstdio>
 #include <iterator>

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are there in full or not at all.
+// Files that exist completely or not at all.
 #pragma once
 
 #include <string>
 
 namespace fcdp::run {
+
+/// Returns the name that a file has until it is complete.
+inline std::string temporaryName(const std::string &path) {
+  return path + ".tmp";
+}
 
 /// Throws std::runtime_error, which names `option`, if no file can be made in
 /// the folder of `path`.

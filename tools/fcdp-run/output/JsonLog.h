@@ -8,11 +8,6 @@
 
 namespace fcdp::run {
 
-/// Returns the name of the file that has the lines until the run succeeds.
-inline std::string temporaryName(const std::string &path) {
-  return path + ".tmp";
-}
-
 /// Writes line by line to a file beside `path`, and renames it when the run
 /// has ended well. Used by one thread. Functions throw std::runtime_error.
 class JsonLog {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "WholeFile.h"
-
-#include "JsonLog.h"
+#include "output/WholeFile.h"
 
 #include <cerrno>
 #include <cstdio>

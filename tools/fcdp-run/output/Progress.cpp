@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Progress.h"
+#include "output/Progress.h"
 
 #include <cstdlib>
 #include <iostream>

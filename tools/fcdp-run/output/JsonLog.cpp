@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "JsonLog.h"
+#include "output/JsonLog.h"
+
+#include "output/WholeFile.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -22,8 +22,6 @@ double fcdp::costOfSum(const Device &device, int64_t ranks, double partBytes) {
   return ranks == 1 ? 0 : device.getMemoryTime((ranks + 1) * partBytes);
 }
 
-double FlatCost::getTotal() const { return latency + std::max(inter, intra); }
-
 FlatCost fcdp::costOfFlatRing(const Cluster &cluster, double partBytes) {
   int64_t steps = cluster.getWorldSize() - 1, between = cluster.nodes - 1;
   FlatCost cost;
@@ -47,12 +45,4 @@ FlatCost fcdp::costOfFlatDirect(const Cluster &cluster, double partBytes) {
   TransferCost intra =
       costOfDirect(cluster, cluster.intra, cluster.ranksPerNode, partBytes);
   return {std::max(inter.latency, intra.latency), inter.seconds, intra.seconds};
-}
-
-TwoLevelCost fcdp::costOfTwoLevel(const Cluster &cluster, double partBytes) {
-  return {
-      costOfDirect(cluster, cluster.inter, cluster.nodes, partBytes),
-      costOfDirect(cluster, cluster.intra, cluster.ranksPerNode,
-                   cluster.nodes * partBytes),
-  };
 }

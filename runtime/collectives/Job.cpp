@@ -36,7 +36,6 @@ public:
 
   const Mesh &mesh() const override { return options.mesh; }
   const Place &place() const override { return options.place; }
-  uint16_t storePort() const override { return store->port(); }
   std::string segmentName() const override {
     return jobName + "-" + std::to_string(options.place.node);
   }

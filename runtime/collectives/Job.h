@@ -79,8 +79,6 @@ public:
   virtual const Mesh &mesh() const = 0;
   virtual const Place &place() const = 0;
   uint32_t rank() const { return worldRank(mesh(), place()); }
-  /// Returns the port of the store.
-  virtual uint16_t storePort() const = 0;
   /// Returns a name for HostSegmentOptions::name that differs between jobs and
   /// between nodes.
   virtual std::string segmentName() const = 0;

@@ -41,7 +41,6 @@ config.substitutions.append(("%fcdp_obj_root", config.fcdp_obj_root))
 
 # `--param verify-roundtrip=1` runs the suite with every module written as text
 # and as bytecode and read again.
-fcdp_opt = "fcdp-opt"
 if lit_config.params.get("verify-roundtrip", "0") not in ("", "0"):
     config.available_features.add("verify-roundtrip")
     fcdp_opt_arguments = ["--verify-roundtrip"]
@@ -58,7 +57,7 @@ llvm_config.add_tool_substitutions(
 )
 
 # A tool that this build does not have: its tests say REQUIRES and its name.
-for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-run", "fcdp-sim"):
+for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-sim"):
     if os.path.exists(os.path.join(config.fcdp_tools_dir, tool)):
         config.available_features.add(tool)
 
@@ -72,6 +71,3 @@ browsers = (shutil.which(name) for name in ("chromium-headless-shell", "chromium
 if browser := next(filter(None, browsers), None):
     config.available_features.add("browser")
     config.substitutions.append(("%browser", browser))
-# Network namespaces, for tests on a shaped network.
-if shutil.which("ip") and subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0:
-    config.available_features.add("netns")

@@ -48,8 +48,6 @@ struct FlatCost {
   double latency = 0;
   /// Seconds of exclusive use of each link.
   double inter = 0, intra = 0;
-
-  double getTotal() const;
 };
 
 /// Returns the cost of NCCL's node-contiguous ring of G - 1 steps. In each step
@@ -63,15 +61,5 @@ FlatCost costOfFlatRing(const Cluster &cluster, double partBytes);
 /// Returns the cost if each rank sends its part to all others in one step. Then
 /// g (G - g) parts, or g (N-1)/N of the whole, leave each node.
 FlatCost costOfFlatDirect(const Cluster &cluster, double partBytes);
-
-/// The cost of a collective in two steps, between nodes and then within them. g
-/// (N - 1) parts, or (N-1)/N of the whole, leave each node. The steps do not
-/// overlap.
-struct TwoLevelCost {
-  TransferCost inter, intra;
-
-  double getTotal() const { return inter.getTotal() + intra.getTotal(); }
-};
-TwoLevelCost costOfTwoLevel(const Cluster &cluster, double partBytes);
 
 } // namespace fcdp

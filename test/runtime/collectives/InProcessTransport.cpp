@@ -53,7 +53,8 @@ void InProcessTransport::wait(Lock &lock, Time deadline, Done done,
       fail(what, doing, bytes, peer, "connection closed by peer");
     if (group.changed.wait_until(lock, deadline) == std::cv_status::timeout)
       fail(what, doing, bytes, peer,
-           "timed out after " + std::to_string(group.timeoutSeconds) + " s");
+           "timed out after " + std::to_string(group.timeoutSeconds) + " s",
+           FailureKind::TimedOut);
   }
 }
 

@@ -66,9 +66,8 @@ def view(array: np.ndarray, info: TensorInfo) -> Tensor:
 
 class Session:
     def __init__(self, step: str) -> None:
-        # Compiled steps look for the runtime among the symbols that all libraries see.
         path = Path(__file__).resolve().parents[2] / "build/lib/libfcdp.so"
-        self.library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+        self.library = ctypes.CDLL(str(path))
         self.library.fcdp_last_error.restype = ctypes.c_char_p
         for name in ("inputs", "states"):
             getattr(self.library, f"fcdp_session_num_{name}").restype = ctypes.c_size_t

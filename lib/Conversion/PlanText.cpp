@@ -33,17 +33,27 @@ std::string fcdp::packPlan(const plan::PlanT &plan) {
   return pack(plan, /*withDefaults=*/false);
 }
 
+/// The verifier takes unions of types that it does not know. They have no
+/// value, and cannot be packed again.
+static bool isComplete(const plan::PlanT &plan) {
+  return plan.optimizer.value &&
+         llvm::all_of(plan.ops, [](const auto &op) { return op->body.value; });
+}
+
 llvm::Expected<std::unique_ptr<plan::PlanT>>
 fcdp::unpackPlan(llvm::StringRef bytes, llvm::StringRef origin) {
   auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
   constexpr int depth = 16;
   // A table has four bytes at the least.
-  flatbuffers::Verifier verifier(data, bytes.size(), depth, bytes.size());
-  if (!plan::VerifyPlanBuffer(verifier))
+  flatbuffers::Verifier verifier(data, bytes.size(), depth, bytes.size() / 4);
+  std::unique_ptr<plan::PlanT> plan;
+  if (plan::VerifyPlanBuffer(verifier))
+    plan = plan::UnPackPlan(data);
+  if (!plan || !isComplete(*plan))
     return llvm::createStringError(
         "'" + origin +
         "': the plan is damaged, or of another version of this compiler");
-  return plan::UnPackPlan(data);
+  return plan;
 }
 
 namespace {

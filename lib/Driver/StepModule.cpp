@@ -4,10 +4,10 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Import/Pt2.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Pipeline.h"
-#include "fcdp/Transforms/Shard/LayoutSpec.h"
-#include "fcdp/Transforms/Shard/OptimizerSpec.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBuffer.h"

@@ -2,7 +2,7 @@
 
 #include "fcdp/Driver/StepOptions.h"
 
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/Support/Path.h"
 

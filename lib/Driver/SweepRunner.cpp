@@ -5,7 +5,7 @@
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Report/StepFacts.h"
 #include "fcdp/Report/StepPrediction.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;

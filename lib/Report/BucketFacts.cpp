@@ -2,7 +2,7 @@
 
 #include "fcdp/Report/BucketFacts.h"
 
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -5,7 +5,7 @@
 #include "fcdp/Transforms/Pipeline.h"
 
 #include "PhasePasses.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Passes.h"
 
 #include "mlir/Pass/PassOptions.h"

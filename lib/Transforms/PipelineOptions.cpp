@@ -5,10 +5,10 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/Profile.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
-#include "fcdp/Transforms/Recompute/RematSpec.h"
-#include "fcdp/Transforms/Shard/LayoutSpec.h"
-#include "fcdp/Transforms/Shard/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/RematSpec.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 
 #include <cmath>
 

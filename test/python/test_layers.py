@@ -30,12 +30,8 @@ COMPILER = """
     lib/Planning/Overlap
     lib/Verification
     lib/Transforms/Passes
-    lib/Transforms/Decide/Strategy
-    lib/Transforms/Recompute/RematSpec
-    lib/Transforms/Shard/LayoutSpec
-    lib/Transforms/Shard/OptimizerSpec
+    lib/Transforms/Options
     lib/Transforms/PipelineOptions
-    lib/Transforms/ClusterOption
     lib/Transforms/PhasePasses
     lib/Transforms/Verify
     lib/Transforms/Retarget
@@ -70,6 +66,11 @@ RUNTIME = """
     runtime/step
     runtime/session
     runtime/embed
+    tools/fcdp-run/output
+    tools/fcdp-run/launch
+    tools/fcdp-run/inputs
+    tools/fcdp-run/profile
+    tools/fcdp-run/probe
     tools/fcdp-run
 """.split()
 

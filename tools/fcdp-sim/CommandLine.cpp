@@ -2,7 +2,7 @@
 
 #include "CommandLine.h"
 
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 
 using namespace fcdp;
 namespace cl = llvm::cl;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ClusterOption.h"
 #include "DecideRemarks.h"
+#include "Options/ClusterOption.h"
 #include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
 namespace fcdp {

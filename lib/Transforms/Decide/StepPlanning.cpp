@@ -11,7 +11,7 @@
 #include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Support/Units.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"

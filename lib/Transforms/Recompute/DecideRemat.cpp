@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ClusterOption.h"
+#include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Support/Units.h"
-#include "fcdp/Transforms/Recompute/RematSpec.h"
+#include "fcdp/Transforms/Options/RematSpec.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ClusterOption.h"
+#include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Support/Units.h"

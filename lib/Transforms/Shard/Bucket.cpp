@@ -3,9 +3,9 @@
 #include "BucketBuilding.h"
 #include "CutStates.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Transforms/Decide/Strategy.h"
+#include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/PipelineOptions.h"
-#include "fcdp/Transforms/Shard/LayoutSpec.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -4,7 +4,7 @@
 
 #include "BucketBuilding.h"
 #include "fcdp/Planning/SearchConstants.h"
-#include "fcdp/Transforms/Shard/LayoutSpec.h"
+#include "fcdp/Transforms/Options/LayoutSpec.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -3,9 +3,9 @@
 #include "Verify/VerifyPhase.h"
 #include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/LiveRanges.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/PipelineOptions.h"
-#include "fcdp/Transforms/Shard/OptimizerSpec.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ClusterOption.h"
+#include "Options/ClusterOption.h"
 
 using namespace mlir;
 using namespace fcdp;

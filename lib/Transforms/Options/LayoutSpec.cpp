@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Shard/LayoutSpec.h"
+#include "fcdp/Transforms/Options/LayoutSpec.h"
 
 using namespace mlir;
 using namespace fcdp;

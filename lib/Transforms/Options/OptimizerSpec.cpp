@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Shard/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "mlir/IR/Builders.h"

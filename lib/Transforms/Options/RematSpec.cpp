@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fcdp/Transforms/Recompute/RematSpec.h"
+#include "fcdp/Transforms/Options/RematSpec.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -39,6 +39,14 @@ llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
   llvm_unreachable("unknown role");
 }
 
+Role fcdp::getBoundary(Role role) {
+  for (size_t i = 0; i <= getMaxEnumValForRole(); ++i)
+    if (llvm::ArrayRef<Role> after = getSuccessors(static_cast<Role>(i));
+        llvm::is_contained(after, role))
+      return after.front();
+  return role;
+}
+
 llvm::ArrayRef<Role> StepFamily::getRoles() const {
   static constexpr Role kOne[] = {Role::init, Role::only_microbatch,
                                   Role::update};

@@ -32,6 +32,10 @@ bool isLastOfStep(Role role);
 /// successors or none in common.
 llvm::ArrayRef<Role> getSuccessors(Role role);
 
+/// Returns the boundary that `role` comes after: the first role that may follow
+/// it. `init` comes after none and stands for itself.
+Role getBoundary(Role role);
+
 /// The functions of a job whose steps have a given number of micro-batches.
 class StepFamily {
 public:
@@ -47,6 +51,11 @@ public:
 
   /// Returns how often an optimizer step runs the function of `role`.
   int64_t countRuns(Role role) const;
+
+  /// Returns whether a job runs the function of `role`.
+  bool runs(Role role) const {
+    return role == Role::init || countRuns(role) > 0;
+  }
 
 private:
   int64_t microBatches;

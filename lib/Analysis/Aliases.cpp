@@ -35,3 +35,11 @@ SmallVector<Operation *> fcdp::collectMemoryUsers(Value value) {
         llvm::append_range(worklist, user->getResults());
   return users.takeVector();
 }
+
+Operation *fcdp::findLastMemoryUser(Value value) {
+  Operation *last = value.getDefiningOp();
+  for (Operation *user : collectMemoryUsers(value))
+    if (last->isBeforeInBlock(user))
+      last = user;
+  return last;
+}

@@ -2,6 +2,7 @@
 
 #include "fcdp/Analysis/Fetches.h"
 
+#include "fcdp/Analysis/LiveRanges.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -59,9 +60,9 @@ static void collectFetch(Operation *op,
 
 static void countRanges(MutableArrayRef<Fetch> fetches,
                         const UnitsOfBuckets &units) {
-  for (size_t i = 1; i < fetches.size(); ++i)
-    fetches[i].range = fetches[i - 1].range +
-                       (units.of(fetches[i]) != units.of(fetches[i - 1]));
+  LiveRangeCounter counter;
+  for (Fetch &fetch : fetches)
+    fetch.range = counter.add(units.of(fetch));
 }
 
 SmallVector<Fetch> fcdp::findFetches(Block &block) {

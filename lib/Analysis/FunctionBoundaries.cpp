@@ -74,12 +74,7 @@ std::optional<BoundaryToken> fcdp::findLiveOut(RecordOp record) {
 }
 
 BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
-  Role role = getRole(function);
-  for (Role before :
-       {Role::init, Role::first_microbatch, Role::last_microbatch})
-    if (llvm::is_contained(getSuccessors(before), role))
-      return {getSuccessors(before).front(), position};
-  return {role, position}; // nothing comes before @init
+  return {getBoundary(getRole(function)), position};
 }
 
 /// The first token that is recorded behind `release` and that its function

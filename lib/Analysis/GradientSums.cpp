@@ -2,6 +2,8 @@
 
 #include "fcdp/Analysis/GradientSums.h"
 
+#include "fcdp/Analysis/LiveRanges.h"
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -42,7 +44,7 @@ GradientSums::GradientSums(Block &block) : block(block) {
   auto module = block.getParentOp()->getParentOfType<ModuleOp>();
   for (auto bucket : module.getOps<BucketOp>())
     units[bucket.getSymNameAttr()] = bucket.getUnitAttr();
-  StringAttr previous;
+  LiveRangeCounter counter;
   for (Operation &op : block) {
     positions.try_emplace(&op, positions.size());
     if (auto read = dyn_cast<ReadStateOp>(op))
@@ -51,9 +53,8 @@ GradientSums::GradientSums(Block &block) : block(block) {
     if (!pack)
       continue;
     StringAttr unit = units.lookup(pack.getBucketAttr().getAttr());
-    if (firstPacks.empty() || unit != previous)
+    if (counter.add(unit) == static_cast<int64_t>(firstPacks.size()))
       firstPacks.push_back(pack);
-    previous = unit;
   }
   for (Operation &op : block)
     if (GradientSum found = findReduction(&op); !found.steps.empty()) {

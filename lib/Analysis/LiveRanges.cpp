@@ -55,8 +55,9 @@ LiveRanges fcdp::findLiveRanges(Operation *function,
   LiveRanges ranges;
   llvm::DenseMap<Value, Shown> shown =
       findShown(function, symbols, ranges.views);
+  LiveRangeCounter counter;
+  int64_t last = -1;
   llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
-  StringAttr current;
   function->walk([&](Operation *op) {
     if (ranges.views.contains(op))
       return;
@@ -65,9 +66,10 @@ LiveRanges fcdp::findLiveRanges(Operation *function,
       if (!parameter)
         continue;
       StringAttr unit = parameter.getUnitAttr();
-      if (unit != current)
+      if (int64_t range = counter.add(unit); range != last) {
         ++rangesOfUnit[unit];
-      current = unit;
+        last = range;
+      }
       ranges.uses.push_back({parameter, &operand, rangesOfUnit[unit] - 1});
     }
   });

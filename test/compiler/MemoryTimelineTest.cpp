@@ -49,10 +49,8 @@ protected:
   OwningOpRef<ModuleOp> module;
 };
 
-void expectSpan(const MemorySpan &span, int64_t firstWrite, int64_t lastUse,
-                int64_t release) {
+void expectSpan(const MemorySpan &span, int64_t firstWrite, int64_t release) {
   EXPECT_EQ(span.firstWrite, firstWrite);
-  EXPECT_EQ(span.lastUse, lastUse);
   EXPECT_EQ(span.release, release);
 }
 } // namespace
@@ -82,8 +80,8 @@ TEST_F(MemoryTimelineTest, GathersAndResults) {
   const FunctionTimeline &timeline = timelines.lookup(find("only_microbatch"));
   EXPECT_EQ(timeline.length, 15);
   ASSERT_EQ(timeline.buffers.size(), 2u);
-  expectSpan(timeline.buffers[0].span, 2, 5, 10);
-  expectSpan(timeline.buffers[1].span, 5, 9, 11);
+  expectSpan(timeline.buffers[0].span, 2, 10);
+  expectSpan(timeline.buffers[1].span, 5, 11);
   EXPECT_FALSE(timeline.buffers[1].isInFlight());
   EXPECT_TRUE(timeline.liveIns.empty());
   EXPECT_TRUE(timeline.copies.empty());
@@ -120,11 +118,11 @@ TEST_F(MemoryTimelineTest, Scratch) {
   MemoryTimeline timelines(*module);
   const FunctionTimeline &timeline = timelines.lookup(find("only_microbatch"));
   ASSERT_EQ(timeline.buffers.size(), 3u);
-  expectSpan(timeline.buffers[0].span, 4, 7, 10);
-  expectSpan(timeline.buffers[1].span, 7, 7, 11);
+  expectSpan(timeline.buffers[0].span, 4, 10);
+  expectSpan(timeline.buffers[1].span, 7, 11);
   EXPECT_TRUE(timeline.buffers[2].isScratch);
   EXPECT_EQ(timeline.buffers[2].op, timeline.buffers[1].op);
-  expectSpan(timeline.buffers[2].span, 7, 7, 10);
+  expectSpan(timeline.buffers[2].span, 7, 10);
 }
 
 /// A bucket is written first by the call that makes a gradient in place, whose
@@ -137,7 +135,7 @@ TEST_F(MemoryTimelineTest, InPlaceGradients) {
   auto pack = *function.getOps<PackOp>().begin();
   pack.setInPlaceAttr(ArrayAttr::get(&context, {pack.getParameters()[0]}));
   timelines.update(function);
-  expectSpan(timelines.lookup(function).buffers[0].span, 1, 7, 10);
+  expectSpan(timelines.lookup(function).buffers[0].span, 1, 10);
   EXPECT_EQ(timelines.lookup(function).results.size(), 1u);
 }
 
@@ -181,18 +179,18 @@ TEST_F(MemoryTimelineTest, PrefetchedCopies) {
   const FunctionTimeline &first = timelines.lookup(find("first_microbatch"));
   ASSERT_EQ(first.buffers.size(), 1u);
   EXPECT_TRUE(first.buffers[0].isInFlight());
-  expectSpan(first.buffers[0].span, 1, 1, first.length);
+  expectSpan(first.buffers[0].span, 1, first.length);
   EXPECT_TRUE(first.copies.empty());
 
   const FunctionTimeline &last = timelines.lookup(find("last_microbatch"));
   ASSERT_EQ(last.liveIns.size(), 1u);
   EXPECT_EQ(last.liveIns[0].op, first.buffers[0].op);
-  expectSpan(last.liveIns[0].span, 0, 0, 10);
+  expectSpan(last.liveIns[0].span, 0, 10);
   // The gather on intra is the last to use the copy, and compute has waited
   // for it where its result is released.
   ASSERT_EQ(last.copies.size(), 1u);
   EXPECT_EQ(StateOp(last.copies[0].state).getSymName(), "b.next");
-  expectSpan(last.copies[0].span, 0, 3, 10);
+  expectSpan(last.copies[0].span, 0, 10);
 }
 
 /// A copy is reserved while it is on its way, also if nothing reads it.
@@ -208,7 +206,7 @@ TEST_F(MemoryTimelineTest, UnreadCopies) {
   MemoryTimeline timelines(*module);
   const FunctionTimeline &last = timelines.lookup(function);
   ASSERT_EQ(last.copies.size(), 1u);
-  expectSpan(last.copies[0].span, 0, 0, 10);
+  expectSpan(last.copies[0].span, 0, 10);
 }
 
 /// A store to host memory reads the copy until compute has waited for it.
@@ -224,7 +222,7 @@ TEST_F(MemoryTimelineTest, CopiesThatAreStored) {
   MemoryTimeline timelines(*module);
   const FunctionTimeline &last = timelines.lookup(find("last_microbatch"));
   ASSERT_EQ(last.copies.size(), 1u);
-  expectSpan(last.copies[0].span, 0, 5, 14); // behind the wait for %t2
+  expectSpan(last.copies[0].span, 0, 14); // behind the wait for %t2
 }
 
 /// The plan, the reserved memory and the report agree on when the copy is
@@ -285,14 +283,14 @@ TEST_F(MemoryTimelineTest, LateSums) {
   MemoryTimeline timelines(*module);
   const FunctionTimeline &before = timelines.lookup(find("only_microbatch"));
   ASSERT_EQ(before.buffers.size(), 3u);
-  expectSpan(before.buffers[0].span, 1, 4, before.length);
-  expectSpan(before.buffers[1].span, 4, 5, before.length);
-  expectSpan(before.buffers[2].span, 4, 4, before.length);
+  expectSpan(before.buffers[0].span, 1, before.length);
+  expectSpan(before.buffers[1].span, 4, before.length);
+  expectSpan(before.buffers[2].span, 4, before.length);
   const FunctionTimeline &after = timelines.lookup(find("update"));
   ASSERT_EQ(after.liveIns.size(), 3u);
   for (auto [liveIn, buffer] : llvm::zip_equal(after.liveIns, before.buffers)) {
     EXPECT_EQ(liveIn.op, buffer.op);
     EXPECT_EQ(liveIn.isScratch, buffer.isScratch);
-    expectSpan(liveIn.span, 0, 0, 2);
+    expectSpan(liveIn.span, 0, 2);
   }
 }

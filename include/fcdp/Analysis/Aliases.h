@@ -15,4 +15,8 @@ bool mayAlias(mlir::Operation *op);
 /// may alias it.
 llvm::SmallVector<mlir::Operation *> collectMemoryUsers(mlir::Value value);
 
+/// Returns the last of them in the block, or the operation that defines `value`
+/// if there is none.
+mlir::Operation *findLastMemoryUser(mlir::Value value);
+
 } // namespace fcdp

@@ -14,9 +14,26 @@ struct ParameterUse {
   int64_t range;
 };
 
-/// The uses of all parameters of a function, in program order, grouped into
-/// live ranges. A live range of a unit is a longest run of uses that no use of
-/// another unit interrupts.
+/// Numbers live ranges: a live range of a unit is a longest run of uses of its
+/// parameters that no use of another unit interrupts.
+class LiveRangeCounter {
+public:
+  /// Returns the live range, counted over all units from 0, of the next use in
+  /// program order, which is one of `unit`.
+  int64_t add(mlir::StringAttr unit) {
+    if (last < 0 || unit != lastUnit)
+      ++last;
+    lastUnit = unit;
+    return last;
+  }
+
+private:
+  mlir::StringAttr lastUnit;
+  int64_t last = -1;
+};
+
+/// The uses of all parameters of a function, in program order, with their live
+/// ranges.
 struct LiveRanges {
   llvm::SmallVector<ParameterUse> uses;
   /// The operations between a parameter and its uses: views, and the casts of

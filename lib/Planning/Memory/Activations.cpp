@@ -8,6 +8,8 @@
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -97,4 +99,16 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
         add(&op, byteSize(type), ends.lookup(result));
   }
   return activations;
+}
+
+std::vector<int64_t> fcdp::measureActivations(func::FuncOp function) {
+  // By how much it grows at each position, and at the end.
+  std::vector<int64_t> bytes(llvm::range_size(function.front()) + 1);
+  for (const Activation &activation : findActivations(function)) {
+    bytes[activation.begin] += activation.bytes;
+    bytes[activation.end] -= activation.bytes;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  bytes.pop_back();
+  return bytes;
 }

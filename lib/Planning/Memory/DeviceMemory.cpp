@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Memory/PoolProblem.h"
 #include "fcdp/Planning/Memory/ReservedMemory.h"
 #include "llvm/Support/MathExtras.h"
@@ -289,20 +290,13 @@ fcdp::measureFunctionMemory(func::FuncOp function, const MemoryLayouts &layouts,
   return Walker(function, layouts, byPosition).run();
 }
 
-/// Returns whether a job runs `function`: of two micro-batches one is the first
-/// and one the last.
-static bool isRun(func::FuncOp function) {
-  auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
-  return !role || role.getValue() != Role::next_microbatch ||
-         getMicroBatches(function->getParentOfType<ModuleOp>()) > 2;
-}
-
 FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
   if (failed(layouts))
     return failure();
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
+  StepFamily family(getMicroBatches(module));
   for (auto function : module.getOps<func::FuncOp>()) {
     const FunctionMemory &part = memory.functions.emplace_back(
         measureFunctionMemory(function, *layouts));
@@ -312,7 +306,7 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
     memory.pool = std::max(memory.pool, part.pool);
     bool isFuller =
         !memory.fullest || part.inUse.total() > memory.inUse.total();
-    if (!isFuller || !isRun(function))
+    if (!isFuller || !family.runs(getRole(function)))
       continue;
     memory.fullest = part.fullest;
     memory.inUse = part.inUse;

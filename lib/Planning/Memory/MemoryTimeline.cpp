@@ -23,7 +23,6 @@ public:
 
 private:
   int64_t findRelease(ReleaseOp release) const;
-  int64_t findLastUse(Operation *op) const;
   int64_t findCompletion(Operation *user) const;
   void addBuffer(Operation &op);
   /// Times of the copies that are live-in, by the state's name.
@@ -59,31 +58,22 @@ int64_t TimelineBuilder::findRelease(ReleaseOp release) const {
                                          : timeline.length;
 }
 
-int64_t TimelineBuilder::findLastUse(Operation *op) const {
-  int64_t last = position.lookup(op);
-  for (Operation *user : collectMemoryUsers(op->getResult(0)))
-    if (!isa<ReleaseOp>(user))
-      last = std::max(last, position.lookup(user));
-  return last;
-}
-
 void TimelineBuilder::addBuffer(Operation &op) {
   ReleaseOp release = getRelease(&op);
-  timeline.buffers.push_back({&op,
-                              /*isScratch=*/false,
-                              {position.lookup(getFirstWriter(&op)),
-                               findLastUse(&op), findRelease(release)},
-                              release});
+  timeline.buffers.push_back(
+      {&op,
+       /*isScratch=*/false,
+       {position.lookup(getFirstWriter(&op)), findRelease(release)},
+       release});
   auto reduce = dyn_cast<ReduceScatterOp>(op);
   if (!reduce)
     return;
   // A reduction's input is released when the reduction is done.
   release = getRelease(getScratchOwner(reduce));
-  timeline.buffers.push_back(
-      {&op,
-       /*isScratch=*/true,
-       {position.lookup(&op), position.lookup(&op), findRelease(release)},
-       release});
+  timeline.buffers.push_back({&op,
+                              /*isScratch=*/true,
+                              {position.lookup(&op), findRelease(release)},
+                              release});
 }
 
 void TimelineBuilder::addOwn() {
@@ -114,10 +104,8 @@ int64_t TimelineBuilder::findCompletion(Operation *user) const {
 
 /// A copy has no release of its own.
 void TimelineBuilder::extend(MemorySpan &copy, ReadStateOp read) const {
-  for (Operation *user : collectMemoryUsers(read)) {
-    copy.lastUse = std::max(copy.lastUse, position.lookup(user));
+  for (Operation *user : collectMemoryUsers(read))
     copy.release = std::max(copy.release, findCompletion(user));
-  }
 }
 
 void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
@@ -128,7 +116,7 @@ void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
     int64_t arrival =
         position.lookup(findLiveInWait(buffer.releasedBy, function)) + 1;
     timeline.liveIns.push_back({buffer.op, buffer.isScratch,
-                                MemorySpan{0, 0, arrival}, buffer.releasedBy});
+                                MemorySpan{0, arrival}, buffer.releasedBy});
     // The fill of a state is the copy that this function finds there.
     FlatSymbolRefAttr into = getInto(buffer.op);
     if (!into)

@@ -34,7 +34,6 @@ private:
   /// The piece that `position` is in.
   size_t pieceAt(int64_t position) const;
   size_t pieceOf(Operation *op) const { return pieceAt(positionOf(op)); }
-  int64_t findLastUse(Value value) const;
   OverlapProblem::Stage describe(Operation *op) const;
   /// Adds to all pieces that [begin, end) of the positions is in.
   void hold(int64_t begin, int64_t end, int64_t bytes);
@@ -57,13 +56,6 @@ static int64_t bytesOf(Value value) {
 
 size_t FunctionOverlap::Builder::pieceAt(int64_t position) const {
   return llvm::upper_bound(begins, position) - begins.begin() - 1;
-}
-
-int64_t FunctionOverlap::Builder::findLastUse(Value value) const {
-  int64_t last = positionOf(value.getDefiningOp());
-  for (Operation *user : collectMemoryUsers(value))
-    last = std::max(last, positionOf(user));
-  return last;
 }
 
 /// Cuts in front of the first use of each copy, of each unit's first pack and
@@ -133,7 +125,8 @@ void FunctionOverlap::Builder::addFetches() {
     auto gather = dyn_cast<AllGatherOp>(fetch.last);
     bool isInState = gather && gather.getInto();
     added.bytes = isInState ? 0 : bytesOf(copy);
-    added.until = std::max(place, pieceAt(findLastUse(copy)));
+    added.until =
+        std::max(place, pieceAt(positionOf(findLastMemoryUser(copy))));
   }
 }
 
@@ -199,19 +192,14 @@ void FunctionOverlap::Builder::hold(int64_t begin, int64_t end, int64_t bytes) {
 
 /// States, and the greatest sum of results of operators in each piece.
 void FunctionOverlap::Builder::addActivations() {
-  int64_t held = 0;
+  int64_t states = 0;
   for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
     if (state.getArena() == Arena::device)
-      held += byteSize(state.getTensorType());
-  std::vector<int64_t> change(positions.size() + 1);
-  for (const Activation &activation : findActivations(function)) {
-    change[activation.begin] += activation.bytes;
-    change[activation.end] -= activation.bytes;
-  }
-  for (size_t position = 0; position < positions.size(); ++position) {
-    held += change[position];
+      states += byteSize(state.getTensorType());
+  for (auto [position, results] :
+       llvm::enumerate(measureActivations(function))) {
     int64_t &bytes = problem.pieces[pieceAt(position)].bytes;
-    bytes = std::max(bytes, held);
+    bytes = std::max(bytes, states + results);
   }
 }
 
@@ -222,7 +210,7 @@ void FunctionOverlap::Builder::addSlices() {
       auto gather = dyn_cast<AllGatherOp>(op);
       if (!gather || op == fetch.last || gather.getInto())
         continue;
-      int64_t last = findLastUse(gather.getResult());
+      int64_t last = positionOf(findLastMemoryUser(gather.getResult()));
       if (last > positionOf(fetch.use))
         hold(positionOf(fetch.use), last + 1, bytesOf(gather.getResult()));
     }

@@ -182,29 +182,21 @@ Decider::findLateReaders(const RecomputationSolution &solution) {
         return index != callIndices.end() &&
                solution.isRecomputed[index->second];
       });
-  SmallVector<size_t> late;
-  StringAttr current;
-  llvm::DenseSet<size_t> used;
-  SmallVector<std::pair<Operation *, size_t>> again;
-  auto endRange = [&] {
-    for (auto [op, bucket] : again)
-      if (!used.contains(bucket))
-        late.push_back(callIndices.lookup(op));
-    used.clear();
-    again.clear();
-  };
+  // A live range and a bucket that is used in it.
+  using RangeOfBucket = std::pair<int64_t, size_t>;
+  LiveRangeCounter counter;
+  llvm::DenseSet<RangeOfBucket> used;
+  SmallVector<std::pair<Operation *, RangeOfBucket>> again;
   auto add = [&](Operation *op, bool isAgain) {
     auto uses = bucketUses.find(op);
     if (uses == bucketUses.end())
       return;
     for (auto [unit, bucket] : uses->second) {
-      if (unit != current)
-        endRange();
-      current = unit;
+      RangeOfBucket range(counter.add(unit), bucket);
       if (isAgain)
-        again.push_back({op, bucket});
+        again.push_back({op, range});
       else
-        used.insert(bucket);
+        used.insert(range);
     }
   };
   ArrayRef<Recomputed> next = places;
@@ -216,7 +208,10 @@ Decider::findLateReaders(const RecomputationSolution &solution) {
     }
     add(&op, /*isAgain=*/false);
   }
-  endRange();
+  SmallVector<size_t> late;
+  for (auto [op, range] : again)
+    if (!used.contains(range))
+      late.push_back(callIndices.lookup(op));
   return late;
 }
 

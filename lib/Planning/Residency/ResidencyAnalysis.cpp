@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Memory/Activations.h"
 
@@ -24,14 +25,11 @@ private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
   Accumulation getAccumulation(BucketOp bucket);
   int64_t countStateBytes();
-  void collectLifetimes(func::FuncOp function);
   void findFetches(func::FuncOp function);
   void beginUse(Operation *fetch, StringAttr bucket);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
   void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
   void endUses();
-  /// Returns the last operation that uses `value`'s memory.
-  Operation *findLastUser(Value value);
 
   ModuleOp module;
   const CostModel &model;
@@ -42,16 +40,13 @@ private:
   /// The update of each bucket, by its name.
   llvm::DenseMap<StringAttr, Operation *> updates;
   llvm::DenseMap<Operation *, size_t> positions;
-  /// The bytes whose lifetime begins at each position, less those whose
-  /// lifetime has ended.
-  std::vector<int64_t> change;
   std::vector<ResidencyProblem::Use> uses;
   /// The operations that make a copy of a bucket, or read it where a rank owns
   /// the whole, and that bucket.
   llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
   /// The fetch of each use.
   std::vector<Operation *> fetches;
-  StringAttr previousUnit;
+  LiveRangeCounter ranges;
 };
 } // namespace
 
@@ -135,26 +130,6 @@ int64_t ProblemBuilder::countStateBytes() {
   return bytes;
 }
 
-Operation *ProblemBuilder::findLastUser(Value value) {
-  Operation *last = value.getDefiningOp();
-  for (Operation *user : collectMemoryUsers(value))
-    if (last->isBeforeInBlock(user))
-      last = user;
-  return last;
-}
-
-/// Collects the lifetimes of operator results. In-flight gradients are counted
-/// elsewhere.
-void ProblemBuilder::collectLifetimes(func::FuncOp function) {
-  for (Operation &op : function.front())
-    positions.try_emplace(&op, positions.size());
-  change.assign(positions.size() + 1, 0);
-  for (const Activation &activation : findActivations(function)) {
-    change[activation.begin] += activation.bytes;
-    change[activation.end] -= activation.bytes;
-  }
-}
-
 void ProblemBuilder::findFetches(func::FuncOp function) {
   for (auto view : function.getOps<ViewMemberOp>())
     if (Operation *fetch = view.getWhole().getDefiningOp())
@@ -164,14 +139,11 @@ void ProblemBuilder::findFetches(func::FuncOp function) {
 void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
   use.bucket = indices.lookup(bucket);
-  StringAttr unit = units.lookup(bucket);
   if (fetches.empty()) { // the operations before all gathers
     use.seconds = uses.back().seconds;
     use.deviceMemory = uses.back().deviceMemory;
-  } else {
-    use.range = uses.back().range + (unit != previousUnit);
   }
-  previousUnit = unit;
+  use.range = static_cast<unsigned>(ranges.add(units.lookup(bucket)));
   if (fetches.empty())
     uses.pop_back();
   uses.push_back(use);
@@ -220,7 +192,7 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
 /// A copy is read until the use in which its last reader is.
 void ProblemBuilder::endUses() {
   for (size_t i = 0; i < fetches.size(); ++i) {
-    size_t last = positions[findLastUser(fetches[i]->getResult(0))];
+    size_t last = positions[findLastMemoryUser(fetches[i]->getResult(0))];
     uses[i].until = i;
     while (uses[i].until + 1 < fetches.size() &&
            positions[fetches[uses[i].until + 1]] < last)
@@ -229,12 +201,14 @@ void ProblemBuilder::endUses() {
 }
 
 void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
-  collectLifetimes(function);
   findFetches(function);
-  int64_t held = countStateBytes();
+  // Gradients on their way are counted with their reductions.
+  std::vector<int64_t> results = measureActivations(function);
+  const int64_t states = countStateBytes();
   uses.emplace_back();
   for (Operation &op : function.front()) {
-    held += change[positions[&op]];
+    size_t position =
+        positions.try_emplace(&op, positions.size()).first->second;
     if (StringAttr bucket = bucketOfFetch.lookup(&op))
       beginUse(&op, bucket);
     if (auto gather = dyn_cast<AllGatherOp>(op)) {
@@ -247,7 +221,8 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
       uses.back().seconds += cost.getTotal();
       uses.back().deviceMemory += cost.deviceMemory;
     }
-    uses.back().otherBytes = std::max(uses.back().otherBytes, held);
+    uses.back().otherBytes =
+        std::max(uses.back().otherBytes, states + results[position]);
   }
   endUses();
   if (!fetches.empty())

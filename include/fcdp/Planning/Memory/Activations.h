@@ -31,4 +31,7 @@ struct Activation {
 /// Takes time in the operations and their operands.
 std::vector<Activation> findActivations(mlir::func::FuncOp function);
 
+/// Returns the bytes of these values that are in use at each position.
+std::vector<int64_t> measureActivations(mlir::func::FuncOp function);
+
 } // namespace fcdp

@@ -19,8 +19,6 @@ namespace fcdp {
 struct MemorySpan {
   /// The first operation that writes to it; 0 if the function before did.
   int64_t firstWrite = 0;
-  /// The last operation that reads or writes it, or 0.
-  int64_t lastUse = 0;
   /// The operation from which on others may use it, because compute has waited
   /// for all of its users; `length` if it is in use when the function ends.
   int64_t release = 0;

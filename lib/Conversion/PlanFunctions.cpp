@@ -6,7 +6,6 @@
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
-#include "fcdp/Planning/Memory/ReservedMemory.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -36,24 +35,23 @@ static CallRange findCalls(func::FuncOp function, ArrayRef<Operation *> calls,
 }
 
 static void fillMemory(plan::FunctionT &out, const CallRange &range,
-                       const ReservedMemory &reserved,
                        const FunctionMemory &memory) {
-  for (const MemoryRange &one : reserved.ranges) {
+  for (const MemoryRange &one : memory.reserved.ranges) {
     uint64_t from = range.byPosition[one.begin];
     uint64_t to = range.byPosition[one.end];
     if (from < to)
       out.reserved.emplace_back(from, to, one.offset, one.bytes);
   }
   for (const ResultPlace &result : memory.results)
-    out.results.emplace_back(range.byOp.lookup(result.op), result.offset,
-                             result.bytes);
+    if (!result.isAmbiguous)
+      out.results.emplace_back(range.byOp.lookup(result.op), result.offset,
+                               result.bytes);
 }
 
 LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
                                   ArrayRef<Operation *> calls) {
   FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
-  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
-  if (failed(memory) || failed(layouts))
+  if (failed(memory))
     return failure();
   ArenaBytes arenas = measureArenas(module);
   plan.deviceBytes =
@@ -65,14 +63,14 @@ LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
        llvm::zip(module.getOps<func::FuncOp>(), memory->functions)) {
     CallRange range = findCalls(function, calls, next);
     next = range.end;
-    ReservedMemory reserved = findReservedMemory(function, *layouts);
-    plan.stateBytes = reserved.stateBytes; // equal for all functions
+    // Equal for all functions.
+    plan.stateBytes = functionMemory.reserved.stateBytes;
     plan::FunctionT &out =
         *plan.functions.emplace_back(std::make_unique<plan::FunctionT>());
     out.role = toRole(getRole(function));
     out.first = range.first;
     out.end = range.end;
-    fillMemory(out, range, reserved, functionMemory);
+    fillMemory(out, range, functionMemory);
     LinkBytes bytes = predictTraffic(function, getMesh(module));
     out.expected = plan::LinkBytes(bytes.inter, bytes.intra, bytes.hostToDevice,
                                    bytes.deviceToHost);

@@ -3,6 +3,7 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanModel.h"
+#include "ResultPlaces.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -94,15 +95,42 @@ static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
   return diag;
 }
 
-LogicalResult fcdp::verifyBudget(ModuleOp module, int64_t neededBytes,
+/// Returns the bytes of the inputs and buffers of the model, which are apart
+/// from the arena.
+static int64_t countInputBytes(ModuleOp module) {
+  int64_t bytes = 0;
+  for (auto input : module.getOps<InputOp>())
+    bytes += byteSize(cast<RankedTensorType>(input.getType()));
+  for (auto buffer : module.getOps<BufferOp>())
+    bytes += byteSize(cast<RankedTensorType>(buffer.getType()));
+  return bytes;
+}
+
+/// Proves that the arena of `planned` holds everything that has a place in it.
+static LogicalResult verifyArenaBytes(ModuleOp module, const PlanModel &plan,
+                                      const PlannedMemory &planned) {
+  FailureOr<int64_t> end = verifyResultPlaces(
+      module, planned.free, planned.results, plan.deviceBytes);
+  if (failed(end))
+    return failure();
+  int64_t needed = std::max(*end, plan.deviceBytes);
+  if (needed <= planned.arenaBytes)
+    return success();
+  return module.emitError("expected a device arena of at least ")
+         << needed << " bytes, which is where its last value ends, got "
+         << planned.arenaBytes;
+}
+
+LogicalResult fcdp::verifyBudget(ModuleOp module, const PlannedMemory &planned,
                                  int64_t deviceBytes, int64_t hostBytes) {
   if (deviceBytes == 0 && hostBytes == 0)
     return success();
   FailureOr<PlanModel> plan = PlanModel::build(module);
-  if (failed(plan))
+  if (failed(plan) || failed(verifyArenaBytes(module, *plan, planned)))
     return failure();
-  return success(succeeded(verifyArena(module, *plan, Arena::device,
-                                       neededBytes, deviceBytes)) &&
+  int64_t needed = planned.arenaBytes + countInputBytes(module);
+  return success(succeeded(verifyArena(module, *plan, Arena::device, needed,
+                                       deviceBytes)) &&
                  succeeded(verifyArena(module, *plan, Arena::host,
                                        plan->hostBytes, hostBytes)));
 }

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace fcdp {
 
@@ -18,6 +19,21 @@ struct FreeRange {
   mlir::func::FuncOp function;
   int64_t offset, bytes;
   int64_t begin, end;
+};
+
+/// Bytes [offset, offset + bytes) of the device arena for memory that an
+/// operator allocates. Those of one operation come in the order of its results.
+struct PlacedResult {
+  mlir::Operation *op;
+  int64_t offset, bytes;
+};
+
+/// What the object of a module says about device memory.
+struct PlannedMemory {
+  /// Bytes of the arena of each rank.
+  int64_t arenaBytes;
+  std::vector<FreeRange> free;
+  std::vector<PlacedResult> results;
 };
 
 /// Proves for every legal run, @init (first next* last update | only update)*,
@@ -31,10 +47,15 @@ mlir::LogicalResult verifyRuns(mlir::ModuleOp module,
 /// the buckets' attributes.
 mlir::LogicalResult verifyClosedForms(mlir::ModuleOp module);
 
-/// Proves that the `neededBytes` of device memory of a rank are at most
-/// `deviceBytes`, and the host arena takes at most `hostBytes` per node; 0 is
-/// no bound.
-mlir::LogicalResult verifyBudget(mlir::ModuleOp module, int64_t neededBytes,
+/// Proves that a rank needs at most `deviceBytes` of device memory and a node
+/// at most `hostBytes` of host memory; 0 is no bound. For the device it proves
+/// that all states, buffers and operator results are inside the arena of
+/// `planned`, and that no result shares bytes with anything that is in use at
+/// the same time. It takes places and sizes from `planned`, and finds by itself
+/// what needs a place and until when. Then arena, inputs and buffers of the
+/// model are what a rank needs.
+mlir::LogicalResult verifyBudget(mlir::ModuleOp module,
+                                 const PlannedMemory &planned,
                                  int64_t deviceBytes, int64_t hostBytes);
 
 } // namespace fcdp

@@ -256,16 +256,16 @@ static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
 /// Places results as the runtime's pool would, around reserved memory.
 void Walker::placeResults() {
   ArrayRef<Activation> activations = timeline.results;
-  PackingProblem problem =
-      makePoolProblem(activations, findReservedMemory(function, layouts));
+  memory.reserved = findReservedMemory(function, layouts);
+  PackingProblem problem = makePoolProblem(activations, memory.reserved);
   PackingSolution solution = packArena(problem);
   memory.arena.bytes = std::max(memory.buffers, solution.peak);
   memory.arena.bound = std::min(memory.arena.bound, memory.arena.bytes);
   size_t reserved = problem.buffers.size() - activations.size();
   for (auto [i, activation] : llvm::enumerate(activations))
-    if (!isAmbiguous(activations, i))
-      memory.results.push_back({activation.op, solution.offsets[reserved + i],
-                                problem.buffers[reserved + i].bytes});
+    memory.results.push_back({activation.op, solution.offsets[reserved + i],
+                              problem.buffers[reserved + i].bytes,
+                              isAmbiguous(activations, i)});
 }
 
 FunctionMemory Walker::run() {

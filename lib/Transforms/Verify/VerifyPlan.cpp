@@ -50,10 +50,14 @@ LogicalResult VerifyPlanPass::verifyMemory() {
     return failure();
   if (deviceMemory == 0 && hostMemory == 0)
     return success();
-  FailureOr<int64_t> needed = peakDeviceBytes(module);
-  return success(
-      succeeded(needed) &&
-      succeeded(verifyBudget(module, *needed, deviceMemory, hostMemory)));
+  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
+  if (failed(memory))
+    return failure();
+  PlannedMemory planned{memory->arena.bytes, std::move(*free), {}};
+  for (const FunctionMemory &function : memory->functions)
+    for (const ResultPlace &result : function.results)
+      planned.results.push_back({result.op, result.offset, result.bytes});
+  return verifyBudget(module, planned, deviceMemory, hostMemory);
 }
 
 void VerifyPlanPass::runOnOperation() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fcdp/Planning/Memory/MemoryLayout.h"
+#include "fcdp/Planning/Memory/MemoryRanges.h"
 
 #include <array>
 #include <vector>
@@ -46,10 +47,15 @@ struct RegionBytes {
   int64_t bound = 0;
 };
 
-/// Where the plan has a result of an operator, with the pool's tag in front.
+/// The place that the plan has for a result of an operator, with the pool's tag
+/// in front.
 struct ResultPlace {
   mlir::Operation *op;
   int64_t offset, bytes;
+  /// Whether another result of the operator has the same size and is in use for
+  /// another time. Operators allocate their results in any order, so the
+  /// runtime cannot tell them apart.
+  bool isAmbiguous = false;
 };
 
 /// Device memory of one rank while a function runs.
@@ -61,9 +67,10 @@ struct FunctionMemory {
   int64_t buffers = 0;
   /// The most that results of ATen operators take at once, with their tags.
   int64_t pool = 0;
-  /// Of those results, in the order of their operators, but for those of one
-  /// operator that have one size and are not in use for the same time.
+  /// The places of those results, in the order of their operators.
   std::vector<ResultPlace> results;
+  /// The part of the arena that states and buffers reserve.
+  ReservedMemory reserved;
   /// The operation at which most is in use, and what is in use there; null in
   /// an empty function.
   mlir::Operation *fullest = nullptr;

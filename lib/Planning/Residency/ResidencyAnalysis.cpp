@@ -23,8 +23,7 @@ public:
 
 private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
-  Accumulation getAccumulation(BucketOp bucket);
-  int64_t countStateBytes();
+  int64_t countStateBytes(const ResidencyProblem &problem);
   void findFetches(func::FuncOp function);
   void beginUse(Operation *fetch, StringAttr bucket);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
@@ -54,15 +53,6 @@ static int64_t bytesOf(BucketOp bucket, Type element) {
   return static_cast<int64_t>(bucket.getElements()) * elementBytes(element);
 }
 
-/// Returns `sharded` if there is nothing to sum, or nothing to reduce after the
-/// sum: all modes do the same then.
-Accumulation ProblemBuilder::getAccumulation(BucketOp bucket) {
-  Accumulation mode = bucket.getAccumulation().value_or(accumulation);
-  bool isNothing = !bucket.getTrainable() || getMicroBatches(module) == 1 ||
-                   (sumsSlice(mode) && mesh.getNode() == 1);
-  return isNothing ? Accumulation::sharded : mode;
-}
-
 ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
   ResidencyProblem::Bucket result;
@@ -71,7 +61,7 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
   result.sliceBytes = result.wholeBytes / locals;
   result.trainable = bucket.getTrainable();
   result.sharding = bucket.getSharding();
-  result.accumulation = getAccumulation(bucket);
+  result.accumulation = bucket.getAccumulation().value_or(accumulation);
   result.residency = bucket.getResidency();
   result.carry = bucket.getCarry();
   if (result.residency && !result.carry)
@@ -115,17 +105,17 @@ void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
 
 /// Returns the bytes that every rank holds whatever is decided about copies:
 /// shards, optimizer states and accumulators.
-int64_t ProblemBuilder::countStateBytes() {
+int64_t ProblemBuilder::countStateBytes(const ResidencyProblem &problem) {
   int64_t bytes = 0;
   for (auto state : module.getOps<StateOp>())
     if (state.getArena() == Arena::device)
       bytes += byteSize(state.getTensorType());
-  for (auto bucket : module.getOps<BucketOp>()) {
-    Accumulation mode = getAccumulation(bucket);
-    if (mode == Accumulation::node)
-      bytes += byteSize(getStateType(bucket, StateRole::node_grad, mesh));
-    else if (mode == Accumulation::full)
-      bytes += byteSize(getStateType(bucket, StateRole::full_grad, mesh));
+  for (auto [bucket, described] :
+       llvm::zip_equal(module.getOps<BucketOp>(), problem.buckets)) {
+    SumPolicy policy = problem.getSumPolicy(described);
+    // The state of reduced gradients is among those of the module.
+    if (policy.level != SumLevel::all && !policy.isInHost())
+      bytes += byteSize(getStateType(bucket, policy.state, mesh));
   }
   return bytes;
 }
@@ -166,7 +156,7 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
   bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
   uses.back().reducedBytes += 2 * bytes; // packed, and scratch
-  if (bucket.accumulation == Accumulation::node_host)
+  if (problem.getSumPolicy(bucket).isInHost())
     uses.back().reducedBytes += 3 * bucket.sumBytes; // loaded, new, and both
 }
 
@@ -184,8 +174,8 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
         model.costOfGather(Axis::local, locals, part * nodes);
   // A gather that adds to a sum needs a buffer. One that starts the sum writes
   // to the accumulator.
-  if (bucket.accumulation == Accumulation::sharded &&
-      getMicroBatches(module) > 1)
+  if (problem.getSumPolicy(bucket).level == SumLevel::all &&
+      problem.microBatches > 1)
     uses.back().reducedBytes += byteSize(gather.getResult().getType());
 }
 
@@ -204,7 +194,7 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
   findFetches(function);
   // Gradients on their way are counted with their reductions.
   std::vector<int64_t> results = measureActivations(function);
-  const int64_t states = countStateBytes();
+  const int64_t states = countStateBytes(problem);
   uses.emplace_back();
   for (Operation &op : function.front()) {
     size_t position =
@@ -260,6 +250,7 @@ ResidencyProblem fcdp::makeResidencyProblem(
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
   problem.localRanks = getMesh(module).getLocal();
+  problem.hasSeveralNodes = getMesh(module).getNode() > 1;
   problem.microBatches = getMicroBatches(module);
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);

@@ -29,23 +29,25 @@ struct Reductions {
   llvm::SmallVector<unsigned, 1> stored;
 };
 
-/// The policy of each bucket's copies under a plan.
-struct CopyPlan {
-  CopyPlan(const ResidencyProblem &problem,
+/// The policies of each bucket's copies and gradients under a plan.
+struct Policies {
+  Policies(const ResidencyProblem &problem,
            llvm::ArrayRef<BucketResidency> plan);
 
   const ResidencyProblem &problem;
   const UseRanges ranges;
   llvm::ArrayRef<BucketResidency> plan;
-  std::vector<CopyPolicy> policies;
+  std::vector<CopyPolicy> copies;
+  std::vector<SumPolicy> sums;
 };
 
 /// One function of the step.
 class FunctionBuilder {
 public:
-  FunctionBuilder(const CopyPlan &copies, Role role, uint32_t &nextEvent)
-      : problem(copies.problem), ranges(copies.ranges), plan(copies.plan),
-        policies(copies.policies), role(role), nextEvent(nextEvent) {}
+  FunctionBuilder(const Policies &policies, Role role, uint32_t &nextEvent)
+      : problem(policies.problem), ranges(policies.ranges), plan(policies.plan),
+        copies(policies.copies), sums(policies.sums), role(role),
+        nextEvent(nextEvent) {}
 
   InstructionList buildMicrobatch();
   InstructionList buildUpdate();
@@ -75,7 +77,8 @@ private:
   const ResidencyProblem &problem;
   const UseRanges &ranges;
   llvm::ArrayRef<BucketResidency> plan;
-  llvm::ArrayRef<CopyPolicy> policies;
+  llvm::ArrayRef<CopyPolicy> copies;
+  llvm::ArrayRef<SumPolicy> sums;
   const Role role;
   uint32_t &nextEvent;
   InstructionList list;
@@ -93,13 +96,15 @@ bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
 
 } // namespace
 
-CopyPlan::CopyPlan(const ResidencyProblem &problem,
+Policies::Policies(const ResidencyProblem &problem,
                    llvm::ArrayRef<BucketResidency> plan)
     : problem(problem), ranges(problem), plan(plan) {
-  for (const auto &[b, bucket] : llvm::enumerate(problem.buckets))
-    policies.push_back(
+  for (const auto &[b, bucket] : llvm::enumerate(problem.buckets)) {
+    copies.push_back(
         CopyPolicy({plan[b].residency, plan[b].carry, bucket.trainable,
                     problem.microBatches > 1, ranges.isUsedAgain(b)}));
+    sums.push_back(problem.getSumPolicy(bucket));
+  }
 }
 
 void FunctionBuilder::work(Stream stream, Activity activity, const Cost &cost) {
@@ -120,7 +125,7 @@ void FunctionBuilder::order(Stream from, Stream to) { wait(to, record(from)); }
 void FunctionBuilder::fetch(unsigned index) {
   unsigned bucket = problem.uses[index].bucket;
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
-  const CopyActions &actions = policies[bucket].get(role);
+  const CopyActions &actions = copies[bucket].get(role);
   bool isFirst = isFirstOfBucket(index);
   CopySource source = isFirst ? actions.first : actions.later;
   if (source == CopySource::copy)
@@ -139,7 +144,7 @@ void FunctionBuilder::fetch(unsigned index) {
     work(Stream::inter, Activity::interGather, costs.interGather);
     order(Stream::inter, Stream::intra);
     bool isStored = isFirst && actions.fillsState &&
-                    policies[bucket].state == CopyPlace::hostSlice;
+                    copies[bucket].state == CopyPlace::hostSlice;
     if (isStored) {
       order(Stream::inter, Stream::d2h);
       work(Stream::d2h, Activity::hostStore, costs.hostStore);
@@ -168,8 +173,9 @@ void FunctionBuilder::finishReductions(size_t left) {
 
 void FunctionBuilder::reduce(unsigned bucket) {
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
-  bool isLast = isLastOfStep(role);
-  if (costs.accumulation == Accumulation::full && !isLast)
+  const SumPolicy &policy = sums[bucket];
+  const SumActions &actions = policy.get(role);
+  if (!actions.reducesWithin)
     return;
   Reductions &now = reduced.back();
   if (plan[bucket].collectives == Collectives::flat &&
@@ -179,18 +185,17 @@ void FunctionBuilder::reduce(unsigned bucket) {
     now.events.push_back(gatherSum(costs));
     return;
   }
-  bool isInHost = costs.accumulation == Accumulation::node_host;
-  bool isLoaded = isInHost && !isFirstOfStep(role);
+  bool isLoaded = policy.isInHost() && actions.adds;
   if (isLoaded) {
     order(Stream::compute, Stream::h2d);
     work(Stream::h2d, Activity::hostLoad, costs.sumLoad);
     now.events.push_back(record(Stream::h2d));
   }
-  if (isInHost && !isLast)
+  if (policy.isInHost() && actions.keeps)
     now.stored.push_back(bucket);
   order(Stream::compute, Stream::intra_reduce);
   work(Stream::intra_reduce, Activity::intraReduce, costs.intraReduce);
-  if (costs.accumulation == Accumulation::sharded || isLast) {
+  if (actions.reducesBetween) {
     order(Stream::intra_reduce, Stream::inter_reduce);
     if (isLoaded)
       order(Stream::h2d, Stream::inter_reduce);
@@ -278,11 +283,11 @@ static double findNeeded(llvm::ArrayRef<Role> roles,
   return *std::max_element(needed.begin(), needed.end());
 }
 
-static Times estimateTimes(const CopyPlan &copies) {
-  const ResidencyProblem &problem = copies.problem;
+static Times estimateTimes(const Policies &policies) {
+  const ResidencyProblem &problem = policies.problem;
   uint32_t nextEvent = 0;
   auto build = [&](Role role) {
-    FunctionBuilder builder(copies, role, nextEvent);
+    FunctionBuilder builder(policies, role, nextEvent);
     return role == Role::update ? builder.buildUpdate()
                                 : builder.buildMicrobatch();
   };
@@ -326,9 +331,9 @@ holdReductions(const ResidencyProblem &problem,
 }
 
 /// Returns the greatest sum over the uses of a micro-batch.
-static int64_t estimateDeviceBytes(const CopyPlan &copies) {
-  const ResidencyProblem &problem = copies.problem;
-  const UseRanges &ranges = copies.ranges;
+static int64_t estimateDeviceBytes(const Policies &policies) {
+  const ResidencyProblem &problem = policies.problem;
+  const UseRanges &ranges = policies.ranges;
   size_t count = problem.uses.size();
   int64_t always = 0;
   // The change of the bytes in use at each use.
@@ -350,7 +355,7 @@ static int64_t estimateDeviceBytes(const CopyPlan &copies) {
     if (!ranges.isUsed(b))
       continue;
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
-    const CopyPolicy &policy = copies.policies[b];
+    const CopyPolicy &policy = policies.copies[b];
     // A state is there always, what one micro-batch keeps from its first use
     // of the bucket to its last.
     for (auto [place, bytes] :
@@ -364,7 +369,7 @@ static int64_t estimateDeviceBytes(const CopyPlan &copies) {
   }
   for (size_t i = 0; i < count; ++i) {
     unsigned b = problem.uses[i].bucket;
-    if (copies.policies[b].within != CopyPlace::deviceCopy)
+    if (policies.copies[b].within != CopyPlace::deviceCopy)
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
   holdReductions(problem, hold);
@@ -376,16 +381,15 @@ static int64_t estimateDeviceBytes(const CopyPlan &copies) {
   return always + greatest;
 }
 
-static int64_t estimateHostBytes(const CopyPlan &copies) {
-  const ResidencyProblem &problem = copies.problem;
+static int64_t estimateHostBytes(const Policies &policies) {
+  const ResidencyProblem &problem = policies.problem;
   int64_t bytes = 0;
   for (unsigned b = 0; b < problem.buckets.size(); ++b) {
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
-    if (copies.ranges.isUsed(b) &&
-        copies.policies[b].state == CopyPlace::hostSlice)
+    if (policies.ranges.isUsed(b) &&
+        policies.copies[b].state == CopyPlace::hostSlice)
       bytes += bucket.sliceBytes * problem.localRanks;
-    if (bucket.trainable && problem.microBatches > 1 &&
-        bucket.accumulation == Accumulation::node_host)
+    if (policies.sums[b].isInHost())
       bytes += bucket.sumBytes * problem.localRanks;
   }
   return bytes;
@@ -393,8 +397,8 @@ static int64_t estimateHostBytes(const CopyPlan &copies) {
 
 ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
                                  llvm::ArrayRef<BucketResidency> buckets) {
-  CopyPlan copies(problem, buckets);
-  Times times = estimateTimes(copies);
-  return {times.seconds, estimateDeviceBytes(copies), estimateHostBytes(copies),
-          times.needed};
+  Policies policies(problem, buckets);
+  Times times = estimateTimes(policies);
+  return {times.seconds, estimateDeviceBytes(policies),
+          estimateHostBytes(policies), times.needed};
 }

@@ -2,6 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
+#include "fcdp/Planning/Residency/SumPolicy.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -30,10 +31,10 @@ public:
   void runOnOperation() override;
 
 private:
-  StateOp findOrMakeState(BucketOp bucket, Accumulation mode);
+  StateOp findOrMakeState(BucketOp bucket, StateRole role);
   void rewrite(func::FuncOp function);
-  void rewrite(Reduction &reduction, BucketOp bucket, Accumulation mode,
-               Role role);
+  void rewrite(Reduction &reduction, BucketOp bucket, const SumPolicy &policy,
+               const SumActions &actions);
   void finishPending(OpBuilder &builder);
 
   SymbolTable *table = nullptr;
@@ -79,27 +80,13 @@ static ReduceScatterOp cloneStep(OpBuilder &builder, ReduceScatterOp step,
                                  BufferAttr());
 }
 
-static StateRole getSumRole(Accumulation mode) {
-  switch (mode) {
-  case Accumulation::sharded:
-    return StateRole::grad;
-  case Accumulation::node:
-    return StateRole::node_grad;
-  case Accumulation::node_host:
-    return StateRole::host_grad;
-  case Accumulation::full:
-    return StateRole::full_grad;
-  }
-  llvm_unreachable("unknown accumulation");
-}
-
-/// Adds `part` to `state`. Gives the sum, if no micro-batch follows.
+/// Adds `part` to `state`. Returns the sum if no micro-batch follows, else
+/// null.
 static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
-                         Role role) {
-  bool starts = role == Role::first_microbatch;
+                         const SumActions &actions) {
   AccumulateOp::create(builder, part.getLoc(), part, state.getSymName(),
-                       starts ? Accumulate::overwrite : Accumulate::add);
-  if (role != Role::last_microbatch)
+                       actions.adds ? Accumulate::add : Accumulate::overwrite);
+  if (actions.keeps)
     return {};
   return ReadStateOp::create(builder, part.getLoc(), state.getTensorType(),
                              state.getSymName());
@@ -108,9 +95,9 @@ static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
 /// Adds `part` to an accumulator in host memory, which is loaded at `atLoad`,
 /// while `part` is computed.
 static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
-                       Value part, Role role) {
+                       Value part, const SumActions &actions) {
   Value sum = part;
-  if (role != Role::first_microbatch) {
+  if (actions.adds) {
     OpBuilder loading(atLoad);
     auto loaded = CacheLoadOp::create(
         loading, part.getLoc(), state.getTensorType(), state.getSymName(),
@@ -118,15 +105,14 @@ static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
     sum = AddOp::create(builder, part.getLoc(), state.getTensorType(), loaded,
                         part, BufferAttr());
   }
-  if (role == Role::last_microbatch)
+  if (!actions.keeps)
     return sum;
   CacheStoreOp::create(builder, part.getLoc(), sum, state.getSymName(),
                        StreamAttr());
   return {};
 }
 
-StateOp AccumulatePass::findOrMakeState(BucketOp bucket, Accumulation mode) {
-  StateRole role = getSumRole(mode);
+StateOp AccumulatePass::findOrMakeState(BucketOp bucket, StateRole role) {
   StateOp state = createState(bucket, role, getStateType(bucket, role, mesh));
   if (auto existing = table->lookup<StateOp>(state.getSymName())) {
     state.erase();
@@ -144,24 +130,22 @@ void AccumulatePass::finishPending(OpBuilder &builder) {
 }
 
 void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
-                             Accumulation mode, Role role) {
-  auto isOverNodes = [](ReduceScatterOp step) {
-    return isOver(step.getAxes(), Axis::node);
-  };
-  // The number of steps before the sum. The others come after it.
+                             const SumPolicy &policy,
+                             const SumActions &actions) {
+  // The number of steps before the sum. The others come after it. Nodes of one
+  // rank have none within the node.
   ArrayRef<ReduceScatterOp> steps = reduction.steps;
-  size_t before = mode == Accumulation::full || isOverNodes(steps[0]) ? 0 : 1;
-  if (before == steps.size())
-    return; // one node: nothing is left to reduce
-  StateOp state = findOrMakeState(bucket, mode);
+  bool isWithin = !isOver(ReduceScatterOp(steps[0]).getAxes(), Axis::node);
+  size_t before = policy.level == SumLevel::node && isWithin ? 1 : 0;
+  StateOp state = findOrMakeState(bucket, policy.state);
   Type gradient = reduction.pack.getResult().getType().getElementType();
 
   // Next to its producer what each rank has, where it stood what is reduced, so
   // that the reduction overlaps with compute.
   OpBuilder builder(reduction.sum);
   finishPending(builder);
-  bool isInHost = state.getArena() == Arena::host;
-  if (before == 0 && !isInHost) // else the load overlaps with compute, too
+  if (before == 0 &&
+      !policy.isInHost()) // else the load overlaps with compute, too
     builder.setInsertionPointAfter(reduction.pack);
   Value part = reduction.pack;
   if (before == 1) {
@@ -169,8 +153,9 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
     part = cloneStep(atStep, steps[0], part, state.getTensorType());
   }
   part = castTo(builder, part, state.getTensorType().getElementType());
-  Value sum = isInHost ? addInHost(builder, reduction.pack, state, part, role)
-                       : addOnDevice(builder, state, part, role);
+  Value sum = policy.isInHost()
+                  ? addInHost(builder, reduction.pack, state, part, actions)
+                  : addOnDevice(builder, state, part, actions);
   if (sum) {
     sum = castTo(builder, sum, gradient);
     for (ReduceScatterOp step : steps.drop_front(before))
@@ -192,18 +177,21 @@ void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
 
 void AccumulatePass::rewrite(func::FuncOp function) {
   Role role = getRole(function);
-  if (!isMicrobatch(role) || role == Role::only_microbatch)
+  if (!isMicrobatch(role))
     return;
+  bool hasSeveral = getMicroBatches(getOperation()) > 1;
   for (AccumulateOp sum :
        llvm::make_early_inc_range(function.getOps<AccumulateOp>())) {
     auto bucket = table->lookup<BucketOp>(sum.getTarget());
     Reduction reduction = findReduction(sum);
     // Without a pack it is what this pass has made.
     if (!bucket || !bucket.getAccumulation() || !reduction.pack ||
-        reduction.steps.empty() ||
-        bucket.getAccumulation() == Accumulation::sharded)
+        reduction.steps.empty())
       continue;
-    rewrite(reduction, bucket, *bucket.getAccumulation(), role);
+    SumPolicy policy({*bucket.getAccumulation(), bucket.getTrainable(),
+                      hasSeveral, mesh.getNode() > 1});
+    if (policy.level != SumLevel::all)
+      rewrite(reduction, bucket, policy, policy.get(role));
   }
   OpBuilder builder(function.front().getTerminator());
   finishPending(builder);

@@ -7,6 +7,7 @@
 
 #include "dialects/Fcdp/Enums.h"
 #include "fcdp/Cluster/Cost.h"
+#include "fcdp/Planning/Residency/SumPolicy.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
@@ -53,6 +54,8 @@ struct ResidencyProblem {
         interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
     /// A gather and a reduction in one step, where there are two levels.
     Cost flatGather, flatReduce;
+    /// The decision on the sums of gradients; getSumPolicy says what it comes
+    /// to.
     Accumulation accumulation = Accumulation::sharded;
     /// The user's decisions, if any.
     std::optional<Residency> residency, carry;
@@ -98,6 +101,13 @@ struct ResidencyProblem {
   int64_t deviceBudget = 0, hostBudget = 0;
   /// Ranks of a node: each keeps a slice.
   int64_t localRanks = 1;
+  bool hasSeveralNodes = true;
+
+  /// Returns what the functions of a step do with the gradients of `bucket`.
+  SumPolicy getSumPolicy(const Bucket &bucket) const {
+    return SumPolicy({bucket.accumulation, bucket.trainable, microBatches > 1,
+                      hasSeveralNodes});
+  }
 
   /// Fails on indices or numbers out of range.
   llvm::Error check() const;

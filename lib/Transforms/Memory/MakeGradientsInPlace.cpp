@@ -2,7 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
-#include "fcdp/Planning/Memory/BufferPlan.h"
+#include "fcdp/Planning/Memory/BufferPlans.h"
 #include "fcdp/Planning/Memory/InPlacePlanning.h"
 #include "fcdp/Planning/Memory/PoolProblem.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
@@ -53,8 +53,7 @@ private:
                       int64_t &tries);
 
   std::vector<Described> functions;
-  std::optional<MemoryTimeline> timeline;
-  StatePlan states;
+  BufferPlans *plans = nullptr;
   /// Bytes of the arena if all gradients are copied.
   int64_t copied = 0;
 };
@@ -97,12 +96,12 @@ LogicalResult MakeGradientsInPlacePass::describe(func::FuncOp function) {
     described.gradients.push_back(std::move(gradients));
   }
   FailureOr<PackingProblem> values =
-      describeBuffers(function, *timeline, states);
+      describeBuffers(function, plans->getTimeline(), plans->getStates());
   if (failed(values))
     return failure();
-  described.problem.inUse =
-      measureUse(function, *values, timeline->lookup(function).results,
-                 states.deviceBytes);
+  described.problem.inUse = measureUse(
+      function, *values, plans->getTimeline().lookup(function).results,
+      plans->getStates().deviceBytes);
   if (llvm::Error error = described.problem.check())
     return function.emitError("gradients in place: ")
            << toString(std::move(error));
@@ -139,16 +138,20 @@ LogicalResult MakeGradientsInPlacePass::apply(func::FuncOp function,
                                               int64_t &tries) {
   if (choices.empty() || tries-- <= 0)
     return success();
-  for (Choice choice : choices)
-    choice.pack.setInPlaceAttr(choice.inPlace);
-  timeline->update(function);
-  FailureOr<BufferPlan> plan = planBuffers(function, *timeline, states);
+  FailureOr<const BufferPlan *> plan = plans->lookup(function);
   if (failed(plan))
     return failure();
-  if (plan->arenaBytes <= copied)
+  BufferPlan before = **plan;
+  for (Choice choice : choices)
+    choice.pack.setInPlaceAttr(choice.inPlace);
+  plan = plans->replan(function);
+  if (failed(plan))
+    return failure();
+  if ((*plan)->arenaBytes <= copied)
     return success();
   for (Choice choice : choices)
     choice.pack.removeInPlaceAttr();
+  plans->restore(function, std::move(before));
   if (choices.size() == 1)
     return success();
   // The later, the less is in use.
@@ -168,11 +171,10 @@ LogicalResult MakeGradientsInPlacePass::decide() {
   // All functions share one arena: what one needs the others may have.
   int64_t inUse = 0, open = 0;
   for (const Described &described : functions) {
-    FailureOr<BufferPlan> plan =
-        planBuffers(described.function, *timeline, states);
+    FailureOr<const BufferPlan *> plan = plans->lookup(described.function);
     if (failed(plan))
       return failure();
-    copied = std::max(copied, plan->arenaBytes);
+    copied = std::max(copied, (*plan)->arenaBytes);
     inUse = std::max(inUse, *llvm::max_element(described.problem.inUse));
     open += !described.packs.empty();
   }
@@ -216,8 +218,8 @@ void MakeGradientsInPlacePass::runOnOperation() {
     return signalPassFailure();
   functions.clear();
   copied = 0;
-  timeline.emplace(module);
-  states = planStates(module);
+  plans = &getAnalysis<BufferPlans>();
+  markAnalysesPreserved<BufferPlans>();
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(describe(function)))
       return signalPassFailure();

@@ -2,7 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
-#include "fcdp/Planning/Memory/BufferPlan.h"
+#include "fcdp/Planning/Memory/BufferPlans.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -47,19 +47,16 @@ void PlanMemoryPass::runOnOperation() {
   if (failed(requirePhase(module, Phase::scheduled)) ||
       failed(verifyOneLevel(module)))
     return signalPassFailure();
-  StatePlan states = planStates(module);
-  for (auto state : module.getOps<StateOp>())
-    state.setBufferAttr(states.places.lookup(state.getSymNameAttr()));
-  MemoryTimeline timeline(module);
+  BufferPlans &plans = getAnalysis<BufferPlans>();
   // All of them first: a function may have memory in use when the next begins.
-  SmallVector<BufferPlan> plans;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    FailureOr<BufferPlan> plan = planBuffers(function, timeline, states);
-    if (failed(plan))
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(plans.lookup(function)))
       return signalPassFailure();
-    plans.push_back(std::move(*plan));
-  }
-  for (const BufferPlan &plan : plans) {
+  for (auto state : module.getOps<StateOp>())
+    state.setBufferAttr(
+        plans.getStates().places.lookup(state.getSymNameAttr()));
+  for (auto function : module.getOps<func::FuncOp>()) {
+    const BufferPlan &plan = **plans.lookup(function);
     for (auto [op, buffer] : plan.places)
       op->setAttr("buffer", buffer);
     for (auto [op, buffer] : plan.scratches)

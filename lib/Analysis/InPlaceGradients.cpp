@@ -8,41 +8,72 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// The call with an out-variant that makes `value`, or null if there is none or
-/// something else sees what it makes.
-static aten::CallOp findProducer(Value value) {
+namespace {
+/// The call that may make a gradient in place, or the reason why there is none.
+/// The name of an operator precedes the reason if it has one.
+struct Producer {
+  aten::CallOp call;
+  StringRef reason = {}, callee = {};
+};
+} // namespace
+
+/// Finds the call with an out-variant that makes `value`, which nothing else
+/// may see.
+static Producer findProducer(Value value) {
   bool isTransposed = false;
   while (value.hasOneUse()) {
     auto call = value.getDefiningOp<aten::CallOp>();
-    if (!call || call->getNumResults() != 1)
-      return {};
+    if (!call)
+      return {{}, "no operator makes them"};
+    if (call->getNumResults() != 1)
+      return {{}, "makes several results", call.getCallee()};
     StringRef callee = call.getCallee();
     if (callee == "aten.t.default") {
       isTransposed = !isTransposed;
     } else if (callee == "aten.view.default" ||
                callee == "aten._unsafe_view.default") {
       if (isTransposed)
-        return {};
+        return {{}, "they are made transposed"};
+    } else if (isTransposed) {
+      return {{}, "they are made transposed"};
+    } else if (aten::lookupOut(callee).empty()) {
+      return {{}, "cannot write to given memory", callee};
     } else {
-      bool isProducer = !isTransposed && !aten::lookupOut(callee).empty();
-      return isProducer ? call : aten::CallOp();
+      return {call};
     }
     value = call->getOperand(0);
   }
+  return {{}, "something else reads them"};
+}
+
+/// Returns the reason why none of `pack`'s gradients can be made in place, or
+/// an empty string.
+static StringRef findReasonToCopyAll(PackOp pack) {
+  if (llvm::any_of(pack->getUsers(), llvm::IsaPred<AccumulateOp>))
+    return "they are packed into the memory of their sum";
+  // Late accumulates of the function before may use its memory.
+  if (findInFlightRelease(pack))
+    return "their bucket is in flight when the function ends";
   return {};
+}
+
+std::string fcdp::findReasonToCopy(PackOp pack, Value gradient) {
+  if (StringRef reason = findReasonToCopyAll(pack); !reason.empty())
+    return reason.str();
+  Producer producer = findProducer(gradient);
+  if (producer.callee.empty())
+    return producer.reason.str();
+  return (producer.callee + " " + producer.reason).str();
 }
 
 SmallVector<InPlaceGradient> fcdp::findInPlaceGradients(PackOp pack) {
   SmallVector<InPlaceGradient> gradients;
-  if (llvm::any_of(pack->getUsers(), llvm::IsaPred<AccumulateOp>))
-    return gradients; // the sum's memory
-  if (findInFlightRelease(pack))
-    return gradients; // late accumulates of the function before may use its
-                      // memory
+  if (!findReasonToCopyAll(pack).empty())
+    return gradients;
   for (auto [value, parameter] :
        llvm::zip_equal(pack.getValues(),
                        pack.getParameters().getAsRange<FlatSymbolRefAttr>()))
-    if (aten::CallOp producer = findProducer(value))
+    if (aten::CallOp producer = findProducer(value).call)
       gradients.push_back({producer, parameter});
   return gradients;
 }

@@ -12,11 +12,15 @@ struct InPlaceGradient {
   mlir::FlatSymbolRefAttr parameter;
 };
 
-/// The gradients of `pack` that may be made in place: by an operator with an
-/// out-variant, and seen by nothing but `pack`, be it through views of all of
-/// it in order. None of a pack whose memory is a state's, or in use when the
-/// function ends: it may be another's in front of the pack.
+/// Returns the gradients of `pack` that may be made in place: by an operator
+/// with an out-variant, and seen by nothing but `pack`, be it through views of
+/// all of it in order. There are none if the memory of `pack` is a state's, or
+/// in use when the function ends: it may be another's in front of the pack.
 llvm::SmallVector<InPlaceGradient> findInPlaceGradients(PackOp pack);
+
+/// Returns the reason why `gradient`, a value that `pack` packs, cannot be made
+/// in place, as it follows "because"; an empty string if it may be.
+std::string findReasonToCopy(PackOp pack, mlir::Value gradient);
 
 /// Returns the gradients that are written in place by the pack's attribute.
 llvm::SmallVector<InPlaceGradient> getInPlaceGradients(PackOp pack);

@@ -13,6 +13,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
+
 namespace fcdp {
 #define GEN_PASS_DEF_MAKEGRADIENTSINPLACEPASS
 #include "fcdp/Transforms/Passes.h.inc"
@@ -190,8 +192,30 @@ LogicalResult MakeGradientsInPlacePass::decide() {
   return success();
 }
 
-/// Says of each pack how many gradients are copied that need not be if there
-/// were room.
+/// Says how many gradients of `function` are copied that cannot be made in
+/// place, a line for each reason.
+static void remarkOnRefused(func::FuncOp function) {
+  std::map<std::string, size_t> copies;
+  size_t all = 0;
+  for (auto pack : function.getOps<PackOp>())
+    for (Value gradient : pack.getValues()) {
+      ++all;
+      if (std::string reason = findReasonToCopy(pack, gradient);
+          !reason.empty())
+        ++copies[reason];
+    }
+  for (auto &[reason, count] : copies)
+    remark::missed(function.getLoc(),
+                   remark::RemarkOpts::name("refused")
+                       .category("fcdp-make-gradients-in-place")
+                       .function(function.getSymName()))
+        << llvm::formatv("@{0} copies {1} of {2} gradients into their buckets, "
+                         "because {3}",
+                         function.getSymName(), count, all, reason)
+               .str();
+}
+
+/// Says of each pack how many gradients are copied for want of room.
 static void remarkOnCopies(const Described &described) {
   for (auto [pack, gradients] :
        llvm::zip_equal(described.packs, described.gradients)) {
@@ -228,6 +252,10 @@ void MakeGradientsInPlacePass::runOnOperation() {
   });
   if (isOpen && failed(decide()))
     return signalPassFailure();
-  if (getContext().getRemarkEngine())
-    llvm::for_each(functions, remarkOnCopies);
+  if (!getContext().getRemarkEngine())
+    return;
+  for (const Described &described : functions) {
+    remarkOnCopies(described);
+    remarkOnRefused(described.function);
+  }
 }

@@ -3,10 +3,13 @@
 #include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
+#include "fcdp/Planning/Overlap/OverlapPlanning.h"
 #include "fcdp/Support/Units.h"
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#include <limits>
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEOVERLAPPASS
@@ -39,7 +42,23 @@ fcdp::createDecideOverlapPass(DecideOverlapPassOptions options,
                                              std::move(described));
 }
 
-/// Says how far ahead transfers of `function` are issued.
+/// Returns whether memory limits `solution`: plans once more without a limit.
+static std::string describeLimit(const OverlapProblem &problem,
+                                 const OverlapSolution &solution) {
+  OverlapProblem open = problem;
+  open.deviceBudget = std::numeric_limits<int64_t>::max();
+  llvm::Expected<OverlapSolution> other = planOverlap(open);
+  if (!other)
+    return toString(other.takeError());
+  if (other->estimate.seconds >=
+      solution.estimate.seconds * (1 - kSearch.sameTime))
+    return "more memory would not make it faster";
+  return "memory limits it: it would take " +
+         formatSeconds(other->estimate.seconds) + " with " +
+         formatBytes(other->estimate.deviceBytes);
+}
+
+/// Says how far ahead transfers of `function` are issued, and what limits that.
 static void remarkOn(func::FuncOp function, const OverlapProblem &problem,
                      const OverlapSolution &solution) {
   if (!function.getContext()->getRemarkEngine())
@@ -58,12 +77,13 @@ static void remarkOn(func::FuncOp function, const OverlapProblem &problem,
       << llvm::formatv(
              "@{0}: {1} copies are fetched up to {2} units ahead, {3} "
              "reductions run over up to {4} units; takes {5} and {6} "
-             "of a device's {7}",
+             "of a device's {7}; {8}",
              function.getSymName(), problem.fetches.size(), ahead,
              problem.reductions.size(), inFlight,
              formatSeconds(solution.estimate.seconds),
              formatBytes(solution.estimate.deviceBytes),
-             formatBytes(problem.deviceBudget))
+             formatBytes(problem.deviceBudget),
+             describeLimit(problem, solution))
              .str();
 }
 

@@ -39,10 +39,14 @@
 
 // @mm and @bias are made in place, be it seen through views of the whole; not
 // what is transposed, used twice, or made by an operator without an out-variant.
-// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero2 prefetch=0" -o %t/planned.mlir
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero2 prefetch=0 dump-dir=%t/dump3" -o %t/planned.mlir
 // RUN: FileCheck %s --input-file=%t/planned.mlir
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK: fcdp.pack @bucket.u.unused({{.*}}in_place = [@mm, @bias]}
+// RUN: fcdp-opt %t/dump3/2-scheduled.mlir --fcdp-make-gradients-in-place --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REFUSED
+// REFUSED-DAG: remark: {{.*}}@only_microbatch copies 1 of 6 gradients into their buckets, because they are made transposed
+// REFUSED-DAG: remark: {{.*}}@only_microbatch copies 1 of 6 gradients into their buckets, because something else reads them
+// REFUSED-DAG: remark: {{.*}}@only_microbatch copies 1 of 6 gradients into their buckets, because aten.neg.default cannot write to given memory
 
 // Dont: what starts a sum is in the sum's memory; it may be in use before.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 accumulate=full" | FileCheck %s --check-prefix=SUM

@@ -7,7 +7,9 @@
 
 // Those who ask hear of it.
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
-// REMARK: remark: {{.*}}@only_microbatch: 9 copies are fetched up to 2 units ahead, 5 reductions run over up to 3 units; takes {{.*}}s and {{.*}}B of a device's
+// REMARK: remark: {{.*}}@only_microbatch: 9 copies are fetched up to 2 units ahead, 5 reductions run over up to 3 units; takes {{.*}}s and {{.*}}B of a device's 1 TB; more memory would not make it faster
+// RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml device-memory=6100000" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=LIMIT
+// LIMIT: remark: {{.*}}@only_microbatch: {{.*}} of a device's 6.1 MB; memory limits it: it would take {{.*}}s with {{.*}}B
 
 // A layer computes as long as two of the small gathers take, or half of the
 // large one.

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "dialects/Fcdp/Enums.h"
+#include "dialects/Fcdp/FcdpInterfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
-#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
-#include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -36,6 +34,12 @@ class InScheduled : public mlir::OpTrait::TraitBase<ConcreteType, InScheduled> {
 };
 template <typename ConcreteType>
 class InPlanned : public mlir::OpTrait::TraitBase<ConcreteType, InPlanned> {};
+template <typename ConcreteType>
+class RunsOperators
+    : public mlir::OpTrait::TraitBase<ConcreteType, RunsOperators> {};
+template <typename ConcreteType>
+class TakesNoTime : public mlir::OpTrait::TraitBase<ConcreteType, TakesNoTime> {
+};
 
 /// Members of a bucket start at multiples of this many bytes, because matrix
 /// kernels give different bits at different alignments.
@@ -102,8 +106,6 @@ int64_t elementBytes(mlir::Type type);
 #include "dialects/Fcdp/FcdpDialect.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Fcdp/FcdpTypes.h.inc"
-#define GET_ATTRDEF_CLASSES
-#include "dialects/Fcdp/FcdpAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Fcdp/FcdpOps.h.inc"
 
@@ -118,9 +120,6 @@ MeshOp getMesh(mlir::ModuleOp module);
 
 /// Returns the number of different parts of a bucket with that sharding.
 int64_t countParts(Sharding sharding, MeshOp mesh);
-
-/// Returns whether a collective is over `axis`, possibly among others.
-bool isOver(mlir::ArrayAttr axes, Axis axis);
 
 /// Return whether gathers of the bucket's copy, or reductions of its gradients,
 /// run in one step over all ranks. That needs several nodes and several ranks
@@ -138,11 +137,5 @@ mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
 
 /// Returns the arena of states of `role`.
 Arena getArena(StateRole role);
-
-/// Verifies that `buffer`, if given, is device memory of at least the size of
-/// `type`. `what` names the buffer in the error.
-mlir::LogicalResult verifyBuffer(mlir::Operation *op, BufferAttr buffer,
-                                 mlir::RankedTensorType type,
-                                 llvm::StringRef what = "buffer");
 
 } // namespace fcdp

@@ -3,6 +3,7 @@
 #define FCDP_FCDP_BASE
 
 include "dialects/Fcdp/FcdpAttrs.td"
+include "dialects/Fcdp/FcdpInterfaces.td"
 include "dialects/Fcdp/FcdpTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -19,6 +20,12 @@ def InPlanned : Fcdp_Trait<"InPlanned">;
 defvar FromSharded = [InSharded, InScheduled, InPlanned];
 defvar FromScheduled = [InScheduled, InPlanned];
 defvar Always = [InImported, InSharded, InScheduled, InPlanned];
+
+/// The runtime calls operators of libtorch for the operation. They allocate and
+/// free memory while it runs.
+def RunsOperators : Fcdp_Trait<"RunsOperators">;
+/// The operation takes no time on any stream, so that it has no cost.
+def TakesNoTime : Fcdp_Trait<"TakesNoTime">;
 
 /// Device memory for gathered values. Gathers allocate from it, so that CSE
 /// keeps two equal gathers apart: merging them would keep a parameter alive

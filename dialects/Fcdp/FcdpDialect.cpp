@@ -292,13 +292,3 @@ Residency fcdp::getResidencyWithin(Residency residency, Residency carry,
   // Residencies are in descending order of the device memory that they use.
   return isCarried && isOnDevice ? std::min(residency, carry) : residency;
 }
-
-LogicalResult fcdp::verifyBuffer(Operation *op, BufferAttr buffer,
-                                 RankedTensorType type, StringRef what) {
-  if (!buffer || (buffer.getArena() == Arena::device &&
-                  buffer.getBytes() >= byteSize(type)))
-    return success();
-  return op->emitOpError("expected a ")
-         << what << " of " << byteSize(type) << " bytes in device memory, got "
-         << buffer;
-}

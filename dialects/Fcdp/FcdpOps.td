@@ -9,7 +9,8 @@ include "dialects/Fcdp/FcdpSymbols.td"
 //===----------------------------------------------------------------------===//
 
 class Fcdp_ReadOp<string what, list<Trait> traits>
-    : Fcdp_UserOp<"read_" # what, !listconcat([MemoryEffects<[MemRead<State>]>], traits)> {
+    : Fcdp_UserOp<"read_" # what,
+                  !listconcat([MemoryEffects<[MemRead<State>]>, TakesNoTime], traits)> {
   let summary = "read " # !if(!eq(what, "input"), "an ", "a ") # what;
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs AnyRankedTensor:$result);
@@ -50,7 +51,8 @@ def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", Always> {
   }];
 }
 
-def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWrite<State>]>]> {
+def Fcdp_GradientOp : Fcdp_UserOp<"gradient",
+    [InImported, MemoryEffects<[MemWrite<State>]>, TakesNoTime]> {
   let summary = "define this rank's gradient of a parameter";
   let description = [{
     Example:
@@ -65,7 +67,8 @@ def Fcdp_GradientOp : Fcdp_UserOp<"gradient", [InImported, MemoryEffects<[MemWri
   let assemblyFormat = "$value `of` $parameter attr-dict `:` type($value)";
 }
 
-def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat([MemoryEffects<[MemWrite<State>]>], Always)> {
+def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat(
+    [MemoryEffects<[MemWrite<State>]>, RunsOperators, TakesNoTime], Always)> {
   let summary = "define this rank's loss of the micro-batch";
   let description = [{
     Example:
@@ -82,7 +85,7 @@ def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat([MemoryEffects<[MemWrite<State>]>]
 }
 
 def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
-    [MemoryEffects<[MemWrite<State>]>], Always)> {
+    [MemoryEffects<[MemWrite<State>]>, RunsOperators], Always)> {
   let summary = "assign the next value of a buffer";
   let description = [{
     Example:
@@ -102,7 +105,7 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
 //===----------------------------------------------------------------------===//
 
 def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
-    [MemoryEffects<[MemRead<State>]>], FromSharded)> {
+    [MemoryEffects<[MemRead<State>]>, StorageOpInterface, TakesNoTime], FromSharded)> {
   let summary = "read this rank's shard of a parameter or bucket";
   let description = [{
     Example:
@@ -117,10 +120,14 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
   }];
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Fcdp_AnyShard:$result);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+  }];
   let assemblyFormat = "$source attr-dict `:` type($result)";
 }
 
-def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
+def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
+    [StorageOpInterface, TakesNoTime], FromSharded)> {
   let summary = "read a state";
   let description = [{
     The result is a view of the state's memory.
@@ -136,10 +143,15 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", FromSharded> {
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
   let results = (outs Fcdp_Flat:$result);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+    ::mlir::FlatSymbolRefAttr getReadStateAttr() { return getSourceAttr(); }
+  }];
   let assemblyFormat = "$source attr-dict `:` type($result)";
 }
 
-def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
+def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
+    [Pure, BufferedOpInterface], FromSharded)> {
   let summary = "convert a shard to another type";
   let description = [{
     Rounds to nearest even. A cast before a gather gives the same result as one
@@ -160,7 +172,9 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat([Pure], FromSharded)> {
   let hasVerifier = 1;
 }
 
-def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
+def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
+    [CollectiveOpInterface, StreamedOpInterface, BufferedOpInterface,
+     StorageOpInterface], FromSharded)> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both
@@ -196,9 +210,13 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
+    bool isReduction() { return false; }
     /// Returns whether it gathers a reduced gradient instead of a parameter's
     /// copy.
     bool isOfGradient() { return !getRange(); }
+    Stream chooseStream();
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getIntoAttr(); }
   }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`range` $range^)?
@@ -207,7 +225,9 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", FromSharded> {
   }];
 }
 
-def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
+def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
+    [CollectiveOpInterface, StreamedOpInterface, BufferedOpInterface,
+     StorageOpInterface], FromSharded)> {
   let summary = "reduce over mesh axes and keep this rank's part";
   let description = [{
     Sums in f32, in the order of the ranks, and rounds once to the result's
@@ -235,13 +255,21 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", FromSharded> {
                        OptionalAttr<Fcdp_BufferAttr>:$buffer,
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
   let results = (outs Res<Fcdp_AnyShard, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    bool isReduction() { return true; }
+    bool isOfGradient() { return true; }
+    Stream chooseStream();
+    ::mlir::Value getScratchOperand() { return getInput(); }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+  }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`on` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
 }
 
-def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat([Pure], FromSharded)> {
+def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat(
+    [Pure, StorageOpInterface, TakesNoTime], FromSharded)> {
   let summary = "view a parameter inside its gathered bucket";
   let description = [{
     The result is a view of the bucket's memory.
@@ -258,12 +286,16 @@ def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat([Pure], FromShard
   let arguments = (ins Fcdp_Flat:$whole, FlatSymbolRefAttr:$parameter,
                        FlatSymbolRefAttr:$bucket);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getBucketAttr(); }
+  }];
   let assemblyFormat = [{
     $whole $parameter `of` $bucket attr-dict `:` type($whole) `to` type($result)
   }];
 }
 
-def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
+def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
+    [BufferedOpInterface, StorageOpInterface, RunsOperators], FromSharded)> {
   let summary = "copy gradients to their places in a bucket";
   let description = [{
     The rest of the result (padding, and members without a gradient) is zero.
@@ -292,6 +324,9 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">>:$in_place,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getBucketAttr(); }
+  }];
   let assemblyFormat = [{
     $bucket `` custom<PackedValues>($values, $parameters)
     attr-dict `:` functional-type($values, $result)
@@ -299,7 +334,8 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", FromSharded> {
 }
 
 def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
-    [MemoryEffects<[MemWrite<State>]>], FromSharded)> {
+    [MemoryEffects<[MemWrite<State>]>, StreamedOpInterface, StorageOpInterface],
+    FromSharded)> {
   let summary = "accumulate a gradient";
   let description = [{
     `overwrite` starts a new sum. If `target` is a bucket, the accumulator is
@@ -326,6 +362,10 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
   let arguments = (ins Fcdp_AnyShard:$value, FlatSymbolRefAttr:$target,
                        Fcdp_AccumulateAttr:$mode, UnitAttr:$late,
                        OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let extraClassDeclaration = [{
+    Stream chooseStream();
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+  }];
   let assemblyFormat = [{
     $value `into` $target $mode (`late` $late^)? (`on` $stream^)? attr-dict
     `:` type($value)
@@ -337,7 +377,8 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
 }
 
 def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
-    [Pure, AllTypesMatch<["sum", "value", "result"]>], FromSharded)> {
+    [Pure, AllTypesMatch<["sum", "value", "result"]>, BufferedOpInterface],
+    FromSharded)> {
   let summary = "add gradients to an accumulator from host memory";
   let description = [{
     A load brings the accumulator from host memory before. A store writes the
@@ -357,11 +398,11 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let results = (outs Fcdp_FlatF32:$result);
   let assemblyFormat = "$sum `,` $value attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
-    [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
+    [MemoryEffects<[MemRead<State>, MemWrite<State>]>, StorageOpInterface,
+     RunsOperators], FromSharded)> {
   let summary = "update this rank's shard with the optimizer";
   let description = [{
     Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
@@ -378,11 +419,15 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
   }];
   let arguments = (ins FlatSymbolRefAttr:$target, F64Attr:$scale,
                        Fcdp_OptimizerAttr:$optimizer);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+  }];
   let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
 }
 
 def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
-    [MemoryEffects<[MemRead<State>, MemWrite<State>]>], FromSharded)> {
+    [MemoryEffects<[MemRead<State>, MemWrite<State>]>, RunsOperators],
+    FromSharded)> {
   let summary = "clip the norm of all gradients";
   let description = [{
     The norm is that of the accumulated gradients of all trained parameters, on
@@ -405,7 +450,8 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 }
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
-    [MemoryEffects<[MemWrite<HostCache>]>], FromSharded)> {
+    [MemoryEffects<[MemWrite<HostCache>]>, StreamedOpInterface,
+     StorageOpInterface], FromSharded)> {
   let summary = "store this rank's node slice of a bucket in host memory";
   let description = [{
     The value is a slice of a gathered bucket or of a gradient accumulator.
@@ -421,10 +467,17 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
   }];
   let arguments = (ins Fcdp_Flat:$value, FlatSymbolRefAttr:$target,
                        OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::d2h; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getTargetAttr(); }
+  }];
   let assemblyFormat = "$value `to` $target (`on` $stream^)? attr-dict `:` type($value)";
 }
 
-def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
+def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
+    [StreamedOpInterface, BufferedOpInterface, StorageOpInterface],
+    FromSharded)> {
   let summary = "load this rank's node slice of a bucket from host memory";
   let description = [{
     A slice of a gradient accumulator is loaded for an addition to it. With
@@ -452,6 +505,10 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
     /// Returns whether it loads a gradient accumulator instead of a parameter's
     /// copy.
     bool isOfGradient();
+    Stream chooseStream() { return Stream::h2d; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+    ::mlir::FlatSymbolRefAttr getReadStateAttr() { return getSourceAttr(); }
+    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getIntoAttr(); }
   }];
   let assemblyFormat = [{
     $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)
@@ -463,7 +520,8 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", FromSharded> {
 //===----------------------------------------------------------------------===//
 
 def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
-    [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
+    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, TakesNoTime],
+    FromScheduled)> {
   let summary = "mark the work issued so far on a stream";
   let description = [{
     Example:
@@ -481,7 +539,8 @@ def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
 }
 
 def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
-    [MemoryEffects<[MemWrite<Order>]>], FromScheduled)> {
+    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, TakesNoTime],
+    FromScheduled)> {
   let summary = "make a stream wait for a token";
   let description = [{
     A token that is an argument of the function was recorded by the previous
@@ -502,7 +561,8 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
 }
 
 def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
-    [MemoryEffects<[MemWrite<Order>, MemFree<Pool>]>], FromScheduled)> {
+    [MemoryEffects<[MemWrite<Order>, MemFree<Pool>]>, StreamedOpInterface,
+     TakesNoTime], FromScheduled)> {
   let summary = "release the memory of a value for reuse";
   let description = [{
     All uses of the value, on all streams, precede what `compute` does next, and

@@ -16,8 +16,7 @@ LogicalResult WaitOp::verify() {
 }
 
 LogicalResult ReleaseOp::verify() {
-  if (!isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-                       ReduceScatterOp>(getValue().getDefiningOp())) // C1
+  if (!isBuffered(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
                        "pack, a reduction or an addition");
   if (getStream() == Stream::compute) // C3

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of collectives, host-cache copies and the optimizer.
+// Verifiers of collectives, host-cache copies and the optimizer. Buffers are
+// verified by BufferedOpInterface.
 
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -13,37 +14,37 @@ using namespace fcdp;
 
 /// Verifies C1 of the collectives and returns the number of ranks along the
 /// axes.
-template <typename OpTy>
-static FailureOr<int64_t> verifyGroup(OpTy op, SymbolTableCollection &symbols) {
+static FailureOr<int64_t> verifyGroup(CollectiveOpInterface op,
+                                      SymbolTableCollection &symbols) {
   Operation *source = symbols.lookupNearestSymbolFrom(op, op.getSourceAttr());
   if (!isa_and_present<ParameterOp, BucketOp>(source)) // C1
-    return op.emitOpError("expected a parameter or bucket, got ")
+    return op->emitOpError("expected a parameter or bucket, got ")
            << op.getSourceAttr();
   auto mesh = symbols.lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
   if (!mesh) // C1
-    return op.emitOpError("expected a mesh, got ") << op.getMeshAttr();
+    return op->emitOpError("expected a mesh, got ") << op.getMeshAttr();
   SmallVector<Axis> seen;
   int64_t ranks = 1;
-  for (AxisAttr axis : op.getAxes().template getAsRange<AxisAttr>()) {
+  for (AxisAttr axis : op.getAxes().getAsRange<AxisAttr>()) {
     if (llvm::is_contained(seen, axis.getValue())) // C1
-      return op.emitOpError("axis '")
+      return op->emitOpError("axis '")
              << stringifyAxis(axis.getValue()) << "' is given twice";
     seen.push_back(axis.getValue());
     ranks *= mesh.getSize(axis.getValue());
   }
   if (seen.empty()) // C1
-    return op.emitOpError("expected at least one axis");
+    return op->emitOpError("expected at least one axis");
   return ranks;
 }
 
 /// Verifies C2 of the collectives for a `shard` and its `whole`, over both
 /// axes.
-template <typename OpTy>
-static LogicalResult verifyWhole(OpTy op, ShardType shard, Type whole) {
+static LogicalResult verifyWhole(CollectiveOpInterface op, ShardType shard,
+                                 Type whole) {
   if (op.getAxes().size() != 2)
-    return op.emitOpError("expected both axes for a shard without layout");
+    return op->emitOpError("expected both axes for a shard without layout");
   if (shard.getWhole() != whole)
-    return op.emitOpError("expected the whole tensor ")
+    return op->emitOpError("expected the whole tensor ")
            << shard.getWhole() << ", got " << whole;
   return success();
 }
@@ -82,7 +83,7 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
           result.getNumElements()) // C3
     return emitOpError("expected ") << *ranks << " times the elements of "
                                     << input << ", got " << result;
-  return verifyBuffer(*this, getBufferAttr(), result); // C5
+  return success();
 }
 
 LogicalResult
@@ -104,10 +105,6 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected elements of ")
            << input.getElementType() << " or f32, got "
            << result.getElementType();
-  if (failed(verifyBuffer(*this, getBufferAttr(), result)) ||
-      failed(verifyBuffer(*this, getScratchAttr(), input,
-                          "scratch buffer"))) // C5
-    return failure();
   return success();
 }
 
@@ -157,10 +154,7 @@ LogicalResult CastShardOp::verify() {
       whole(input).clone(whole(result).getElementType()) != whole(result)) // C1
     return emitOpError("expected a result that differs from ")
            << input << " in its element type only, got " << result;
-  auto flat = dyn_cast<RankedTensorType>(result);
-  if (!flat && getBufferAttr()) // C2
-    return emitOpError("a shard without layout has no buffer");
-  return flat ? verifyBuffer(*this, getBufferAttr(), flat) : success(); // C2
+  return success();
 }
 
 static MemberAttr findMember(BucketOp bucket, FlatSymbolRefAttr parameter) {
@@ -222,7 +216,7 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
         return emitOpError("expected 'in_place' to be distinct parameters of "
                            "the values, got ")
                << name;
-  return verifyBuffer(*this, getBufferAttr(), result); // C4
+  return success();
 }
 
 /// Verifies C1 of accumulate and shard_update and returns the parameter or
@@ -243,7 +237,7 @@ static FailureOr<Operation *> verifyTarget(OpTy op,
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getLate() && (!isa<RankedTensorType>(getValue().getType()) ||
-                    !isa_and_present<ReduceScatterOp, AllGatherOp>(
+                    !isa_and_present<CollectiveOpInterface>(
                         getValue().getDefiningOp()))) // C3
     return emitOpError("expected the flat result of a reduction or a gather "
                        "for a late sum");
@@ -279,10 +273,6 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected type ")
            << expected << ", got " << getValue().getType();
   return success();
-}
-
-LogicalResult AddOp::verify() {
-  return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
 }
 
 LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -336,5 +326,5 @@ LogicalResult CacheLoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << cache.getBucketAttr() << " and of type "
              << getResult().getType() << ", got " << getIntoAttr();
   }
-  return verifyBuffer(*this, getBufferAttr(), getResult().getType()); // C3
+  return success();
 }

@@ -185,11 +185,6 @@ bool fcdp::isPossible(Sharding sharding, Residency residency) {
          (sharding == Sharding::node && residency == Residency::drop);
 }
 
-bool fcdp::isOver(ArrayAttr axes, Axis axis) {
-  return llvm::any_of(axes.getAsRange<AxisAttr>(),
-                      [&](AxisAttr other) { return other.getValue() == axis; });
-}
-
 bool fcdp::keepsSlice(Residency residency, Residency carry) {
   auto isSlice = [](Residency kept) {
     return kept == Residency::node || kept == Residency::host;

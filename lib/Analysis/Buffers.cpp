@@ -5,11 +5,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-bool fcdp::isBuffered(Operation *op) {
-  return isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-                         ReduceScatterOp>(op);
-}
-
 llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
   llvm::DenseMap<StringAttr, StateOp> accumulators;
   for (auto state : module.getOps<StateOp>()) {
@@ -22,20 +17,19 @@ llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
   return accumulators;
 }
 
-Operation *fcdp::getScratchOwner(ReduceScatterOp reduce) {
-  Operation *input = reduce.getInput().getDefiningOp();
-  return isBuffered(input) ? input : reduce;
+Operation *fcdp::getScratchOwner(BufferedOpInterface op) {
+  Operation *input = op.getScratchOperand().getDefiningOp();
+  return isBuffered(input) ? input : op;
 }
 
 void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
                       int64_t &localStride) {
   int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));
-  if (isOver(gather.getAxes(), Axis::node))
+  if (gather.isOverAxis(Axis::node))
     nodeStride = part;
-  if (!isOver(gather.getAxes(), Axis::local))
+  if (!gather.isOverAxis(Axis::local))
     return;
   // Over both, rank (n, l) owns shard l N + n.
   MeshOp mesh = getMesh(gather->getParentOfType<ModuleOp>());
-  localStride =
-      isOver(gather.getAxes(), Axis::node) ? mesh.getNode() * part : part;
+  localStride = gather.isOverAxis(Axis::node) ? mesh.getNode() * part : part;
 }

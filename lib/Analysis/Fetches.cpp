@@ -20,8 +20,7 @@ public:
           units.lookup(state.getBucketAttr().getAttr());
   }
   StringAttr of(const Fetch &fetch) const {
-    return units.lookup(
-        fetch.last->getAttrOfType<FlatSymbolRefAttr>("source").getAttr());
+    return units.lookup(getStorage(fetch.last).getAttr());
   }
 
 private:

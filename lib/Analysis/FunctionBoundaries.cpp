@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-FlatSymbolRefAttr fcdp::getInto(Operation *op) {
-  return op->getAttrOfType<FlatSymbolRefAttr>("into");
-}
-
 bool fcdp::mayBeInFlight(Operation *op) {
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return accumulate.getLate();

@@ -21,32 +21,20 @@ static uint64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
-/// Ranks of this node, and of others, that take part in a collective.
-static std::pair<uint64_t, uint64_t> countRanks(ArrayAttr axes, MeshOp mesh) {
-  uint64_t within = isOver(axes, Axis::local) ? mesh.getLocal() : 1;
-  uint64_t nodes = isOver(axes, Axis::node) ? mesh.getNode() : 1;
-  return {within, (nodes - 1) * within};
-}
-
-/// A rank sends `bytes` to each of the others along the axes.
-static LinkBytes along(ArrayAttr axes, MeshOp mesh, uint64_t bytes) {
-  auto [within, outside] = countRanks(axes, mesh);
+/// Predicts what a rank sends to the other ranks along the axes.
+static LinkBytes predictTraffic(CollectiveOpInterface collective, MeshOp mesh) {
+  uint64_t within = collective.isOverAxis(Axis::local) ? mesh.getLocal() : 1;
+  uint64_t nodes = collective.isOverAxis(Axis::node) ? mesh.getNode() : 1;
+  uint64_t bytes = collective.getPartBytes();
   LinkBytes link;
-  link.inter = outside * bytes;
+  link.inter = (nodes - 1) * within * bytes;
   link.intra = (within - 1) * bytes;
   return link;
 }
 
 LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
-  // Its part goes to each of the others.
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return along(gather.getAxes(), mesh, bytesOf(gather.getInput()));
-  // Each of the others gets its part.
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-    auto [within, outside] = countRanks(reduce.getAxes(), mesh);
-    return along(reduce.getAxes(), mesh,
-                 bytesOf(reduce.getInput()) / (within + outside));
-  }
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return ::predictTraffic(collective, mesh);
   LinkBytes link;
   if (auto load = dyn_cast<CacheLoadOp>(op))
     link.hostToDevice = bytesOf(load.getResult());
@@ -66,21 +54,23 @@ LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {
 ArenaBytes fcdp::measureArenas(ModuleOp module) {
   ArenaBytes arenas;
   MeshOp mesh = getMesh(module);
-  // Whatever has a place names it in an attribute.
-  module.walk([&](Operation *op) {
-    for (StringRef name : {"buffer", "scratch"}) {
-      auto buffer = op->getAttrOfType<BufferAttr>(name);
-      if (!buffer)
-        continue;
-      uint64_t end = buffer.getOffset() + buffer.getBytes();
-      end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getNode() - 1,
-                                                  buffer.getNodeStride(), end);
-      end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getLocal() - 1,
-                                                  buffer.getLocalStride(), end);
-      uint64_t &size =
-          buffer.getArena() == Arena::device ? arenas.device : arenas.host;
-      size = std::max(size, end);
-    }
+  auto add = [&](BufferAttr buffer) {
+    if (!buffer)
+      return;
+    uint64_t end = buffer.getOffset() + buffer.getBytes();
+    end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getNode() - 1,
+                                                buffer.getNodeStride(), end);
+    end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getLocal() - 1,
+                                                buffer.getLocalStride(), end);
+    uint64_t &size =
+        buffer.getArena() == Arena::device ? arenas.device : arenas.host;
+    size = std::max(size, end);
+  };
+  for (auto state : module.getOps<StateOp>())
+    add(state.getBufferAttr());
+  module.walk([&](BufferedOpInterface op) {
+    add(op.getBufferAttr());
+    add(op.getScratchAttr());
   });
   return arenas;
 }

@@ -57,17 +57,16 @@ public:
 
   Cost estimate(Operation *op) const {
     return llvm::TypeSwitch<Operation *, Cost>(op)
-        .Case<aten::CallOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
-              CacheLoadOp, CastShardOp, PackOp, AccumulateOp, AddOp,
-              ShardUpdateOp, ClipGradientsOp, WriteBufferOp>(
+        .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
+              CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,
+              ClipGradientsOp, WriteBufferOp>(
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
 
 private:
   Cost costOf(aten::CallOp call) const;
-  Cost costOf(AllGatherOp gather) const;
-  Cost costOf(ReduceScatterOp reduce) const;
+  Cost costOf(CollectiveOpInterface collective) const;
   Cost costOf(CacheStoreOp store) const {
     return model.costOfStore(bytesOf(store.getValue().getType()));
   }
@@ -143,20 +142,17 @@ Cost Estimator::costOf(aten::CallOp call) const {
   return estimated;
 }
 
-Cost Estimator::costOf(AllGatherOp gather) const {
-  double part = bytesOf(gather.getInput().getType());
-  if (gather.getAxes().size() > 1)
-    return model.costOfFlatGather(part);
-  Axis axis = getAxis(gather.getAxes());
-  return model.costOfGather(axis, getRanks(axis), part);
-}
-
-Cost Estimator::costOf(ReduceScatterOp reduce) const {
-  double bytes = bytesOf(reduce.getInput().getType());
-  if (reduce.getAxes().size() > 1)
-    return model.costOfFlatReduction(bytes / cluster.getWorldSize());
-  Axis axis = getAxis(reduce.getAxes());
-  return model.costOfReduction(axis, getRanks(axis), bytes / getRanks(axis));
+Cost Estimator::costOf(CollectiveOpInterface collective) const {
+  double part = bytesOf(collective.getInput().getType());
+  bool isReduction = collective.isReduction();
+  if (collective.getAxes().size() > 1)
+    return isReduction
+               ? model.costOfFlatReduction(part / cluster.getWorldSize())
+               : model.costOfFlatGather(part);
+  Axis axis = getAxis(collective.getAxes());
+  int64_t ranks = getRanks(axis);
+  return isReduction ? model.costOfReduction(axis, ranks, part / ranks)
+                     : model.costOfGather(axis, ranks, part);
 }
 
 /// Writes all of the result but in-place gradients, and reads the gradients

@@ -74,9 +74,8 @@ LogicalResult Places::addResult(Operation *op) {
     buffer = find(read);
   else if (auto view = dyn_cast<ViewMemberOp>(op))
     buffer = find(view);
-  else if (isa<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-               ReduceScatterOp>(op)) {
-    buffer = op->getAttrOfType<BufferAttr>("buffer");
+  else if (isBuffered(op)) {
+    buffer = getBuffer(op);
     if (!*buffer)
       return op->emitOpError("expected a buffer; run --fcdp-plan-memory first");
   }

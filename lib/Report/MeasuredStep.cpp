@@ -53,10 +53,8 @@ void MeasuredStepBuilder::collectOps() {
     for (Operation &op : function.front().without_terminator()) {
       if (isa<RecordOp, WaitOp, ReleaseOp>(op))
         continue;
-      auto stream = op.getAttrOfType<StreamAttr>("stream");
       made.instructions.push_back(Instruction::makeWork(
-          stream ? static_cast<uint8_t>(stream.getValue()) : kComputeStream,
-          getActivity(&op), {}));
+          static_cast<uint8_t>(getStream(&op)), getActivity(&op), {}));
       made.ops.push_back(&op);
     }
   }

@@ -11,10 +11,9 @@ using namespace fcdp;
 
 static int64_t countFlat(ModuleOp module) {
   llvm::DenseSet<Attribute> flat;
-  module.walk([&](Operation *op) {
-    auto axes = op->getAttrOfType<ArrayAttr>("axes");
-    if (isa<AllGatherOp, ReduceScatterOp>(op) && axes.size() > 1)
-      flat.insert(op->getAttr("source"));
+  module.walk([&](CollectiveOpInterface op) {
+    if (op.getAxes().size() > 1)
+      flat.insert(op.getSourceAttr());
   });
   return flat.size();
 }

@@ -125,16 +125,12 @@ FailureOr<Timeline> fcdp::makeTimeline(ModuleOp module,
 
 /// Returns the bucket that a collective, copy or update serves, or null.
 static BucketOp findBucket(Operation *op) {
-  for (StringRef name : {"bucket", "source", "target"}) {
-    auto symbol = op->getAttrOfType<FlatSymbolRefAttr>(name);
-    Operation *found =
-        symbol ? SymbolTable::lookupNearestSymbolFrom(op, symbol) : nullptr;
-    if (auto state = dyn_cast_or_null<StateOp>(found))
-      found = SymbolTable::lookupNearestSymbolFrom(op, state.getBucketAttr());
-    if (auto bucket = dyn_cast_or_null<BucketOp>(found))
-      return bucket;
-  }
-  return {};
+  FlatSymbolRefAttr storage = getStorage(op);
+  Operation *found =
+      storage ? SymbolTable::lookupNearestSymbolFrom(op, storage) : nullptr;
+  if (auto state = dyn_cast_or_null<StateOp>(found))
+    found = SymbolTable::lookupNearestSymbolFrom(op, state.getBucketAttr());
+  return dyn_cast_or_null<BucketOp>(found);
 }
 
 std::string fcdp::getLabel(Operation *op) {

@@ -3,7 +3,6 @@
 #include "fcdp/Simulation/StepBound.h"
 
 #include "dialects/Aten/Aten.h"
-#include "fcdp/Analysis/Streams.h"
 #include "fcdp/Simulation/StepProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -19,12 +19,12 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
 
 Activity fcdp::getActivity(Operation *op) {
   // Collectives over both axes are between nodes.
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return isOver(gather.getAxes(), Axis::node) ? Activity::interGather
-                                                : Activity::intraGather;
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return isOver(reduce.getAxes(), Axis::node) ? Activity::interReduce
-                                                : Activity::intraReduce;
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+    bool isOverNodes = collective.isOverAxis(Axis::node);
+    if (collective.isReduction())
+      return isOverNodes ? Activity::interReduce : Activity::intraReduce;
+    return isOverNodes ? Activity::interGather : Activity::intraGather;
+  }
   if (isa<CacheStoreOp>(op))
     return Activity::hostStore;
   if (isa<CacheLoadOp>(op))
@@ -92,8 +92,7 @@ void ProgramBuilder::add(StepProgram::Function &function, Operation *op) {
   } else {
     instruction.activity = getActivity(op);
     instruction.cost = costOf(op);
-    if (auto stream = op->getAttrOfType<StreamAttr>("stream"))
-      setStream(stream.getValue());
+    setStream(getStream(op));
     // Views, releases and similar operations do no work.
     if (instruction.cost.latency == 0 && instruction.cost.seconds == 0)
       return;

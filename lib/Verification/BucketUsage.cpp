@@ -86,10 +86,8 @@ static int64_t countRanges(const BucketUsage &usage, const UseOrder &order) {
 /// Returns the bucket that a collective or copy serves, or null.
 static StringAttr
 getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return gather.getSourceAttr().getAttr();
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-    return reduce.getSourceAttr().getAttr();
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return collective.getSourceAttr().getAttr();
   if (auto load = dyn_cast<CacheLoadOp>(op))
     return caches.lookup(load.getSourceAttr().getAttr());
   if (auto store = dyn_cast<CacheStoreOp>(op))

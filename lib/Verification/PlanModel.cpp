@@ -57,10 +57,6 @@ private:
 };
 } // namespace
 
-static BufferAttr getBuffer(Operation *op) {
-  return op->getAttrOfType<BufferAttr>("buffer");
-}
-
 Extent PlanBuilder::getExtent(BufferAttr buffer) const {
   if (buffer.getBytes() == 0)
     return {};
@@ -99,22 +95,16 @@ LogicalResult PlanBuilder::addStates() {
   return success();
 }
 
-/// Returns whether the plan gives `op`'s result a place.
-static bool isBuffered(Operation *op) {
-  return isa_and_present<AddOp, AllGatherOp, CacheLoadOp, CastShardOp, PackOp,
-                         ReduceScatterOp>(op);
-}
-
 /// Sets the strides, in bytes, that the input of `gather` has inside its
 /// result, over the axes of the gather: over both, rank (n, l) owns shard l N +
 /// n.
 static void setStrides(AllGatherOp gather, MeshOp mesh, int64_t &nodeStride,
                        int64_t &localStride) {
   int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));
-  bool isOverNodes = isOver(gather.getAxes(), Axis::node);
+  bool isOverNodes = gather.isOverAxis(Axis::node);
   if (isOverNodes)
     nodeStride = part;
-  if (isOver(gather.getAxes(), Axis::local))
+  if (gather.isOverAxis(Axis::local))
     localStride = isOverNodes ? mesh.getNode() * part : part;
 }
 
@@ -133,15 +123,12 @@ static bool isInPlace(AllGatherOp gather, MeshOp mesh) {
 }
 
 LogicalResult PlanBuilder::addBuffers(FunctionModel &function) {
-  for (Operation &op : function.op.front()) {
-    if (!isBuffered(&op))
-      continue;
-    auto reduce = dyn_cast<ReduceScatterOp>(op);
-    if (!getBuffer(&op) || (reduce && !reduce.getScratch()))
-      return op.emitOpError("expected a buffer; run --fcdp-verify-planned");
-    buffers[op.getResult(0)] = function.buffers.size();
-    Extent extent = getExtent(getBuffer(&op));
-    function.buffers.push_back({&op, extent, extent});
+  for (auto op : function.op.getOps<BufferedOpInterface>()) {
+    if (!op.getBufferAttr() || (op.getScratchOperand() && !op.getScratchAttr()))
+      return op->emitOpError("expected a buffer; run --fcdp-verify-planned");
+    buffers[op->getResult(0)] = function.buffers.size();
+    Extent extent = getExtent(op.getBufferAttr());
+    function.buffers.push_back({op, extent, extent});
   }
   nest(function);
   return success();
@@ -247,26 +234,6 @@ void PlanBuilder::addRoots(Operation *op) {
   }
 }
 
-/// Returns the stream that `op` runs on.
-static Stream getStream(Operation *op) {
-  auto stream = op->getAttrOfType<StreamAttr>("stream");
-  return stream ? stream.getValue() : Stream::compute;
-}
-
-/// Returns the name of the bucket or state that `op` refers to, or null.
-static StringAttr getTarget(Operation *op) {
-  for (StringRef name : {"bucket", "source", "target"})
-    if (auto target = op->getAttrOfType<FlatSymbolRefAttr>(name))
-      return target.getAttr();
-  return {};
-}
-
-/// Returns whether operators allocate or free memory while `op` runs.
-static bool mayAllocate(Operation *op) {
-  return isa<aten::CallOp, ClipGradientsOp, LossOp, PackOp, ShardUpdateOp,
-             WriteBufferOp>(op);
-}
-
 /// Records the free ranges of the device arena at the first and the last
 /// operation that may place results in them. In between, only operators on
 /// compute may write these bytes.
@@ -277,7 +244,7 @@ void PlanBuilder::addFree(const FunctionModel &function) {
   SmallVector<int64_t> counts;
   for (Operation &op : func::FuncOp(function.op).front()) {
     counts.push_back(users.size());
-    if (mayAllocate(&op))
+    if (runsOperators(&op))
       users.push_back(&op);
   }
   counts.push_back(users.size());
@@ -309,9 +276,9 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
           instruction.reads.push_back(root);
   if (freeHere != free.end())
     instruction.freeRanges = std::move(freeHere->second);
-  bool isOurs = isBuffered(op) ||
-                isa<RecordOp, WaitOp, ReleaseOp, ViewMemberOp, AccumulateOp,
-                    CacheStoreOp, ShardUpdateOp, ClipGradientsOp>(op);
+  FlatSymbolRefAttr storage = getStorage(op);
+  bool isOurs = storage || isBuffered(op) || isa<StreamedOpInterface>(op) ||
+                isa<ClipGradientsOp>(op);
   auto place = inPlace.find(op);
   if (place != inPlace.end())
     std::tie(instruction.packed, instruction.place) = place->second;
@@ -320,14 +287,13 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     return success();
   if (isBuffered(op))
     instruction.result = buffers.lookup(op->getResult(0));
-  if (StringAttr target = isOurs ? getTarget(op) : StringAttr()) {
-    if (auto it = buckets.find(target); it != buckets.end())
+  if (storage && !isSilent) {
+    if (auto it = buckets.find(storage.getAttr()); it != buckets.end())
       instruction.bucket = it->second;
-    if (auto it = states.find(target); it != states.end())
+    if (auto it = states.find(storage.getAttr()); it != states.end())
       instruction.state = it->second;
     if (instruction.bucket < 0 && instruction.state < 0)
-      return op->emitOpError("expected a bucket or a state, got @")
-             << target.getValue();
+      return op->emitOpError("expected a bucket or a state, got ") << storage;
   }
   if (isa<AccumulateOp>(op) && instruction.state < 0)
     instruction.state =
@@ -400,12 +366,12 @@ std::string PlanModel::describe(const FunctionModel &function,
   for (Root root : instruction.reads) {
     if (root.state >= 0)
       return describe(states[root.state].bucket);
-    StringAttr name = getTarget(function.buffers[root.buffer].op);
+    FlatSymbolRefAttr name = getStorage(function.buffers[root.buffer].op);
     for (const BucketModel &bucket : buckets)
-      if (name && BucketOp(bucket.op).getSymNameAttr() == name)
+      if (name && BucketOp(bucket.op).getSymNameAttr() == name.getAttr())
         return describeBucket(bucket.op);
     for (const StateModel &state : states)
-      if (name && StateOp(state.op).getSymNameAttr() == name)
+      if (name && StateOp(state.op).getSymNameAttr() == name.getAttr())
         return describe(state.bucket);
   }
   return {};

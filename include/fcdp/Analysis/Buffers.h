@@ -12,12 +12,10 @@ namespace fcdp {
 /// States and values start at multiples of this many bytes in an arena.
 inline constexpr int64_t kBufferAlignment = 256;
 
-/// Whether `op`'s result lives in memory that the plan gives and takes back.
-bool isBuffered(mlir::Operation *op);
-
-/// Whose lifetime the scratch memory of `reduce` has: the buffer that it
-/// reduces, or else its result.
-mlir::Operation *getScratchOwner(ReduceScatterOp reduce);
+/// Returns the operation whose result lives as long as the scratch memory of
+/// `op`, which must need some: the one that defines the operand if that has a
+/// buffer, or else `op`.
+mlir::Operation *getScratchOwner(BufferedOpInterface op);
 
 /// Sets the strides, in bytes, of the place that each rank's input of `gather`
 /// has inside the result; that of an axis which it is not over is left alone.

@@ -8,9 +8,6 @@
 
 namespace fcdp {
 
-/// Returns the state that `op` fills, or null.
-mlir::FlatSymbolRefAttr getInto(mlir::Operation *op);
-
 /// Returns whether `op` may be in flight when its function ends: it fills a
 /// state of role `prefetched`, or accumulates a late sum.
 bool mayBeInFlight(mlir::Operation *op);

@@ -85,6 +85,11 @@ static int64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
+/// Returns the size of the scratch memory that `op` needs.
+static int64_t bytesOfScratch(Operation *op) {
+  return bytesOf(cast<BufferedOpInterface>(op).getScratchOperand());
+}
+
 StatePlan fcdp::planStates(ModuleOp module) {
   StatePlan plan;
   int64_t host = 0;
@@ -131,7 +136,7 @@ static bool fitsInside(AllGatherOp gather) {
 /// Returns the place that `op` has already. What starts a sum is written
 /// straight into the accumulator, and what stays on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
-  auto own = op->getAttrOfType<BufferAttr>("buffer");
+  BufferAttr own = getBuffer(op);
   if (FlatSymbolRefAttr into = getInto(op))
     return states.places.lookup(into.getAttr());
   if (isa<CacheLoadOp>(op))
@@ -173,8 +178,7 @@ LatePlaces Planner::placeLate(func::FuncOp function) const {
     if (!buffer.isInFlight())
       continue;
     if (buffer.isScratch)
-      place(places.scratches, buffer.op,
-            bytesOf(cast<ReduceScatterOp>(buffer.op).getInput()));
+      place(places.scratches, buffer.op, bytesOfScratch(buffer.op));
     else if (!findGiven(buffer.op) && findBlock(buffer.op) == buffer.op)
       place(places.values, buffer.op, bytesOf(buffer.op->getResult(0)));
   }
@@ -219,10 +223,10 @@ void Planner::addLiveIns() {
       auto place = of.find(block);
       if (place == of.end())
         continue; // of another function, or in the memory of a state
-      Value value = block->getResult(0);
-      if (buffer.isScratch)
-        value = cast<ReduceScatterOp>(block).getInput();
-      int64_t bytes = llvm::alignTo(bytesOf(value), kBufferAlignment);
+      int64_t bytes =
+          llvm::alignTo(buffer.isScratch ? bytesOfScratch(block)
+                                         : bytesOf(block->getResult(0)),
+                        kBufferAlignment);
       if (bytes > 0)
         reserved.push_back({place->second, bytes, 0, buffer.span.release});
     }
@@ -233,11 +237,10 @@ void Planner::addLiveIns() {
 }
 
 void Planner::addScratch(const BufferUse &scratch) {
-  auto reduce = cast<ReduceScatterOp>(scratch.op);
-  auto fixed = late.scratches.find(reduce);
-  scratches[reduce] = problem.buffers.size();
+  auto fixed = late.scratches.find(scratch.op);
+  scratches[scratch.op] = problem.buffers.size();
   problem.buffers.push_back(
-      {bytesOf(reduce.getInput()), scratch.span.firstWrite,
+      {bytesOfScratch(scratch.op), scratch.span.firstWrite,
        scratch.span.release,
        fixed == late.scratches.end() ? -1 : fixed->second});
 }

@@ -9,11 +9,11 @@ void MemoryLayout::read(ModuleOp module, func::FuncOp function) {
   for (auto state : module.getOps<StateOp>())
     if (state.getBuffer())
       states.places[state.getSymNameAttr()] = *state.getBuffer();
-  for (Operation &op : function.front()) {
-    if (auto buffer = op.getAttrOfType<BufferAttr>("buffer"))
-      plan.places[&op] = buffer;
-    if (auto buffer = op.getAttrOfType<BufferAttr>("scratch"))
-      plan.scratches[&op] = buffer;
+  for (auto op : function.getOps<BufferedOpInterface>()) {
+    if (BufferAttr buffer = op.getBufferAttr())
+      plan.places[op] = buffer;
+    if (BufferAttr buffer = op.getScratchAttr())
+      plan.scratches[op] = buffer;
   }
 }
 

@@ -65,11 +65,11 @@ void TimelineBuilder::addBuffer(Operation &op) {
        /*isScratch=*/false,
        {position.lookup(getFirstWriter(&op)), findRelease(release)},
        release});
-  auto reduce = dyn_cast<ReduceScatterOp>(op);
-  if (!reduce)
+  auto buffered = cast<BufferedOpInterface>(op);
+  if (!buffered.getScratchOperand())
     return;
-  // A reduction's input is released when the reduction is done.
-  release = getRelease(getScratchOwner(reduce));
+  // The operand is released when the operation is done.
+  release = getRelease(getScratchOwner(buffered));
   timeline.buffers.push_back({&op,
                               /*isScratch=*/true,
                               {position.lookup(&op), findRelease(release)},
@@ -87,8 +87,8 @@ void TimelineBuilder::addOwn() {
 /// Returns the position from which on `user` no longer reads its operands, as
 /// compute sees it: on another stream, where compute has waited for it.
 int64_t TimelineBuilder::findCompletion(Operation *user) const {
-  auto stream = user->getAttrOfType<StreamAttr>("stream");
-  if (!stream || stream.getValue() == Stream::compute)
+  Stream stream = getStream(user);
+  if (stream == Stream::compute)
     return position.lookup(user) + 1;
   if (isBuffered(user))
     return findRelease(getRelease(user));
@@ -96,7 +96,7 @@ int64_t TimelineBuilder::findCompletion(Operation *user) const {
     if (auto wait = dyn_cast<WaitOp>(op);
         wait && wait.getStream() == Stream::compute)
       if (auto record = wait.getToken().getDefiningOp<RecordOp>();
-          record && record.getStream() == stream.getValue() &&
+          record && record.getStream() == stream &&
           user->isBeforeInBlock(record))
         return position.lookup(wait) + 1;
   return timeline.length;

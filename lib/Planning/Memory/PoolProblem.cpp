@@ -11,11 +11,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-bool fcdp::usesPool(Operation *op) {
-  return isa<aten::CallOp, ClipGradientsOp, LossOp, PackOp, ShardUpdateOp,
-             WriteBufferOp>(op);
-}
-
 int64_t fcdp::getPoolBytes(int64_t bytes) {
   return llvm::alignTo(bytes + packing::kPoolTagBytes, packing::kPoolAlignment);
 }
@@ -27,7 +22,7 @@ std::vector<MemoryRange> fcdp::alignToPool(func::FuncOp function,
   SmallVector<int64_t> begins, ends;
   int64_t last = 0, position = 0;
   for (Operation &op : function.front()) {
-    bool uses = usesPool(&op);
+    bool uses = runsOperators(&op);
     begins.push_back(uses ? position : last);
     ++position;
     if (uses)
@@ -36,7 +31,7 @@ std::vector<MemoryRange> fcdp::alignToPool(func::FuncOp function,
   ends.assign(position + 1, position);
   for (Operation &op : llvm::reverse(function.front())) {
     --position;
-    ends[position] = usesPool(&op) ? position : ends[position + 1];
+    ends[position] = runsOperators(&op) ? position : ends[position + 1];
   }
   for (MemoryRange &range : ranges) {
     int64_t end =

@@ -2,7 +2,6 @@
 
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/Streams.h"
 #include "fcdp/Planning/Memory/Activations.h"
 #include "fcdp/Simulation/StepProgram.h"
 

@@ -58,9 +58,9 @@ void PlanMemoryPass::runOnOperation() {
   for (auto function : module.getOps<func::FuncOp>()) {
     const BufferPlan &plan = **plans.lookup(function);
     for (auto [op, buffer] : plan.places)
-      op->setAttr("buffer", buffer);
+      cast<BufferedOpInterface>(op).setBufferAttr(buffer);
     for (auto [op, buffer] : plan.scratches)
-      cast<ReduceScatterOp>(op).setScratchAttr(buffer);
+      cast<BufferedOpInterface>(op).setScratchAttr(buffer);
   }
   numberEvents(module);
   setPhase(module, Phase::planned);

@@ -127,14 +127,13 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
   };
   llvm::SmallPtrSet<Attribute, 2> states;
   for (Operation *op : fetch.ops)
-    if (isa<CacheLoadOp, ReadStateOp>(op))
-      states.insert(op->getAttr("source"));
-  for (Operation &op : function.front())
-    if (isa<AllGatherOp, CacheLoadOp, CacheStoreOp>(op))
-      for (StringRef name : {"into", "target"})
-        if (Attribute state = op.getAttr(name);
-            state && (states.contains(state) || mayBeInFlight(&op)))
-          standBehind(&op);
+    if (auto user = dyn_cast<StorageOpInterface>(op))
+      if (FlatSymbolRefAttr state = user.getReadStateAttr())
+        states.insert(state);
+  for (auto user : function.getOps<StorageOpInterface>())
+    if (FlatSymbolRefAttr state = user.getFilledStateAttr();
+        state && (states.contains(state) || mayBeInFlight(user)))
+      standBehind(user);
   if (fetch.last->getBlock() == &function.front())
     for (Operation *user : collectMemoryUsers(fetch.last->getResult(0)))
       standBehind(user);
@@ -163,7 +162,8 @@ static void copyFetch(const Fetch &fetch, Operation *place, StateOp state) {
   Operation *copy = nullptr;
   for (Operation *op : fetch.ops)
     copy = builder.clone(*op, mapping);
-  copy->setAttr("into", FlatSymbolRefAttr::get(state.getSymNameAttr()));
+  cast<BufferedOpInterface>(copy).setIntoAttr(
+      FlatSymbolRefAttr::get(state.getSymNameAttr()));
 }
 
 /// Replaces `fetch` by a read of the prefetched copy in `state`.

@@ -7,7 +7,6 @@
 
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
-#include "fcdp/Analysis/Streams.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -6,7 +6,6 @@
 
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
-#include "fcdp/Analysis/Streams.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -135,7 +134,8 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   }
   waitForCompute(stream);
   waitForArrival(op, stream);
-  op->setAttr("stream", StreamAttr::get(op->getContext(), stream));
+  cast<StreamedOpInterface>(op).setStreamAttr(
+      StreamAttr::get(op->getContext(), stream));
   Clock &clock = clocks[indexOf(stream)];
   ++clock[indexOf(stream)];
   asyncs[op] = {op, stream, clock, indexOf(stream), Value()};

@@ -3,7 +3,6 @@
 #include "ProgramOrder.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
-#include "fcdp/Analysis/Streams.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_SCHEDULEPASS

@@ -19,10 +19,11 @@ static LogicalResult verifyInPlace(PackOp pack) {
                           "out-variant makes and nothing else uses");
 }
 
-static LogicalResult verifyOp(Operation *op) {
-  if (auto pack = dyn_cast<PackOp>(op); pack && failed(verifyInPlace(pack)))
+static LogicalResult verifyOp(BufferedOpInterface op) {
+  if (auto pack = dyn_cast<PackOp>(op.getOperation());
+      pack && failed(verifyInPlace(pack)))
     return failure();
-  auto buffer = op->getAttrOfType<BufferAttr>("buffer");
+  BufferAttr buffer = op.getBufferAttr();
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   if (!buffer || buffer.getBytes() != byteSize(type))
     return op->emitOpError("expected a buffer of ")
@@ -30,21 +31,20 @@ static LogicalResult verifyOp(Operation *op) {
   if (buffer.getOffset() % kMemberAlignment != 0)
     return op->emitOpError("expected a buffer at a multiple of ")
            << kMemberAlignment << " bytes, got " << buffer.getOffset();
-  if (FlatSymbolRefAttr into = getInto(op)) {
+  if (FlatSymbolRefAttr into = op.getIntoAttr()) {
     auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, into);
     if (buffer != state.getBuffer())
       return op->emitOpError("expected the buffer of ")
              << into << ", got " << buffer;
   }
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op);
-      reduce && !reduce.getScratch())
+  if (op.getScratchOperand() && !op.getScratchAttr())
     return op->emitOpError("expected a scratch buffer");
   return success();
 }
 
 static LogicalResult verifyFunction(func::FuncOp function) {
-  for (Operation &op : function.front())
-    if (isBuffered(&op) && failed(verifyOp(&op)))
+  for (auto op : function.getOps<BufferedOpInterface>())
+    if (failed(verifyOp(op)))
       return failure();
   return success();
 }

@@ -96,52 +96,39 @@ StateOp fcdp::createState(BucketOp bucket, StateRole role,
 // Scheduled
 //===----------------------------------------------------------------------===//
 
-bool fcdp::staysWhole(AllGatherOp gather, const SymbolTable &symbols,
+bool fcdp::staysWhole(CollectiveOpInterface op, const SymbolTable &symbols,
                       MeshOp mesh) {
-  auto bucket = symbols.lookup<BucketOp>(gather.getSource());
-  return bucket && (gather.isOfGradient() ? reducesFlat(bucket, mesh)
-                                          : gathersFlat(bucket, mesh));
+  auto bucket = symbols.lookup<BucketOp>(op.getSourceAttr().getAttr());
+  return bucket && (op.isOfGradient() ? reducesFlat(bucket, mesh)
+                                      : gathersFlat(bucket, mesh));
 }
 
-bool fcdp::staysWhole(ReduceScatterOp reduce, const SymbolTable &symbols,
-                      MeshOp mesh) {
-  auto bucket = symbols.lookup<BucketOp>(reduce.getSource());
-  return bucket && reducesFlat(bucket, mesh);
-}
-
-template <typename OpTy>
-static LogicalResult verifyOneLevel(OpTy op, const SymbolTable &symbols,
-                                    MeshOp mesh) {
+static LogicalResult verifyOneLevel(CollectiveOpInterface op,
+                                    const SymbolTable &symbols, MeshOp mesh) {
   if (isa<RankedTensorType>(op.getInput().getType()) &&
-      isa<RankedTensorType>(op.getResult().getType()) &&
+      isa<RankedTensorType>(op->getResult(0).getType()) &&
       (op.getAxes().size() == 1 || staysWhole(op, symbols, mesh)))
     return success();
-  return op.emitOpError("expected one axis and flat tensors; run "
-                        "--fcdp-bucket and --fcdp-two-level first");
+  return op->emitOpError("expected one axis and flat tensors; run "
+                         "--fcdp-bucket and --fcdp-two-level first");
 }
 
 LogicalResult fcdp::verifyOneLevel(ModuleOp module) {
   SymbolTable symbols(module);
   MeshOp mesh = getMesh(module);
-  WalkResult result = module.walk([&](Operation *op) {
-    LogicalResult isGood = success();
-    if (auto gather = dyn_cast<AllGatherOp>(op))
-      isGood = ::verifyOneLevel(gather, symbols, mesh);
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-      isGood = ::verifyOneLevel(reduce, symbols, mesh);
-    return failed(isGood) ? WalkResult::interrupt() : WalkResult::advance();
+  WalkResult result = module.walk([&](CollectiveOpInterface op) {
+    return failed(::verifyOneLevel(op, symbols, mesh)) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
   });
   return failure(result.wasInterrupted());
 }
 
 static LogicalResult verifyStreams(Operation *op) {
-  auto accumulate = dyn_cast<AccumulateOp>(op);
-  if (!isa<AllGatherOp, ReduceScatterOp, CacheLoadOp, CacheStoreOp>(op) &&
-      !(accumulate && accumulate.getLate()))
+  auto streamed = dyn_cast<StreamedOpInterface>(op);
+  if (!streamed || streamed.getStreamAttr() ||
+      streamed.chooseStream() == Stream::compute)
     return success();
-  if (!op->hasAttr("stream"))
-    return op->emitOpError("expected a stream");
-  return success();
+  return op->emitOpError("expected a stream");
 }
 
 /// Checks the properties that hold from phase scheduled on.

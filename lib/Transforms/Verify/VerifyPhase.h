@@ -23,9 +23,7 @@ mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
 /// Returns whether a collective over both axes is one step: the bucket has
 /// chosen so, and nothing needs the node slice.
-bool staysWhole(AllGatherOp gather, const mlir::SymbolTable &symbols,
-                MeshOp mesh);
-bool staysWhole(ReduceScatterOp reduce, const mlir::SymbolTable &symbols,
+bool staysWhole(CollectiveOpInterface op, const mlir::SymbolTable &symbols,
                 MeshOp mesh);
 
 /// Fails unless each collective of `module` is of flat tensors, and over one

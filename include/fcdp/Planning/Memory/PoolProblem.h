@@ -10,10 +10,6 @@
 
 namespace fcdp {
 
-/// Returns whether memory of the runtime's pool may be taken or given back
-/// while `op` runs. Positions of other operations need not be told apart.
-bool usesPool(mlir::Operation *op);
-
 /// Returns the bytes that a value of `bytes` takes of the pool, its tag
 /// included.
 int64_t getPoolBytes(int64_t bytes);

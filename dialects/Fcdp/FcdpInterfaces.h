@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The interfaces of the dialect's operations, and what they answer for any
+// operation.
+#pragma once
+
+#include "dialects/Fcdp/FcdpAttrs.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace fcdp {
+
+class BufferedOpInterface;
+
+/// Returns whether a collective is over `axis`, possibly among others.
+bool isOver(mlir::ArrayAttr axes, Axis axis);
+
+/// Verifies the places that `op` has: its result and its scratch memory, where
+/// given, are device memory of the right size.
+mlir::LogicalResult verifyPlaces(BufferedOpInterface op);
+
+} // namespace fcdp
+
+#include "dialects/Fcdp/FcdpInterfaces.h.inc"
+
+namespace fcdp {
+
+/// Returns the stream that `op` runs on.
+Stream getStream(mlir::Operation *op);
+
+/// Returns the stream that the schedule issues `op` on.
+Stream chooseStream(mlir::Operation *op);
+
+/// Returns whether the plan gives `op`'s result a place. `op` may be null.
+bool isBuffered(mlir::Operation *op);
+
+/// Returns the place of `op`'s result; null if it has none.
+BufferAttr getBuffer(mlir::Operation *op);
+
+/// Returns the state whose memory `op`'s result is, or null.
+mlir::FlatSymbolRefAttr getInto(mlir::Operation *op);
+
+/// Returns the parameter, bucket or state that `op` works on, or null.
+mlir::FlatSymbolRefAttr getStorage(mlir::Operation *op);
+
+/// Returns whether the runtime calls operators of libtorch for `op`. They
+/// allocate and free memory while it runs.
+bool runsOperators(mlir::Operation *op);
+
+} // namespace fcdp

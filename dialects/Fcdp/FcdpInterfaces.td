@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes ask of an operation without knowing which one it is.
+#ifndef FCDP_FCDP_INTERFACES
+#define FCDP_FCDP_INTERFACES
+
+include "mlir/IR/Interfaces.td"
+
+class Fcdp_OpInterface<string name> : OpInterface<name> {
+  let cppNamespace = "::fcdp";
+}
+
+def StreamedOpInterface : Fcdp_OpInterface<"StreamedOpInterface"> {
+  let description = [{
+    An operation that is issued on a stream. One without the attribute `stream`
+    runs on `compute`.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the attribute `stream`, or null.",
+      "::fcdp::StreamAttr", "getStreamAttr">,
+    InterfaceMethod<"Sets the attribute `stream`.",
+      "void", "setStreamAttr", (ins "::fcdp::StreamAttr":$stream)>,
+    InterfaceMethod<[{
+        Returns the stream that the schedule issues the operation on. The
+        default is the stream that the operation names.
+      }], "::fcdp::Stream", "chooseStream", (ins), [{}], [{
+        ::fcdp::StreamAttr stream = $_op.getStreamAttr();
+        return stream ? stream.getValue() : ::fcdp::Stream::compute;
+      }]>,
+  ];
+}
+
+def BufferedOpInterface : Fcdp_OpInterface<"BufferedOpInterface"> {
+  let description = [{
+    An operation whose one result has a place in the device arena, which the
+    plan gives it as `buffer`. The result is released once, or it lives in the
+    memory of the state that `into` names. The operation may also need scratch
+    memory, which the plan gives it as `scratch`. The verifier checks that both
+    places, where given, are device memory of the right size.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the place of the result, or null before planning.",
+      "::fcdp::BufferAttr", "getBufferAttr">,
+    InterfaceMethod<"Sets the place of the result.",
+      "void", "setBufferAttr", (ins "::fcdp::BufferAttr":$buffer)>,
+    InterfaceMethod<[{
+        Returns the operand that needs scratch memory of its size, for as long
+        as the operand's own memory is in use. Null if the operation needs none.
+      }], "::mlir::Value", "getScratchOperand", (ins), [{}], [{ return {}; }]>,
+    InterfaceMethod<"Returns the place of the scratch memory, or null.",
+      "::fcdp::BufferAttr", "getScratchAttr", (ins), [{}], [{ return {}; }]>,
+    InterfaceMethod<"Sets the place of the scratch memory.",
+      "void", "setScratchAttr", (ins "::fcdp::BufferAttr":$scratch), [{}], [{
+        llvm_unreachable("the operation needs no scratch memory");
+      }]>,
+    InterfaceMethod<"Returns the state whose memory the result is, or null.",
+      "::mlir::FlatSymbolRefAttr", "getIntoAttr", (ins), [{}], [{ return {}; }]>,
+    InterfaceMethod<"Sets the state whose memory the result is.",
+      "void", "setIntoAttr", (ins "::mlir::FlatSymbolRefAttr":$state), [{}], [{
+        llvm_unreachable("the result is never the memory of a state");
+      }]>,
+  ];
+  let verify = [{
+    return ::fcdp::verifyPlaces(::llvm::cast<::fcdp::BufferedOpInterface>($_op));
+  }];
+}
+
+def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
+  let description = [{
+    A collective over axes of the mesh. Each rank contributes its input and
+    holds the result: a gather puts the inputs in order, a reduction sums them
+    and keeps the rank's part.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns what this rank contributes.",
+      "::mlir::Value", "getInput">,
+    InterfaceMethod<"Returns the parameter or bucket that it serves.",
+      "::mlir::FlatSymbolRefAttr", "getSourceAttr">,
+    InterfaceMethod<"Returns the mesh.", "::mlir::FlatSymbolRefAttr", "getMeshAttr">,
+    InterfaceMethod<"Returns the axes, outermost first.", "::mlir::ArrayAttr", "getAxes">,
+    InterfaceMethod<[{
+        Returns whether the ranks' inputs are summed, and this rank keeps its
+        part. Otherwise the result holds all inputs.
+      }], "bool", "isReduction">,
+    InterfaceMethod<"Returns whether the input is a gradient, not a parameter's copy.",
+      "bool", "isOfGradient">,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// Returns whether it is over `axis`, possibly among others.
+    bool isOverAxis(::fcdp::Axis axis) {
+      return ::fcdp::isOver($_op.getAxes(), axis);
+    }
+  }];
+  let extraClassDeclaration = [{
+    /// Returns the payload: the bytes that a rank sends to each other rank along
+    /// the axes. Requires flat tensors.
+    int64_t getPartBytes();
+  }];
+}
+
+def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
+  let description = [{
+    An operation that works on the storage of a parameter: on its bucket, on one
+    of the bucket's states or, before there are buckets, on the parameter.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the parameter, bucket or state that it names.",
+      "::mlir::FlatSymbolRefAttr", "getStorageAttr">,
+    InterfaceMethod<"Returns the state whose content it reads, or null.",
+      "::mlir::FlatSymbolRefAttr", "getReadStateAttr", (ins), [{}], [{ return {}; }]>,
+    InterfaceMethod<"Returns the state whose content it replaces, or null.",
+      "::mlir::FlatSymbolRefAttr", "getFilledStateAttr", (ins), [{}], [{ return {}; }]>,
+  ];
+}
+
+#endif // FCDP_FCDP_INTERFACES

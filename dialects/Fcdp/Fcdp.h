@@ -45,42 +45,6 @@ class TakesNoTime : public mlir::OpTrait::TraitBase<ConcreteType, TakesNoTime> {
 /// kernels give different bits at different alignments.
 inline constexpr int64_t kMemberAlignment = 64;
 
-/// Names of the dialect's attributes on modules and functions.
-inline constexpr llvm::StringLiteral kPhaseAttr = "fcdp.phase";
-inline constexpr llvm::StringLiteral kRoleAttr = "fcdp.role";
-/// The archive with the weights: a path as the user gave it.
-inline constexpr llvm::StringLiteral kArchiveAttr = "fcdp.archive";
-/// The device that the step runs on, a string: `cpu` (default) or `cuda`.
-inline constexpr llvm::StringLiteral kTargetAttr = "fcdp.target";
-/// Dimensions of a call's first result in memory order, outermost first. Absent
-/// if they are in order.
-inline constexpr llvm::StringLiteral kDimOrderAttr = "fcdp.dim_order";
-inline constexpr llvm::StringLiteral kStrategyAttr = "fcdp.strategy";
-/// Micro-batches per optimizer step, i64.
-inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fcdp.micro_batches";
-/// kPrefetchAttr is the number of units that gathers are issued ahead, an i64
-/// on a module or on the operation that brings one copy. kPrefetchedAttr is a
-/// unit attribute on operations that were moved ahead.
-inline constexpr llvm::StringLiteral kPrefetchAttr = "fcdp.prefetch";
-inline constexpr llvm::StringLiteral kPrefetchedAttr = "fcdp.prefetched";
-/// Number of units whose reductions may run at once, an i64 on a module or on
-/// one accumulate.
-inline constexpr llvm::StringLiteral kReductionsAttr = "fcdp.reductions";
-/// The part of the forward pass that is recomputed, a string that parseRemat
-/// reads.
-inline constexpr llvm::StringLiteral kRematAttr = "fcdp.remat";
-/// Whether a call of the forward pass is recomputed in the backward pass, a
-/// bool.
-inline constexpr llvm::StringLiteral kRecomputeAttr = "fcdp.recompute";
-/// A unit attribute: --fcdp-decide may change the sharding of buckets.
-inline constexpr llvm::StringLiteral kOpenShardingAttr = "fcdp.open_sharding";
-/// A unit attribute: --fcdp-decide may merge buckets.
-inline constexpr llvm::StringLiteral kOpenMergingAttr = "fcdp.open_merging";
-/// A unit attribute of a call in the backward pass that recomputes one of the
-/// forward pass.
-inline constexpr llvm::StringLiteral kRepeatedAttr = "fcdp.repeated";
-/// The limit on the size of merged buckets in bytes, an i64.
-inline constexpr llvm::StringLiteral kBucketBytesAttr = "fcdp.bucket_bytes";
 /// The event of a live-in token, an i64 on an argument. The previous function
 /// has recorded it.
 inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
@@ -111,9 +75,66 @@ int64_t elementBytes(mlir::Type type);
 
 namespace fcdp {
 
-/// Returns the phase of `module`, or none if it has no phase.
+//===----------------------------------------------------------------------===//
+// Discardable attributes. FcdpDialect.td says what each means. Getters return
+// none where the attribute is absent, unless they name a default.
+//===----------------------------------------------------------------------===//
+
 std::optional<Phase> getPhase(mlir::ModuleOp module);
 void setPhase(mlir::ModuleOp module, Phase phase);
+
+std::optional<llvm::StringRef> getArchive(mlir::ModuleOp module);
+void setArchive(mlir::ModuleOp module, llvm::StringRef path);
+
+/// Returns `cpu` or `cuda`; `cpu` by default.
+llvm::StringRef getTarget(mlir::ModuleOp module);
+void setTarget(mlir::ModuleOp module, llvm::StringRef target);
+
+std::optional<llvm::StringRef> getRemat(mlir::ModuleOp module);
+void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
+
+std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
+/// Returns the micro-batches per optimizer step; 1 by default.
+int64_t getMicroBatches(mlir::ModuleOp module);
+void setMicroBatches(mlir::ModuleOp module, int64_t count);
+
+std::optional<int64_t> getBucketBytes(mlir::ModuleOp module);
+void setBucketBytes(mlir::ModuleOp module, int64_t bytes);
+
+bool isShardingOpen(mlir::ModuleOp module);
+void setShardingOpen(mlir::ModuleOp module, bool isOpen);
+bool isMergingOpen(mlir::ModuleOp module);
+void setMergingOpen(mlir::ModuleOp module, bool isOpen);
+
+std::optional<llvm::StringRef> getStrategy(mlir::ModuleOp module);
+void setStrategy(mlir::ModuleOp module, llvm::StringRef strategy);
+
+/// `op` is a module, or the gather or load that brings one copy.
+std::optional<int64_t> getPrefetch(mlir::Operation *op);
+void setPrefetch(mlir::Operation *op, int64_t units);
+bool isPrefetched(mlir::ModuleOp module);
+void setPrefetched(mlir::ModuleOp module);
+
+/// `op` is a module, or the operation that takes one reduction's sum.
+std::optional<int64_t> getReductions(mlir::Operation *op);
+void setReductions(mlir::Operation *op, int64_t units);
+
+/// `op` is a function.
+std::optional<Role> findRole(mlir::Operation *op);
+void setRole(mlir::Operation *op, Role role);
+
+/// `op` is an `aten.call`.
+std::optional<bool> getRecompute(mlir::Operation *op);
+void setRecompute(mlir::Operation *op, bool recompute);
+void removeRecompute(mlir::Operation *op);
+bool isRepeated(mlir::Operation *op);
+void setRepeated(mlir::Operation *op);
+std::optional<llvm::ArrayRef<int64_t>> getDimOrder(mlir::Operation *op);
+void setDimOrder(mlir::Operation *op, llvm::ArrayRef<int64_t> order);
+
+//===----------------------------------------------------------------------===//
+// Modules and buckets
+//===----------------------------------------------------------------------===//
 
 /// Returns the mesh of a module in phase sharded or later, or null.
 MeshOp getMesh(mlir::ModuleOp module);
@@ -126,9 +147,6 @@ int64_t countParts(Sharding sharding, MeshOp mesh);
 /// per node.
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
-
-/// Returns the micro-batches per optimizer step; 1 if the module does not say.
-int64_t getMicroBatches(mlir::ModuleOp module);
 
 /// Returns the type of a state of `bucket`; for `resident`, that of a node
 /// slice.

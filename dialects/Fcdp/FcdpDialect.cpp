@@ -2,10 +2,8 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
@@ -122,126 +120,6 @@ LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// Verifies C1 of fcdp.state: a bucket has at most one state of each role. It
-/// is checked once per module, because a search from each state would be
-/// quadratic.
-static LogicalResult verifyStates(ModuleOp module) {
-  llvm::DenseMap<std::pair<Attribute, Attribute>, StateOp> seen;
-  for (auto state : module.getOps<StateOp>()) {
-    FlatSymbolRefAttr bucket = state.getBucketAttr();
-    StateRoleAttr role = state.getRoleAttr();
-    // The module's attributes are verified before its operations.
-    if (!bucket || !role)
-      continue;
-    auto [previous, isNew] = seen.try_emplace({bucket, role}, state);
-    if (isNew)
-      continue;
-    InFlightDiagnostic diag = state.emitOpError("expected one state '")
-                              << stringifyStateRole(role.getValue()) << "' of "
-                              << bucket;
-    diag.attachNote(previous->second.getLoc()) << "the other is here";
-    return diag;
-  }
-  return success();
-}
-
-bool fcdp::isTarget(StringRef name) { return name == "cpu" || name == "cuda"; }
-
-static bool isDimOrder(Operation *op, Attribute attr) {
-  auto order = dyn_cast<DenseI64ArrayAttr>(attr);
-  if (!order || op->getNumResults() == 0)
-    return false;
-  SmallVector<int64_t> sorted(order.asArrayRef());
-  llvm::sort(sorted);
-  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  return type && llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank()));
-}
-
-/// Verifies the operation and the type of each discardable attribute of the
-/// dialect.
-LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
-                                                    NamedAttribute attr) {
-  StringRef name = attr.getName().strref();
-  auto expect = [&](bool holds, StringRef what) -> LogicalResult {
-    if (holds)
-      return success();
-    return op->emitError("attribute '") << name << "' must be " << what
-                                        << ", got '" << attr.getValue() << "'";
-  };
-  if (name == kPhaseAttr) {
-    auto module = dyn_cast<ModuleOp>(op);
-    if (!module || !isa<PhaseAttr>(attr.getValue()))
-      return expect(false, "a phase on a module");
-    return verifyStates(module);
-  }
-  if (name == kRoleAttr)
-    return expect(isa<func::FuncOp>(op) && isa<RoleAttr>(attr.getValue()),
-                  "a role on a function");
-  if (name == kRecomputeAttr)
-    return expect(op->getName().getStringRef() == "aten.call" &&
-                      isa<BoolAttr>(attr.getValue()),
-                  "a bool on a call");
-  if (name == kRepeatedAttr)
-    return expect(op->getName().getStringRef() == "aten.call" &&
-                      isa<UnitAttr>(attr.getValue()),
-                  "a unit on a call");
-  if (name == kTargetAttr) {
-    auto target = dyn_cast<StringAttr>(attr.getValue());
-    return expect(isa<ModuleOp>(op) && target && isTarget(target.getValue()),
-                  "'cpu' or 'cuda' on a module");
-  }
-  if (name == kDimOrderAttr)
-    return expect(op->getName().getStringRef() == "aten.call" &&
-                      isDimOrder(op, attr.getValue()),
-                  "a permutation of the dimensions of a call's first result");
-  if (name == kArchiveAttr || name == kStrategyAttr || name == kRematAttr)
-    return expect(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue()),
-                  "a string on a module");
-  auto isI64From = [&](int64_t least) {
-    auto value = dyn_cast<IntegerAttr>(attr.getValue());
-    return value && value.getType().isSignlessInteger(64) &&
-           value.getInt() >= least;
-  };
-  if (name == kMicroBatchesAttr || name == kBucketBytesAttr)
-    return expect(isa<ModuleOp>(op) && isI64From(1),
-                  "a positive i64 on a module");
-  if (name == kReductionsAttr)
-    return expect(isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) && isI64From(1),
-                  "a positive i64 on a module or a sum");
-  if (name == kPrefetchedAttr || name == kOpenShardingAttr ||
-      name == kOpenMergingAttr)
-    return expect(isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue()),
-                  "a unit on a module");
-  if (name == kPrefetchAttr)
-    return expect(isa<ModuleOp, AllGatherOp, CacheLoadOp>(op) && isI64From(0),
-                  "an i64 from 0 on, on a module, a gather or a load");
-  return op->emitError("unknown attribute '") << name << "'";
-}
-
-LogicalResult FcdpDialect::verifyRegionArgAttribute(Operation *op, unsigned,
-                                                    unsigned index,
-                                                    NamedAttribute attr) {
-  if (attr.getName() == kEventAttr) {
-    auto function = dyn_cast<func::FuncOp>(op);
-    auto event = dyn_cast<IntegerAttr>(attr.getValue());
-    if (function && isa<TokenType>(function.getArgumentTypes()[index]) &&
-        event && event.getType().isSignlessInteger(64) && event.getInt() >= 0)
-      return success();
-    return op->emitError("attribute '")
-           << kEventAttr << "' must be an i64 from 0 on, on a token, got '"
-           << attr.getValue() << "' on argument " << index;
-  }
-  return op->emitError("unknown attribute '")
-         << attr.getName().strref() << "' on argument " << index;
-}
-
-LogicalResult FcdpDialect::verifyRegionResultAttribute(Operation *op, unsigned,
-                                                       unsigned index,
-                                                       NamedAttribute attr) {
-  return op->emitError("unknown attribute '")
-         << attr.getName().strref() << "' on result " << index;
-}
-
 int64_t fcdp::elementBytes(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
     return 2 * elementBytes(complex.getElementType());
@@ -266,24 +144,9 @@ int64_t fcdp::byteSize(RankedTensorType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
-std::optional<Phase> fcdp::getPhase(ModuleOp module) {
-  if (auto attr = module->getAttrOfType<PhaseAttr>(kPhaseAttr))
-    return attr.getValue();
-  return std::nullopt;
-}
-
-void fcdp::setPhase(ModuleOp module, Phase phase) {
-  module->setAttr(kPhaseAttr, PhaseAttr::get(module.getContext(), phase));
-}
-
 MeshOp fcdp::getMesh(ModuleOp module) {
   auto meshes = module.getOps<MeshOp>();
   return meshes.empty() ? MeshOp() : *meshes.begin();
-}
-
-int64_t fcdp::getMicroBatches(ModuleOp module) {
-  auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
-  return count ? count.getInt() : 1;
 }
 
 Residency fcdp::getResidencyWithin(Residency residency, Residency carry,

@@ -24,7 +24,47 @@ def Fcdp_Dialect : Dialect {
        next function takes the token as an argument.
     4. **planned**: every buffer has a location in an arena, and every token is
        an event. `fcdp.event` on an argument is the event of the live-in token.
+
+    These attributes may stand on operations. Any other `fcdp` attribute is an
+    error. Passes write them, and a given one takes precedence over what a pass
+    would choose.
+
+    | attribute | on | value |
+    |---|---|---|
+    | `fcdp.phase` | module | the phase |
+    | `fcdp.archive` | module | string: the archive with the weights, a path as the user gave it |
+    | `fcdp.target` | module | string: the device that the step runs on, `cpu` (default) or `cuda` |
+    | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
+    | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
+    | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
+    | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
+    | `fcdp.open_merging` | module | unit: `--fcdp-decide` may merge buckets |
+    | `fcdp.strategy` | module | string: the preset that was applied, or `auto` |
+    | `fcdp.prefetch` | module, gather, load | `i64` from 0 on: units that gathers are issued ahead, by default or for one copy |
+    | `fcdp.prefetched` | module | unit: gathers have been moved ahead |
+    | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one sum |
+    | `fcdp.role` | function | the role in the family of functions |
+    | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |
+    | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
+    | `fcdp.dim_order` | `aten.call` | `array<i64>`: dimensions of the first result in memory order, outermost first; absent if they are in order |
   }];
+  let discardableAttrs = (ins
+    "::fcdp::PhaseAttr":$phase,
+    "::mlir::StringAttr":$archive,
+    "::mlir::StringAttr":$target,
+    "::mlir::StringAttr":$remat,
+    "::mlir::IntegerAttr":$micro_batches,
+    "::mlir::IntegerAttr":$bucket_bytes,
+    "::mlir::UnitAttr":$open_sharding,
+    "::mlir::UnitAttr":$open_merging,
+    "::mlir::StringAttr":$strategy,
+    "::mlir::IntegerAttr":$prefetch,
+    "::mlir::UnitAttr":$prefetched,
+    "::mlir::IntegerAttr":$reductions,
+    "::fcdp::RoleAttr":$role,
+    "::mlir::BoolAttr":$recompute,
+    "::mlir::UnitAttr":$repeated,
+    "::mlir::DenseI64ArrayAttr":$dim_order);
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;

@@ -5,9 +5,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-Role fcdp::getRole(func::FuncOp function) {
-  return function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
-}
+Role fcdp::getRole(func::FuncOp function) { return *findRole(function); }
 
 SmallVector<func::FuncOp> fcdp::findPredecessors(func::FuncOp function) {
   SmallVector<func::FuncOp> found;

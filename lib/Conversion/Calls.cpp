@@ -28,9 +28,9 @@ static std::optional<bool> isCall(Operation *op, const Places &places) {
 }
 
 static LogicalResult checkFunction(func::FuncOp function) {
-  if (!function->hasAttr(kRoleAttr))
+  if (!findRole(function))
     return function.emitError("expected the attribute '")
-           << kRoleAttr << "' on the function";
+           << FcdpDialect::RoleAttrHelper::getNameStr() << "' on the function";
   auto isToken = llvm::IsaPred<TokenType>;
   if (!llvm::all_of(function.getArgumentTypes(), isToken) ||
       !llvm::all_of(function.getResultTypes(), isToken))
@@ -66,7 +66,7 @@ FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
       return op.emitOpError("the runtime has no call for this operation");
     if (failed(collectFrom(function, places, calls)))
       return failure();
-    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    Role role = *findRole(function);
     auto [other, isNew] = roles.try_emplace(role, function);
     if (!isNew) {
       InFlightDiagnostic diag = function.emitError("expected one function of "

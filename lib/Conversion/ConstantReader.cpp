@@ -15,9 +15,10 @@ ConstantReader::~ConstantReader() = default;
 llvm::Expected<std::vector<char>> ConstantReader::operator()(StringRef name) {
   if (!tensors) {
     if (path.empty())
-      return llvm::createStringError("the module names no archive in '" +
-                                     kArchiveAttr +
-                                     "', and no other archive is given");
+      return llvm::createStringError(
+          "the module names no archive in '" +
+          FcdpDialect::ArchiveAttrHelper::getNameStr() +
+          "', and no other archive is given");
     llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(path);
     if (!opened)
       return llvm::createStringError("'" + path +

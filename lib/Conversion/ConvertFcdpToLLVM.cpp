@@ -33,10 +33,8 @@ static void clear(ModuleOp module) {
 
 void ConvertFcdpToLLVMPass::runOnOperation() {
   ModuleOp module = getOperation();
-  std::string path = archive;
-  if (auto attr = module->getAttrOfType<StringAttr>(kArchiveAttr);
-      attr && path.empty())
-    path = attr.str();
+  std::string path =
+      archive.empty() ? getArchive(module).value_or("").str() : archive;
   ConstantReader reader(path);
   FailureOr<CompiledPlan> compiled = buildPlan(module, reader);
   if (failed(compiled))

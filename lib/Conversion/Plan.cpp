@@ -15,16 +15,15 @@ using namespace mlir;
 using namespace fcdp;
 
 static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
-  auto microBatches = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  std::optional<int64_t> microBatches = findMicroBatches(module);
   if (!microBatches)
     return module.emitError("expected the attribute '")
-           << kMicroBatchesAttr << "'";
-  plan.microBatches = microBatches.getInt();
-  if (auto target = module->getAttrOfType<StringAttr>(kTargetAttr))
-    plan.target = findByName(target.getValue(), plan::EnumValuesTarget(),
-                             plan::EnumNamesTarget());
-  if (auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr))
-    plan.strategy = strategy.str();
+           << FcdpDialect::MicroBatchesAttrHelper::getNameStr() << "'";
+  plan.microBatches = *microBatches;
+  plan.target = findByName(getTarget(module), plan::EnumValuesTarget(),
+                           plan::EnumNamesTarget());
+  if (std::optional<StringRef> strategy = getStrategy(module))
+    plan.strategy = strategy->str();
   MeshOp mesh = getMesh(module);
   plan.nodes = mesh.getNode();
   plan.ranksPerNode = mesh.getLocal();

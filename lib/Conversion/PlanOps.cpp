@@ -319,10 +319,9 @@ private:
 LogicalResult fcdp::fillOps(plan::PlanT &plan, ModuleOp module,
                             const Places &places, const SlotTable &slots,
                             ArrayRef<Operation *> calls) {
-  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
   const Tables tables{places, slots, findPositions<BucketOp>(module),
                       findPositions<BufferOp>(module),
-                      target && target.getValue() == "cuda"};
+                      getTarget(module) == "cuda"};
   // Reports what is wrong with each of them.
   LogicalResult result = success();
   for (Operation *call : calls) {

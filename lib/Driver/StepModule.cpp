@@ -36,7 +36,7 @@ OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
   if (!module || getPhase(*module))
     return module;
   module->emitError("expected a step: the attribute '")
-      << kPhaseAttr << "' is missing";
+      << FcdpDialect::PhaseAttrHelper::getNameStr() << "' is missing";
   return nullptr;
 }
 
@@ -108,7 +108,7 @@ LogicalResult Checker::checkClipNorm() {
 }
 
 LogicalResult Checker::checkAccumulation() {
-  if (!module->hasAttr(kStrategyAttr))
+  if (!getStrategy(module))
     return success(); // not decided yet
   Accumulation asked = llvm::cantFail(parseAccumulation(wanted.accumulate));
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -122,7 +122,7 @@ LogicalResult Checker::checkAccumulation() {
 }
 
 LogicalResult Checker::checkCollectives() {
-  if (!module->hasAttr(kStrategyAttr))
+  if (!getStrategy(module))
     return success(); // not decided yet
   auto asked = llvm::cantFail(parseCollectives(wanted.collectives));
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -141,31 +141,28 @@ LogicalResult Checker::check() {
     if (options.isGiven(id) && asked != made)
       agrees = succeeded(failAt(id, Twine(made), Twine(asked)));
   };
-  auto compareNumber = [&](option::OptionId id, int64_t asked, StringRef name) {
-    if (auto made = module->getAttrOfType<IntegerAttr>(name))
-      compare(id, asked, made.getInt());
-  };
-  auto getText = [&](StringRef name, StringRef otherwise) {
-    auto text = module->getAttrOfType<StringAttr>(name);
-    return text ? text.getValue() : otherwise;
+  auto compareIfMade = [&](option::OptionId id, int64_t asked,
+                           std::optional<int64_t> made) {
+    if (made)
+      compare(id, asked, *made);
   };
   if (MeshOp mesh = getMesh(module)) {
     compare(option::Nodes, wanted.nodes, int64_t(mesh.getNode()));
     compare(option::RanksPerNode, wanted.ranksPerNode,
             int64_t(mesh.getLocal()));
   }
-  compareNumber(option::MicroBatches, wanted.microBatches, kMicroBatchesAttr);
-  if (!module.getOps<BucketOp>().empty()) {
-    auto made = module->getAttrOfType<IntegerAttr>(kBucketBytesAttr);
-    compare(option::BucketBytes, wanted.bucketBytes, made ? made.getInt() : 0);
-  }
-  compareNumber(option::Prefetch, wanted.prefetch, kPrefetchAttr);
-  compareNumber(option::Reductions, wanted.reductions, kReductionsAttr);
+  compareIfMade(option::MicroBatches, wanted.microBatches,
+                findMicroBatches(module));
+  if (!module.getOps<BucketOp>().empty())
+    compare(option::BucketBytes, wanted.bucketBytes,
+            getBucketBytes(module).value_or(0));
+  compareIfMade(option::Prefetch, wanted.prefetch, getPrefetch(module));
+  compareIfMade(option::Reductions, wanted.reductions, getReductions(module));
   compare(option::Strategy, StringRef(wanted.strategy),
-          getText(kStrategyAttr, wanted.strategy));
-  compare(option::Target, StringRef(wanted.target),
-          getText(kTargetAttr, "cpu"));
-  compare(option::Remat, StringRef(wanted.remat), getText(kRematAttr, "none"));
+          getStrategy(module).value_or(wanted.strategy));
+  compare(option::Target, StringRef(wanted.target), getTarget(module));
+  compare(option::Remat, StringRef(wanted.remat),
+          getRemat(module).value_or("none"));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
         std::pair(option::Layout, &Checker::checkLayout),

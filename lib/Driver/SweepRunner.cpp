@@ -237,9 +237,9 @@ static PipelineOptions takeDecided(ModuleOp module,
     if (!options.isGiven(option::MicroBatches))
       pipeline.microBatches = getMicroBatches(module);
   }
-  auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr);
+  std::optional<StringRef> strategy = getStrategy(module);
   if (strategy && !options.isGiven(option::Strategy))
-    pipeline.strategy = strategy.getValue();
+    pipeline.strategy = *strategy;
   return pipeline;
 }
 

@@ -52,8 +52,7 @@ static Error import(const Archive &archive, ModuleOp module) {
   if (Error error = checkPickles(archive, *program))
     return error;
   if (program->device != "cpu")
-    module->setAttr(kTargetAttr,
-                    StringAttr::get(module.getContext(), program->device));
+    setTarget(module, program->device);
 
   Extras extras;
   constexpr StringLiteral kExtras = "extra/fcdp.json";
@@ -91,7 +90,7 @@ importArchive(Expected<Archive> archive, StringRef path, MLIRContext *context) {
   context->loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   setPhase(*module, Phase::imported);
-  (*module)->setAttr(kArchiveAttr, StringAttr::get(context, path));
+  setArchive(*module, path);
   if (Error error = import(*archive, *module))
     return fail(std::move(error));
   if (failed(verify(*module)))

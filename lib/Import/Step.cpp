@@ -199,7 +199,7 @@ void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
     return std::pair(-strides[a], a) < std::pair(-strides[b], b);
   });
   if (!is_sorted(order))
-    call->setAttr(kDimOrderAttr, builder.getDenseI64ArrayAttr(order));
+    setDimOrder(call, order);
 }
 
 Error StepEmitter::emitNode(const Node &node) {

@@ -46,10 +46,10 @@ private:
 void MeasuredStepBuilder::collectOps() {
   step.program.microBatches = getMicroBatches(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
+    std::optional<Role> role = findRole(function);
     if (!role)
       continue;
-    StepProgram::Function &made = step.program.functions[role.getValue()];
+    StepProgram::Function &made = step.program.functions[*role];
     for (Operation &op : function.front().without_terminator()) {
       if (isa<RecordOp, WaitOp, ReleaseOp>(op))
         continue;

@@ -76,8 +76,7 @@ FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
   facts.nodes = mesh.getNode();
   facts.ranksPerNode = mesh.getLocal();
   facts.microBatches = getMicroBatches(module);
-  if (auto strategy = module->getAttrOfType<StringAttr>(kStrategyAttr))
-    facts.strategy = strategy.getValue();
+  facts.strategy = getStrategy(module).value_or("");
   facts.storage = measureStorage(module);
   FailureOr<DeviceMemory> device = measureDeviceMemory(module);
   if (failed(device))
@@ -89,7 +88,7 @@ FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
   facts.host = measureArenas(module).host;
   facts.hostInUse = measureHostStates(module, mesh);
   for (auto function : module.getOps<func::FuncOp>()) {
-    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    Role role = *findRole(function);
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)
       facts.init.add(bytes);

@@ -52,8 +52,7 @@ static void addWork(aten::CallOp call, const Device &device,
   OperatorWork work = measureWork(call);
   if (work.flops == 0)
     return;
-  double repeated =
-      call->hasAttr(kRepeatedAttr) ? work.flops : work.repeatedFlops;
+  double repeated = isRepeated(call) ? work.flops : work.repeatedFlops;
   double seconds = peakTimeOfWork(device, work);
   double needed = 1 - repeated / work.flops;
   prediction.executed.count += work.flops;

@@ -44,10 +44,10 @@ LogicalResult TimelineBuilder::measureMemory() {
   if (failed(layouts))
     return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
-    if (!role || !llvm::is_contained(roles, role.getValue()))
+    std::optional<Role> role = findRole(function);
+    if (!role || !llvm::is_contained(roles, *role))
       continue;
-    MemoryByOp &byOp = memory[role.getValue()];
+    MemoryByOp &byOp = memory[*role];
     measureFunctionMemory(function, *layouts, &byOp.inUse);
     for (Operation &op : function.front())
       byOp.positions.try_emplace(&op, byOp.positions.size());

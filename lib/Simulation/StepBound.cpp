@@ -228,8 +228,8 @@ std::array<double, kNumResources>
 fcdp::boundStep(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf) {
   llvm::SmallDenseMap<Role, func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
-      functions[role.getValue()] = function;
+    if (std::optional<Role> role = findRole(function))
+      functions[*role] = function;
   PeriodBuilder period(costOf);
   for (Role role : StepFamily(getMicroBatches(module)).getStep())
     period.add(functions.at(role));

@@ -115,8 +115,8 @@ fcdp::makeStepProgram(ModuleOp module,
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
   for (auto function : module.getOps<func::FuncOp>())
-    if (auto role = function->getAttrOfType<RoleAttr>(kRoleAttr))
-      program.functions[role.getValue()] = builder.build(function);
+    if (std::optional<Role> role = findRole(function))
+      program.functions[*role] = builder.build(function);
   return program;
 }
 

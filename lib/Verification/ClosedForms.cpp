@@ -226,7 +226,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
   llvm::MapVector<Role, std::pair<func::FuncOp, BucketUsages>> functions;
   llvm::DenseMap<StringAttr, int64_t> uses;
   for (auto function : module.getOps<func::FuncOp>()) {
-    Role role = function->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+    Role role = *findRole(function);
     auto &[op, usages] = functions[role];
     op = function;
     usages = collectUsages(function, mesh, symbols, caches);

@@ -307,7 +307,7 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
 }
 
 LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
-  Role role = op->getAttrOfType<RoleAttr>(kRoleAttr).getValue();
+  Role role = *findRole(op);
   FunctionModel &function = plan.functions[role];
   function.op = op;
   function.role = role;

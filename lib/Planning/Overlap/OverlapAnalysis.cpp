@@ -228,33 +228,23 @@ FunctionOverlap::FunctionOverlap(func::FuncOp function, const CostModel &model,
                                  int64_t deviceBudget)
     : fetches(findFetches(function.front())) {
   problem.deviceBudget = deviceBudget;
-  auto getGiven = [&](StringRef name) -> std::optional<size_t> {
-    auto given =
-        function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(name);
-    return given ? std::optional<size_t>(given.getInt()) : std::nullopt;
-  };
-  problem.ahead = getGiven(kPrefetchAttr);
-  problem.inFlight = getGiven(kReductionsAttr);
+  auto module = function->getParentOfType<ModuleOp>();
+  problem.ahead = getPrefetch(module);
+  problem.inFlight = getReductions(module);
   Builder(*this, function, model).build();
-}
-
-static void setIfAbsent(Operation *op, StringRef name, int64_t value) {
-  if (!op->hasAttr(name))
-    op->setAttr(name, Builder(op->getContext()).getI64IntegerAttr(value));
 }
 
 void FunctionOverlap::write(const OverlapSolution &solution) {
   for (auto [i, fetch] : llvm::enumerate(fetches))
-    if (!problem.ahead)
-      setIfAbsent(
-          fetch.last, kPrefetchAttr,
-          problem.countAhead(solution.fetched[i], problem.fetches[i].needed));
+    if (!problem.ahead && !getPrefetch(fetch.last))
+      setPrefetch(fetch.last, problem.countAhead(solution.fetched[i],
+                                                 problem.fetches[i].needed));
   for (auto [i, sum] : llvm::enumerate(sums))
-    if (!problem.inFlight &&
+    if (!problem.inFlight && !getReductions(sum.sum) &&
         problem.reductions[i].latest > problem.reductions[i].earliest)
-      setIfAbsent(sum.sum, kReductionsAttr,
-                  1 + problem.countInFlight(problem.reductions[i].earliest,
-                                            solution.noted[i]));
+      setReductions(sum.sum,
+                    1 + problem.countInFlight(problem.reductions[i].earliest,
+                                              solution.noted[i]));
 }
 
 llvm::Error
@@ -263,7 +253,7 @@ fcdp::decideOverlap(ModuleOp module, const CostModel &model,
                     function_ref<void(func::FuncOp, const OverlapProblem &,
                                       const OverlapSolution &)>
                         visit) {
-  if (module->hasAttr(kPrefetchAttr) && module->hasAttr(kReductionsAttr))
+  if (getPrefetch(module) && getReductions(module))
     return llvm::Error::success();
   for (auto function : module.getOps<func::FuncOp>()) {
     FunctionOverlap overlap(function, model, deviceBudget);

@@ -137,8 +137,8 @@ bool Decider::crossesUnits(aten::CallOp call) {
 }
 
 Choice Decider::choose(aten::CallOp call) {
-  if (auto given = call->getAttrOfType<BoolAttr>(kRecomputeAttr))
-    return given.getValue() ? Choice::Recompute : Choice::Keep;
+  if (std::optional<bool> given = getRecompute(call))
+    return *given ? Choice::Recompute : Choice::Keep;
   if (!units.lookup(call) || crossesUnits(call) ||
       !findReasonToRunOnce(call).empty())
     return Choice::Keep;

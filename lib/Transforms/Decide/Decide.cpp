@@ -34,8 +34,6 @@ private:
   FailureOr<StepPlan> planByCost();
   StepChoices getChoices(const Cluster &described);
   SmallVector<Sharding> getShardings();
-  std::optional<int64_t> getGiven(int64_t option, int64_t least,
-                                  StringRef attribute);
 
   std::optional<Cluster> described;
 };
@@ -105,13 +103,11 @@ FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
                getClusterOf(getMesh(module), described, cluster, profile));
 }
 
-/// Returns the module's attribute or, without one, the option if that is at
-/// least `least`.
-std::optional<int64_t> DecidePass::getGiven(int64_t option, int64_t least,
-                                            StringRef attribute) {
-  if (auto given = getOperation()->getAttrOfType<IntegerAttr>(attribute))
-    return given.getInt();
-  return option >= least ? std::optional(option) : std::nullopt;
+/// Returns what the module states or, if it states nothing, the option if that
+/// is at least `least`.
+static std::optional<int64_t> getGiven(std::optional<int64_t> stated,
+                                       int64_t option, int64_t least) {
+  return stated || option < least ? stated : std::optional(option);
 }
 
 FailureOr<StepPlan> DecidePass::planByPreset() {
@@ -123,8 +119,7 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   if (failed(preset) || failed(accumulation) || failed(chosen))
     return failure();
   StepPlan plan;
-  if (module->hasAttr(kOpenShardingAttr) &&
-      canCutStates(module, preset->sharding))
+  if (isShardingOpen(module) && canCutStates(module, preset->sharding))
     cutStates(module, preset->sharding);
   else if (failed(checkSharding(module, strategy, preset->sharding)))
     return failure();
@@ -133,9 +128,9 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
                                  chosen->value_or(Collectives::two_level)});
   plan.accumulation = accumulation->value_or(preset->accumulation);
   plan.prefetch =
-      getGiven(prefetch, 0, kPrefetchAttr).value_or(kDefaultPrefetch);
-  plan.reductions =
-      getGiven(reductions, 1, kReductionsAttr).value_or(kDefaultReductions);
+      getGiven(getPrefetch(module), prefetch, 0).value_or(kDefaultPrefetch);
+  plan.reductions = getGiven(getReductions(module), reductions, 1)
+                        .value_or(kDefaultReductions);
   if (*chosen)
     return plan;
   FailureOr<Cluster> described = getCluster("collectives");
@@ -152,8 +147,7 @@ SmallVector<Sharding> DecidePass::getShardings() {
   MeshOp mesh = getMesh(module);
   SmallVector<Sharding> shardings{Sharding::world};
   auto add = [&](Sharding sharding, bool isOther) {
-    if (isOther && module->hasAttr(kOpenShardingAttr) &&
-        canCutStates(module, sharding))
+    if (isOther && isShardingOpen(module) && canCutStates(module, sharding))
       shardings.push_back(sharding);
   };
   add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
@@ -175,8 +169,8 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
     choices.accumulations.append({Accumulation::node, Accumulation::node_host});
   if (hasSeveral)
     choices.accumulations.push_back(Accumulation::full);
-  choices.prefetch = getGiven(prefetch, 0, kPrefetchAttr);
-  choices.reductions = getGiven(reductions, 1, kReductionsAttr);
+  choices.prefetch = getGiven(getPrefetch(getOperation()), prefetch, 0);
+  choices.reductions = getGiven(getReductions(getOperation()), reductions, 1);
   return choices;
 }
 
@@ -217,7 +211,7 @@ void DecidePass::remark(size_t bucketsBefore) {
 
 /// Returns whether everything has been decided before.
 static bool isDecided(ModuleOp module) {
-  return module->hasAttr(kStrategyAttr) &&
+  return getStrategy(module) &&
          llvm::all_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
            return bucket.getResidency().has_value();
          });
@@ -237,7 +231,7 @@ void DecidePass::runOnOperation() {
   if (failed(plan) || failed(applyPlan(module, *plan)))
     return signalPassFailure();
   remark(before);
-  module->removeAttr(kOpenShardingAttr);
-  module->removeAttr(kOpenMergingAttr);
-  module->setAttr(kStrategyAttr, StringAttr::get(&getContext(), strategy));
+  setShardingOpen(module, false);
+  setMergingOpen(module, false);
+  setStrategy(module, strategy);
 }

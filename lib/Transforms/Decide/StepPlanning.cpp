@@ -23,27 +23,20 @@
 using namespace mlir;
 using namespace fcdp;
 
-static void setIfAbsent(ModuleOp module, StringRef name,
-                        std::optional<int64_t> value) {
-  if (value && !module->hasAttr(name))
-    module->setAttr(name,
-                    Builder(module.getContext()).getI64IntegerAttr(*value));
-}
-
 LogicalResult fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
   if (llvm::Error error = joinBuckets(module, plan.bucketBytes))
     return module.emitError() << toString(std::move(error));
   if (plan.bucketBytes != 0)
-    module->setAttr(
-        kBucketBytesAttr,
-        Builder(module.getContext()).getI64IntegerAttr(plan.bucketBytes));
+    setBucketBytes(module, plan.bucketBytes);
   cutStates(module, plan.sharding);
   for (auto [bucket, chosen] :
        llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
     applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
                            bucket.getSharding(), chosen.collectives});
-  setIfAbsent(module, kPrefetchAttr, plan.prefetch);
-  setIfAbsent(module, kReductionsAttr, plan.reductions);
+  if (plan.prefetch && !getPrefetch(module))
+    setPrefetch(module, *plan.prefetch);
+  if (plan.reductions && !getReductions(module))
+    setReductions(module, *plan.reductions);
   return success();
 }
 

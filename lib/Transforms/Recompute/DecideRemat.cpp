@@ -71,7 +71,7 @@ LogicalResult DecideRematPass::decide(func::FuncOp step,
               "backward pass, got "
            << *spec.budget;
   for (aten::CallOp call : decided->calls)
-    call->setAttr(kRecomputeAttr, BoolAttr::get(&getContext(), true));
+    setRecompute(call, true);
   if (getContext().getRemarkEngine())
     remark::passed(step.getLoc(), remark::RemarkOpts::name("recompute")
                                       .category("fcdp-decide-remat")
@@ -95,9 +95,9 @@ void DecideRematPass::runOnOperation() {
     module.emitError("remat: ") << toString(spec.takeError());
     return signalPassFailure();
   }
-  if (spec->mode == RematSpec::Mode::None || module->hasAttr(kRematAttr))
+  if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
   if (failed(decide(*step, *spec)))
     return signalPassFailure();
-  module->setAttr(kRematAttr, StringAttr::get(&getContext(), remat));
+  setRemat(module, remat);
 }

@@ -22,8 +22,7 @@ public:
 } // namespace
 
 static bool isChosen(aten::CallOp call) {
-  auto given = call->getAttrOfType<BoolAttr>(kRecomputeAttr);
-  return given && given.getValue();
+  return getRecompute(call).value_or(false);
 }
 
 /// Checks that what is to run again may, for the choice may be the user's.
@@ -34,7 +33,7 @@ static LogicalResult checkChoices(func::FuncOp step) {
       continue;
     if (!end || end->isBeforeInBlock(call))
       return call.emitOpError("cannot run again: expected '")
-             << kRecomputeAttr
+             << FcdpDialect::RecomputeAttrHelper::getNameStr()
              << "' in the forward pass, in front of what gives the loss";
     if (StringRef reason = findReasonToRunOnce(call); !reason.empty())
       return call.emitOpError("cannot run again: ") << reason;
@@ -47,7 +46,7 @@ static void recompute(const Recomputed &place, IRMapping &mapping) {
   OpBuilder builder(place.user);
   for (Operation *op : place.ops)
     // Without the attribute the two differ, so that CSE keeps both.
-    builder.clone(*op, mapping)->removeAttr(kRecomputeAttr);
+    removeRecompute(builder.clone(*op, mapping));
 }
 
 void RematPass::runOnOperation() {
@@ -72,6 +71,5 @@ void RematPass::runOnOperation() {
       if (op->use_empty())
         op->erase();
       else
-        mapping.lookup(op)->setAttr(kRepeatedAttr,
-                                    UnitAttr::get(&getContext()));
+        setRepeated(mapping.lookup(op));
 }

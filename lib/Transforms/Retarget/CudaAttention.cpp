@@ -67,8 +67,8 @@ static bool isGiven(Attribute argument) {
 
 /// The order of the forward call's result in the export.
 static SmallVector<int64_t> getOrder(CallOp call) {
-  if (auto order = call->getAttrOfType<DenseI64ArrayAttr>(kDimOrderAttr))
-    return SmallVector<int64_t>(order.asArrayRef());
+  if (std::optional<ArrayRef<int64_t>> order = getDimOrder(call))
+    return SmallVector<int64_t>(*order);
   return llvm::to_vector(llvm::seq<int64_t>(0, 4));
 }
 
@@ -192,8 +192,8 @@ LogicalResult Retargeter::forward(CallOp call) {
   Attention attention = prepare(call, builder);
   CallOp made = attention.isFlash ? createFlash(attention, call, builder)
                                   : createEfficient(attention, call, builder);
-  if (Attribute given = call->getAttr(kRecomputeAttr))
-    made->setAttr(kRecomputeAttr, given);
+  if (std::optional<bool> given = getRecompute(call))
+    setRecompute(made, *given);
   attention.out = made.getResult(0);
   attention.logSumExp = made.getResult(1);
   attention.seed = made.getResult(2);

@@ -24,7 +24,6 @@ public:
 
 private:
   /// The device that the step was exported on.
-  StringRef getSource();
   LogicalResult toCuda(func::FuncOp step);
 };
 } // namespace
@@ -78,11 +77,6 @@ static LogicalResult checkCalls(func::FuncOp step) {
   return success(holds);
 }
 
-StringRef RetargetPass::getSource() {
-  auto given = getOperation()->getAttrOfType<StringAttr>(kTargetAttr);
-  return given ? given.getValue() : "cpu";
-}
-
 LogicalResult RetargetPass::toCuda(func::FuncOp step) {
   if (failed(checkCalls(step)) || failed(retargetAttention(step)))
     return failure();
@@ -95,7 +89,7 @@ void RetargetPass::runOnOperation() {
   FailureOr<func::FuncOp> step = requireImported(module);
   if (failed(step) || failed(checkOptions(module, target)))
     return signalPassFailure();
-  StringRef source = getSource();
+  StringRef source = getTarget(module);
   StringRef wanted = target.empty() ? source : StringRef(target);
   if (source == "cuda" && wanted == "cpu") {
     module.emitError("expected the target 'cuda', which the step is made for, "
@@ -107,6 +101,6 @@ void RetargetPass::runOnOperation() {
     return signalPassFailure();
   if (wanted == "cuda") {
     replaceDevices(*step, "cuda", "cuda");
-    module->setAttr(kTargetAttr, StringAttr::get(&getContext(), wanted));
+    setTarget(module, wanted);
   }
 }

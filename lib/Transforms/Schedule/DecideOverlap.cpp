@@ -91,7 +91,7 @@ void DecideOverlapPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if ((cluster.empty() && !described) || module->hasAttr(kPrefetchedAttr))
+  if ((cluster.empty() && !described) || isPrefetched(module))
     return;
   if (failed(verifyOneLevel(module)))
     return signalPassFailure();

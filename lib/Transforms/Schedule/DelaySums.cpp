@@ -33,8 +33,8 @@ static void delaySums(Block &block, size_t byDefault) {
   for (const GradientSum &sum : sums.get()) {
     if (sum.isRead)
       continue;
-    auto given = sum.sum->getAttrOfType<IntegerAttr>(kReductionsAttr);
-    Operation *place = sums.findPlace(sum, given ? given.getInt() : byDefault);
+    Operation *place =
+        sums.findPlace(sum, getReductions(sum.sum).value_or(byDefault));
     if (!place || !sums.isBefore(sum.sum, place))
       continue;
     if (sum.add)
@@ -105,14 +105,11 @@ void DelaySumsPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  auto decided = module->getAttrOfType<IntegerAttr>(kReductionsAttr);
-  int64_t inFlight = decided ? decided.getInt() : kDefaultReductions;
+  int64_t inFlight = getReductions(module).value_or(kDefaultReductions);
   for (auto function : module.getOps<func::FuncOp>())
     delaySums(function.front(), inFlight);
   // Else nothing runs meanwhile: the next function begins with its gathers.
-  auto distance = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
-  if (distance && distance.getInt() > 0)
+  if (getPrefetch(module).value_or(0) > 0)
     cross();
-  module->setAttr(kReductionsAttr,
-                  Builder(&getContext()).getI64IntegerAttr(inFlight));
+  setReductions(module, inFlight);
 }

@@ -49,8 +49,7 @@ static bool isReadyAt(const Fetch &fetch, Operation *place,
 
 /// Returns the fetch's own distance, or else `distance`.
 static size_t getDistance(const Fetch &fetch, size_t distance) {
-  auto given = fetch.last->getAttrOfType<IntegerAttr>(kPrefetchAttr);
-  return given ? given.getInt() : distance;
+  return getPrefetch(fetch.last).value_or(distance);
 }
 
 static void prefetch(Block &block, size_t byDefault) {
@@ -76,13 +75,11 @@ void PrefetchPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  if (module->hasAttr(kPrefetchedAttr))
+  if (isPrefetched(module))
     return; // else what is ahead would go further ahead
-  Builder builder(&getContext());
-  auto decided = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
-  int64_t distance = decided ? decided.getInt() : kDefaultPrefetch;
+  int64_t distance = getPrefetch(module).value_or(kDefaultPrefetch);
   for (auto function : module.getOps<func::FuncOp>())
     prefetch(function.front(), distance);
-  module->setAttr(kPrefetchAttr, builder.getI64IntegerAttr(distance));
-  module->setAttr(kPrefetchedAttr, builder.getUnitAttr());
+  setPrefetch(module, distance);
+  setPrefetched(module);
 }

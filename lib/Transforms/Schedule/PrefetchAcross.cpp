@@ -221,7 +221,7 @@ void PrefetchAcrossPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  auto distance = module->getAttrOfType<IntegerAttr>(kPrefetchAttr);
+  std::optional<int64_t> distance = getPrefetch(module);
   if (!distance || !isReady(module))
     return;
   std::map<Role, Member> members;
@@ -233,5 +233,5 @@ void PrefetchAcrossPass::runOnOperation() {
   if (auto first = members.find(Role::first_microbatch); first != members.end())
     prefetchAcross({&first->second, &members[Role::next_microbatch]},
                    members[Role::next_microbatch],
-                   members[Role::last_microbatch], distance.getInt(), module);
+                   members[Role::last_microbatch], *distance, module);
 }

@@ -96,12 +96,11 @@ void BucketPass::runOnOperation() {
     }
   builder.moveFunctions();
   if (sharding == kAutoStrategy)
-    module->setAttr(kOpenShardingAttr, UnitAttr::get(&getContext()));
+    setShardingOpen(module, true);
   else
     cutStates(module, *symbolizeSharding(sharding));
   if (openMerging)
-    module->setAttr(kOpenMergingAttr, UnitAttr::get(&getContext()));
+    setMergingOpen(module, true);
   if (bucketBytes > 0)
-    module->setAttr(kBucketBytesAttr,
-                    Builder(&getContext()).getI64IntegerAttr(bucketBytes));
+    setBucketBytes(module, bucketBytes);
 }

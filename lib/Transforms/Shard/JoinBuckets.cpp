@@ -31,7 +31,7 @@ static bool isAsBuilt(ReduceScatterOp reduce) {
 }
 
 bool fcdp::canJoinBuckets(ModuleOp module) {
-  if (!module->hasAttr(kOpenMergingAttr) || module.getOps<BucketOp>().empty())
+  if (!isMergingOpen(module) || module.getOps<BucketOp>().empty())
     return false;
   LayoutAttr layout = getLayout(*module.getOps<BucketOp>().begin());
   for (auto function : module.getOps<func::FuncOp>()) {

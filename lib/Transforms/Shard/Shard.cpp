@@ -128,7 +128,7 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role) {
   auto function = func::FuncOp::create(builder, getOperation().getLoc(),
                                        stringifyRole(role),
                                        builder.getFunctionType({}, {}));
-  function->setAttr(kRoleAttr, RoleAttr::get(&getContext(), role));
+  setRole(function, role);
   return function;
 }
 
@@ -178,8 +178,6 @@ void ShardPass::runOnOperation() {
   insertGathers(*step);
   insertReductions(*step);
   makeFamily(*step, *spec);
-  OpBuilder builder(&getContext());
-  getOperation()->setAttr(kMicroBatchesAttr,
-                          builder.getI64IntegerAttr(microBatches));
+  setMicroBatches(getOperation(), microBatches);
   setPhase(getOperation(), Phase::sharded);
 }

@@ -14,12 +14,12 @@ using namespace fcdp;
 static LogicalResult verifyFamily(ModuleOp module) {
   SmallVector<Role> roles;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<RoleAttr>(kRoleAttr);
-    if (!role || function.getSymName() != stringifyRole(role.getValue()))
+    std::optional<Role> role = findRole(function);
+    if (!role || function.getSymName() != stringifyRole(*role))
       return function.emitError("expected a role that is the function's name");
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
-    roles.push_back(role.getValue());
+    roles.push_back(*role);
   }
   llvm::sort(roles);
   auto isFamily = [&](int64_t microBatches) {

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The discardable attributes of the dialect: access to them, and their
+// verifier.
+
+#include "dialects/Aten/Aten.h"
+#include "dialects/Fcdp/Fcdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+//===----------------------------------------------------------------------===//
+// Access
+//===----------------------------------------------------------------------===//
+
+/// Returns the attribute of `op` that `HelperTy` names, or null.
+template <typename HelperTy>
+static auto find(Operation *op) {
+  using AttrTy = decltype(std::declval<HelperTy>().getAttr(op));
+  return op->getAttrOfType<AttrTy>(HelperTy::getNameStr());
+}
+
+template <typename HelperTy>
+static void set(Operation *op, Attribute value) {
+  op->setAttr(HelperTy::getNameStr(), value);
+}
+
+template <typename HelperTy>
+static std::optional<StringRef> findText(Operation *op) {
+  auto attr = find<HelperTy>(op);
+  return attr ? std::optional(attr.getValue()) : std::nullopt;
+}
+
+template <typename HelperTy>
+static void setText(Operation *op, StringRef text) {
+  set<HelperTy>(op, StringAttr::get(op->getContext(), text));
+}
+
+template <typename HelperTy>
+static std::optional<int64_t> findNumber(Operation *op) {
+  auto attr = find<HelperTy>(op);
+  return attr ? std::optional(attr.getInt()) : std::nullopt;
+}
+
+template <typename HelperTy>
+static void setNumber(Operation *op, int64_t number) {
+  set<HelperTy>(op, Builder(op->getContext()).getI64IntegerAttr(number));
+}
+
+template <typename HelperTy>
+static void setUnit(Operation *op, bool isGiven = true) {
+  if (isGiven)
+    set<HelperTy>(op, UnitAttr::get(op->getContext()));
+  else
+    op->removeAttr(HelperTy::getNameStr());
+}
+
+std::optional<Phase> fcdp::getPhase(ModuleOp module) {
+  auto attr = find<FcdpDialect::PhaseAttrHelper>(module);
+  return attr ? std::optional(attr.getValue()) : std::nullopt;
+}
+void fcdp::setPhase(ModuleOp module, Phase phase) {
+  set<FcdpDialect::PhaseAttrHelper>(module,
+                                    PhaseAttr::get(module.getContext(), phase));
+}
+
+std::optional<StringRef> fcdp::getArchive(ModuleOp module) {
+  return findText<FcdpDialect::ArchiveAttrHelper>(module);
+}
+void fcdp::setArchive(ModuleOp module, StringRef path) {
+  setText<FcdpDialect::ArchiveAttrHelper>(module, path);
+}
+
+StringRef fcdp::getTarget(ModuleOp module) {
+  return findText<FcdpDialect::TargetAttrHelper>(module).value_or("cpu");
+}
+void fcdp::setTarget(ModuleOp module, StringRef target) {
+  setText<FcdpDialect::TargetAttrHelper>(module, target);
+}
+
+std::optional<StringRef> fcdp::getRemat(ModuleOp module) {
+  return findText<FcdpDialect::RematAttrHelper>(module);
+}
+void fcdp::setRemat(ModuleOp module, StringRef remat) {
+  setText<FcdpDialect::RematAttrHelper>(module, remat);
+}
+
+std::optional<int64_t> fcdp::findMicroBatches(ModuleOp module) {
+  return findNumber<FcdpDialect::MicroBatchesAttrHelper>(module);
+}
+int64_t fcdp::getMicroBatches(ModuleOp module) {
+  return findMicroBatches(module).value_or(1);
+}
+void fcdp::setMicroBatches(ModuleOp module, int64_t count) {
+  setNumber<FcdpDialect::MicroBatchesAttrHelper>(module, count);
+}
+
+std::optional<int64_t> fcdp::getBucketBytes(ModuleOp module) {
+  return findNumber<FcdpDialect::BucketBytesAttrHelper>(module);
+}
+void fcdp::setBucketBytes(ModuleOp module, int64_t bytes) {
+  setNumber<FcdpDialect::BucketBytesAttrHelper>(module, bytes);
+}
+
+bool fcdp::isShardingOpen(ModuleOp module) {
+  return static_cast<bool>(find<FcdpDialect::OpenShardingAttrHelper>(module));
+}
+void fcdp::setShardingOpen(ModuleOp module, bool isOpen) {
+  setUnit<FcdpDialect::OpenShardingAttrHelper>(module, isOpen);
+}
+
+bool fcdp::isMergingOpen(ModuleOp module) {
+  return static_cast<bool>(find<FcdpDialect::OpenMergingAttrHelper>(module));
+}
+void fcdp::setMergingOpen(ModuleOp module, bool isOpen) {
+  setUnit<FcdpDialect::OpenMergingAttrHelper>(module, isOpen);
+}
+
+std::optional<StringRef> fcdp::getStrategy(ModuleOp module) {
+  return findText<FcdpDialect::StrategyAttrHelper>(module);
+}
+void fcdp::setStrategy(ModuleOp module, StringRef strategy) {
+  setText<FcdpDialect::StrategyAttrHelper>(module, strategy);
+}
+
+std::optional<int64_t> fcdp::getPrefetch(Operation *op) {
+  return findNumber<FcdpDialect::PrefetchAttrHelper>(op);
+}
+void fcdp::setPrefetch(Operation *op, int64_t units) {
+  setNumber<FcdpDialect::PrefetchAttrHelper>(op, units);
+}
+
+bool fcdp::isPrefetched(ModuleOp module) {
+  return static_cast<bool>(find<FcdpDialect::PrefetchedAttrHelper>(module));
+}
+void fcdp::setPrefetched(ModuleOp module) {
+  setUnit<FcdpDialect::PrefetchedAttrHelper>(module);
+}
+
+std::optional<int64_t> fcdp::getReductions(Operation *op) {
+  return findNumber<FcdpDialect::ReductionsAttrHelper>(op);
+}
+void fcdp::setReductions(Operation *op, int64_t units) {
+  setNumber<FcdpDialect::ReductionsAttrHelper>(op, units);
+}
+
+std::optional<Role> fcdp::findRole(Operation *op) {
+  auto attr = find<FcdpDialect::RoleAttrHelper>(op);
+  return attr ? std::optional(attr.getValue()) : std::nullopt;
+}
+void fcdp::setRole(Operation *op, Role role) {
+  set<FcdpDialect::RoleAttrHelper>(op, RoleAttr::get(op->getContext(), role));
+}
+
+std::optional<bool> fcdp::getRecompute(Operation *op) {
+  auto attr = find<FcdpDialect::RecomputeAttrHelper>(op);
+  return attr ? std::optional(attr.getValue()) : std::nullopt;
+}
+void fcdp::setRecompute(Operation *op, bool recompute) {
+  set<FcdpDialect::RecomputeAttrHelper>(
+      op, BoolAttr::get(op->getContext(), recompute));
+}
+void fcdp::removeRecompute(Operation *op) {
+  op->removeAttr(FcdpDialect::RecomputeAttrHelper::getNameStr());
+}
+
+bool fcdp::isRepeated(Operation *op) {
+  return static_cast<bool>(find<FcdpDialect::RepeatedAttrHelper>(op));
+}
+void fcdp::setRepeated(Operation *op) {
+  setUnit<FcdpDialect::RepeatedAttrHelper>(op);
+}
+
+std::optional<ArrayRef<int64_t>> fcdp::getDimOrder(Operation *op) {
+  auto attr = find<FcdpDialect::DimOrderAttrHelper>(op);
+  return attr ? std::optional(attr.asArrayRef()) : std::nullopt;
+}
+void fcdp::setDimOrder(Operation *op, ArrayRef<int64_t> order) {
+  set<FcdpDialect::DimOrderAttrHelper>(
+      op, DenseI64ArrayAttr::get(op->getContext(), order));
+}
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+/// Verifies C1 of fcdp.state: a bucket has at most one state of each role. It
+/// is checked once per module, because a search from each state would be
+/// quadratic.
+static LogicalResult verifyStates(ModuleOp module) {
+  llvm::DenseMap<std::pair<Attribute, Attribute>, StateOp> seen;
+  for (auto state : module.getOps<StateOp>()) {
+    FlatSymbolRefAttr bucket = state.getBucketAttr();
+    StateRoleAttr role = state.getRoleAttr();
+    // The module's attributes are verified before its operations.
+    if (!bucket || !role)
+      continue;
+    auto [previous, isNew] = seen.try_emplace({bucket, role}, state);
+    if (isNew)
+      continue;
+    InFlightDiagnostic diag = state.emitOpError("expected one state '")
+                              << stringifyStateRole(role.getValue()) << "' of "
+                              << bucket;
+    diag.attachNote(previous->second.getLoc()) << "the other is here";
+    return diag;
+  }
+  return success();
+}
+
+bool fcdp::isTarget(StringRef name) { return name == "cpu" || name == "cuda"; }
+
+static bool isDimOrder(Operation *op, Attribute attr) {
+  auto order = dyn_cast<DenseI64ArrayAttr>(attr);
+  if (!order || op->getNumResults() == 0)
+    return false;
+  SmallVector<int64_t> sorted(order.asArrayRef());
+  llvm::sort(sorted);
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  return type && llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank()));
+}
+
+static bool isTextOnModule(Operation *op, Attribute value) {
+  return isa<ModuleOp>(op) && isa<StringAttr>(value);
+}
+
+static bool isUnitOnModule(Operation *op, Attribute value) {
+  return isa<ModuleOp>(op) && isa<UnitAttr>(value);
+}
+
+static bool isI64From(int64_t least, Attribute value) {
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getType().isSignlessInteger(64) &&
+         number.getInt() >= least;
+}
+
+static bool isPositiveOnModule(Operation *op, Attribute value) {
+  return isa<ModuleOp>(op) && isI64From(1, value);
+}
+
+namespace {
+/// What a discardable attribute may stand on, and its values.
+struct AttrRule {
+  StringRef name;
+  bool (*holds)(Operation *, Attribute);
+  StringRef expected;
+};
+} // namespace
+
+static constexpr StringLiteral kText = "a string on a module";
+static constexpr StringLiteral kUnit = "a unit on a module";
+static constexpr StringLiteral kPositive = "a positive i64 on a module";
+
+static const AttrRule kRules[] = {
+    {FcdpDialect::PhaseAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<ModuleOp>(op) && isa<PhaseAttr>(value);
+     },
+     "a phase on a module"},
+    {FcdpDialect::RoleAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<func::FuncOp>(op) && isa<RoleAttr>(value);
+     },
+     "a role on a function"},
+    {FcdpDialect::RecomputeAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<aten::CallOp>(op) && isa<BoolAttr>(value);
+     },
+     "a bool on a call"},
+    {FcdpDialect::RepeatedAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<aten::CallOp>(op) && isa<UnitAttr>(value);
+     },
+     "a unit on a call"},
+    {FcdpDialect::DimOrderAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<aten::CallOp>(op) && isDimOrder(op, value);
+     },
+     "a permutation of the dimensions of a call's first result"},
+    {FcdpDialect::TargetAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       auto target = dyn_cast<StringAttr>(value);
+       return isa<ModuleOp>(op) && target && isTarget(target.getValue());
+     },
+     "'cpu' or 'cuda' on a module"},
+    {FcdpDialect::ReductionsAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<ModuleOp, AccumulateOp, CacheStoreOp>(op) &&
+              isI64From(1, value);
+     },
+     "a positive i64 on a module or a sum"},
+    {FcdpDialect::PrefetchAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<ModuleOp, AllGatherOp, CacheLoadOp>(op) &&
+              isI64From(0, value);
+     },
+     "an i64 from 0 on, on a module, a gather or a load"},
+    {FcdpDialect::ArchiveAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::StrategyAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
+     kPositive},
+    {FcdpDialect::BucketBytesAttrHelper::getNameStr(), isPositiveOnModule,
+     kPositive},
+    {FcdpDialect::PrefetchedAttrHelper::getNameStr(), isUnitOnModule, kUnit},
+    {FcdpDialect::OpenShardingAttrHelper::getNameStr(), isUnitOnModule, kUnit},
+    {FcdpDialect::OpenMergingAttrHelper::getNameStr(), isUnitOnModule, kUnit},
+};
+
+LogicalResult FcdpDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attr) {
+  StringRef name = attr.getName().strref();
+  const AttrRule *rule = llvm::find_if(
+      kRules, [&](const AttrRule &one) { return one.name == name; });
+  if (rule == std::end(kRules))
+    return op->emitError("unknown attribute '") << name << "'";
+  if (!rule->holds(op, attr.getValue()))
+    return op->emitError("attribute '")
+           << name << "' must be " << rule->expected << ", got '"
+           << attr.getValue() << "'";
+  if (isa<PhaseAttr>(attr.getValue()))
+    return verifyStates(cast<ModuleOp>(op));
+  return success();
+}
+
+LogicalResult FcdpDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned index,
+                                                    NamedAttribute attr) {
+  if (attr.getName() == kEventAttr) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (function && isa<TokenType>(function.getArgumentTypes()[index]) &&
+        isI64From(0, attr.getValue()))
+      return success();
+    return op->emitError("attribute '")
+           << kEventAttr << "' must be an i64 from 0 on, on a token, got '"
+           << attr.getValue() << "' on argument " << index;
+  }
+  return op->emitError("unknown attribute '")
+         << attr.getName().strref() << "' on argument " << index;
+}
+
+LogicalResult FcdpDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                       unsigned index,
+                                                       NamedAttribute attr) {
+  return op->emitError("unknown attribute '")
+         << attr.getName().strref() << "' on result " << index;
+}

@@ -17,6 +17,11 @@
 
 namespace fcdp {
 
+inline constexpr size_t kNumRoles = getMaxEnumValForRole() + 1;
+inline constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
+inline constexpr size_t kNumStateRoles = getMaxEnumValForStateRole() + 1;
+inline constexpr size_t kNumResidencies = getMaxEnumValForResidency() + 1;
+
 /// Returns whether a copy of a bucket of `sharding` can live where `residency`
 /// says.
 bool isPossible(Sharding sharding, Residency residency);

@@ -7,8 +7,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-static_assert(getMaxEnumValForStream() < kNumSimulatedStreams);
-
 llvm::SmallVector<const InstructionList *>
 StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
   llvm::SmallVector<const InstructionList *> run;

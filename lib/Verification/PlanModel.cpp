@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-static_assert(kNumStreams == getMaxEnumValForStream() + 1);
-
 namespace {
 /// The position of a value among nested values.
 struct Nesting {

@@ -12,8 +12,6 @@
 
 namespace fcdp {
 
-inline constexpr size_t kNumStateRoles = 11;
-
 struct BucketModel {
   BucketOp op;
   /// Index of the bucket's state by role, or -1.

@@ -4,6 +4,8 @@
 // IR.
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +13,6 @@
 
 namespace fcdp {
 
-inline constexpr size_t kNumStreams = 7;
 /// Number of an issued operation, from 1. 0 is before the run.
 using OpIndex = int32_t;
 /// For each stream, its last operation that is known to be done.

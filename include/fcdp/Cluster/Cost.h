@@ -6,7 +6,8 @@ namespace fcdp {
 /// The resources that operations on different streams compete for. All ranks do
 /// the same at the same time, so these are the resources of one rank.
 enum class Resource { compute, inter, intra, h2d, d2h };
-inline constexpr unsigned kNumResources = 5;
+inline constexpr unsigned kNumResources =
+    static_cast<unsigned>(Resource::d2h) + 1;
 inline constexpr const char *kResourceNames[kNumResources] = {
     "compute", "inter", "intra", "h2d", "d2h"};
 

@@ -12,8 +12,6 @@
 
 namespace fcdp {
 
-inline constexpr unsigned kNumResidencies = getMaxEnumValForResidency() + 1;
-
 /// The cost of a residency for one bucket.
 struct ResidencyFacts {
   /// Seconds that the next use of the copy takes on idle links.

@@ -22,7 +22,8 @@ enum class SweepKey {
   bandwidth,
   memory
 };
-inline constexpr unsigned kNumSweepKeys = 6;
+inline constexpr unsigned kNumSweepKeys =
+    static_cast<unsigned>(SweepKey::memory) + 1;
 /// Returns the name on the command line, e.g. "micro-batches".
 llvm::StringRef stringifySweepKey(SweepKey key);
 

@@ -4,6 +4,7 @@
 // not depend on the IR.
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
 #include "fcdp/Cluster/Cost.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -25,10 +26,12 @@ enum class Activity : uint8_t {
   hostStore,
   hostLoad,
 };
-inline constexpr unsigned kNumActivities = 8;
+inline constexpr unsigned kNumActivities =
+    static_cast<unsigned>(Activity::hostLoad) + 1;
 llvm::StringRef stringifyActivity(Activity activity);
 
-inline constexpr unsigned kNumSimulatedStreams = 7;
+/// The simulator has the streams of a rank.
+inline constexpr unsigned kNumSimulatedStreams = kNumStreams;
 /// The stream whose idle time is exposed time.
 inline constexpr uint8_t kComputeStream = 0;
 

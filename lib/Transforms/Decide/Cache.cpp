@@ -18,7 +18,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-constexpr size_t kNumRoles = getMaxEnumValForRole() + 1;
 size_t indexOf(Role role) { return static_cast<size_t>(role); }
 
 /// The gathers of a bucket that yield node slices, or the whole: by role, in

@@ -47,7 +47,6 @@ public:
   void run();
 
 private:
-  static constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
   /// For each stream, the number of its operations that are known to be done;
   /// after these, for each live-in token, whether its work is known to be done.
   using Clock = llvm::SmallVector<int64_t, 2 * kNumStreams>;

@@ -108,7 +108,7 @@ LogicalResult fcdp::verifyInFlightStates(ModuleOp module) {
 /// Checks that who waits for the tokens that `function` gives knows of what is
 /// released on other streams than compute.
 static LogicalResult verifyLateReleases(func::FuncOp function) {
-  std::array<RecordOp, getMaxEnumValForStream() + 1> last;
+  std::array<RecordOp, kNumStreams> last;
   for (Value token : function.front().getTerminator()->getOperands()) {
     auto record = token.getDefiningOp<RecordOp>();
     RecordOp &other = last[static_cast<size_t>(record.getStream())];

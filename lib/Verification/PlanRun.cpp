@@ -179,7 +179,12 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
                            static_cast<size_t>(instruction.stream));
         return success();
       })
-      .Default([&](Operation *) { return compute(instruction); });
+      .Default([&](Operation *op) -> LogicalResult {
+        if (!runsOperators(op) && !op->hasTrait<TakesNoTime>())
+          return op->emitOpError("the proof of plans does not know this "
+                                 "operation");
+        return compute(instruction);
+      });
 }
 
 //===----------------------------------------------------------------------===//

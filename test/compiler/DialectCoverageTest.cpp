@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Says what was forgotten when the dialect has grown. Steps are planned so that
+// each operation, state role and stream occurs, and each must then have its
+// interfaces, its cost, its proof and its place in the runtime's schema.
+
+#include "dialects/Aten/Aten.h"
+#include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Conversion/Plan.h"
+#include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Transforms/Pipeline.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringSet.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+/// Two units with a cast between parameter and use, and a buffer that the step
+/// writes.
+constexpr const char *kStep = R"(
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @a : tensor<64x64xf32> unit "a" trainable names ["a"]
+  fcdp.parameter @b : tensor<64x64xf32> unit "b" trainable names ["b"]
+  fcdp.input @x : tensor<64x64xbf16> name "x"
+  fcdp.buffer @mean : tensor<64x64xbf16> name "mean" persistent mutable
+  func.func @step() {
+    %a = fcdp.read_parameter @a : tensor<64x64xf32>
+    %b = fcdp.read_parameter @b : tensor<64x64xf32>
+    %x = fcdp.read_input @x : tensor<64x64xbf16>
+    %mean = fcdp.read_buffer @mean : tensor<64x64xbf16>
+    %0 = aten.call "aten._to_copy.default"(self = %a, dtype = bf16) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+    %1 = aten.call "aten.mm.default"(self = %x, mat2 = %0) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %2 = aten.call "aten._to_copy.default"(self = %b, dtype = bf16) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+    %3 = aten.call "aten.mm.default"(self = %1, mat2 = %2) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %4 = aten.call "aten.mul.Tensor"(self = %3, other = %mean) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    fcdp.write_buffer %4 to @mean : tensor<64x64xbf16>
+    %5 = aten.call "aten.sum.default"(self = %4) : (tensor<64x64xbf16>) -> tensor<bf16>
+    fcdp.loss %5 : tensor<bf16>
+    %6 = aten.call "aten.mm.default"(self = %1, mat2 = %4) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %7 = aten.call "aten._to_copy.default"(self = %6, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+    fcdp.gradient %7 of @b : tensor<64x64xf32>
+    %8 = aten.call "aten.mm.default"(self = %4, mat2 = %2) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %9 = aten.call "aten.mm.default"(self = %x, mat2 = %8) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %10 = aten.call "aten._to_copy.default"(self = %9, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+    fcdp.gradient %10 of @a : tensor<64x64xf32>
+    return
+  }
+})";
+
+PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
+                            StringRef optimizer) {
+  PipelineOptions options;
+  options.nodes = 2;
+  options.ranksPerNode = 2;
+  options.microBatches = 3;
+  options.clipNorm = 1;
+  options.strategy = strategy;
+  options.accumulate = accumulate;
+  options.optimizer = optimizer;
+  return options;
+}
+
+/// Steps in which everything of the dialect occurs.
+std::vector<PipelineOptions> makeRuns() {
+  return {makeOptions("fcdp", "node_host", "adamw"),
+          makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
+          makeOptions("zero3", "full", "adamw"),
+          makeOptions("zero2", "sharded", "adamw")};
+}
+
+class DialectCoverageTest : public testing::Test {
+protected:
+  DialectCoverageTest() {
+    context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
+    cluster.nodes = 2;
+    cluster.ranksPerNode = 2;
+    cluster.device = {1 << 30, 1e12, {1e12, 1e12, 1e12, 1e12}, 1, 1};
+    cluster.host.memory = 1 << 30;
+    cluster.inter = {1e9, 1e-6, Sharing::rank, 0};
+    cluster.intra = cluster.h2d = cluster.d2h = cluster.inter;
+  }
+
+  /// Calls `visit` with each planned step.
+  void forEachStep(function_ref<void(ModuleOp)> visit) {
+    for (const PipelineOptions &options : makeRuns()) {
+      SCOPED_TRACE(options.strategy + ", " + options.accumulate);
+      auto module = parseSourceString<ModuleOp>(kStep, &context);
+      ASSERT_TRUE(module);
+      PassManager passes(&context);
+      buildFcdpPipeline(passes, options);
+      // Proves each step, too.
+      ASSERT_TRUE(succeeded(passes.run(*module)));
+      visit(*module);
+    }
+  }
+
+  MLIRContext context;
+  Cluster cluster;
+};
+} // namespace
+
+static bool hasAttr(RegisteredOperationName name, StringRef attr) {
+  return llvm::any_of(name.getAttributeNames(),
+                      [&](StringAttr other) { return other == attr; });
+}
+
+/// What passes ask an operation about must be an interface of it.
+TEST_F(DialectCoverageTest, OperationsHaveTheirInterfaces) {
+  for (RegisteredOperationName name :
+       context.getRegisteredOperationsByDialect("fcdp")) {
+    SCOPED_TRACE(name.getStringRef().str());
+    EXPECT_TRUE(name.hasTrait<InImported>() || name.hasTrait<InSharded>() ||
+                name.hasTrait<InScheduled>() || name.hasTrait<InPlanned>())
+        << "no phase has this operation: add a trait in FcdpOps.td";
+    if (name.hasInterface<SymbolOpInterface>())
+      continue;
+    if (hasAttr(name, "axes"))
+      EXPECT_TRUE(name.hasInterface<CollectiveOpInterface>());
+    if (hasAttr(name, "stream"))
+      EXPECT_TRUE(name.hasInterface<StreamedOpInterface>());
+    if (hasAttr(name, "buffer") || hasAttr(name, "scratch"))
+      EXPECT_TRUE(name.hasInterface<BufferedOpInterface>());
+    if (!name.hasInterface<CollectiveOpInterface>())
+      continue;
+    EXPECT_TRUE(name.hasInterface<StreamedOpInterface>());
+    EXPECT_TRUE(name.hasInterface<BufferedOpInterface>());
+    EXPECT_TRUE(name.hasInterface<StorageOpInterface>());
+  }
+}
+
+/// Each operation of the planned phase occurs in a step here, so that the other
+/// tests see it.
+TEST_F(DialectCoverageTest, OperationsOccurInPlannedSteps) {
+  llvm::StringSet<> seen;
+  forEachStep([&](ModuleOp module) {
+    module.walk(
+        [&](Operation *op) { seen.insert(op->getName().getStringRef()); });
+  });
+  for (RegisteredOperationName name :
+       context.getRegisteredOperationsByDialect("fcdp"))
+    if (name.hasTrait<InPlanned>())
+      EXPECT_TRUE(seen.contains(name.getStringRef()))
+          << "no planned step has '" << name.getStringRef().str()
+          << "': the pipeline does not make it, or makeRuns() has to be longer";
+}
+
+/// An operation has a cost if and only if it takes time, and a collective is
+/// not shown as computation.
+TEST_F(DialectCoverageTest, OperationsHaveCosts) {
+  CostModel model(cluster);
+  forEachStep([&](ModuleOp module) {
+    module.walk([&](Operation *op) {
+      if (op->getDialect() != context.getLoadedDialect("fcdp") ||
+          isa<SymbolOpInterface>(op))
+        return;
+      std::string name = op->getName().getStringRef().str();
+      Cost cost = model.costOf(op);
+      EXPECT_EQ(cost.getTotal() == 0, op->hasTrait<TakesNoTime>())
+          << "'" << name
+          << "' needs a cost in CostModel.cpp, or the trait TakesNoTime";
+      if (isa<CollectiveOpInterface>(op))
+        EXPECT_NE(getActivity(op), Activity::compute)
+            << "'" << name << "' needs an activity in StepProgram.cpp";
+    });
+  });
+}
+
+/// Each operation that the runtime calls has a body in the plan's schema, and
+/// each state role, stream and function role an enumerator.
+TEST_F(DialectCoverageTest, PlansHaveEverything) {
+  llvm::DenseSet<int> stateRoles;
+  forEachStep([&](ModuleOp module) {
+    auto noConstants = [](StringRef) -> llvm::Expected<std::vector<char>> {
+      return llvm::createStringError("there is none");
+    };
+    FailureOr<CompiledPlan> compiled = buildPlan(module, noConstants);
+    ASSERT_TRUE(succeeded(compiled))
+        << "an operation has no lowering: see Calls.cpp and PlanOps.cpp";
+    for (auto state : module.getOps<StateOp>())
+      stateRoles.insert(static_cast<int>(state.getRole()));
+  });
+  for (size_t i = 0; i < kNumStateRoles; ++i) {
+    auto role = static_cast<StateRole>(i);
+    EXPECT_TRUE(stateRoles.contains(i))
+        << "no planned step has a state '" << stringifyStateRole(role).str()
+        << "': makeRuns() has to be longer";
+  }
+}
+
+namespace {
+/// Returns whether the schema's enumerators have `name`.
+bool isIn(const char *const *names, StringRef name) {
+  for (; *names; ++names)
+    if (name == *names)
+      return true;
+  return false;
+}
+} // namespace
+
+/// The schema's enumerators are spelled as those of the dialect.
+TEST_F(DialectCoverageTest, SchemaHasTheEnumerators) {
+  for (size_t i = 0; i < kNumStateRoles; ++i) {
+    auto role = static_cast<StateRole>(i);
+    // The plan calls the host cache `host`. A prefetched copy has no state in
+    // it: gathers name its place.
+    StringRef name =
+        role == StateRole::cache ? "host" : stringifyStateRole(role);
+    if (role != StateRole::prefetched)
+      EXPECT_TRUE(isIn(plan::EnumNamesStateRole(), name))
+          << "StateRole of Plan.fbs lacks '" << name.str() << "'";
+  }
+  for (size_t i = 0; i < kNumStreams; ++i) {
+    StringRef name = stringifyStream(static_cast<Stream>(i));
+    EXPECT_TRUE(isIn(plan::EnumNamesStream(), name))
+        << "Stream of Plan.fbs lacks '" << name.str() << "'";
+  }
+  for (size_t i = 0; i < kNumRoles; ++i) {
+    StringRef name = stringifyRole(static_cast<Role>(i));
+    EXPECT_TRUE(isIn(plan::EnumNamesRole(), name))
+        << "Role of Plan.fbs lacks '" << name.str() << "'";
+  }
+}

@@ -1,4 +1,4 @@
-# What the whole project and the runtime alone set alike.
+# Settings of the whole project and of the runtime alone.
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

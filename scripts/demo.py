@@ -191,7 +191,7 @@ class Demo:
 
 
 def processor_seconds() -> float:
-    """Of all child processes so far. Unlike the clock it does not count what a busy machine takes away."""
+    """Returns the CPU time of all child processes so far. Unlike the clock, it does not depend on other load."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

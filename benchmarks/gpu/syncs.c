@@ -83,7 +83,7 @@ COUNT(Kernels, cudaLaunchKernelExC,
       (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),
       (config, kernel, arguments))
 #if CUDART_VERSION >= 13000
-// What nvcc calls since CUDA 13.
+// nvcc calls this function since CUDA 13.
 COUNT(Kernels, __cudaLaunchKernel,
       (cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
        size_t shared, cudaStream_t stream),

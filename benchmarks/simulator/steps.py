@@ -37,7 +37,7 @@ class Shape:
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
     eager: bool = False
-    """Whether attention is computed operator by operator, so that the backward pass reads the scores, without a fused kernel."""
+    """True if attention has no fused kernel but runs operator by operator: the backward pass then reads the scores."""
 
 
 class Projection(nn.Linear):

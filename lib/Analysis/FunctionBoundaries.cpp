@@ -31,13 +31,13 @@ fcdp::findInFlightStates(func::FuncOp function) {
     if (mayBeInFlight(&op))
       if (StateOp state = findInFlightState(&op))
         writers[state] = &op;
-  SmallVector<std::pair<StateOp, Operation *>> leaving;
+  SmallVector<std::pair<StateOp, Operation *>> liveOuts;
   if (writers.empty())
-    return leaving;
+    return liveOuts;
   for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
     if (Operation *writer = writers.lookup(state))
-      leaving.push_back({state, writer});
-  return leaving;
+      liveOuts.push_back({state, writer});
+  return liveOuts;
 }
 
 ReleaseOp fcdp::findInFlightRelease(Operation *op) {

@@ -9,7 +9,7 @@ using namespace fcdp;
 
 /// Returns the value that `op` accumulates, and sets the addition that it uses.
 /// Null if `op` accumulates nothing.
-static Value findNoted(Operation *op, AddOp &add) {
+static Value findAccumulated(Operation *op, AddOp &add) {
   if (auto sum = dyn_cast<AccumulateOp>(op))
     return sum.getValue();
   if (auto store = dyn_cast<CacheStoreOp>(op)) {
@@ -28,8 +28,8 @@ static Value findNoted(Operation *op, AddOp &add) {
 static GradientSum findReduction(Operation *op) {
   GradientSum result;
   result.sum = op;
-  Value noted = findNoted(op, result.add);
-  Operation *step = noted ? noted.getDefiningOp() : nullptr;
+  Value accumulated = findAccumulated(op, result.add);
+  Operation *step = accumulated ? accumulated.getDefiningOp() : nullptr;
   for (; isa_and_present<ReduceScatterOp, AllGatherOp>(step);
        step = step->getOperand(0).getDefiningOp())
     result.steps.push_back(step);

@@ -70,7 +70,7 @@ static void writeInUse(OStream &json, const BytesByUse &inUse) {
   });
 }
 
-static void writePlace(OStream &json, const Place &place) {
+static void writePlace(OStream &json, const OperationPlace &place) {
   json.attributeObject("at", [&] {
     json.attribute("operation", place.operation);
     json.attribute("function", place.function);

@@ -39,8 +39,8 @@ static StorageFacts measureStorage(ModuleOp module) {
   return storage;
 }
 
-Place fcdp::describePlace(Operation *op) {
-  Place place;
+OperationPlace fcdp::describePlace(Operation *op) {
+  OperationPlace place;
   if (auto call = dyn_cast<aten::CallOp>(op))
     place.operation = call.getCallee();
   else

@@ -75,7 +75,7 @@ static void printRegion(StringRef name, const RegionBytes &region,
 }
 
 /// `aten.mm.default in @only_microbatch (model.py:12, module 'head')`
-static void printPlace(const Place &place, llvm::raw_ostream &stream) {
+static void printPlace(const OperationPlace &place, llvm::raw_ostream &stream) {
   stream << place.operation << " in @" << place.function;
   SmallVector<std::string> parts;
   if (!place.file.empty())

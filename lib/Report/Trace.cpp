@@ -56,7 +56,7 @@ void TraceWriter::writeNames() {
 }
 
 void TraceWriter::writeSpan(const Timeline::Span &span) {
-  Place place = describePlace(span.op);
+  OperationPlace place = describePlace(span.op);
   json.object([&] {
     begin("X", static_cast<int64_t>(span.stream), getLabel(span.op));
     json.attribute("cat", stringifyActivity(span.activity));

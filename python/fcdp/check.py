@@ -90,7 +90,7 @@ def _widen(value: Any) -> Any:
 
 
 class _Rounding:
-    """What half precision does to each gradient, measured against the same graph in float32."""
+    """Returns the effect of half precision on each gradient, measured against the same graph in float32."""
 
     def __init__(self, program: ExportedProgram, call: Call, archive: StepResult, ties: dict[str, str]):
         self.is_half = any(_is_half(node) for node in program.graph.nodes)

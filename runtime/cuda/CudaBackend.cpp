@@ -120,7 +120,7 @@ private:
   FirstFailure firstFailure;
   // Members are destroyed in reverse order, so that enqueued work ends before
   // the memory that it uses is freed.
-  HostCache host;
+  CudaHostCache host;
   DeviceArena device;
   KernelImage kernels;
   StreamTable streams;

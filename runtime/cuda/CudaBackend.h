@@ -21,7 +21,7 @@ struct CudaBackendOptions {
   int device = 0;
   uint64_t deviceBytes = 0;
   uint32_t numEvents = 0;
-  HostCache host;
+  CudaHostCache host;
   /// Groups by `Axis`. A collective over a null group is an error.
   std::array<AxisDeviceGroups, kNumAxes> axes;
   /// A group of all ranks in the order of their shards, for `sumOverRanks`,

@@ -66,8 +66,8 @@ void placeShare(const HostSegment &segment, const HostSegmentOptions &options,
 
 } // namespace
 
-HostCache::HostCache(std::shared_ptr<const CudaLibrary> givenCuda,
-                     const HostCacheOptions &options)
+CudaHostCache::CudaHostCache(std::shared_ptr<const CudaLibrary> givenCuda,
+                             const HostCacheOptions &options)
     : cuda(std::move(givenCuda)), bytes(options.segment.bytes) {
   if (bytes == 0)
     return;
@@ -92,14 +92,14 @@ HostCache::HostCache(std::shared_ptr<const CudaLibrary> givenCuda,
   }
 }
 
-HostCache &HostCache::operator=(HostCache &&other) noexcept {
+CudaHostCache &CudaHostCache::operator=(CudaHostCache &&other) noexcept {
   std::swap(cuda, other.cuda);
   std::swap(segment, other.segment);
   std::swap(bytes, other.bytes);
   return *this;
 }
 
-HostCache::~HostCache() {
+CudaHostCache::~CudaHostCache() {
   if (segment.base())
     (void)cuda->cudaHostUnregister(segment.base());
 }

@@ -21,17 +21,17 @@ struct HostCacheOptions {
 /// segment; it is moved to the NUMA node of the rank's device if the system
 /// says which that is. Move-only; construction and destruction are not
 /// thread-safe, and access to the memory is not synchronized.
-class HostCache {
+class CudaHostCache {
 public:
   /// Makes an empty cache.
-  HostCache() = default;
+  CudaHostCache() = default;
   /// All local ranks call it. Throws std::runtime_error, and then leaves
   /// nothing allocated.
-  HostCache(std::shared_ptr<const CudaLibrary> cuda,
-            const HostCacheOptions &options);
-  HostCache(HostCache &&other) noexcept { *this = std::move(other); }
-  HostCache &operator=(HostCache &&other) noexcept;
-  ~HostCache();
+  CudaHostCache(std::shared_ptr<const CudaLibrary> cuda,
+                const HostCacheOptions &options);
+  CudaHostCache(CudaHostCache &&other) noexcept { *this = std::move(other); }
+  CudaHostCache &operator=(CudaHostCache &&other) noexcept;
+  ~CudaHostCache();
 
   /// Returns null if the size is 0.
   std::byte *base() const { return segment.base(); }

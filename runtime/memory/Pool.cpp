@@ -11,7 +11,7 @@ namespace fcdp {
 
 namespace {
 
-thread_local Pool *activePool = nullptr;
+thread_local ResultPool *activePool = nullptr;
 
 /// Returns the lowest offset of any allocation that ends at or after `end`.
 uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
@@ -26,20 +26,21 @@ uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
 
 } // namespace
 
-Pool::Pool(PoolArena arena, c10::Allocator &system)
+ResultPool::ResultPool(PoolArena arena, c10::Allocator &system)
     : arena(std::move(arena)), system(system) {}
 
-Pool::~Pool() {
+ResultPool::~ResultPool() {
   if (replay)
     replay->retire();
 }
 
-Pool::Scope::Scope(Pool &pool) : outer(std::exchange(activePool, &pool)) {}
-Pool::Scope::~Scope() { activePool = outer; }
+ResultPool::Scope::Scope(ResultPool &pool)
+    : outer(std::exchange(activePool, &pool)) {}
+ResultPool::Scope::~Scope() { activePool = outer; }
 
-Pool *Pool::active() { return activePool; }
+ResultPool *ResultPool::active() { return activePool; }
 
-void Pool::beginStep() {
+void ResultPool::beginStep() {
   recordedPeak = 0;
   if (replay)
     replay->begin();
@@ -57,7 +58,7 @@ void Pool::beginStep() {
 }
 
 /// Places what was recorded.
-void Pool::plan() {
+void ResultPool::plan() {
   StepEvents events = recording->events();
   Placement placement = placeLifetimes(events, arena.reserved);
   PoolMemory memory{arena.base, arena.bytes, arena.bytes, nullptr};
@@ -69,7 +70,7 @@ void Pool::plan() {
                           std::move(memory), arena.device);
 }
 
-void Pool::endStep() {
+void ResultPool::endStep() {
   if (mode == Mode::Recording) {
     recordedPeak = recording->peakBytes();
     plan();
@@ -78,22 +79,22 @@ void Pool::endStep() {
   mode = Mode::Idle;
 }
 
-void Pool::beginFunction(const Reservations &function,
-                         std::span<const plan::ResultPlace> results) {
+void ResultPool::beginFunction(const Reservations &function,
+                               std::span<const plan::ResultPlace> results) {
   reserved = &function;
   nextChange = 0;
   if (mode == Mode::Recording)
     recording->beginFunction(results);
 }
 
-void Pool::apply(const ReservationChange &change) {
+void ResultPool::apply(const ReservationChange &change) {
   if (mode == Mode::Recording)
     recording->reach(*reserved, change);
   else if (mode == Mode::Replaying)
     replay->reach(*reserved, change);
 }
 
-void Pool::reach(size_t op) {
+void ResultPool::reach(size_t op) {
   if (reserved)
     for (; nextChange < reserved->changes.size() &&
            reserved->changes[nextChange].op <= op;
@@ -103,17 +104,17 @@ void Pool::reach(size_t op) {
     recording->reach(op);
 }
 
-void Pool::endFunction() {
+void ResultPool::endFunction() {
   reach(std::numeric_limits<size_t>::max());
   reserved = nullptr;
 }
 
-c10::DataPtr Pool::fromSystem(size_t bytes) {
+c10::DataPtr ResultPool::fromSystem(size_t bytes) {
   ++systemCount;
   return system.allocate(bytes);
 }
 
-c10::DataPtr Pool::allocate(size_t bytes) {
+c10::DataPtr ResultPool::allocate(size_t bytes) {
   switch (mode) {
   case Mode::Idle:
     return fromSystem(bytes);
@@ -133,23 +134,25 @@ c10::DataPtr Pool::allocate(size_t bytes) {
   return fromSystem(bytes);
 }
 
-bool Pool::isReplaying() const {
+bool ResultPool::isReplaying() const {
   return mode == Mode::Replaying && replay->isLikeRecorded();
 }
 
-size_t Pool::numPlaced() const {
+size_t ResultPool::numPlaced() const {
   return isReplaying() ? replay->numPlaced() : 0;
 }
 
-const std::byte *Pool::place(size_t index) const {
+const std::byte *ResultPool::place(size_t index) const {
   return isReplaying() ? replay->place(index) : nullptr;
 }
 
-void Pool::skip(size_t count) {
+void ResultPool::skip(size_t count) {
   for (size_t i = 0; i < count; ++i)
     replay->skip();
 }
 
-size_t Pool::regionBytes() const { return replay ? replay->regionBytes() : 0; }
+size_t ResultPool::regionBytes() const {
+  return replay ? replay->regionBytes() : 0;
+}
 
 } // namespace fcdp

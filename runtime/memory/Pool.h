@@ -56,13 +56,13 @@ struct PoolArena {
 /// Memory is freed when no tensor on the host refers to it. On a GPU, queued
 /// operators may still use it; they run before the next users, because all run
 /// on one stream.
-class Pool {
+class ResultPool {
 public:
   /// `system` must outlive all memory that comes from the pool.
-  Pool(PoolArena arena, c10::Allocator &system);
-  ~Pool();
-  Pool(const Pool &) = delete;
-  Pool &operator=(const Pool &) = delete;
+  ResultPool(PoolArena arena, c10::Allocator &system);
+  ~ResultPool();
+  ResultPool(const ResultPool &) = delete;
+  ResultPool &operator=(const ResultPool &) = delete;
 
   /// Throws std::runtime_error if memory of the step before is still in use.
   void beginStep();
@@ -84,13 +84,13 @@ public:
   /// allocators ask that (CpuPool.h).
   class Scope {
   public:
-    explicit Scope(Pool &pool);
+    explicit Scope(ResultPool &pool);
     ~Scope();
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
 
   private:
-    Pool *outer;
+    ResultPool *outer;
   };
 
   /// Returns whether allocations get planned places: so far this step has made
@@ -109,7 +109,7 @@ public:
   void skip(size_t count);
 
   /// The calling thread's, or null.
-  static Pool *active();
+  static ResultPool *active();
   c10::Device device() const { return arena.device; }
 
   /// Allocations that the system was asked for since the pool was made.

@@ -23,8 +23,8 @@ PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
   {
     std::lock_guard lock(mutex);
     block->place = planned.take(bytes);
-    block->index = noted.lifetimes.size();
-    noted.lifetimes.push_back({bytes, now++, Lifetime::kNever});
+    block->index = recorded.lifetimes.size();
+    recorded.lifetimes.push_back({bytes, now++, Lifetime::kNever});
     if (!block->place) {
       live += bytes;
       peak = std::max(peak, live);
@@ -41,7 +41,7 @@ void PoolRecording::reach(const Reservations &reserved,
                           const ReservationChange &change) {
   std::lock_guard lock(mutex);
   for (uint32_t index : change.ends) {
-    noted.obstacles[open.at(index)].to = now;
+    recorded.obstacles[open.at(index)].to = now;
     open.erase(index);
   }
   for (uint32_t index : change.begins) {
@@ -50,8 +50,8 @@ void PoolRecording::reach(const Reservations &reserved,
       throw std::runtime_error(
           "a result of an operator is still in use, and its place is due for a "
           "buffer of the plan: it is kept for longer than was planned");
-    open[index] = noted.obstacles.size();
-    noted.obstacles.push_back({range.offset(), range.bytes(), now});
+    open[index] = recorded.obstacles.size();
+    recorded.obstacles.push_back({range.offset(), range.bytes(), now});
   }
   ++now;
 }
@@ -60,7 +60,7 @@ void PoolRecording::release(void *context) {
   std::unique_ptr<Block> block(static_cast<Block *>(context));
   PoolRecording &owner = *block->owner;
   std::lock_guard lock(owner.mutex);
-  Lifetime &lifetime = owner.noted.lifetimes[block->index];
+  Lifetime &lifetime = owner.recorded.lifetimes[block->index];
   lifetime.freedAt = owner.now;
   if (block->place)
     owner.planned.release(*block->place);
@@ -70,7 +70,7 @@ void PoolRecording::release(void *context) {
 
 StepEvents PoolRecording::events() const {
   std::lock_guard lock(mutex);
-  return noted;
+  return recorded;
 }
 
 size_t PoolRecording::peakBytes() const {

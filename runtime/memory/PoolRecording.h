@@ -55,7 +55,7 @@ private:
   const c10::Device device;
   mutable std::mutex mutex;
   PlannedResults planned;
-  StepEvents noted;
+  StepEvents recorded;
   /// Events so far.
   uint32_t now = 0;
   /// By range, the index of its current obstacle.

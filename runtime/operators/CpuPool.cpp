@@ -46,7 +46,7 @@ public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0)
       return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
-    Pool *pool = Pool::active();
+    ResultPool *pool = ResultPool::active();
     bool isForPool = pool && pool->device().is_cpu();
     try {
       return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)

@@ -92,7 +92,7 @@ std::vector<OpRange> findSegments(const StepPlan &plan) {
 
 GraphSegment::GraphSegment(const StepPlan &plan, OpRange range,
                            std::vector<std::unique_ptr<PreparedOp>> givenOps,
-                           GraphCapture &capture, Pool &pool)
+                           GraphCapture &capture, ResultPool &pool)
     : ops(std::move(givenOps)), capturing(capture), pool(pool) {
   std::set<size_t> reads, own;
   for (size_t op = range.first; op < range.end; ++op) {

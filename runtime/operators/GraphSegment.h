@@ -46,7 +46,7 @@ public:
   /// `ops` are those of `range`. All must outlive it.
   GraphSegment(const StepPlan &plan, OpRange range,
                std::vector<std::unique_ptr<PreparedOp>> ops,
-               GraphCapture &capture, Pool &pool);
+               GraphCapture &capture, ResultPool &pool);
 
   /// The operation at `position` of the range; they run in order. Throws what
   /// the operation does, and std::runtime_error.
@@ -76,7 +76,7 @@ private:
 
   const std::vector<std::unique_ptr<PreparedOp>> ops;
   GraphCapture &capturing;
-  Pool &pool;
+  ResultPool &pool;
   /// Transient slots: read but not written here, written here and not dropped,
   /// and dropped by each operation.
   std::vector<size_t> operandSlots, resultSlots;

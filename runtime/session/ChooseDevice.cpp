@@ -25,8 +25,8 @@ void chooseGroups(const StepPlan &plan, JobOptions &job) {
   job.worldGroups = groupsOf(Axis::World);
 }
 
-Device makeDevice(const SessionOptions &options, const StepPlan &plan, Job &job,
-                  StepRecorder *recorder) {
+RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
+                      Job &job, StepRecorder *recorder) {
   if (plan.target == plan::Target::cuda)
     return makeGpu(options, plan, job, recorder);
   CpuBackendOptions cpu;

@@ -16,7 +16,7 @@ void requireDevice(const StepPlan &plan);
 void chooseGroups(const StepPlan &plan, JobOptions &job);
 
 /// Called by all ranks. `recorder` may be null. Throws std::runtime_error.
-Device makeDevice(const SessionOptions &options, const StepPlan &plan, Job &job,
-                  StepRecorder *recorder);
+RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
+                      Job &job, StepRecorder *recorder);
 
 } // namespace fcdp

@@ -10,7 +10,7 @@
 namespace fcdp {
 
 /// A backend, and how the step uses it.
-struct Device {
+struct RankDevice {
   std::unique_ptr<Backend> backend;
   /// Not set on the CPU.
   std::optional<CudaDevice> gpu;

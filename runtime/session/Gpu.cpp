@@ -37,7 +37,7 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
   return isShared;
 }
 
-HostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
+CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
                         int device, const StepPlan &plan, Job &job) {
   HostCacheOptions options;
   options.device = device;
@@ -45,7 +45,7 @@ HostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
   options.segment.local = job.place().local;
   options.segment.locals = plan.mesh.locals;
   options.segment.bytes = plan.hostBytes;
-  return HostCache(cuda, options);
+  return CudaHostCache(cuda, options);
 }
 
 /// The groups that the plan has a use for.
@@ -91,8 +91,8 @@ void requireGpus() {
   countDevices(*CudaLibrary::load());
 }
 
-Device makeGpu(const SessionOptions &options, const StepPlan &plan, Job &job,
-               StepRecorder *recorder) {
+RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
+                   Job &job, StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);

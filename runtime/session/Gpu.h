@@ -16,7 +16,7 @@ void requireGpus();
 /// Called by all ranks. Local rank l gets device l, counted modulo the devices
 /// that the process sees. `recorder` measures by that device's clock, and may
 /// be null. Throws std::runtime_error.
-Device makeGpu(const SessionOptions &options, const StepPlan &plan, Job &job,
-               StepRecorder *recorder);
+RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
+                   Job &job, StepRecorder *recorder);
 
 } // namespace fcdp

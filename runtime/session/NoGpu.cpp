@@ -14,8 +14,8 @@ void requireGpus() {
       "needs, or compile the step with --target=cpu");
 }
 
-Device makeGpu(const SessionOptions &, const StepPlan &, Job &,
-               StepRecorder *) {
+RankDevice makeGpu(const SessionOptions &, const StepPlan &, Job &,
+                   StepRecorder *) {
   requireGpus();
   return {};
 }

@@ -181,8 +181,8 @@ void Session::Impl::makeStep() {
   alarm.watch(job.get(), device.backend.get());
   step =
       std::make_unique<Step>(*object, *device.backend,
-                             StepOptions{job->place(), options.seed, device.gpu,
-                                         recorder.get(), device.graphs.get()});
+                             StepSetup{job->place(), options.seed, device.gpu,
+                                       recorder.get(), device.graphs.get()});
 }
 
 void Session::Impl::begin() {

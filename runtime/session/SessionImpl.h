@@ -65,7 +65,7 @@ struct Session::Impl {
   // Members are in the order in which they are made, so that they are destroyed
   // in reverse.
   std::unique_ptr<Job> job;
-  Device device;
+  RankDevice device;
   std::unique_ptr<Step> step;
   std::deque<RankStats> unread;
   /// On a GPU, the end of the step that was read last.

@@ -33,7 +33,7 @@ public:
         system(system) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    Pool *pool = Pool::active();
+    ResultPool *pool = ResultPool::active();
     bool isForPool = bytes != 0 && pool && pool->device().is_cuda();
     // The plan counts the tag that the CPU needs.
     return isForPool ? pool->allocate(bytes + kPoolTagBytes)

@@ -41,7 +41,7 @@ std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
 } // namespace
 
 struct Step::Impl {
-  Impl(const StepObject &object, Backend &backend, const StepOptions &options)
+  Impl(const StepObject &object, Backend &backend, const StepSetup &options)
       : object(object), recorder(options.recorder),
         computeStream(streamOf(options.cuda)),
         state{object.plan(),         backend, options.place, {}, {}, {}, {}, {},
@@ -83,7 +83,7 @@ struct Step::Impl {
   HostCopies hostCopies;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
-  Pool pool;
+  ResultPool pool;
   /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
@@ -106,12 +106,12 @@ struct StreamScope {
 /// While it lives, this thread computes without autograd, in the pool and on
 /// the compute stream.
 struct ComputeScope {
-  ComputeScope(Pool &pool, const std::optional<c10::Stream> &stream)
+  ComputeScope(ResultPool &pool, const std::optional<c10::Stream> &stream)
       : streamScope(stream), poolScope(pool) {}
   StreamScope streamScope;
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   at::NoGradGuard noGrad;
-  Pool::Scope poolScope;
+  ResultPool::Scope poolScope;
 };
 
 at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
@@ -178,8 +178,7 @@ constexpr size_t kStackReserve = 64;
 
 } // namespace
 
-Step::Step(const StepObject &object, Backend &backend,
-           const StepOptions &options)
+Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
     : impl(std::make_unique<Impl>(object, backend, options)) {
   const StepPlan &plan = object.plan();
   if (options.cuda)
@@ -397,7 +396,7 @@ std::vector<double> Step::losses() {
 
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
-  const Pool &pool = impl->pool;
+  const ResultPool &pool = impl->pool;
   uint64_t bytes =
       std::max<uint64_t>(state.plan.deviceBytes, pool.regionBytes());
   if (impl->gpuMemory) {

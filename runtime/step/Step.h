@@ -34,7 +34,7 @@ struct CudaDevice {
   c10::DeviceAllocator *memory = nullptr;
 };
 
-struct StepOptions {
+struct StepSetup {
   Place place;
   /// The random state starts from seed + world rank.
   uint64_t seed = 0;
@@ -55,7 +55,7 @@ public:
   /// Resolves all operations. The object and the backend must outlive the
   /// step. Parameters, buffers without constants and inputs are the caller's
   /// to fill.
-  Step(const StepObject &object, Backend &backend, const StepOptions &options);
+  Step(const StepObject &object, Backend &backend, const StepSetup &options);
   ~Step();
   Step(const Step &) = delete;
   Step &operator=(const Step &) = delete;

@@ -120,14 +120,15 @@ TEST_F(DeviceMemoryTest, HoldsBuffersAndLendsTheRest) {
   EXPECT_EQ(reserved.ranges[0].bytes, 256);
   EXPECT_EQ(reserved.ranges[0].begin, 0);
   EXPECT_EQ(reserved.ranges[0].end, sum);
-  std::vector<MemoryRange> lent = findFreeMemory(reserved, /*end=*/1024, count);
-  ASSERT_EQ(lent.size(), 2u);
-  EXPECT_EQ(lent[0].offset, 256);
-  EXPECT_EQ(lent[0].begin, sum);
-  EXPECT_EQ(lent[0].end, count);
-  EXPECT_EQ(lent[1].offset, 512);
-  EXPECT_EQ(lent[1].bytes, 512);
-  EXPECT_EQ(lent[1].begin, 0);
+  std::vector<MemoryRange> freeRanges =
+      findFreeMemory(reserved, /*end=*/1024, count);
+  ASSERT_EQ(freeRanges.size(), 2u);
+  EXPECT_EQ(freeRanges[0].offset, 256);
+  EXPECT_EQ(freeRanges[0].begin, sum);
+  EXPECT_EQ(freeRanges[0].end, count);
+  EXPECT_EQ(freeRanges[1].offset, 512);
+  EXPECT_EQ(freeRanges[1].bytes, 512);
+  EXPECT_EQ(freeRanges[1].begin, 0);
   EXPECT_TRUE(findFreeMemory(reserved, /*end=*/256, count).empty());
 
   // The products are after the bucket, and the sum is at the bucket's place.

@@ -118,12 +118,12 @@ TEST(OverlapPlanning, GivenDistancesAreKept) {
   problem.inFlight = 4;
   OverlapSolution solution = plan(problem);
   EXPECT_EQ(solution.fetched, overlapUniformly(problem, 0, 1).fetched);
-  EXPECT_EQ(solution.noted, overlapUniformly(problem, 0, 4).noted);
+  EXPECT_EQ(solution.accumulated, overlapUniformly(problem, 0, 4).accumulated);
   solution.fetched[5] = 4;
   EXPECT_EQ(messageOf(solution.verify(problem)),
             "fetch 5 is more than 0 ahead");
   solution = plan(problem);
-  --solution.noted[0];
+  --solution.accumulated[0];
   EXPECT_EQ(messageOf(solution.verify(problem)),
             "the given distance is not kept");
 }
@@ -131,7 +131,7 @@ TEST(OverlapPlanning, GivenDistancesAreKept) {
 TEST(OverlapPlanning, MovesNothingInFrontOfWhatItNeeds) {
   OverlapProblem problem = makeLayers(6, 2);
   problem.fetches[4].earliest = 3;
-  problem.pieces[3].mayFetch = problem.pieces[2].mayNote = false;
+  problem.pieces[3].mayFetch = problem.pieces[2].mayAccumulate = false;
   problem.fetches.erase(problem.fetches.begin() + 3);
   OverlapSolution solution = plan(problem);
   EXPECT_EQ(solution.fetched[3], 4u);
@@ -200,13 +200,13 @@ static double tryAll(const OverlapProblem &problem) {
     if (index == fetches + problem.reductions.size()) {
       OverlapSolution copy = solution;
       if (messageOf(copy.verify(problem)).empty())
-        least = std::min(least,
-                         estimate(problem, copy.fetched, copy.noted).seconds);
+        least = std::min(
+            least, estimate(problem, copy.fetched, copy.accumulated).seconds);
       return;
     }
     bool isFetch = index < fetches;
-    size_t &place =
-        isFetch ? solution.fetched[index] : solution.noted[index - fetches];
+    size_t &place = isFetch ? solution.fetched[index]
+                            : solution.accumulated[index - fetches];
     size_t kept = place;
     size_t first = isFetch ? 0 : problem.reductions[index - fetches].earliest;
     size_t last = isFetch ? problem.fetches[index].needed
@@ -291,12 +291,12 @@ TEST(OverlapPlanning, VerifiesTheSolution) {
             [](auto &s) { s.fetched[5] = 2; });
   expectBad("fetch 5 is more than 2 ahead",
             [](auto &s) { s.fetched = {0, 0, 1, 2, 2, 2}; });
-  expectBad("the sum of reduction 1 is noted in front of piece 1",
-            [](auto &s) { s.noted[1] = 1; });
-  expectBad("the sum of reduction 1 is noted in front of piece 7",
-            [](auto &s) { s.noted[1] = 7; });
+  expectBad("the sum of reduction 1 is accumulated before piece 1",
+            [](auto &s) { s.accumulated[1] = 1; });
+  expectBad("the sum of reduction 1 is accumulated before piece 7",
+            [](auto &s) { s.accumulated[1] = 7; });
   expectBad("reduction 1 is in flight over more than 2 places",
-            [](auto &s) { s.noted[1] = 4; });
+            [](auto &s) { s.accumulated[1] = 4; });
   problem.deviceBudget = 117;
   OverlapSolution solution = overlapUniformly(problem, 1, 1);
   EXPECT_EQ(messageOf(solution.verify(problem)),

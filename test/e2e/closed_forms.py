@@ -34,9 +34,9 @@ class Bucket:
     gather_bytes: int
     reduce_bytes: int
     gradient_bytes: int
-    """In float32."""
+    """Bytes in float32."""
     padding_bytes: int
-    """In the gather type; part of `gather_bytes`."""
+    """Bytes of padding in the gather type; part of `gather_bytes`."""
 
 
 def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
@@ -65,10 +65,10 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
 
 
 ACCUMULATION = {"zero1": "full", "mics": "node"}
-"""Of strategies that do not accumulate `sharded`."""
+"""The accumulation of strategies that do not accumulate `sharded`."""
 
 SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
-"""Of strategies that do not cut states over all ranks."""
+"""The sharding of strategies that do not shard states over all ranks."""
 
 
 KEEPS_SLICES = ("hpz", "fcdp")
@@ -95,7 +95,7 @@ def traffic(
 
 
 def _over_world(count: int, whole_bytes: int, plan: Mapping[str, Any]) -> Traffic:
-    """In one step each of g ranks of a node sends its part, or a part of its own, to each rank: G - g are elsewhere."""
+    """In one step, each of the g ranks of a node sends one part to each rank; G - g of these are on other nodes."""
     nodes, local = plan["nodes"], plan["ranks_per_node"]
     part = whole_bytes // (nodes * local)
     return Traffic(inter=count * local * (nodes - 1) * local * part, intra=count * local * (local - 1) * part)
@@ -143,7 +143,7 @@ def _reductions(
     # Within one node there is nothing left to reduce between nodes, so that nothing waits for the last micro-batch.
     if nodes == 1 and accumulation in ("node", "node_host"):
         between_nodes = micro_batches
-    # What all nodes own alike, or all ranks, is gathered behind the reduction.
+    # A part that all nodes, or all ranks, own is gathered after the reduction.
     again = between_nodes if strategy in SHARDING else 0
     again_within = between_nodes if strategy == "ddp" else 0
     if flat and accumulation in ("sharded", "full"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the models without asking the compiler."""
+"""Facts about the models that do not come from the compiler."""
 
 # Live ranges of each unit's parameters in a micro-batch, u: longest runs of uses that no other unit's use interrupts.
 # A block is used in the forward and again in the backward pass. An embedding is read in the forward pass only. A head's
@@ -7,12 +7,12 @@
 LIVE_RANGES: dict[str, dict[str, int]] = {
     "gpt": {"wte": 1, "wpe": 1, "blocks.0": 2, "blocks.1": 2, "ln_f": 2, "lm_head": 1},
     "tiny_params": {
-        "": 2,  # scale is read before fc, shift behind it
+        "": 2,  # scale is read before fc, shift after it
         "fc": 2,
     },
     "mlp_dropout": {"layers.0": 1, "layers.3": 1},
     "convnet_bn": {
-        "conv1": 2,  # convolution_backward reads the weight even where nobody asks for the input's gradient
+        "conv1": 2,  # convolution_backward reads the weight even if the input's gradient is not needed
         "bn1": 2,
         "conv2": 2,
         "bn2": 2,

@@ -83,7 +83,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Run:
-    """What fcdp-run reported, one entry per step, and the parameters it wrote."""
+    """The report of fcdp-run, one entry per step, and the parameters that it wrote."""
 
     steps: list[dict[str, Any]]
     parameters: Path
@@ -117,7 +117,7 @@ def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
 
 
 def rank_environment(config: Config, rank: int, port: int, host: str = "127.0.0.1") -> dict[str, str]:
-    """What torchrun would tell rank `rank`, except that rank 0 serves the store."""
+    """The variables that torchrun sets for rank `rank`, except that rank 0 serves the store."""
     return environment(
         {
             "RANK": str(rank),

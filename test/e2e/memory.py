@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fcdp-compile says of memory."""
+"""The memory that fcdp-compile reports."""
 
 import re
 
-# What is lost to gaps between lifetimes, in per cent of the most that is in use at once.
+# The limit of memory that gaps between lifetimes may waste, in per cent of the peak in use.
 MOST_LOST = 5.0
-# What is in flight over the ends of functions has one place in all of them; of a small step that costs more.
+# Memory in flight over function boundaries has one place in all functions, which costs more in a small step.
 MOST_LOST_SMALL = 8.0
 
 
 def loss(summary: str) -> float:
-    """Of the arena, in per cent, from what fcdp-compile prints."""
+    """Returns the loss to gaps in the arena, in per cent, from the output of fcdp-compile."""
     (lost,) = re.findall(r"^ +arena .*, (\S+) % over", summary, re.MULTILINE)
     return float(lost)

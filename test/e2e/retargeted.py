@@ -127,7 +127,7 @@ class Program:
 
 
 def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
-    """What CUDA's kernels compute, and what they ask of their operands."""
+    """The results of CUDA's kernels, and their requirements on operands."""
     query, key, value = arguments["query"], arguments["key"], arguments["value"]
     bias, flash = arguments.get("attn_bias"), "flash" in name
     assert query.shape[-1] % 8 == 0 and all(tensor.stride(-1) == 1 for tensor in (query, key, value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the planner decides runs as any preset does: the same numbers, the bytes and the memory that it planned."""
+"""Plans of `auto` run like any preset: with the same numbers, and the bytes and the memory of the plan."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ def identify(config: Config) -> str:
 
 
 def planned(workshop: Workshop, config: Config, out: Path) -> tuple[str, int]:
-    """What fcdp-compile says, and the device bytes in it."""
+    """Returns the output of fcdp-compile, and the device bytes in it."""
     command = compile_command(config, workshop.model(config.model).archive, out)
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return text, int(re.search(r"memory +device (\d+) bytes", text)[1])
@@ -33,7 +33,7 @@ def planned(workshop: Workshop, config: Config, out: Path) -> tuple[str, int]:
 
 @pytest.fixture(params=CASES, ids=identify)
 def config(request: pytest.FixtureRequest, workshop: Workshop, tmp_path: Path) -> Config:
-    """With a budget between what zero3 and zero2 take."""
+    """The budget is between the needs of zero3 and zero2."""
     out = tmp_path / "step.so"
     least, most = (planned(workshop, replace(request.param, strategy=name), out)[1] for name in ("zero3", "zero2"))
     return replace(request.param, device_memory=(least + most) // 2)
@@ -62,7 +62,7 @@ def test_bytes_and_memory_are_the_planned(workshop: Workshop, config: Config, tm
     ids=identify,
 )
 def test_merged_buckets_change_no_bits(workshop: Workshop, config: Config, tmp_path: Path) -> None:
-    """Where latencies count, buckets of several units are chosen."""
+    """If latencies matter, buckets of several units are chosen."""
     preset = replace(config, strategy="zero3", cluster="", collectives="")
     counts = []
     for one in (config, preset):

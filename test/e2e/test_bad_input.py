@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be used is refused with one line, exit code 1, and nothing left behind."""
+"""Unusable input is refused with one line and exit code 1, and no file is left."""
 
 import json
 import pickle
@@ -169,7 +169,7 @@ def refused_run(
 
 
 def test_weights_without_bytes(workshop: Workshop, archive: Path) -> None:
-    """As in the archive of a model that was made without weights."""
+    """The weights have no bytes, as in the archive of a model that was made without weights."""
     rewrite(archive, lambda name, content: b"" if name.startswith("data/weights/weight_") else content)
     line = refused_run(workshop, archive.parent, weights=archive)
     assert archive.name in line and "has no weights" in line

@@ -47,5 +47,5 @@ def test_each_shard_counts_once(workshop: Workshop, strategy: str, nodes: int, l
 def test_the_norm_is_control_traffic(workshop: Workshop) -> None:
     free, clipped = (workshop.run(replace(CLIPPED, clip_norm=bound), STEPS) for bound in (None, CLIPPED.clip_norm))
     assert clipped.traffic == free.traffic
-    # Of a node's two ranks each tells three others one number.
+    # Each of a node's two ranks sends one number to three others.
     assert clipped.steps[-1]["control_bytes"] - free.steps[-1]["control_bytes"] == 2 * 3 * 8

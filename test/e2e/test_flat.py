@@ -11,7 +11,7 @@ from harness import Config, Workshop, assert_bit_equal, read_plan
 
 STEPS = 3
 # Frozen parameters; bfloat16 on the wire, whose sums are rounded between nodes; sums of several micro-batches; slices
-# that are kept or summed, which need two levels; what is gathered behind a reduction.
+# that are kept or accumulated, which need two levels; gathers after a reduction.
 CASES = [
     Config("gpt", strategy="zero3", collectives="flat"),
     Config("gpt", strategy="zero2", clip_norm=0.1, collectives="flat"),

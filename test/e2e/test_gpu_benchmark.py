@@ -126,7 +126,7 @@ int main(void) {
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_calls_are_counted(tmp_path: Path) -> None:
-    """By the CUDA runtime itself, which refuses all calls where there is no GPU."""
+    """The CUDA runtime itself makes the calls; without a GPU it refuses all of them."""
     (tmp_path / "program.c").write_text(PROGRAM)
     nvcc = ["nvcc", "-x", "c", "-cudart"]
     shim, program = tmp_path / "syncs.so", tmp_path / "program"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a parameter stays on one rank, and buckets of several units."""
+"""Layouts with blocks that stay on one rank, and buckets of several units."""
 
 from dataclasses import replace
 from math import prod
@@ -84,7 +84,7 @@ def test_bytes_are_the_closed_forms(
 
 
 def test_adapters_are_gathered_no_more_often(workshop: Workshop) -> None:
-    """Those of all layers are one bucket, gathered once in each pass, though frozen buckets are used in between."""
+    """All layers are one bucket, gathered once in each pass, although frozen buckets are used in between."""
     config = replace(LORA, strategy="zero3", bucket_bytes=20_000)
     made = read_plan(workshop.step(config))
     layers = "base_model.model.model.layers"

@@ -37,7 +37,7 @@ def test_planned_is_measured(workshop: Workshop, name: str, strategy: str, micro
 
 
 def test_example(tmp_path: Path) -> None:
-    """At its full size the plan is exact to the byte: whoever takes memory at the peak is in it."""
+    """At its full size the plan is exact to the byte: it includes all users of memory at the peak."""
     tool(sys.executable, ROOT / "examples/gpt/export.py", "--out", tmp_path, timeout=300)
     config = Config("example", 1, 2)
     step, archive, log = tmp_path / "step.so", tmp_path / "step.pt2", tmp_path / "log.jsonl"

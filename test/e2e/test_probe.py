@@ -23,7 +23,7 @@ def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
     described = yaml.safe_load(path.read_text())
     assert (described["nodes"], described["ranks_per_node"]) == (nodes, local)
     for link in ("inter", "intra", "h2d", "d2h"):
-        # Which of the two is a matter of times.
+        # Measured times decide between the two.
         assert described[link]["sharing"] in (("rank",) if local == 1 or link == "intra" else ("rank", "node"))
     text = tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
     assert " s a step on probed" in text

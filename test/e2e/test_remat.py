@@ -25,7 +25,7 @@ CASES = [
 
 
 def peak(run: Run) -> int:
-    """Of the last step: the first one is recorded."""
+    """Returns the peak of the last step, because the first one is recorded."""
     return run.steps[-1]["device_peak_bytes"]
 
 

@@ -61,7 +61,7 @@ CASES = {
 
 
 class Attention(nn.Module):
-    """With views behind it that only fit the order in memory which the CPU's kernels give."""
+    """Views of the result require the order in memory of the CPU's kernels."""
 
     def __init__(self, case: Case):
         super().__init__()

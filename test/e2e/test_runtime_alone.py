@@ -21,7 +21,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def configure(packed: Path, build: Path, *options: str) -> str:
-    """What CMake says, with nothing of this project's own set-up in sight."""
+    """Returns the output of CMake, run without any of this project's own set-up."""
     command = ["cmake", "-S", packed / "runtime", "-B", build, "-G", "Ninja", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     return done.stdout

@@ -16,7 +16,7 @@ LAYERS, HIDDEN, VOCABULARY = 8, 16384, 128256
 
 
 def export_llama(archive: Path) -> int:
-    """With the shapes of Llama 3's 405B model; returns its number of parameters."""
+    """Writes a step with the shapes of Llama 3's 405B model; returns its number of parameters."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a measured step: what ran, and that it stands beside what was predicted of the same plan."""
+"""The trace of a measured step: its operations, and its place beside the prediction for the same plan."""
 
 import itertools
 import json

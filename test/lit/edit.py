@@ -19,7 +19,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 class Edit(argparse.Action):
-    """Collects edits in the order of the command line, each with the --in, --line and --first in front of it."""
+    """Collects edits in the order of the command line, each with the preceding --in, --line and --first."""
 
     def __call__(self, parser, namespace, values, option=None):
         edits = namespace.edits = getattr(namespace, "edits", None) or []

@@ -74,7 +74,7 @@ RUNTIME = """
     tools/fcdp-run
 """.split()
 
-# What the compiler may use of the runtime: the placement of buffers, the layout of
+# Files of the runtime that the compiler may use: the placement of buffers, the layout of
 # stored tensors, the schema of the plan and the ABI.
 SHARED = {
     "runtime/core/Packing",
@@ -210,7 +210,7 @@ def test_links_are_found():
 def test_libraries_link_only_downwards(layers):
     wrong = []
     for name, (folder, used) in LINKS.items():
-        # A library of several layers stands at its highest.
+        # A library of several layers counts as the highest of them.
         own = [layers.index(layer) for layer in layers if layer == folder or layer.startswith(folder + "/")]
         own += [layers.index(layer)] if (layer := layer_of(folder, layers)) else []
         for other in used & LINKS.keys():

@@ -3,7 +3,7 @@
 from the imported step under some policy, or stop.
 
 Waits are dropped one by one, also those for the function before, releases
-moved behind the value's producer, buffers moved onto each other, and reductions left out or run over the wrong
+moved directly after the value's producer, buffers moved onto each other, and reductions left out or run over the wrong
 axis.
 """
 
@@ -26,8 +26,8 @@ def drop_waits(function):
             yield (f"wait {i} on {op.attrs['stream']} for {record}", function[:i] + function[i + 1:])
 
 
-def drop_arrivals(function):
-    """Waits for what the function before has left on its way."""
+def drop_live_ins(function):
+    """Waits for work that the function before has left in flight."""
     recorded = {value for op in function for value in op.results}
     for i, op in enumerate(function):
         if op.name == "fcdp.wait" and op.operands[0] not in recorded:
@@ -89,7 +89,7 @@ def move_buffers(function):
                         function, i, buffer=dict(op.attrs["buffer"], offset=offset))
 
 
-KINDS = {"waits": drop_waits, "arrivals": drop_arrivals, "releases": move_releases, "reductions": break_reductions,
+KINDS = {"waits": drop_waits, "live-ins": drop_live_ins, "releases": move_releases, "reductions": break_reductions,
          "stores": drop_stores, "buffers": move_buffers}
 
 
@@ -110,7 +110,7 @@ def main():
     parser.add_argument("--accumulation", default="sharded")
     parser.add_argument("--micro-batches", type=int, default=1)
     parser.add_argument("--mesh", default="2x2")
-    # What is issued ahead waits for memory that nobody may have used.
+    # Work that is issued ahead waits for memory that may be unused.
     parser.add_argument("--prefetch", type=int, default=0, help="distance")
     parser.add_argument("--stage", default="planned")
     parser.add_argument("--without", help="a pass of the stage")
@@ -122,7 +122,7 @@ def main():
     nodes, locals_ = map(int, args.mesh.split("x"))
     reference = Reference(compile_step(args.opt, args.module), nodes, locals_, args.micro_batches, args.accumulation)
     options = passes(args.stage, args.strategy, args.accumulation, nodes, locals_, args.micro_batches, args.prefetch,
-                     # Of several at once the last wait covers the others.
+                     # With several in flight, the last wait covers the others.
                      reductions=1)
     options = [option for option in options if option != args.without]
     good = Module(compile_step(args.opt, args.module, *options))

@@ -61,7 +61,7 @@ def make_plan(args, source):
 
 
 def find_fault(plan, reference, calls):
-    """What is wrong with a plan, or nothing."""
+    """Returns what is wrong with a plan, or nothing."""
     if fault := find_race(plan.module, calls):
         return fault
     try:
@@ -92,7 +92,7 @@ def judge_plan(args, number):
 
 
 def refuse(args, mutants):
-    """By index, the messages of the mutants that fcdp-opt refuses."""
+    """Returns the messages of the mutants that fcdp-opt refuses, by index."""
     separator = "\n// -----\n"
     texts = [text for _, _, text in mutants]
     starts, line = [], 1

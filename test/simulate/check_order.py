@@ -74,10 +74,10 @@ def check_function(body, arguments):
             check(len(units) <= 2, "reductions of more than two units in flight", op)
         order[stream].append(i)
     late = {op.operands[0] for op in body if op.name == "fcdp.release" and stream_of(op) != "compute"}
-    leaving = set().union(*(at_record[token] for token in body[-1].operands))
+    live_out = set().union(*(at_record[token] for token in body[-1].operands))
     for stream, positions in order.items():
         for j in positions:
-            crosses = j in leaving and late & {*body[j].results, *body[j].operands}
+            crosses = j in live_out and late & {*body[j].results, *body[j].operands}
             check(stream == "compute" or j in known["compute"] or crosses, "not joined at the end", body[j])
     for op in body:
         if op.name in BUFFERED:

@@ -68,8 +68,8 @@ class Reference:
         return weights
 
     def sum(self, values, element):
-        """Of values[k][rank], as the accumulation mode has it. What is summed in f32 before it is reduced further is
-        rounded then: the wire has the gradient's type."""
+        """Returns the sum of values[k][rank] in the order of the accumulation mode. A sum in f32 that is reduced further
+        is rounded then: the wire has the gradient's type."""
         values = [[widen(v, element).astype(np.float32) for v in ranks] for ranks in values]
 
         def rounded(sums):
@@ -178,7 +178,7 @@ def compile_step(opt, path, *options):
     return done.stdout
 
 
-# What takes the imported module to each place where it can be run.
+# The passes from the imported module to each stage at which it can be run.
 STAGES = {
     "sharded-parameters": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers"],
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
@@ -193,7 +193,7 @@ STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-make-gradients-in-place", "--
 
 
 SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
-"""Of strategies that do not cut states over all ranks."""
+"""The sharding of strategies that do not shard states over all ranks."""
 
 
 def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
@@ -232,7 +232,7 @@ def check_bytes(machine, sent, strategy, accumulation, collectives):
         elif bucket.get("trainable") and u and strategy not in SHARDING:
             expected += wg * gathers
         if name in reduced:
-            # What is reduced is gathered again in f32 where nodes own the same.
+            # A reduced gradient is gathered again in f32 if nodes own the same part.
             sums = {"ddp": 4 * reductions, "hsdp": 4, "mics": 4}.get(strategy, 0)
             wr = bucket["elements"] * (bytes_of(reduced[name]) * reductions + sums)
             expected += (K if accumulation == "sharded" else 1) * wr

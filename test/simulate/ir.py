@@ -198,7 +198,7 @@ class Module:
         module = Parser(text).block(None)[0]
         self.attrs = module.attrs
         self.functions, self.symbols = {}, {}
-        # By function: the tokens that it takes, each with its event, if it has one.
+        # The tokens that each function takes, with their events, if they have any.
         self.arguments = {}
         for op in module.body:
             if op.name == "func.func":

@@ -38,13 +38,13 @@ class Call:
     def __init__(self, machine, before, function, inputs):
         self.body = machine.module.functions[function]
         self.inputs = inputs
-        self.arriving = late_buffers(before.body) if before and machine.planned else []
+        self.live_ins = late_buffers(before.body) if before and machine.planned else []
         self.events, self.started = set(), set()
         self.losses, self.bytes_between_nodes = {}, 0
         self.after, self.gradients = {}, {}
         self.recorded = {op.result(): op.attrs.get("event", op.result())
                          for op in self.body if op.name == "fcdp.record"}
-        # What is waited for: whose event, and which. A token that the function takes is the one before's.
+        # The function call and the event that a token stands for. An argument's is of the call before.
         self.waited = {token: (self, event) for token, event in self.recorded.items()}
         self.results = self.body[-1].operands
         for i, (token, event) in enumerate(machine.module.arguments[function]):
@@ -67,7 +67,7 @@ class Call:
                     env[op.result()] = rank.states[op.attrs["source"]]
 
     def find_in_place(self):
-        """What calls write to a bucket, by their results: the pack and the parameter."""
+        """Returns the pack and the parameter of gradients that calls write in place, by the calls' results."""
         made_by = {value: op for op in self.body for value in op.results}
         found = {}
         for pack in self.body:
@@ -192,7 +192,7 @@ class Machine:
     # Streams.
 
     def run(self, calls, policy):
-        """Runs functions one behind the other, each a pair of its name and the
+        """Runs functions one after another, each a pair of its name and the
         inputs of all ranks. Streams are not joined between them but by what
         the functions say. Gives, for each call, the states after it."""
         running = []
@@ -244,7 +244,7 @@ class Machine:
     def do_begin(self, rank, index, op):
         """Between functions nothing keeps its value but states, and what may be in use by what is in flight."""
         if self.planned:
-            kept = [self.place(rank, buffer, type_text) for buffer, type_text in self.call.arriving]
+            kept = [self.place(rank, buffer, type_text) for buffer, type_text in self.call.live_ins]
             values = [memory.copy() for memory in kept]
             rank.memory[self.state_end:] = self.noisy(self.device_end - self.state_end)
             for memory, value in zip(kept, values):
@@ -257,7 +257,7 @@ class Machine:
     # Collectives and copies.
 
     def in_axis_order(self, op, ranks):
-        """Over both axes the shards of a bucket stand in order of ownership."""
+        """Over both axes the shards of a bucket are in the order of ownership."""
         if len(op.attrs["axes"]) == 2:
             return sorted(ranks, key=lambda r: self.owned(self.ranks[r]))
         return ranks
@@ -268,7 +268,7 @@ class Machine:
             out, part = env[op.result()], env[op.operands[0]].copy()
             if self.call.types[op.result()].startswith("tensor"):
                 out.reshape(-1).view(np.uint8)[:] = self.noisy(out.nbytes)
-            env[op.operands[0]][...] = part  # it may stand inside the result
+            env[op.operands[0]][...] = part  # it may be inside the result
 
     def finish_all_gather(self, op, ranks):
         parts = [self.ranks[r].env[op.operands[0]].copy() for r in self.in_axis_order(op, ranks)]

@@ -26,7 +26,7 @@ class Plan:
         self.original = self.bodies
 
     def functions(self):
-        """Names, each with the first line of the body, behind that of its arguments."""
+        """Names, each with the first line of the body after the line of its arguments."""
         for i, line in enumerate(self.lines):
             if '"func.func"' in line:
                 name = re.search(r'sym_name = "(\w+)"', line).group(1)
@@ -65,7 +65,7 @@ def replaced(plan, name, i, *pairs):
     return plan.with_body(name, body[:i] + list(pairs) + body[i + 1:])
 
 
-# What may break a plan.
+# Mutations that may break a plan.
 
 
 def drop(*names):
@@ -80,8 +80,8 @@ def is_recorded(body, value):
     return any(op.results == [value] for op, _ in body)
 
 
-def drop_arrival(plan, random):
-    """A wait for what the function before has left on its way."""
+def drop_live_in(plan, random):
+    """A wait for work that the function before has left in flight."""
     places = [(name, i) for name, body in plan.bodies.items() for i, (op, _) in enumerate(body)
               if op.name == "fcdp.wait" and not is_recorded(body, op.operands[0])]
     return replaced(plan, *random.choice(places)) if places else None
@@ -212,13 +212,13 @@ def move_update(plan, random):
 
 
 def release_early(plan, random):
-    """Right behind what makes the value."""
+    """Moves a release directly after the producer of the value."""
     name, i = pick(plan, random, lambda op: op.name == "fcdp.release")
     if not name:
         return None
     body = plan.bodies[name]
     value = body[i][0].operands[0]
-    # It must stand behind all that use the value by name.
+    # It must follow all operations that use the value by name.
     j = max(k for k in range(i) if value in (*body[k][0].results, *body[k][0].operands))
     if j + 1 == i:
         return None
@@ -227,7 +227,7 @@ def release_early(plan, random):
 
 BREAKING = {
     "a wait is missing": drop("fcdp.wait"),
-    "a wait for the function before is missing": drop_arrival,
+    "a wait for the function before is missing": drop_live_in,
     "a record comes early": advance_record,
     "another stream waits": wait_elsewhere,
     "an operation is on another stream": run_elsewhere,
@@ -243,7 +243,7 @@ BREAKING = {
     "a release comes early": release_early,
 }
 
-# What must not.
+# Mutations that must not.
 
 
 def fresh_event(plan):
@@ -311,7 +311,7 @@ def number_anew(plan, random):
 
 
 def move_away(plan, random):
-    """A buffer that nothing else stands in gets memory of its own."""
+    """A buffer that contains no other buffer gets memory of its own."""
     def suits(op):
         return op.name in ("fcdp.pack", "fcdp.reduce_scatter")
     name, i = pick(plan, random, suits)

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from lending import Function, Lending
+from free_memory import FreeMemory, Function
 
 STREAMS = {name: i for i, name in enumerate(["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"])}
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
@@ -17,7 +17,7 @@ class Race(Exception):
 
 
 class Bytes:
-    """By byte and stream, when it was written and read last."""
+    """The times of the last write and read, by byte and stream."""
 
     def __init__(self, count):
         self.written = np.zeros((len(STREAMS), count), np.int32)
@@ -41,7 +41,7 @@ def is_view(op):
 
 
 class Accesses:
-    """What the operations of a function access on one rank: lists of (arena, bytes, writes)."""
+    """The accesses of a function's operations on one rank: lists of (arena, bytes, writes)."""
 
     def __init__(self, module, name, node, local):
         self.module, self.node, self.local = module, node, local
@@ -51,7 +51,7 @@ class Accesses:
         self.add_in_place(Function(module, name))
 
     def add_in_place(self, function):
-        """What operators write to their places in buckets."""
+        """The in-place writes of operators to buckets."""
         for i, pack in enumerate(function.body):
             if pack.name != "fcdp.pack":
                 continue
@@ -138,7 +138,7 @@ class Checker:
         self.module = module
         self.found = {}
         self.sizes = {arena: end_of(module, arena) for arena in ("device", "host")}
-        self.lending = Lending(module, self.sizes["device"], is_view)
+        self.free_memory = FreeMemory(module, self.sizes["device"], is_view)
 
     def accesses(self, name, node, local):
         key = name, node, local
@@ -172,7 +172,7 @@ class Checker:
                 else:
                     self.note_uses(op, views, used, stream, time, bool(accesses))
                 known[stream][stream] = time
-                for place in self.lending.lent(name, i):
+                for place in self.free_memory.ranges(name, i):
                     arenas["device"].access(place, True, stream, known[stream], time)
                 for arena, place, writes in accesses:
                     arenas[arena].access(place, writes, stream, known[stream], time)
@@ -196,7 +196,7 @@ class Checker:
 
 
 def find_race(module, calls):
-    """What is wrong with a module that runs these functions, or nothing."""
+    """Returns what is wrong with a module that runs these functions, or nothing."""
     checker = Checker(module)
     mesh = next(iter(module.of("mesh").values()))
     try:

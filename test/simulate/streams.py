@@ -44,8 +44,8 @@ def policies(random_ones):
 
 
 class Queues:
-    """What each stream of each rank still has to do in calls of functions. An item is a call, the position of an operation
-    in its function, and the operation."""
+    """The remaining work of each stream of each rank, in calls of functions. An item is a call, the position of an
+    operation in its function, and the operation."""
 
     def __init__(self, keys, calls, group):
         """`keys` are pairs of a rank and a stream; `group(rank, op)` gives the ranks of a collective."""
@@ -64,7 +64,7 @@ class Queues:
         return items[at] if at < len(items) else None
 
     def look(self, place):
-        """Notes whether a stream can go on with its next item, and if that is a collective, whether its partners can."""
+        """Records whether a stream can continue with its next item and, for a collective, whether its partners can."""
         item = self.head(place)
         if item is None:
             return
@@ -94,7 +94,7 @@ class Queues:
                 self.ready.update(self.waiting.pop((call, rank, call.recorded[op.result()]), ()))
 
     def stuck(self):
-        """What each stream that is not at its end waits to do."""
+        """Returns the next item of each stream that is not at its end."""
         return {key: self.head(place)[2].name for place, key in enumerate(self.keys) if self.head(place)}
 
 

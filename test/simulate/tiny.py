@@ -24,7 +24,7 @@ IMPORTED = f"""
   }}) : () -> ()
 }}) {{fcdp.phase = #fcdp.phase<imported>}} : () -> ()
 """
-# Bytes 0 to 64 and 64 to 128 hold the shards of the parameter and of its gradient, and those behind them buffers.
+# Bytes 0 to 64 and 64 to 128 are the shards of the parameter and of its gradient; buffers follow.
 PLANNED = f"""
 "builtin.module"() ({{
   "fcdp.mesh"() <{{local = 1 : i64, node = 2 : i64, sym_name = "world"}}> : () -> ()

@@ -20,13 +20,13 @@ Example, one machine as two nodes of two ranks:
 Inputs:
   FILE.npy             an array [M, ...batch shape], one row per micro-batch
                        and rank: row ((step * K + k) * ranks + rank) mod M
-  FILE:u16|i32|i64[+k] a raw file of tokens, cut in consecutive windows that
-                       start k tokens in
+  FILE:u16|i32|i64[+k] a raw file of tokens, split into consecutive windows,
+                       the first of which begins at token k
   random:SEED[:LIMIT]  the same random values in every run; integers lie in
                        [0, LIMIT)
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
-then say how many nodes and ranks there are.)";
+set the numbers of nodes and ranks.)";
 
 InputOption splitInput(const std::string &text) {
   size_t equals = text.find('=');
@@ -45,8 +45,8 @@ void checkWhatIsRun(const Options &options) {
     return;
   }
   if (!options.step.empty() || outputFiles(options).size() > 1)
-    throw std::runtime_error("--probe-cluster: expected no step, and nothing "
-                             "that is written of one");
+    throw std::runtime_error("--probe-cluster: expected neither a step nor an "
+                             "output file of a step");
 }
 
 } // namespace
@@ -79,53 +79,58 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.footer(kExample);
   app.add_option("STEP", options.step, "The object that fcdp-compile made");
   app.add_option("--weights", options.weights,
-                 "Values of parameters and buffers: the exported .pt2, or a "
-                 "safetensors file");
-  app.add_option("--steps", options.steps, "Optimizer steps; default: 1")
+                 "Read the values of parameters and buffers from this file: "
+                 "the exported .pt2, or a safetensors file");
+  app.add_option("--steps", options.steps,
+                 "Run this many optimizer steps; default: 1")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
-  app.add_option("--input", inputs, "NAME=FILE, once per input; see below")
+  app.add_option(
+         "--input", inputs,
+         "Read an input from a file: NAME=FILE, once per input; see below")
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option("--nodes", options.nodes,
-                 "Start this many nodes' ranks on this machine")
+                 "Start the ranks of this many nodes on this machine")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--ranks-per-node", options.ranksPerNode,
-                 "Ranks of each of them")
+                 "Start this many ranks for each node")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--json", options.json,
                  "Write one JSON object per step to this file");
   app.add_option("--params-out", options.paramsOut,
                  "Write the trained parameters to this safetensors file");
   app.add_option("--profile", options.profile,
-                 "Write what operations take, medians over all steps but the "
-                 "first, to this file; fcdp-compile, fcdp-sim and fcdp-opt "
-                 "take it as --profile");
+                 "Write the durations of operations, medians over all steps "
+                 "but the first, to this file; fcdp-compile, fcdp-sim and "
+                 "fcdp-opt read it with --profile");
   app.add_option("--trace", options.trace,
                  "Write the last step of all ranks as trace events, for "
-                 "Perfetto or chrome://tracing; fcdp-sim takes it as "
+                 "Perfetto or chrome://tracing; fcdp-sim reads it with "
                  "--measured");
   app.add_option("--probe-cluster", options.probe,
-                 "Run no step, but measure what the ranks run on, and describe "
-                 "it in this file, which other tools take as --cluster");
+                 "Run no step; measure the hardware that the ranks run on, and "
+                 "write its description to this file, which other tools read "
+                 "with --cluster");
   app.add_option("--threads", options.threads,
-                 "Threads per rank; default: cores / ranks of this machine")
+                 "Use this many threads per rank; default: cores / ranks of "
+                 "this machine")
       // The launcher of all ranks adds its own to what the user gave.
       ->take_last()
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--seed", options.seed,
-                 "Random state of rank r starts from seed + r; default: 0");
+                 "Start the random state of rank r from seed + r; default: 0");
   app.add_option("--timeout", options.timeout,
-                 "Seconds to wait for other ranks; default: 60 to join, 300 "
-                 "in a collective")
+                 "Wait this many seconds for other ranks; default: 60 to join, "
+                 "300 in a collective")
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--interface", options.interface,
-                 "Network interface for traffic between ranks");
+                 "Use this network interface for traffic between ranks");
   std::string graphs = "off";
   app.add_option("--cuda-graphs", graphs,
-                 "auto: capture what may be captured of a micro-batch in the "
-                 "second step, and launch it as CUDA graphs from then on; on "
-                 "the CPU that is nothing. off (default): launch operators one "
-                 "by one")
+                 "auto: capture operators of a micro-batch in the second step, "
+                 "where possible, and launch them as CUDA graphs from then on; "
+                 "no effect on the CPU. off (default): launch operators one by "
+                 "one")
       ->check(CLI::IsMember({"auto", "off"}));
   try {
     app.parse(argc, argv);

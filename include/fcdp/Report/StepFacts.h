@@ -26,7 +26,7 @@ struct StorageFacts {
 
 /// Location of an operation in the user's terms. Fields are empty or 0 if
 /// unknown.
-struct Place {
+struct OperationPlace {
   /// Name of the operation, or of the ATen operator for a call, and its
   /// function.
   std::string operation, function;
@@ -35,7 +35,7 @@ struct Place {
   /// Path of the module in the user's model.
   std::string module;
 };
-Place describePlace(mlir::Operation *op);
+OperationPlace describePlace(mlir::Operation *op);
 
 struct StepFacts {
   std::string strategy;
@@ -46,7 +46,7 @@ struct StepFacts {
   /// Device memory of one rank. `device.fullest` is null; `fullest` describes
   /// it.
   DeviceMemory device;
-  std::optional<Place> fullest;
+  std::optional<OperationPlace> fullest;
   /// Bytes of a node's host memory, and the part that states use.
   int64_t host = 0;
   BytesByUse hostInUse;

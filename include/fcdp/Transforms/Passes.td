@@ -296,8 +296,8 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
            "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "
            "gathers nothing; 'auto' leaves it to --fcdp-decide (default: world)">,
     Option<"openMerging", "open-merging", "bool", "false",
-           "lets --fcdp-decide merge what is left, where states are sharded over all "
-           "ranks or left open, too">
+           "lets --fcdp-decide merge the remaining buckets; states must be sharded over "
+           "all ranks, or their sharding left open">
   ];
 }
 

@@ -23,8 +23,8 @@ def Positive : OptionKind<"double", "readPositive">;
 def Text : OptionKind<"std::string", "readText">;
 class CheckedBy<string function> : OptionKind<"std::string", "readText", function>;
 
-// `default` is C++. `defaultHelp` says what it means where it stands for a
-// choice that is made later.
+// `default` is C++. `defaultHelp` describes it in help texts, also if it stands
+// for a choice that is made later.
 class PipelineOption<string name, string flag, OptionKind kind, string default,
                      string placeholder, string defaultHelp, string does>
     : Option<name, flag, kind.type, default, does # " (default: " # defaultHelp # ")"> {
@@ -44,9 +44,10 @@ def Target : PipelineOption<
   "was exported on a CPU is retargeted">;
 def Remat : PipelineOption<
   "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|BYTES", "none",
-  "selects what the backward pass computes again instead of keeping it: 'none' is "
-  "nothing, 'unit' is all but what one unit, such as a block, hands to the next, and "
-  "a number of bytes is as little as keeps at most so many from the forward pass">;
+  "selects what the backward pass recomputes instead of keeping it: 'none' recomputes "
+  "nothing, 'unit' all but the values that one unit, such as a block, passes to the "
+  "next, and a number of bytes as little as possible so that at most that many bytes "
+  "are kept from the forward pass">;
 def Nodes : PipelineOption<
   "nodes", "nodes", AtLeast<1>, "1", "N", "the cluster's number, or 1 without a cluster",
   "sets the number of nodes">;
@@ -72,13 +73,13 @@ def ClipNorm : PipelineOption<
 
 def Layout : PipelineOption<
   "layout", "layout", CheckedBy<"checkLayout">, "\"flat\"", "LAYOUT", "flat",
-  "selects what of a parameter is kept on one rank: 'flat' is nothing, 'ragged<N>' is "
-  "each block of N rows (8-bit optimizer states, row-wise scales), 'owned' is each "
-  "matrix (Muon, Shampoo)">;
+  "selects the blocks of a parameter that are not split over ranks: 'flat' has none, "
+  "'ragged<N>' has blocks of N rows (for 8-bit optimizer states or row-wise scales), "
+  "'owned' has whole matrices (for Muon or Shampoo)">;
 def BucketBytes : PipelineOption<
   "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
-  "merges the buckets of neighbouring units up to so many bytes, for fewer and larger "
-  "collectives that take more device memory; 0 makes one bucket per unit">;
+  "merges the buckets of neighbouring units up to this number of bytes, for fewer and "
+  "larger collectives that take more device memory; 0 makes one bucket per unit">;
 
 //===----------------------------------------------------------------------===//
 // Decisions
@@ -94,9 +95,9 @@ def Strategy : PipelineOption<
 def Accumulate : PipelineOption<
   "accumulate", "accumulate", CheckedBy<"checkAccumulation">, "\"\"", "MODE",
   "full for zero1, node for mics, sharded for other presets; 'auto' chooses",
-  "selects how gradients are summed over micro-batches: 'sharded' reduces them each "
-  "time, 'node' reduces them within the node each time, 'node_host' does so with the "
-  "sum in host memory, 'full' reduces their sum after the last">;
+  "selects how gradients are accumulated over micro-batches: 'sharded' reduces them "
+  "each time, 'node' reduces them within the node each time, 'node_host' does so with "
+  "the accumulator in host memory, 'full' reduces the accumulator after the last">;
 def Collectives : PipelineOption<
   "collectives", "collectives", CheckedBy<"checkCollectives">, "\"\"", "C",
   "two-level; auto with the strategy 'auto'",
@@ -106,25 +107,25 @@ def Collectives : PipelineOption<
   "faster on the cluster">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
-  "issues a gather so many units ahead of its own, also in the micro-batch before: more "
-  "hides more of it and takes more device memory; with 0 a micro-batch ends when all "
-  "that it began is done">;
+  "issues each gather this number of units ahead of its use, also in the micro-batch "
+  "before; a greater number hides more of the gather and takes more device memory; "
+  "with 0, nothing is in flight between micro-batches">;
 def Reductions : PipelineOption<
   "reductions", "reductions", AtLeast<1>, "-1", "R", "2; 'auto' chooses for each reduction",
-  "lets the gradients of so many units be reduced at once: more hides more of it and "
-  "takes more device memory">;
+  "lets the gradients of this number of units be reduced at once; a greater number "
+  "hides more of the reductions and takes more device memory">;
 
 //===----------------------------------------------------------------------===//
-// What the step will run on
+// The target hardware and its limits
 //===----------------------------------------------------------------------===//
 
 def ClusterFile : PipelineOption<
   "cluster", "cluster", CheckedBy<"checkCluster">, "\"\"", "FILE", "none",
-  "describes what the step will run on, by which 'auto' chooses and times are "
-  "predicted: a file (docs/cluster.md) or the name of a preset">;
+  "describes the hardware that the step will run on, for 'auto' and for predicted "
+  "times: a file (docs/cluster.md) or the name of a preset">;
 def ProfileFile : PipelineOption<
   "profile", "profile", CheckedBy<"checkProfile">, "\"\"", "FILE", "none",
-  "reads times that fcdp-run --profile has measured, which replace estimates for the "
+  "reads times that fcdp-run --profile has measured; they replace estimates for the "
   "cluster (docs/profile.md)">;
 def DeviceMemory : PipelineOption<
   "deviceMemory", "device-memory", AtLeast<1>, "0", "BYTES",

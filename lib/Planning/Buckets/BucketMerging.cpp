@@ -19,25 +19,25 @@ llvm::Error MergingProblem::check() const {
   return llvm::Error::success();
 }
 
-bool fcdp::joins(const MergingProblem &problem, int64_t held, int64_t more) {
+bool fcdp::joins(const MergingProblem &problem, int64_t grouped, int64_t more) {
   // Their sum may overflow.
-  return problem.limit != 0 && held <= problem.limit &&
-         more <= problem.limit - held;
+  return problem.limit != 0 && grouped <= problem.limit &&
+         more <= problem.limit - grouped;
 }
 
 MergingSolution fcdp::mergeBuckets(const MergingProblem &problem) {
   MergingSolution solution;
-  int64_t held = 0;
+  int64_t grouped = 0;
   for (int64_t more : problem.bytes) {
     if (solution.groups.empty()) {
       solution.groups.push_back(0);
-      held = more;
-    } else if (joins(problem, held, more)) {
+      grouped = more;
+    } else if (joins(problem, grouped, more)) {
       solution.groups.push_back(solution.groups.back());
-      held += more;
+      grouped += more;
     } else {
       solution.groups.push_back(solution.groups.back() + 1);
-      held = more;
+      grouped = more;
     }
   }
   return solution;
@@ -47,7 +47,7 @@ llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
   if (groups.size() != problem.bytes.size())
     return llvm::createStringError(llvm::formatv(
         "expected {0} groups, got {1}", problem.bytes.size(), groups.size()));
-  int64_t held = 0;
+  int64_t grouped = 0;
   for (auto [index, group] : llvm::enumerate(groups)) {
     size_t before = index == 0 ? 0 : groups[index - 1];
     bool isFirst = index == 0 || group == before + 1;
@@ -56,10 +56,11 @@ llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
           llvm::formatv("bucket {0} is in group {1}, behind group {2}", index,
                         group, before));
     int64_t more = problem.bytes[index];
-    if (!isFirst && !joins(problem, held, more))
-      return llvm::createStringError(llvm::formatv(
-          "bucket {0} of {1} bytes may not join {2} bytes", index, more, held));
-    held = isFirst ? more : held + more;
+    if (!isFirst && !joins(problem, grouped, more))
+      return llvm::createStringError(
+          llvm::formatv("bucket {0} of {1} bytes may not join {2} bytes", index,
+                        more, grouped));
+    grouped = isFirst ? more : grouped + more;
   }
   return llvm::Error::success();
 }

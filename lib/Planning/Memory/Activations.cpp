@@ -57,7 +57,7 @@ Ends::Ends(func::FuncOp function) {
   int64_t count = 0;
   for (Operation &op : function.front())
     position[&op] = count++;
-  // Users stand behind what they use.
+  // Users follow their operands.
   for (Operation &op : llvm::reverse(function.front()))
     if (isa<aten::CallOp>(op))
       for (Value result : op.getResults())

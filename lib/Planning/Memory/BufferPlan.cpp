@@ -133,8 +133,8 @@ static bool fitsInside(AllGatherOp gather) {
   });
 }
 
-/// Returns the place that `op` has already. What starts a sum is written
-/// straight into the accumulator, and what stays on the device into its state.
+/// Returns the place that `op` has already. A result that starts an accumulator
+/// is written into it, and a copy that stays on the device into its state.
 BufferAttr Planner::findGiven(Operation *op) const {
   BufferAttr own = getBuffer(op);
   if (FlatSymbolRefAttr into = getInto(op))
@@ -185,8 +185,8 @@ LatePlaces Planner::placeLate(func::FuncOp function) const {
   return places;
 }
 
-/// A prefetched copy is there until its release, and the next one is on its way
-/// from the first operation that writes to it on.
+/// A prefetched copy is in use until its release, and the next one from the
+/// first operation that writes to it.
 void Planner::addPrefetched() {
   llvm::DenseMap<Operation *, int64_t> releases;
   for (const CopyUse &copy : timeline.copies)
@@ -222,7 +222,7 @@ void Planner::addLiveIns() {
       Operation *block = buffer.isScratch ? buffer.op : findBlock(buffer.op);
       auto place = of.find(block);
       if (place == of.end())
-        continue; // of another function, or in the memory of a state
+        continue; // in another function, or in the memory of a state
       int64_t bytes =
           llvm::alignTo(buffer.isScratch ? bytesOfScratch(block)
                                          : bytesOf(block->getResult(0)),
@@ -329,8 +329,8 @@ void Planner::fillPlan() {
 }
 
 LogicalResult Planner::addAll() {
-  // From the last value to the first, so that a gather is placed before its
-  // input. The scratch of a reduction follows its result.
+  // The order is from the last value to the first, so that a gather is placed
+  // before its input. The scratch of a reduction follows its result.
   for (const BufferUse &buffer : llvm::reverse(timeline.buffers)) {
     if (buffer.isScratch)
       addScratch(buffer);

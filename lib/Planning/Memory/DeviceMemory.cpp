@@ -95,18 +95,18 @@ private:
   const FunctionTimeline &timeline;
   std::vector<BytesByUse> *byPosition;
   MeshOp mesh;
-  /// What begins to be in use at each position, and what ends to be, as indices
-  /// of `extents`.
+  /// The extents whose use begins, and those whose use ends, at each position,
+  /// as indices of `extents`.
   std::vector<SmallVector<size_t, 1>> begins, ends;
   std::vector<Extent> extents;
   /// The indices of what is in use now.
   SmallVector<size_t> live;
   BytesByUse states, buffers;
   int64_t inputs = 0, stateEnd = 0;
-  /// What states and values take of the arena now.
+  /// Bytes of the arena that states and values use now.
   int64_t buffersNow = 0;
-  /// By how much activations grow at each position: their bytes, and what they
-  /// take of the pool.
+  /// The growth of activations at each position: their bytes, and their bytes
+  /// in the pool.
   std::vector<int64_t> activationBytes, poolBytes;
   FunctionMemory memory;
 };

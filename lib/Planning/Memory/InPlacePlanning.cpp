@@ -46,7 +46,7 @@ llvm::Error InPlaceProblem::check() const {
 }
 
 namespace {
-/// What is in use at each position, as buckets begin here and there.
+/// The bytes in use at each position, for changing begins of buckets.
 class Usage {
 public:
   explicit Usage(std::vector<int64_t> inUse) : inUse(std::move(inUse)) {}

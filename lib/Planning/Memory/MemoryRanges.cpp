@@ -24,8 +24,7 @@ public:
 private:
   using Spans = llvm::SmallVector<std::pair<int64_t, int64_t>>;
 
-  /// By first byte: the times at which the bytes up to the next one are
-  /// covered.
+  /// Times at which bytes are covered, by the first byte of each segment.
   std::map<int64_t, Spans> segments;
 };
 } // namespace

@@ -18,7 +18,8 @@ public:
 
   /// Finds what does not depend on other functions.
   void addOwn();
-  /// Finds what the functions `before` may leave in flight.
+  /// Finds the buffers and copies in flight at the ends of the functions
+  /// `before`.
   void addLiveIns(ArrayRef<const FunctionTimeline *> before);
 
 private:
@@ -113,16 +114,16 @@ void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
   for (const BufferUse &buffer : before.buffers) {
     if (!buffer.isInFlight())
       continue;
-    int64_t arrival =
+    int64_t awaited =
         position.lookup(findLiveInWait(buffer.releasedBy, function)) + 1;
     timeline.liveIns.push_back({buffer.op, buffer.isScratch,
-                                MemorySpan{0, arrival}, buffer.releasedBy});
+                                MemorySpan{0, awaited}, buffer.releasedBy});
     // The fill of a state is the copy that this function finds there.
     FlatSymbolRefAttr into = getInto(buffer.op);
     if (!into)
       continue;
     MemorySpan &copy = copies[into.getAttr()];
-    copy.release = std::max(copy.release, arrival);
+    copy.release = std::max(copy.release, awaited);
   }
 }
 

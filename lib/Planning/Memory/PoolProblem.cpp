@@ -17,8 +17,8 @@ int64_t fcdp::getPoolBytes(int64_t bytes) {
 
 std::vector<MemoryRange> fcdp::alignToPool(func::FuncOp function,
                                            std::vector<MemoryRange> ranges) {
-  // By position: behind the last operation before it that uses the pool, and
-  // the next one.
+  // For each position, the position after the last operation before it that
+  // uses the pool, and that of the next one.
   SmallVector<int64_t> begins, ends;
   int64_t last = 0, position = 0;
   for (Operation &op : function.front()) {

@@ -83,7 +83,7 @@ void FunctionOverlap::Builder::cut() {
     range = fetch.range;
   }
   for (Operation *pack : reductions.getFirstPacks())
-    problem.pieces[pieceOf(pack)].mayNote = true;
+    problem.pieces[pieceOf(pack)].mayAccumulate = true;
 }
 
 OverlapProblem::Stage FunctionOverlap::Builder::describe(Operation *op) const {
@@ -244,7 +244,7 @@ void FunctionOverlap::write(const OverlapSolution &solution) {
         problem.reductions[i].latest > problem.reductions[i].earliest)
       setReductions(sum.sum,
                     1 + problem.countInFlight(problem.reductions[i].earliest,
-                                              solution.noted[i]));
+                                              solution.accumulated[i]));
 }
 
 llvm::Error

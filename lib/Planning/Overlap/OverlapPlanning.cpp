@@ -56,14 +56,17 @@ static OverlapSolution planJustInTime(const OverlapProblem &problem,
     if (problem.inFlight)
       break;
     double done = timeline.reductions[i] + slack;
-    for (size_t place = reduction.earliest; place < loose.noted[i]; ++place)
-      if ((place == reduction.earliest || problem.pieces[place].mayNote) &&
+    for (size_t place = reduction.earliest; place < loose.accumulated[i];
+         ++place)
+      if ((place == reduction.earliest ||
+           problem.pieces[place].mayAccumulate) &&
           timeline.pieces[place] >= done) {
-        solution.noted[i] = place;
+        solution.accumulated[i] = place;
         break;
       }
   }
-  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  solution.estimate =
+      ::estimate(problem, solution.fetched, solution.accumulated);
   return solution;
 }
 
@@ -87,17 +90,17 @@ static bool shortenFetch(const OverlapProblem &problem, size_t piece,
   return false;
 }
 
-/// Notes one sum in front of `piece` whose reduction is in flight there.
+/// Accumulates one result before `piece` whose reduction is in flight there.
 static bool shortenReduction(const OverlapProblem &problem, size_t piece,
                              OverlapSolution &solution) {
   for (const auto &[i, reduction] : llvm::enumerate(problem.reductions)) {
-    if (reduction.issued > piece || solution.noted[i] <= piece ||
+    if (reduction.issued > piece || solution.accumulated[i] <= piece ||
         reduction.earliest > piece)
       continue;
     size_t last = piece;
-    while (last > reduction.earliest && !problem.pieces[last].mayNote)
+    while (last > reduction.earliest && !problem.pieces[last].mayAccumulate)
       --last;
-    solution.noted[i] = last;
+    solution.accumulated[i] = last;
     return true;
   }
   return false;
@@ -107,7 +110,7 @@ static bool shortenReduction(const OverlapProblem &problem, size_t piece,
 static bool fit(const OverlapProblem &problem, OverlapSolution &solution) {
   while (solution.estimate.deviceBytes > problem.deviceBudget) {
     std::vector<int64_t> bytes =
-        sumBytes(problem, solution.fetched, solution.noted);
+        sumBytes(problem, solution.fetched, solution.accumulated);
     auto most = llvm::max_element(bytes);
     size_t piece = most - bytes.begin();
     solution.estimate.deviceBytes = *most;
@@ -117,7 +120,8 @@ static bool fit(const OverlapProblem &problem, OverlapSolution &solution) {
         (problem.inFlight || !shortenReduction(problem, piece, solution)))
       return false;
   }
-  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  solution.estimate =
+      ::estimate(problem, solution.fetched, solution.accumulated);
   return true;
 }
 
@@ -133,7 +137,7 @@ static bool isAsFast(const OverlapSolution &a, const OverlapSolution &b) {
 static OverlapSolution planJustInTime(const OverlapProblem &problem,
                                       const OverlapSolution &loose) {
   OverlapTimeline timeline =
-      simulateOverlap(problem, loose.fetched, loose.noted);
+      simulateOverlap(problem, loose.fetched, loose.accumulated);
   double slack = 0;
   for (int trial = 0; trial < kSearch.slackTrials; ++trial) {
     OverlapSolution solution = planJustInTime(problem, loose, timeline, slack);

@@ -47,10 +47,11 @@ llvm::Error OverlapProblem::check() const {
     if (reduction.issued >= count || reduction.issued < issued ||
         reduction.earliest <= reduction.issued ||
         reduction.latest < reduction.earliest || reduction.latest > count)
-      return makeError("reduction %zu: expected to be issued behind a piece, "
-                       "not in front of the reduction before, and noted behind "
-                       "that",
-                       i);
+      return makeError(
+          "reduction %zu: expected to be issued behind a piece, "
+          "not in front of the reduction before, and accumulated after "
+          "that",
+          i);
     if (!areGood(reduction.stages) || reduction.bytes < 0)
       return makeError("reduction %zu: expected stages on streams beside "
                        "compute, with finite costs and bytes of 0 or more",
@@ -68,7 +69,7 @@ size_t OverlapProblem::countAhead(size_t from, size_t to) const {
 size_t OverlapProblem::countInFlight(size_t from, size_t to) const {
   size_t places = to > from && to == pieces.size(); // the end
   for (size_t i = from + 1; i <= to && i < pieces.size(); ++i)
-    places += pieces[i].mayNote;
+    places += pieces[i].mayAccumulate;
   return places;
 }
 
@@ -91,14 +92,14 @@ static llvm::Error verifyFetches(const OverlapProblem &problem,
 }
 
 static llvm::Error verifySums(const OverlapProblem &problem,
-                              llvm::ArrayRef<size_t> noted) {
-  for (const auto &[i, place] : llvm::enumerate(noted)) {
+                              llvm::ArrayRef<size_t> accumulated) {
+  for (const auto &[i, place] : llvm::enumerate(accumulated)) {
     const OverlapProblem::Reduction &reduction = problem.reductions[i];
     bool isPlace =
         place == problem.pieces.size() || place == reduction.earliest ||
-        (place < problem.pieces.size() && problem.pieces[place].mayNote);
+        (place < problem.pieces.size() && problem.pieces[place].mayAccumulate);
     if (!isPlace || place < reduction.earliest || place > reduction.latest)
-      return makeError("the sum of reduction %zu is noted in front of piece "
+      return makeError("the sum of reduction %zu is accumulated before piece "
                        "%zu: too early, too late, or where it may not",
                        i, place);
     size_t most = problem.inFlight.value_or(problem.mostInFlight);
@@ -127,37 +128,39 @@ OverlapSolution fcdp::overlapUniformly(const OverlapProblem &problem,
     size_t place = reduction.earliest, passed = 1;
     while (place < reduction.latest && passed < inFlight) {
       size_t next = place + 1;
-      while (next < problem.pieces.size() && !problem.pieces[next].mayNote)
+      while (next < problem.pieces.size() &&
+             !problem.pieces[next].mayAccumulate)
         ++next;
       if (next > reduction.latest)
         break;
       place = next;
       ++passed;
     }
-    solution.noted.push_back(place);
+    solution.accumulated.push_back(place);
   }
-  solution.estimate = ::estimate(problem, solution.fetched, solution.noted);
+  solution.estimate =
+      ::estimate(problem, solution.fetched, solution.accumulated);
   return solution;
 }
 
 llvm::Error OverlapSolution::verify(const OverlapProblem &problem) const {
   if (fetched.size() != problem.fetches.size() ||
-      noted.size() != problem.reductions.size())
+      accumulated.size() != problem.reductions.size())
     return makeError("a plan of %zu fetches and %zu reductions for %zu and %zu",
-                     fetched.size(), noted.size(), problem.fetches.size(),
+                     fetched.size(), accumulated.size(), problem.fetches.size(),
                      problem.reductions.size());
   if (llvm::Error error = verifyFetches(problem, fetched))
     return error;
-  if (llvm::Error error = verifySums(problem, noted))
+  if (llvm::Error error = verifySums(problem, accumulated))
     return error;
   if (problem.ahead || problem.inFlight) {
     OverlapSolution given = overlapUniformly(problem, problem.ahead.value_or(0),
                                              problem.inFlight.value_or(1));
     if ((problem.ahead && fetched != given.fetched) ||
-        (problem.inFlight && noted != given.noted))
+        (problem.inFlight && accumulated != given.accumulated))
       return makeError("the given distance is not kept");
   }
-  OverlapEstimate taken = ::estimate(problem, fetched, noted);
+  OverlapEstimate taken = ::estimate(problem, fetched, accumulated);
   if (taken.deviceBytes > problem.deviceBudget)
     return makeError("the plan takes %lld bytes of device memory of %lld",
                      (long long)taken.deviceBytes,

@@ -19,11 +19,11 @@ struct Purpose {
 class FunctionBuilder {
 public:
   FunctionBuilder(const OverlapProblem &problem, llvm::ArrayRef<size_t> fetched,
-                  llvm::ArrayRef<size_t> noted)
-      : problem(problem), fetched(fetched), noted(noted),
+                  llvm::ArrayRef<size_t> accumulated)
+      : problem(problem), fetched(fetched), accumulated(accumulated),
         sums(problem.pieces.size() + 1) {
-    for (size_t i = 0; i < noted.size(); ++i)
-      sums[noted[i]].push_back(i);
+    for (size_t i = 0; i < accumulated.size(); ++i)
+      sums[accumulated[i]].push_back(i);
   }
   void build();
 
@@ -39,10 +39,10 @@ private:
   uint32_t transfer(llvm::ArrayRef<OverlapProblem::Stage> stages,
                     Purpose purpose);
   void beginPiece(size_t piece);
-  void noteSums(size_t place);
+  void accumulate(size_t place);
 
   const OverlapProblem &problem;
-  llvm::ArrayRef<size_t> fetched, noted;
+  llvm::ArrayRef<size_t> fetched, accumulated;
   /// The events that say that each is done.
   std::vector<uint32_t> fetchDone, reductionDone;
   /// The reductions whose sums are accumulated at each place.
@@ -83,13 +83,13 @@ uint32_t FunctionBuilder::transfer(llvm::ArrayRef<OverlapProblem::Stage> stages,
   return before;
 }
 
-void FunctionBuilder::noteSums(size_t place) {
+void FunctionBuilder::accumulate(size_t place) {
   for (size_t reduction : sums[place])
     wait(kComputeStream, reductionDone[reduction]);
 }
 
 void FunctionBuilder::beginPiece(size_t piece) {
-  noteSums(piece);
+  accumulate(piece);
   for (; nextFetch < fetched.size() && fetched[nextFetch] <= piece; ++nextFetch)
     fetchDone.push_back(transfer(problem.fetches[nextFetch].stages,
                                  {Purpose::fetch, nextFetch}));
@@ -105,19 +105,19 @@ void FunctionBuilder::build() {
          {Resource::compute, 0, problem.pieces[piece].seconds,
           problem.pieces[piece].deviceMemory},
          {Purpose::piece, piece});
-    for (; nextReduction < noted.size() &&
+    for (; nextReduction < accumulated.size() &&
            problem.reductions[nextReduction].issued <= piece;
          ++nextReduction)
       reductionDone.push_back(transfer(problem.reductions[nextReduction].stages,
                                        {Purpose::reduction, nextReduction}));
   }
-  noteSums(problem.pieces.size());
+  accumulate(problem.pieces.size());
 }
 
 OverlapTimeline fcdp::simulateOverlap(const OverlapProblem &problem,
                                       llvm::ArrayRef<size_t> fetched,
-                                      llvm::ArrayRef<size_t> noted) {
-  FunctionBuilder builder(problem, fetched, noted);
+                                      llvm::ArrayRef<size_t> accumulated) {
+  FunctionBuilder builder(problem, fetched, accumulated);
   builder.build();
   std::vector<TimedWork> trace;
   OverlapTimeline timeline;
@@ -141,32 +141,33 @@ OverlapTimeline fcdp::simulateOverlap(const OverlapProblem &problem,
 
 std::vector<int64_t> fcdp::sumBytes(const OverlapProblem &problem,
                                     llvm::ArrayRef<size_t> fetched,
-                                    llvm::ArrayRef<size_t> noted) {
+                                    llvm::ArrayRef<size_t> accumulated) {
   size_t count = problem.pieces.size();
   std::vector<int64_t> change(count + 1);
   for (auto [issued, fetch] : llvm::zip_equal(fetched, problem.fetches)) {
     change[issued] += fetch.bytes;
     change[fetch.until + 1] -= fetch.bytes;
   }
-  for (auto [place, reduction] : llvm::zip_equal(noted, problem.reductions)) {
+  for (auto [place, reduction] :
+       llvm::zip_equal(accumulated, problem.reductions)) {
     change[reduction.issued] += reduction.bytes;
     change[place] -= reduction.bytes;
   }
   std::vector<int64_t> bytes;
-  int64_t held = 0;
+  int64_t inUse = 0;
   for (size_t i = 0; i < count; ++i) {
-    held += change[i];
-    bytes.push_back(held + problem.pieces[i].bytes);
+    inUse += change[i];
+    bytes.push_back(inUse + problem.pieces[i].bytes);
   }
   return bytes;
 }
 
 OverlapEstimate fcdp::estimate(const OverlapProblem &problem,
                                llvm::ArrayRef<size_t> fetched,
-                               llvm::ArrayRef<size_t> noted) {
+                               llvm::ArrayRef<size_t> accumulated) {
   OverlapEstimate estimate;
-  estimate.seconds = simulateOverlap(problem, fetched, noted).seconds;
-  for (int64_t bytes : sumBytes(problem, fetched, noted))
+  estimate.seconds = simulateOverlap(problem, fetched, accumulated).seconds;
+  for (int64_t bytes : sumBytes(problem, fetched, accumulated))
     estimate.deviceBytes = std::max(estimate.deviceBytes, bytes);
   return estimate;
 }

@@ -18,11 +18,11 @@ struct OverlapTimeline {
 
 OverlapTimeline simulateOverlap(const OverlapProblem &problem,
                                 llvm::ArrayRef<size_t> fetched,
-                                llvm::ArrayRef<size_t> noted);
+                                llvm::ArrayRef<size_t> accumulated);
 
 /// Returns the bytes on the device by piece.
 std::vector<int64_t> sumBytes(const OverlapProblem &problem,
                               llvm::ArrayRef<size_t> fetched,
-                              llvm::ArrayRef<size_t> noted);
+                              llvm::ArrayRef<size_t> accumulated);
 
 } // namespace fcdp

@@ -373,10 +373,10 @@ static int64_t estimateDeviceBytes(const Policies &policies) {
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
   holdReductions(problem, hold);
-  int64_t greatest = 0, held = 0;
+  int64_t greatest = 0, inUse = 0;
   for (size_t i = 0; i < count; ++i) {
-    held += change[i];
-    greatest = std::max(greatest, held + problem.uses[i].otherBytes);
+    inUse += change[i];
+    greatest = std::max(greatest, inUse + problem.uses[i].otherBytes);
   }
   return always + greatest;
 }

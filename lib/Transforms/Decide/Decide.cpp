@@ -2,8 +2,8 @@
 
 #include "DecideRemarks.h"
 #include "Options/ClusterOption.h"
-#include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
+#include "Shard/ShardStates.h"
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -30,8 +30,8 @@ private:
   FailureOr<std::optional<Collectives>> getCollectives();
   FailureOr<Cluster> getCluster(StringRef what);
   void remark(size_t bucketsBefore);
-  FailureOr<StepPlan> planByPreset();
-  FailureOr<StepPlan> planByCost();
+  FailureOr<StepDecisions> planByPreset();
+  FailureOr<StepDecisions> planByCost();
   StepChoices getChoices(const Cluster &described);
   SmallVector<Sharding> getShardings();
 
@@ -110,7 +110,7 @@ static std::optional<int64_t> getGiven(std::optional<int64_t> stated,
   return stated || option < least ? stated : std::optional(option);
 }
 
-FailureOr<StepPlan> DecidePass::planByPreset() {
+FailureOr<StepDecisions> DecidePass::planByPreset() {
   ModuleOp module = getOperation();
   FailureOr<Strategy> preset =
       check(module, "strategy", parseStrategy(strategy));
@@ -118,9 +118,9 @@ FailureOr<StepPlan> DecidePass::planByPreset() {
   FailureOr<std::optional<Collectives>> chosen = getCollectives();
   if (failed(preset) || failed(accumulation) || failed(chosen))
     return failure();
-  StepPlan plan;
-  if (isShardingOpen(module) && canCutStates(module, preset->sharding))
-    cutStates(module, preset->sharding);
+  StepDecisions plan;
+  if (isShardingOpen(module) && canShardStates(module, preset->sharding))
+    shardStates(module, preset->sharding);
   else if (failed(checkSharding(module, strategy, preset->sharding)))
     return failure();
   plan.residency.buckets.assign(llvm::range_size(module.getOps<BucketOp>()),
@@ -147,7 +147,7 @@ SmallVector<Sharding> DecidePass::getShardings() {
   MeshOp mesh = getMesh(module);
   SmallVector<Sharding> shardings{Sharding::world};
   auto add = [&](Sharding sharding, bool isOther) {
-    if (isOther && isShardingOpen(module) && canCutStates(module, sharding))
+    if (isOther && isShardingOpen(module) && canShardStates(module, sharding))
       shardings.push_back(sharding);
   };
   add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
@@ -174,7 +174,7 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
   return choices;
 }
 
-FailureOr<StepPlan> DecidePass::planByCost() {
+FailureOr<StepDecisions> DecidePass::planByCost() {
   ModuleOp module = getOperation();
   FailureOr<Cluster> described = getCluster("strategy");
   if (failed(described))
@@ -226,7 +226,7 @@ void DecidePass::runOnOperation() {
   if (isDecided(module))
     return;
   size_t before = llvm::range_size(module.getOps<BucketOp>());
-  FailureOr<StepPlan> plan =
+  FailureOr<StepDecisions> plan =
       strategy == kAutoStrategy ? planByCost() : planByPreset();
   if (failed(plan) || failed(applyPlan(module, *plan)))
     return signalPassFailure();

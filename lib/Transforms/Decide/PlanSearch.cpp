@@ -2,8 +2,8 @@
 
 #include "PlanSearch.h"
 
-#include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
+#include "Shard/ShardStates.h"
 #include "fcdp/Planning/SearchConstants.h"
 
 #include "llvm/ADT/Sequence.h"
@@ -30,16 +30,16 @@ public:
             const std::optional<ResidencyEstimate> &known)
       : choices(choices), best(known) {}
   void add(Candidate candidate);
-  std::vector<StepPlan> take() { return std::move(plans); }
+  std::vector<StepDecisions> take() { return std::move(plans); }
 
 private:
-  std::optional<StepPlan> search(Candidate &candidate);
+  std::optional<StepDecisions> search(Candidate &candidate);
   void addUniform(Candidate &candidate, int64_t prefetch, int64_t reductions);
   void addUniform(const Candidate &candidate,
                   std::vector<BucketResidency> buckets);
 
   const StepChoices &choices;
-  std::vector<StepPlan> plans;
+  std::vector<StepDecisions> plans;
   /// The estimate of the best plan that is known.
   std::optional<ResidencyEstimate> best;
 };
@@ -104,8 +104,8 @@ static double estimateLeast(const ResidencyProblem &problem) {
 }
 
 /// Returns the best plan if it is better than those of other searches.
-std::optional<StepPlan> Finalists::search(Candidate &candidate) {
-  std::optional<StepPlan> found;
+std::optional<StepDecisions> Finalists::search(Candidate &candidate) {
+  std::optional<StepDecisions> found;
   forEachDistance(candidate.problem, choices, [&] {
     const ResidencyProblem &problem = candidate.problem;
     if (best && estimateLeast(problem) >= best->seconds)
@@ -116,15 +116,15 @@ std::optional<StepPlan> Finalists::search(Candidate &candidate) {
     if (best && !isBetter(solution->estimate, *best))
       return;
     best = solution->estimate;
-    found = StepPlan{candidate.bucketBytes, candidate.sharding,
-                     std::move(*solution),  candidate.accumulation,
-                     problem.prefetch,      problem.reductions};
+    found = StepDecisions{candidate.bucketBytes, candidate.sharding,
+                          std::move(*solution),  candidate.accumulation,
+                          problem.prefetch,      problem.reductions};
   });
   return found;
 }
 
 /// Returns whether the decisions of `a` and `b` are the same.
-static bool isSame(const StepPlan &a, const StepPlan &b) {
+static bool isSame(const StepDecisions &a, const StepDecisions &b) {
   return a.bucketBytes == b.bucketBytes && a.sharding == b.sharding &&
          a.accumulation == b.accumulation && a.prefetch == b.prefetch &&
          a.reductions == b.reductions &&
@@ -144,9 +144,9 @@ void Finalists::addUniform(const Candidate &candidate,
                            std::vector<BucketResidency> buckets) {
   ResidencyProblem problem = candidate.problem;
   problem.deviceBudget = allowMore(problem.deviceBudget);
-  StepPlan plan{candidate.bucketBytes,    candidate.sharding,
-                {std::move(buckets), {}}, candidate.accumulation,
-                problem.prefetch,         problem.reductions};
+  StepDecisions plan{candidate.bucketBytes,    candidate.sharding,
+                     {std::move(buckets), {}}, candidate.accumulation,
+                     problem.prefetch,         problem.reductions};
   if (llvm::any_of(plans, [&](auto &other) { return isSame(plan, other); }))
     return;
   plan.residency.estimate = estimate(problem, plan.residency.buckets);
@@ -169,7 +169,7 @@ void Finalists::addUniform(Candidate &candidate, int64_t prefetch,
 }
 
 void Finalists::add(Candidate candidate) {
-  std::optional<StepPlan> found = search(candidate);
+  std::optional<StepDecisions> found = search(candidate);
   if (found)
     plans.push_back(*found);
   if (candidate.bucketBytes != 0)
@@ -209,7 +209,7 @@ static std::vector<Candidate> findCandidates(ModuleOp module,
         llvm::consumeError(std::move(error)); // not one to choose
         break;
       }
-      cutStates(*copy, sharding);
+      shardStates(*copy, sharding);
       Candidate shared;
       shared.bucketBytes = bucketBytes;
       shared.sharding = sharding;
@@ -227,7 +227,7 @@ static std::vector<Candidate> findCandidates(ModuleOp module,
   return candidates;
 }
 
-std::vector<StepPlan>
+std::vector<StepDecisions>
 fcdp::findFinalists(ModuleOp module, const CostModel &model,
                     const StepChoices &choices, int64_t deviceBudget,
                     const std::optional<ResidencyEstimate> &known) {

@@ -3,7 +3,7 @@
 // The search of strategy `auto` for plans. It solves residency problems.
 #pragma once
 
-#include "StepPlan.h"
+#include "StepDecisions.h"
 
 namespace fcdp {
 
@@ -11,7 +11,7 @@ namespace fcdp {
 /// and those of presets if they are estimated to fit or to take little more.
 /// Searches are left out that cannot find a better plan than others, or than
 /// `known`.
-std::vector<StepPlan>
+std::vector<StepDecisions>
 findFinalists(mlir::ModuleOp module, const CostModel &model,
               const StepChoices &choices, int64_t deviceBudget,
               const std::optional<ResidencyEstimate> &known);

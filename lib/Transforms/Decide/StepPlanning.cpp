@@ -4,8 +4,8 @@
 
 #include "PhasePasses.h"
 #include "PlanSearch.h"
-#include "Shard/CutStates.h"
 #include "Shard/JoinBuckets.h"
+#include "Shard/ShardStates.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Planning/SearchConstants.h"
@@ -23,12 +23,12 @@
 using namespace mlir;
 using namespace fcdp;
 
-LogicalResult fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
+LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
   if (llvm::Error error = joinBuckets(module, plan.bucketBytes))
     return module.emitError() << toString(std::move(error));
   if (plan.bucketBytes != 0)
     setBucketBytes(module, plan.bucketBytes);
-  cutStates(module, plan.sharding);
+  shardStates(module, plan.sharding);
   for (auto [bucket, chosen] :
        llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
     applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
@@ -42,7 +42,7 @@ LogicalResult fcdp::applyPlan(ModuleOp module, const StepPlan &plan) {
 
 /// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
 static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
-                                                 const StepPlan &plan,
+                                                 const StepDecisions &plan,
                                                  const CostModel &model,
                                                  int64_t deviceBudget) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
@@ -66,7 +66,7 @@ static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
 namespace {
 /// A plan that has been simulated.
 struct Simulated {
-  StepPlan plan;
+  StepDecisions plan;
   /// The time of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
 };
@@ -83,7 +83,7 @@ public:
   /// Simulates plans in the order of their estimates. Leaves out those that
   /// need a link or compute for longer than the fastest plan takes, and those
   /// whose estimates are hopeless.
-  LogicalResult simulateAll(std::vector<StepPlan> plans);
+  LogicalResult simulateAll(std::vector<StepDecisions> plans);
   /// Adds the few best with each fetch and each sum at a distance of its own.
   LogicalResult refine();
   /// Returns the plan that uses the least memory among the fastest plans that
@@ -91,7 +91,7 @@ public:
   FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepPlan &plan) {
+  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepDecisions &plan) {
     return ::schedule(module, plan, model, choices.budget.device);
   }
 
@@ -104,7 +104,7 @@ private:
 } // namespace
 
 /// Tells those who ask for analysis remarks what was compared.
-static void remarkOnCandidate(ModuleOp module, const StepPlan &plan,
+static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
                               const ResidencyEstimate &taken) {
   if (!module.getContext()->getRemarkEngine())
     return;
@@ -132,12 +132,12 @@ static void remarkOnCandidate(ModuleOp module, const StepPlan &plan,
       << text;
 }
 
-LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
-  llvm::sort(plans, [](const StepPlan &a, const StepPlan &b) {
+LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
+  llvm::sort(plans, [](const StepDecisions &a, const StepDecisions &b) {
     return a.residency.estimate.seconds < b.residency.estimate.seconds;
   });
   double least = std::numeric_limits<double>::infinity();
-  for (const StepPlan &plan : plans) {
+  for (const StepDecisions &plan : plans) {
     const ResidencyEstimate &estimated = plan.residency.estimate;
     if (estimated.needed > least ||
         estimated.seconds > kSearch.hopeless * least)
@@ -166,7 +166,7 @@ LogicalResult Finals::simulateAll(std::vector<StepPlan> plans) {
 LogicalResult Finals::refine() {
   if (choices.prefetch && choices.reductions)
     return success();
-  std::vector<StepPlan> refined;
+  std::vector<StepDecisions> refined;
   for (const Simulated &one : ArrayRef(simulated).take_front(
            std::min(kSearch.refinedPlans, simulated.size()))) {
     refined.push_back(one.plan);
@@ -177,7 +177,7 @@ LogicalResult Finals::refine() {
 }
 
 /// Returns whether a preset would do the same at these distances.
-static bool isPreset(const StepPlan &plan, const StepChoices &choices) {
+static bool isPreset(const StepDecisions &plan, const StepChoices &choices) {
   return plan.bucketBytes == 0 &&
          plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
          plan.reductions == choices.reductions.value_or(kDefaultReductions) &&
@@ -236,7 +236,7 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
   // others are searched with as much less.
   int64_t budget = choices.budget.device;
   for (int i = 0; i < kSearch.searches && budget > 0; ++i) {
-    std::vector<StepPlan> finalists =
+    std::vector<StepDecisions> finalists =
         findFinalists(module, model, choices, budget, known);
     if (finalists.empty() && why.empty() && !known)
       why = explainMissing(module, model, choices);
@@ -258,8 +258,8 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
   return std::optional<Simulated>();
 }
 
-FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
-                                   const StepChoices &choices) {
+FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
+                                        const StepChoices &choices) {
   std::string why;
   FailureOr<std::optional<Simulated>> best =
       searchPlans(module, model, choices, /*known=*/std::nullopt, why);
@@ -285,7 +285,7 @@ FailureOr<StepPlan> fcdp::planStep(ModuleOp module, const CostModel &model,
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
-                                    StepPlan &plan) {
+                                    StepDecisions &plan) {
   constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
   ResidencyProblem problem =
       makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,

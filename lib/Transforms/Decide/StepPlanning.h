@@ -3,18 +3,19 @@
 // Makes the decisions of strategy `auto`.
 #pragma once
 
-#include "StepPlan.h"
+#include "StepDecisions.h"
 
 namespace fcdp {
 
 /// Merges buckets and cuts states as the plan has it, and writes what is not
 /// given.
-mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepPlan &plan);
+mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepDecisions &plan);
 
 /// Chooses, for each bucket of a plan, what makes a step take the least time:
 /// flat collectives or two-level ones. Its residencies stay.
 mlir::LogicalResult planCollectives(mlir::ModuleOp module,
-                                    const CostModel &model, StepPlan &plan);
+                                    const CostModel &model,
+                                    StepDecisions &plan);
 
 /// The plan with which a step takes the least time, and of equally fast ones
 /// the smallest. Plans are searched as residency problems, which are coarser
@@ -23,8 +24,8 @@ mlir::LogicalResult planCollectives(mlir::ModuleOp module,
 /// and the one that is taken has its memory planned within the budget. Merged
 /// buckets are taken if the best plan with them is faster than the best one
 /// without. Fails, and says so on `module`, if no plan fits.
-mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
-                                   const CostModel &model,
-                                   const StepChoices &choices);
+mlir::FailureOr<StepDecisions> planStep(mlir::ModuleOp module,
+                                        const CostModel &model,
+                                        const StepChoices &choices);
 
 } // namespace fcdp

@@ -68,7 +68,7 @@ static void remarkOn(func::FuncOp function, const OverlapProblem &problem,
        llvm::zip_equal(solution.fetched, problem.fetches))
     ahead = std::max(ahead, problem.countAhead(issued, fetch.needed));
   for (auto [place, reduction] :
-       llvm::zip_equal(solution.noted, problem.reductions))
+       llvm::zip_equal(solution.accumulated, problem.reductions))
     inFlight = std::max(inFlight,
                         1 + problem.countInFlight(reduction.earliest, place));
   remark::passed(function.getLoc(), remark::RemarkOpts::name("overlap")

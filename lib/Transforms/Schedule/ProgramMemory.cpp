@@ -26,13 +26,13 @@ void ProgramOrder::collectBuffer(Value value) {
 
 /// Records that `op` may be in flight at the function's end, with the
 /// operations that only feed it.
-void ProgramOrder::collectLeaving(Operation *op) {
+void ProgramOrder::collectLiveOut(Operation *op) {
   SmallVector<Operation *> worklist{op};
   while (!worklist.empty()) {
     Operation *producer = worklist.pop_back_val();
-    bool isFirst = leavingFor.try_emplace(producer, op).second;
+    bool isFirst = liveOutFor.try_emplace(producer, op).second;
     if (isBuffered(producer) && isFirst)
-      leaving[op].push_back(producer->getResult(0));
+      liveOuts[op].push_back(producer->getResult(0));
     for (Value operand : producer->getOperands())
       if (Operation *input = operand.getDefiningOp();
           isBuffered(input) && input->hasOneUse())
@@ -54,8 +54,8 @@ void ProgramOrder::release(Value value) {
 }
 
 void ProgramOrder::releaseLate(Operation *op) {
-  auto values = leaving.find(op);
-  if (values == leaving.end())
+  auto values = liveOuts.find(op);
+  if (values == liveOuts.end())
     return;
   Async &async = asyncs.find(op)->second;
   builder.setInsertionPointAfter(op);
@@ -85,7 +85,7 @@ void ProgramOrder::finishUses(Operation *op) {
   for (Value value : buffersOf.lookup(op)) {
     Buffer &buffer = buffers.find(value)->second;
     buffer.open.erase(op);
-    if (buffer.open.empty() && !leavingFor.contains(value.getDefiningOp()))
+    if (buffer.open.empty() && !liveOutFor.contains(value.getDefiningOp()))
       finished.push_back(value);
   }
   bool isCompute = !asyncs.count(op);

@@ -38,8 +38,8 @@ Value ProgramOrder::getToken(Async &async) {
 ProgramOrder::Async *ProgramOrder::findFill(StringAttr state) {
   if (Operation *fill = fills.lookup(state))
     return &asyncs.find(fill)->second;
-  auto arrival = arrivals.find(state);
-  return arrival == arrivals.end() ? nullptr : &arrival->second;
+  auto liveIn = liveIns.find(state);
+  return liveIn == liveIns.end() ? nullptr : &liveIn->second;
 }
 
 void ProgramOrder::wait(Stream stream, Async &async) {
@@ -83,7 +83,7 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
       if (Async *fill = findFill(read.getSourceAttr().getAttr()))
         wait(stream, *fill);
   }
-  if (StateOp sum = borders.sums.lookup(findSum(op)))
+  if (StateOp sum = boundary.sums.lookup(findSum(op)))
     if (Async *fill = findFill(sum.getSymNameAttr()))
       wait(stream, *fill);
   // The memory of its packed gradients may be in use by those before.
@@ -97,8 +97,8 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
       wait(stream, asyncs.find(load)->second);
 }
 
-void ProgramOrder::waitForArrival(Operation *op, Stream stream) {
-  if (Operation *last = leavingFor.lookup(op); last && getInto(last))
+void ProgramOrder::waitForLiveIn(Operation *op, Stream stream) {
+  if (Operation *last = liveOutFor.lookup(op); last && getInto(last))
     if (Async *fill = findFill(getInto(last).getAttr()))
       wait(stream, *fill);
 }
@@ -106,9 +106,9 @@ void ProgramOrder::waitForArrival(Operation *op, Stream stream) {
 /// Said even where another wait covers it, so that the plan knows from where on
 /// the memory is free that they use.
 void ProgramOrder::waitForSums() {
-  for (const Carried &carried : borders.arriving) {
-    Async &before = arrivals[carried.state];
-    if (!carried.isSum || !arrived.insert(carried.state).second)
+  for (const Carried &carried : boundary.liveIns) {
+    Async &before = liveIns[carried.state];
+    if (!carried.isSum || !awaited.insert(carried.state).second)
       continue;
     WaitOp::create(builder, before.token.getLoc(), before.token,
                    Stream::compute);
@@ -125,7 +125,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   }
   waitForInputs(op, stream);
   if (stream == Stream::compute) {
-    waitForArrival(op, stream);
+    waitForLiveIn(op, stream);
     if (!isView(op))
       ++clocks[0][0];
     if (!isa<AddOp>(op)) // an accumulator that is stored together with others
@@ -133,7 +133,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     return;
   }
   waitForCompute(stream);
-  waitForArrival(op, stream);
+  waitForLiveIn(op, stream);
   cast<StreamedOpInterface>(op).setStreamAttr(
       StreamAttr::get(op->getContext(), stream));
   Clock &clock = clocks[indexOf(stream)];
@@ -146,26 +146,26 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     loads[load.getSourceAttr().getAttr()] = op;
   if (FlatSymbolRefAttr into = getInto(op))
     fills[into.getAttr()] = op;
-  if (StateOp sum = borders.sums.lookup(findSum(op)))
+  if (StateOp sum = boundary.sums.lookup(findSum(op)))
     fills[sum.getSymNameAttr()] = op;
 }
 
 void ProgramOrder::takeArguments() {
-  for (const Carried &carried : borders.arriving) {
+  for (const Carried &carried : boundary.liveIns) {
     Value token = block.addArgument(TokenType::get(builder.getContext()),
                                     function.getLoc());
     // Its stream continues from there. A token does not imply that another one
     // is done: functions may issue them in different orders.
-    size_t entry = kNumStreams + arrivals.size();
+    size_t entry = kNumStreams + liveIns.size();
     Clock done(clocks[0].size());
     done[entry] = clocks[indexOf(carried.stream)][entry] = 1;
-    arrivals[carried.state] = {nullptr, carried.stream, done, entry, token};
+    liveIns[carried.state] = {nullptr, carried.stream, done, entry, token};
   }
 }
 
 void ProgramOrder::giveResults() {
   SmallVector<Value> tokens;
-  for (const Carried &carried : borders.leaving)
+  for (const Carried &carried : boundary.liveOuts)
     tokens.push_back(
         getToken(asyncs.find(fills.lookup(carried.state))->second));
   block.getTerminator()->setOperands(tokens);
@@ -181,7 +181,7 @@ void ProgramOrder::run() {
     if (isBuffered(&op))
       collectBuffer(op.getResult(0));
     if (mayBeInFlight(&op))
-      collectLeaving(&op);
+      collectLiveOut(&op);
   }
   for (Operation *op : ArrayRef(program).drop_back()) {
     issue(op, chooseStream(op));
@@ -191,11 +191,11 @@ void ProgramOrder::run() {
   builder.setInsertionPoint(block.getTerminator());
   for (Operation *op : llvm::reverse(asyncOrder))
     if (Async &async = asyncs.find(op)->second;
-        !isCovered(async) && !leavingFor.contains(op))
+        !isCovered(async) && !liveOutFor.contains(op))
       wait(Stream::compute, async);
-  for (auto &[state, arrival] : arrivals)
-    if (!isCovered(arrival))
-      wait(Stream::compute, arrival);
+  for (auto &[state, liveIn] : liveIns)
+    if (!isCovered(liveIn))
+      wait(Stream::compute, liveIn);
   while (!pending.empty())
     release(pending.pop_back_val());
   giveResults();

@@ -25,8 +25,8 @@ struct Carried {
 
 /// The states in flight at both ends of a function, and the module's
 /// accumulators.
-struct Borders {
-  llvm::SmallVector<Carried> arriving, leaving;
+struct Boundary {
+  llvm::SmallVector<Carried> liveIns, liveOuts;
   /// The result of collectAccumulators.
   const llvm::DenseMap<mlir::StringAttr, StateOp> &sums;
 };
@@ -35,11 +35,11 @@ struct Borders {
 /// releases.
 class ProgramOrder {
 public:
-  ProgramOrder(mlir::func::FuncOp function, const Borders &borders)
+  ProgramOrder(mlir::func::FuncOp function, const Boundary &boundary)
       : function(function), block(function.front()),
-        builder(function.getContext()), borders(borders) {
-    clocks.fill(Clock(kNumStreams + borders.arriving.size()));
-    // But for what arrives, the functions before this one were joined into
+        builder(function.getContext()), boundary(boundary) {
+    clocks.fill(Clock(kNumStreams + boundary.liveIns.size()));
+    // Except for live-ins, the functions before this one were joined into
     // compute, so their work counts as compute's.
     clocks[0][0] = 1;
   }
@@ -76,7 +76,7 @@ private:
   void takeArguments();
   void giveResults();
   void collectBuffer(mlir::Value value);
-  void collectLeaving(mlir::Operation *op);
+  void collectLiveOut(mlir::Operation *op);
   void issue(mlir::Operation *op, Stream stream);
   /// Makes `stream`, before `op`, wait for the asynchronous producers that
   /// `op` reads.
@@ -88,10 +88,10 @@ private:
   /// done.
   Async *findFill(mlir::StringAttr state);
   void waitForCompute(Stream stream);
-  /// Makes compute wait for the sums that arrive.
+  /// Makes compute wait for the live-in accumulates.
   void waitForSums();
   /// Makes `stream` wait for the live-in work that writes to the state of `op`.
-  void waitForArrival(mlir::Operation *op, Stream stream);
+  void waitForLiveIn(mlir::Operation *op, Stream stream);
   /// Notes that `op` is done with the buffers that it uses.
   void finishUses(mlir::Operation *op);
   /// Joins compute with the asynchronous accesses to `value` and releases it.
@@ -111,7 +111,7 @@ private:
   mlir::func::FuncOp function;
   mlir::Block &block;
   mlir::OpBuilder builder;
-  const Borders &borders;
+  const Boundary &boundary;
   /// The work that each stream has waited for, compute first.
   std::array<Clock, kNumStreams> clocks{};
   llvm::DenseMap<mlir::Operation *, Async> asyncs;
@@ -128,15 +128,15 @@ private:
   llvm::DenseMap<mlir::StringAttr, mlir::Operation *> stores, loads;
   /// The operation that fills each state, in this function or the one before.
   llvm::DenseMap<mlir::StringAttr, mlir::Operation *> fills;
-  llvm::MapVector<mlir::StringAttr, Async> arrivals;
-  /// Sums that arrive and that compute has waited for.
-  llvm::DenseSet<mlir::StringAttr> arrived;
+  llvm::MapVector<mlir::StringAttr, Async> liveIns;
+  /// Live-in accumulates that compute has waited for.
+  llvm::DenseSet<mlir::StringAttr> awaited;
   /// For operations that may be in flight at the end: their results and the
   /// values that only feed them.
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> leaving;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> liveOuts;
   /// The operations that define these values, with the operation that they are
   /// for.
-  llvm::DenseMap<mlir::Operation *, mlir::Operation *> leavingFor;
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> liveOutFor;
 };
 
 } // namespace fcdp

@@ -37,11 +37,11 @@ void SchedulePass::runOnOperation() {
     return signalPassFailure();
   llvm::DenseMap<StringAttr, StateOp> sums = collectAccumulators(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    Borders borders{{}, findCarried(function), sums};
+    Boundary boundary{{}, findCarried(function), sums};
     SmallVector<func::FuncOp> before = findPredecessors(function);
     if (!before.empty())
-      borders.arriving = findCarried(before[0]);
-    ProgramOrder(function, borders).run();
+      boundary.liveIns = findCarried(before[0]);
+    ProgramOrder(function, boundary).run();
   }
   setPhase(module, Phase::scheduled);
 }

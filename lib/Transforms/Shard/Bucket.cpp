@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "BucketBuilding.h"
-#include "CutStates.h"
+#include "ShardStates.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -98,7 +98,7 @@ void BucketPass::runOnOperation() {
   if (sharding == kAutoStrategy)
     setShardingOpen(module, true);
   else
-    cutStates(module, *symbolizeSharding(sharding));
+    shardStates(module, *symbolizeSharding(sharding));
   if (openMerging)
     setMergingOpen(module, true);
   if (bucketBytes > 0)

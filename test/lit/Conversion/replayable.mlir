@@ -1,4 +1,4 @@
-// Which calls a GPU may do again by itself, in a graph.
+// The plan marks calls that a CUDA graph may contain.
 //
 // RUN: fcdp-opt %s --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t.o && fcdp-compile %t.o --emit=plan-json | %python %S/Inputs/show_plan.py | FileCheck %s
 // RUN: %edit %s --replace 'fcdp.target = "cuda", ' "" | fcdp-opt --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t.o && fcdp-compile %t.o --emit=plan-json | %python %S/Inputs/show_plan.py | FileCheck %s --check-prefix=CPU
@@ -23,8 +23,9 @@ func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>
   %0 = aten.call "aten.mm.default"(self = %w, mat2 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   // CHECK-NEXT: "aten::t", "alias": "view", "replayable": true, "args"
   %1 = aten.call "aten.t.default"(self = %0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  // What draws random numbers, what the table does not know, and attention, which
-  // makes a random state on another device while it is captured:
+  // Not replayable: operators that draw random numbers, that the table does not
+  // know, and attention, which makes a random state on another device during a
+  // capture.
   // CHECK-NEXT: "aten::native_dropout", "alias": "fresh", "replayable": false, "args"
   %2:2 = aten.call "aten.native_dropout.default"(input = %1, p = 1.000000e-01, train = true) : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xi1>)
   // CHECK-NEXT: "aten::cosh", "alias": "unknown", "replayable": false, "args"

@@ -125,7 +125,7 @@ class Checker:
         return subprocess.run([*self.tool, *options], input=module, capture_output=True, text=True)
 
     def matches(self, output, expected):
-        """What FileCheck says against `output`, nothing if it is as expected."""
+        """Returns FileCheck's message about `output`, or an empty text if it is as expected."""
         with tempfile.NamedTemporaryFile("w", suffix=".check") as file:
             file.write(expected)
             file.flush()

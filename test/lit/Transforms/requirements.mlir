@@ -1,4 +1,4 @@
-// What a pass relies on is checked, not assumed.
+// Passes check their requirements.
 // RUN: split-file %s %t
 // RUN: not fcdp-opt %t/imported.mlir --fcdp-narrow-gathers 2>&1 | FileCheck %s --check-prefix=PHASE
 // RUN: not fcdp-opt %t/imported.mlir --fcdp-bucket 2>&1 | FileCheck %s --check-prefix=PHASE

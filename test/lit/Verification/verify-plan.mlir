@@ -10,19 +10,19 @@
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %3 on intra" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
 // RACE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on intra, not ordered with another access to them; expected 'intra' to wait for 'inter'
 // RACE: note: the other access, on inter in @only_microbatch for 'w' of @bucket.a
-// The wait that orders a load behind the store of another function.
-// RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %7 on h2d" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BORDER
-// BORDER: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, not ordered with another access to them; expected 'h2d' to wait for 'd2h'
-// BORDER: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
+// The wait that orders a load after the store of another function.
+// RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %7 on h2d" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BOUNDARY
+// BOUNDARY: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, not ordered with another access to them; expected 'h2d' to wait for 'd2h'
+// BOUNDARY: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
 // The same over the end of a step.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd" -o %t/zero3.mlir
 // RUN: %edit %t/zero3.mlir --in only_microbatch --replace "fcdp.wait %1 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WRAP
 // WRAP: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: reads bytes [0, 64) of the device arena on inter, not ordered with another access to them; expected 'inter' to wait for 'compute'
 // WRAP: note: the other access, on compute in @update for 'w' of @bucket.a
-// A gather to bytes that were lent to results of operators.
-// RUN: %edit %t/zero3.mlir --in only_microbatch --line "range 1 " --replace "offset = 768" "offset = 2048" > %t/lent.mlir
-// RUN: fcdp-opt %t/lent.mlir --fcdp-verify-plan -o /dev/null
-// RUN: %edit %t/lent.mlir --in only_microbatch --replace "fcdp.wait %15 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FREE
+// A gather to bytes that were free for results of operators.
+// RUN: %edit %t/zero3.mlir --in only_microbatch --line "range 1 " --replace "offset = 768" "offset = 2048" > %t/free.mlir
+// RUN: fcdp-opt %t/free.mlir --fcdp-verify-plan -o /dev/null
+// RUN: %edit %t/free.mlir --in only_microbatch --replace "fcdp.wait %15 on inter" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FREE
 // FREE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: writes bytes [2048, 2304) of the device arena on inter, not ordered with another access to them; expected 'inter' to wait for 'compute'
 // FREE: note: results of operators may use these bytes here, on compute in @only_microbatch
 // RUN: %edit %t/one.mlir --replace "func @init()" "func @init(%%e: !fcdp.token)" --insert-after "func @init" "fcdp.wait %%e on compute" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NOTHING
@@ -38,13 +38,13 @@
 // INSTATE: error: 'fcdp.shard_update' op for 'w' of @bucket.a in @update: reads @bucket.a.{{.*}}, which has no valid content: in this run nothing has filled it, or something has overwritten it
 // INSTATE: note: last written here, on {{.*}} in @only_microbatch for 'w' of @bucket.a
 // INSTATE: note: the state
-// What a checkpoint saves, though no later function reads it.
+// State that a checkpoint saves, although no later function reads it.
 // RUN: %edit %t/one.mlir --line "fcdp.pack" --replace "offset = {{[0-9]*}}" "offset = 512" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SAVED
 // SAVED: error: 'fcdp.state' op of 'v' of @bucket.b.frozen is overwritten in a step
 // SAVED: note: overwritten here, on compute in @only_microbatch for 'w' of @bucket.a
 // RUN: %edit %t/one.mlir --line "fcdp.reduce_scatter{{.*}}local" --replace "scratch = #fcdp.buffer<arena = device, offset = {{[0-9]*}}" "scratch = #fcdp.buffer<arena = device, offset = 1024" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SCRATCH
 // SCRATCH: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @only_microbatch: its input, scratch and result overlap
-// A gather's input may only stand at its own place inside the result.
+// A gather's input may be inside the result only at its own place.
 // RUN: %edit %t/one.mlir --line "fcdp.all_gather{{.*}}node" --replace "local_stride = 128" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STRIDE
 // STRIDE: error: 'fcdp.all_gather' op for 'w' of @bucket.a in @only_microbatch: its input overlaps its result, but is not at its own place inside it
 // RUN: %edit %t/one.mlir --line "fcdp.state{{.*}}grad" --replace "offset = 256" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
@@ -153,8 +153,8 @@
 // RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.cache" --replace " at <{{.*}}" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATE
 // STATE: error: 'fcdp.state' op expected a bucket and a buffer; run --fcdp-verify-planned
 
-//===--- Dont refuse what does no harm: waits twice, a release later, records
-// that nobody waits for, bytes that are just enough.
+//===--- Dont refuse harmless changes: waits twice, a release later, records
+// without a wait, memory that is just enough.
 // RUN: %edit %t/one.mlir --repeat "fcdp.wait" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" --insert-after "fcdp.release %%8 " "fcdp.release %%5 : tensor<64xf32>" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: %edit %t/one.mlir --insert-before "fcdp.loss" "%%n = fcdp.record on h2d event 99" | fcdp-opt --fcdp-verify-plan -o /dev/null

@@ -72,7 +72,7 @@ TEST_F(CudaBackendTest, DeviceMemoryIsZeroWhenMade) {
   HostCacheOptions cache;
   cache.segment.name = "arena-test-" + std::to_string(getpid());
   cache.segment.bytes = 64;
-  HostCache host(cuda, cache);
+  CudaHostCache host(cuda, cache);
   host.base()[0] = std::byte(1);
   DeviceArena arena(cuda, 4096);
   ASSERT_EQ(cuda->cudaMemcpyAsync(host.base(), arena.base() + 4032, 64,

@@ -89,7 +89,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   cache.segment.local = place.local;
   cache.segment.locals = mesh.locals;
   cache.segment.bytes = world.hostBytes;
-  options.host = HostCache(fakeCuda(), cache);
+  options.host = CudaHostCache(fakeCuda(), cache);
   NcclAxesOptions groups;
   groups.nccl = fakeNccl();
   groups.cuda = fakeCuda();

@@ -34,7 +34,7 @@ protected:
   }
   std::string errorOf(const HostCacheOptions &given) {
     try {
-      HostCache cache(fakeCuda(), given);
+      CudaHostCache cache(fakeCuda(), given);
     } catch (const std::runtime_error &error) {
       return error.what();
     }
@@ -86,7 +86,7 @@ TEST_F(HostCacheTest, LocksThePlansBytesToThePage) {
   uint64_t before = pinned();
   for (uint64_t bytes :
        {uint64_t(1), page - 1, page, page + 1, 5 * page, 1000 * page + 17}) {
-    HostCache cache(fakeCuda(), options(bytes));
+    CudaHostCache cache(fakeCuda(), options(bytes));
     EXPECT_EQ(cache.size(), bytes);
     EXPECT_EQ(pinned() - before, (bytes + page - 1) / page * page);
     EXPECT_EQ(cache.lockedBytes(), pinned() - before);
@@ -97,7 +97,7 @@ TEST_F(HostCacheTest, LocksThePlansBytesToThePage) {
 
 TEST_F(HostCacheTest, NoBytesLockNothing) {
   uint64_t before = pinned();
-  HostCache cache(fakeCuda(), options(0));
+  CudaHostCache cache(fakeCuda(), options(0));
   EXPECT_EQ(cache.base(), nullptr);
   EXPECT_EQ(pinned(), before);
 }
@@ -105,12 +105,12 @@ TEST_F(HostCacheTest, NoBytesLockNothing) {
 TEST_F(HostCacheTest, Moves) {
   uint64_t before = pinned();
   {
-    HostCache first(fakeCuda(), options(page));
+    CudaHostCache first(fakeCuda(), options(page));
     std::byte *base = first.base();
-    HostCache second(std::move(first));
+    CudaHostCache second(std::move(first));
     EXPECT_EQ(second.base(), base);
     EXPECT_EQ(first.base(), nullptr);
-    HostCache third;
+    CudaHostCache third;
     third = std::move(second);
     EXPECT_EQ(third.base(), base);
     EXPECT_TRUE(third.contains(base + page - 1));

@@ -30,7 +30,7 @@ protected:
     HostCacheOptions cache;
     cache.segment.name = "gpu-or-fake-" + std::to_string(getpid());
     cache.segment.bytes = hostBytes;
-    options.host = HostCache(cuda, cache);
+    options.host = CudaHostCache(cuda, cache);
     backend = makeCudaBackend(std::move(options));
   }
 

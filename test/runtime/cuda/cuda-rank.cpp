@@ -78,7 +78,7 @@ void Rank::makeBackend() {
   cache.segment.local = job->place().local;
   cache.segment.locals = job->mesh().locals;
   cache.segment.bytes = hostBytes;
-  made.host = HostCache(made.cuda, cache);
+  made.host = CudaHostCache(made.cuda, cache);
   NcclAxesOptions axes;
   if (ranks() > 1)
     axes.nccl = NcclLibrary::load(nccl);

@@ -48,11 +48,11 @@ c10::DataPtr take(size_t bytes) {
 
 /// Runs a step and returns how often the system was asked.
 template <typename Body>
-uint64_t step(Pool &pool, Body body) {
+uint64_t step(ResultPool &pool, Body body) {
   uint64_t before = pool.systemAllocations();
   pool.beginStep();
   {
-    Pool::Scope scope(pool);
+    ResultPool::Scope scope(pool);
     body();
   }
   pool.endStep();
@@ -68,7 +68,7 @@ void threeTensors() {
 
 TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   EXPECT_EQ(step(pool, threeTensors), 3u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
   EXPECT_EQ(step(pool, threeTensors), 0u);
@@ -76,7 +76,7 @@ TEST(PoolTest, AsksTheSystemInTheFirstStepOnly) {
 
 TEST(PoolTest, ReusesMemoryOfTheDead) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   step(pool, threeTensors);
   // c takes a's place.
   EXPECT_EQ(pool.regionBytes(), 1024u + 2048u + 2 * kPoolTagBytes);
@@ -85,7 +85,7 @@ TEST(PoolTest, ReusesMemoryOfTheDead) {
 
 TEST(PoolTest, AlignsTo64Bytes) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] {
     std::vector<c10::DataPtr> all;
     for (size_t bytes : {1, 3, 65, 128, 7}) {
@@ -99,7 +99,7 @@ TEST(PoolTest, AlignsTo64Bytes) {
 
 TEST(PoolTest, GivesTheSamePlacesInEachStep) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   std::vector<void *> places;
   auto body = [&] {
     places.push_back(take(100).get());
@@ -115,7 +115,7 @@ TEST(PoolTest, GivesTheSamePlacesInEachStep) {
 
 TEST(PoolTest, NoBytesNeedNoMemory) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] { take(0); };
   EXPECT_EQ(step(pool, body), 0u);
   EXPECT_EQ(step(pool, body), 0u);
@@ -123,7 +123,7 @@ TEST(PoolTest, NoBytesNeedNoMemory) {
 
 TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto sizes = [](size_t first, size_t second) {
     return [=] {
       c10::DataPtr a = take(first);
@@ -142,7 +142,7 @@ TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
 
 TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto many = [](int count) {
     return [=] {
       for (int i = 0; i < count; ++i)
@@ -158,14 +158,14 @@ TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
 
 TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto early = [] {
     take(100);
     take(100);
   };
   step(pool, early);
   pool.beginStep();
-  Pool::Scope scope(pool);
+  ResultPool::Scope scope(pool);
   c10::DataPtr kept = take(100);
   std::memset(kept.get(), 7, 100);
   try {
@@ -182,7 +182,7 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
 
 TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   c10::DataPtr kept;
   auto body = [&] {
     take(64);
@@ -206,7 +206,7 @@ TEST(PoolTest, MemoryOutlivesThePool) {
   TestArena arena;
   c10::DataPtr kept, recorded;
   {
-    Pool pool(arena, routeCpuAllocations());
+    ResultPool pool(arena, routeCpuAllocations());
     auto body = [&](bool keep) {
       return [&, keep] {
         c10::DataPtr data = take(256);
@@ -219,7 +219,7 @@ TEST(PoolTest, MemoryOutlivesThePool) {
   }
   std::memset(kept.get(), 1, 256);
   {
-    Pool pool(arena, routeCpuAllocations());
+    ResultPool pool(arena, routeCpuAllocations());
     step(pool, [&] { recorded = take(256); });
   }
   std::memset(recorded.get(), 1, 256);
@@ -239,7 +239,7 @@ void expectError(Body body, const std::string &what) {
 
 TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   c10::DataPtr kept;
   step(pool, [] { take(64); });
   step(pool, [&] { kept = take(64); });
@@ -250,7 +250,7 @@ TEST(PoolTest, StillInUseAtTheNextStepIsAnError) {
 
 TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   expectError([&] { step(pool, [] { take(2 << 20); }); }, "no memory");
 }
 
@@ -265,7 +265,7 @@ TEST(PoolTest, TheArenaMayGoOnElsewhere) {
         to = end;
         return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(), far);
       }};
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   std::vector<std::byte *> places;
   auto body = [&] {
     std::vector<c10::DataPtr> all;
@@ -290,7 +290,7 @@ Reservations makeReserved() {
 }
 
 /// Runs `ops` in `pool` as a function.
-uint64_t runFunction(Pool &pool, const Reservations &reserved,
+uint64_t runFunction(ResultPool &pool, const Reservations &reserved,
                      const std::vector<std::function<void()>> &ops,
                      const std::vector<plan::ResultPlace> &results = {}) {
   return step(pool, [&] {
@@ -305,7 +305,7 @@ uint64_t runFunction(Pool &pool, const Reservations &reserved,
 
 TEST(PoolTest, UsesWhatIsNotReserved) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   std::vector<std::byte *> places;
   auto note = [&](size_t bytes) {
@@ -335,7 +335,7 @@ TEST(PoolTest, UsesWhatIsNotReserved) {
 
 TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   c10::DataPtr kept;
   std::byte *place = nullptr;
@@ -354,7 +354,7 @@ TEST(PoolTest, WhatLivesOnIsNotWhereABufferComes) {
 /// Its operation may ask for more, which nobody planned, before or after.
 TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   const std::vector<plan::ResultPlace> results = {{0, 256, 512}, {1, 768, 256}};
   std::byte *first = nullptr, *second = nullptr, *other = nullptr;
@@ -382,7 +382,7 @@ TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
 
 TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
   TestArena arena(/*reserved=*/256, /*bytes=*/1024);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   const std::vector<plan::ResultPlace> results = {{0, 768, 256}, {1, 832, 128}};
   c10::DataPtr kept;
@@ -396,11 +396,11 @@ TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
 
 TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   const std::vector<plan::ResultPlace> results = {{0, 256, 128}};
   pool.beginStep();
-  Pool::Scope scope(pool);
+  ResultPool::Scope scope(pool);
   pool.beginFunction(reserved, results);
   pool.reach(0);
   c10::DataPtr kept = take(64);
@@ -411,12 +411,12 @@ TEST(PoolTest, AResultThatIsKeptTooLongIsAnErrorInTheRecordedStep) {
 TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
   for (bool isMismatch : {false, true}) {
     TestArena arena(/*reserved=*/256, /*bytes=*/768);
-    Pool pool(arena, routeCpuAllocations());
+    ResultPool pool(arena, routeCpuAllocations());
     Reservations reserved = makeReserved();
     c10::DataPtr kept;
     runFunction(pool, reserved, {[&] { take(64); }});
     pool.beginStep();
-    Pool::Scope scope(pool);
+    ResultPool::Scope scope(pool);
     pool.beginFunction(reserved);
     pool.reach(0);
     kept = take(64);
@@ -432,7 +432,7 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeABufferComes) {
 /// planned for when it was not.
 TEST(PoolTest, AnotherMomentIsAMismatch) {
   TestArena arena(/*reserved=*/256, /*bytes=*/768);
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   Reservations reserved = makeReserved();
   auto allocate = [&] { take(64); };
   auto nothing = [] {};
@@ -444,7 +444,7 @@ TEST(PoolTest, AnotherMomentIsAMismatch) {
 
 TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   std::vector<const void *> places;
   auto body = [&] {
     EXPECT_EQ(pool.isReplaying(), !places.empty());
@@ -473,7 +473,7 @@ TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
 
 TEST(PoolTest, DoesntSkipWhatIsStillInUse) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] {
     take(100).clear();
     take(200).clear();
@@ -487,7 +487,7 @@ TEST(PoolTest, DoesntSkipWhatIsStillInUse) {
 
 TEST(PoolTest, PlacesAreThoseOfAStepLikeTheRecordedOne) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   step(pool, threeTensors);
   step(pool, [&] {
     EXPECT_NE(pool.nextPlace(0), nullptr);
@@ -500,7 +500,7 @@ TEST(PoolTest, PlacesAreThoseOfAStepLikeTheRecordedOne) {
 
 TEST(PoolTest, OtherThreadsUseTheSystem) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([] { take(1 << 20); }).join();
@@ -512,7 +512,7 @@ TEST(PoolTest, OtherThreadsUseTheSystem) {
 
 TEST(PoolTest, MayBeFreedByAnotherThread) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::DataPtr own = take(64);
     std::thread([data = std::move(own)]() mutable { data.clear(); }).join();
@@ -524,7 +524,7 @@ TEST(PoolTest, MayBeFreedByAnotherThread) {
 
 TEST(PoolTest, MathsLibrariesFreeByPointer) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   auto body = [] {
     c10::Allocator &allocator = *c10::GetCPUAllocator();
     allocator.raw_deallocate(allocator.raw_allocate(100));
@@ -539,7 +539,7 @@ TEST(PoolTest, MathsLibrariesFreeByPointer) {
 
 TEST(PoolTest, OutsideAScopeNothingIsCounted) {
   TestArena arena;
-  Pool pool(arena, routeCpuAllocations());
+  ResultPool pool(arena, routeCpuAllocations());
   step(pool, threeTensors);
   uint64_t before = pool.systemAllocations();
   take(128);

@@ -63,7 +63,7 @@ public:
     ++owner.numLaunches;
     if (std::exchange(isFirst, false))
       return;
-    Pool::Scope scope(owner.nobodys);
+    ResultPool::Scope scope(owner.nobodys);
     for (const Call &call : calls)
       doAgain(call);
   }

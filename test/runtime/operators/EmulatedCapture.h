@@ -48,7 +48,7 @@ private:
   std::vector<Call> calls;
   /// Calls that others are made in.
   size_t depth = 0;
-  Pool nobodys{{}, *c10::GetDefaultCPUAllocator()};
+  ResultPool nobodys{{}, *c10::GetDefaultCPUAllocator()};
 };
 
 } // namespace fcdp::test

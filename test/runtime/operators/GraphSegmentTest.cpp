@@ -34,7 +34,7 @@ public:
   Running(const std::string &path, bool hasGraphs)
       : object(path),
         backend(object.plan().deviceBytes, object.plan().hostBytes) {
-    StepOptions options;
+    StepSetup options;
     options.graphs = hasGraphs ? &capture : nullptr;
     step = std::make_unique<Step>(object, backend, options);
     auto *shard = reinterpret_cast<float *>(step->shard(0).data());

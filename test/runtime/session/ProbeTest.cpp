@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fcdp-run makes of measured times.
+// The cluster that fcdp-run derives from measured times.
 #include "probe/LinkFit.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
@@ -62,7 +62,7 @@ TEST(LinkFit, TellsWhoSharesALink) {
   EXPECT_EQ(countSharers(4.4, 8), 4u);
   EXPECT_EQ(countSharers(7, 8), 8u);
   EXPECT_EQ(countSharers(20, 8), 8u);
-  // What does not divide a node's ranks is no domain.
+  // A domain's size divides the number of a node's ranks.
   EXPECT_EQ(countSharers(4, 6), 3u);
   EXPECT_EQ(countSharers(5, 6), 6u);
 }

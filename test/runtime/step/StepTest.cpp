@@ -20,7 +20,7 @@ protected:
     object = std::make_unique<StepObject>(fake.build(folder));
     const StepPlan &m = object->plan();
     backend = std::make_unique<LocalBackend>(m.deviceBytes, m.hostBytes);
-    step = std::make_unique<Step>(*object, *backend, StepOptions{});
+    step = std::make_unique<Step>(*object, *backend, StepSetup{});
   }
 
   /// One bucket of four elements with its states from byte 0 on.

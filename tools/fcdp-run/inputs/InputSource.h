@@ -21,7 +21,7 @@ public:
   /// Returns the number of rows, or none if it is unlimited.
   virtual std::optional<int64_t> rows() const = 0;
   /// Returns whether rows are windows of a longer file.
-  virtual bool isCut() const = 0;
+  virtual bool isWindowed() const = 0;
   /// Writes a row, of the input's shape and type.
   virtual void read(int64_t row, std::span<std::byte> out) const = 0;
   /// Looks at all values; throws at the first that the input may not hold.

@@ -54,7 +54,7 @@ void Inputs::findRows() {
   const plan::InputT *whole = nullptr;
   for (size_t i = 0; i < sources.size(); ++i) {
     auto own = sources[i]->rows();
-    if (!own || sources[i]->isCut())
+    if (!own || sources[i]->isWindowed())
       continue;
     if (whole && *own != *rows)
       throw std::runtime_error(
@@ -65,7 +65,7 @@ void Inputs::findRows() {
     rows = own;
   }
   for (const auto &source : sources)
-    if (source->isCut())
+    if (source->isWindowed())
       rows = std::min(rows.value_or(*source->rows()), *source->rows());
 }
 

@@ -35,7 +35,7 @@ public:
   }
 
   std::optional<int64_t> rows() const override { return count; }
-  bool isCut() const override { return false; }
+  bool isWindowed() const override { return false; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
     std::memcpy(out.data(), data.data() + row * rowBytes, rowBytes);

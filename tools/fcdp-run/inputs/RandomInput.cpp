@@ -85,7 +85,7 @@ public:
   }
 
   std::optional<int64_t> rows() const override { return std::nullopt; }
-  bool isCut() const override { return false; }
+  bool isWindowed() const override { return false; }
   void checkValues() const override {}
 
   void read(int64_t row, std::span<std::byte> out) const override {

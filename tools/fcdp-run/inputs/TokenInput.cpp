@@ -35,7 +35,7 @@ public:
   std::optional<int64_t> rows() const override {
     return (tokens - shift) / window;
   }
-  bool isCut() const override { return true; }
+  bool isWindowed() const override { return true; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
     int64_t first = row * window + shift;

@@ -80,7 +80,7 @@ private:
   }
   void addNames(uint32_t rank);
   void addSpans(const RankTrace &trace, StreamId stream);
-  void addBorder(uint32_t rank, double seconds, const std::string &name) {
+  void addBoundary(uint32_t rank, double seconds, const std::string &name) {
     add({{"ph", "i"},
          {"pid", rank},
          {"tid", 0},
@@ -88,7 +88,7 @@ private:
          {"s", "p"},
          {"ts", 1e6 * seconds}});
   }
-  void addBorders(const RankTrace &trace);
+  void addBoundaries(const RankTrace &trace);
 
   const StepPlan &plan;
   const StepRecorder &recorder;
@@ -138,8 +138,8 @@ void TraceText::Writer::addSpans(const RankTrace &trace, StreamId stream) {
   }
 }
 
-void TraceText::Writer::addBorders(const RankTrace &trace) {
-  addBorder(trace.rank, trace.begin, "step begins");
+void TraceText::Writer::addBoundaries(const RankTrace &trace) {
+  addBoundary(trace.rank, trace.begin, "step begins");
   const auto &issues = recorder.getIssues(StreamId::Compute);
   const auto &spans = trace.spans[size_t(StreamId::Compute)];
   double end = trace.begin;
@@ -147,7 +147,7 @@ void TraceText::Writer::addBorders(const RankTrace &trace) {
   for (size_t i = 0; i < recorder.getFunctions().size(); ++i) {
     for (; next < issues.size() && issues[next].function == i; ++next)
       end = spans[next].end;
-    addBorder(trace.rank, end, recorder.getFunctions()[i] + " ends");
+    addBoundary(trace.rank, end, recorder.getFunctions()[i] + " ends");
   }
 }
 
@@ -155,7 +155,7 @@ void TraceText::Writer::add(const RankTrace &trace) {
   addNames(trace.rank);
   for (size_t stream = 0; stream < kNumStreams; ++stream)
     addSpans(trace, StreamId(stream));
-  addBorders(trace);
+  addBoundaries(trace);
 }
 
 std::string TraceText::Writer::finish(const StepStats &stats) {

@@ -30,11 +30,11 @@ struct MergingSolution {
   llvm::Error verify(const MergingProblem &problem) const;
 };
 
-/// Returns whether a bucket of `more` bytes joins a group of `held` bytes,
+/// Returns whether a bucket of `more` bytes joins a group of `grouped` bytes,
 /// which it does while both together stay within the limit. Merging saves a
 /// latency in the forward and one in the backward pass. But the bucket that is
 /// used first then waits for the bytes of both.
-bool joins(const MergingProblem &problem, int64_t held, int64_t more);
+bool joins(const MergingProblem &problem, int64_t grouped, int64_t more);
 
 /// Each bucket joins the group before it where it may. Requires check().
 MergingSolution mergeBuckets(const MergingProblem &problem);

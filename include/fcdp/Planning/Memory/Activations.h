@@ -13,7 +13,7 @@ struct Activation {
   mlir::Operation *op;
   /// Bytes of the values alone.
   int64_t bytes;
-  /// In use in [begin, end), in positions of the function's operations.
+  /// It is in use in [begin, end), in positions of the function's operations.
   int64_t begin, end;
 };
 
@@ -25,10 +25,10 @@ struct Activation {
 /// ATen operators counts as one that makes new memory and keeps that of its
 /// operands, so that the sum errs on the side of too much.
 ///
-/// Memory that a kernel takes and gives back by itself is not included: it
-/// depends on the number of threads and on the library's choice of algorithm.
+/// Temporary memory of kernels is not included: it depends on the number of
+/// threads and on the library's choice of algorithm.
 ///
-/// Takes time in the operations and their operands.
+/// The time is linear in the operations and their operands.
 std::vector<Activation> findActivations(mlir::func::FuncOp function);
 
 /// Returns the bytes of these values that are in use at each position.

@@ -14,7 +14,7 @@ struct PackingProblem {
     int64_t bytes;
     /// Lives in [begin, end), in positions of the program.
     int64_t begin, end;
-    /// Where it has to be; anywhere if negative.
+    /// The required offset; negative if any offset will do.
     int64_t offset = -1;
   };
   llvm::SmallVector<Buffer> buffers;

@@ -12,9 +12,9 @@ namespace fcdp {
 struct StatePlan {
   /// Places by the state's name.
   llvm::DenseMap<mlir::StringAttr, BufferAttr> places;
-  /// Bytes of the device arena, per rank, that they take, except for states of
-  /// role `prefetched`: these come next, and values may use their memory while
-  /// no copy is in it or on its way to it.
+  /// Bytes of the device arena, per rank, that states use, except for states of
+  /// role `prefetched`. These follow, and values may use their memory while no
+  /// copy is in it or in flight to it.
   int64_t deviceBytes = 0;
   /// The first byte of buffers that are in flight when a function ends, behind
   /// those.

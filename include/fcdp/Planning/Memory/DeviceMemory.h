@@ -41,7 +41,7 @@ struct BytesByUse {
 
 /// A region in which places are given by lifetime.
 struct RegionBytes {
-  /// Of the region.
+  /// The size of the region.
   int64_t bytes = 0;
   /// The most that is in use at once: no packing needs less.
   int64_t bound = 0;
@@ -63,7 +63,7 @@ struct FunctionMemory {
   /// States, the function's buffers, and results of ATen operators where these
   /// are not or behind them.
   RegionBytes arena;
-  /// Where states and buffers end in it.
+  /// The end of states and buffers in it.
   int64_t buffers = 0;
   /// The most that results of ATen operators take at once, with their tags.
   int64_t pool = 0;
@@ -77,18 +77,18 @@ struct FunctionMemory {
   BytesByUse inUse;
 };
 
-/// Device memory of one rank over all functions of a step. Memory that kernels
-/// take and give back by themselves is not in it, see findActivations.
+/// Device memory of one rank over all functions of a step, without temporary
+/// memory of kernels (see findActivations).
 struct DeviceMemory {
-  /// As in each function.
+  /// The arena, as in each function.
   RegionBytes arena;
   int64_t buffers = 0, pool = 0;
   /// Inputs and buffers of the model, which are apart from it.
   int64_t inputs = 0;
-  /// Of all functions, where most is in use; null if all are empty.
+  /// The operation at which most is in use; null if all functions are empty.
   mlir::Operation *fullest = nullptr;
   BytesByUse inUse;
-  /// In the module's order.
+  /// The functions in the module's order.
   std::vector<FunctionMemory> functions;
 
   int64_t total() const { return arena.bytes + inputs; }

@@ -14,17 +14,18 @@ namespace fcdp {
 /// where on does each bucket have its memory? Knows no IR.
 struct InPlaceProblem {
   struct Gradient {
-    /// Where it is made; if it is copied, its own bytes are in use from there
-    /// on until it is packed.
+    /// The position of its operator. If it is copied, its own bytes are in use
+    /// from there until it is packed.
     int64_t made;
     int64_t bytes;
   };
   struct Bucket {
     int64_t bytes = 0;
-    /// Where it is packed: from there on its memory is in use anyhow.
+    /// The position of the pack, from which on its memory is in use in any
+    /// case.
     int64_t packed = 0;
-    /// That may be written in place, in the order in which they are made, in
-    /// front of `packed`.
+    /// Gradients that may be written in place, in the order of their operators,
+    /// before `packed`.
     llvm::SmallVector<Gradient> gradients;
   };
   /// Bytes in use at each position of the program, if all gradients are copied.
@@ -32,7 +33,7 @@ struct InPlaceProblem {
   /// Bytes that may be in use at once where a gradient is written in place, if
   /// that takes more than copies.
   int64_t limit = 0;
-  /// In the order in which they are packed.
+  /// The buckets in the order of their packs.
   std::vector<Bucket> buckets;
 
   /// Fails on negative sizes, and on positions out of range or out of order.
@@ -40,8 +41,8 @@ struct InPlaceProblem {
 };
 
 struct InPlaceSolution {
-  /// Of each bucket: the position from which on its memory is in use; gradients
-  /// made there or later are written in place.
+  /// The position from which on each bucket's memory is in use. Gradients that
+  /// are computed there or later are written in place.
   std::vector<int64_t> begins;
   /// The most bytes in use at once.
   int64_t peak = 0;
@@ -52,10 +53,11 @@ struct InPlaceSolution {
   llvm::Error verify(const InPlaceProblem &problem) const;
 };
 
-/// Gives each bucket, in turn, its memory as early as the limit allows. Where
-/// more is in use anyhow, it is given when least is then, and late. Requires
-/// check(). Takes time in the positions from the first gradient of a bucket to
-/// its pack, times its gradients.
+/// Chooses, for one bucket after another, the earliest begin that the limit
+/// allows. If every begin exceeds the limit, it chooses the latest begin with
+/// the least memory in use. Requires check(). The time is proportional to the
+/// positions from the first gradient of a bucket to its pack, times its
+/// gradients.
 InPlaceSolution planInPlace(const InPlaceProblem &problem);
 
 } // namespace fcdp

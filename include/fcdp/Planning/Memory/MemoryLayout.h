@@ -9,11 +9,13 @@ namespace fcdp {
 /// they have, or that --fcdp-plan-memory would give.
 class MemoryLayout {
 public:
-  /// For a function of a scheduled or planned module. Changes nothing.
+  /// Computes the layout of a function of a scheduled or planned module.
+  /// Changes
+  /// nothing.
   static mlir::FailureOr<MemoryLayout> compute(mlir::func::FuncOp function,
                                                const MemoryTimeline &timeline);
 
-  /// Null if there is none.
+  /// Returns the state's place, or null.
   BufferAttr lookup(StateOp state) const {
     return states.places.lookup(state.getSymNameAttr());
   }
@@ -31,7 +33,7 @@ private:
   BufferPlan plan;
 };
 
-/// Where and when the functions of a module use memory.
+/// The places and times of the memory that the functions of a module use.
 struct MemoryLayouts {
   explicit MemoryLayouts(mlir::ModuleOp module) : timeline(module) {}
 

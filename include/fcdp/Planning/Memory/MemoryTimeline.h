@@ -29,8 +29,8 @@ struct BufferUse {
   mlir::Operation *op;
   bool isScratch;
   MemorySpan span;
-  /// Null if there is none. On a stream, it leaves the buffer in flight when
-  /// its function ends.
+  /// The release, or null. A release on a stream means that the buffer is in
+  /// flight when its function ends.
   ReleaseOp releasedBy;
 
   bool isInFlight() const {
@@ -51,10 +51,10 @@ struct FunctionTimeline {
   /// the first gradient that is written in place. The scratch of a reduction
   /// follows its result.
   std::vector<BufferUse> buffers;
-  /// Buffers that functions which may run before leave in flight, until compute
-  /// has waited for the token behind their release.
+  /// Buffers in flight at the end of functions that may run before. They are in
+  /// use until compute has waited for the token that follows their release.
   std::vector<BufferUse> liveIns;
-  /// In the module's order; only states whose copy is live-in.
+  /// States with a live-in copy, in the module's order.
   std::vector<CopyUse> copies;
   /// Results of operators.
   std::vector<Activation> results;

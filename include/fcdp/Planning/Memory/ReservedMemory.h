@@ -9,8 +9,8 @@
 
 namespace fcdp {
 
-/// Returns the first byte and the end of `buffer` on all ranks together. What
-/// does not fit in an integer ends far behind any memory.
+/// Returns the first byte and the end of `buffer` on all ranks together. An end
+/// that overflows is replaced by the greatest integer.
 std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh);
 
 /// Returns what is reserved while `function` runs: the places of `layouts`, at

@@ -12,12 +12,11 @@ struct SharedPacking {
   int64_t end;
 };
 
-/// Places the values of `function` so that what the runtime's pool then gives
-/// around them, `activations`, ends as low as possible. `values` counts time in
-/// positions and places from `stateBytes` on, where states end. Of several ways
-/// the best is taken: values by themselves, and values together with all
-/// activations, as if the pool were to follow that. Where values end is never
-/// more than the arena needs.
+/// Places the values of `function` so that `activations`, which the runtime's
+/// pool then places around them, end as low as possible. `values` counts time
+/// in positions, and places from `stateBytes`, the end of states. It takes the
+/// better of two ways: values alone, and values together with all activations,
+/// as if the pool followed that. The end of values never exceeds the arena.
 SharedPacking packBesidePool(mlir::func::FuncOp function,
                              const PackingProblem &values,
                              llvm::ArrayRef<Activation> activations,

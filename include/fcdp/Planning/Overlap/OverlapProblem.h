@@ -23,7 +23,7 @@ struct OverlapProblem {
     /// sum in this piece.
     int64_t bytes = 0;
     /// Whether fetches may be issued, and results accumulated, before it.
-    bool mayFetch = false, mayNote = false;
+    bool mayFetch = false, mayAccumulate = false;
     /// The part of `seconds` that takes all of the memory's bandwidth, as in
     /// Cost.
     double deviceMemory = 0;
@@ -95,7 +95,7 @@ struct OverlapSolution {
   /// The piece in front of which each fetch is issued.
   std::vector<size_t> fetched;
   /// The piece before which the result of each reduction is accumulated.
-  std::vector<size_t> noted;
+  std::vector<size_t> accumulated;
   OverlapEstimate estimate;
 
   /// Fails if something is issued too early or too late, overtakes another, is
@@ -106,7 +106,7 @@ struct OverlapSolution {
 /// Simulates the function. Pre: both have the problem's sizes.
 OverlapEstimate estimate(const OverlapProblem &problem,
                          llvm::ArrayRef<size_t> fetched,
-                         llvm::ArrayRef<size_t> noted);
+                         llvm::ArrayRef<size_t> accumulated);
 
 /// Returns the solution that issues all fetches `ahead` places for fetches
 /// ahead, and has reductions in flight over `inFlight` places for accumulates,

@@ -1,7 +1,7 @@
 // RUN: fcdp-opt %s --cse | FileCheck %s --check-prefixes=CHECK,CSE
 // RUN: fcdp-opt %s --canonicalize | FileCheck %s --check-prefixes=CHECK,CANON
 
-// What an operation's memory effects let CSE and canonicalization do.
+// CSE and canonicalization respect the memory effects of operations.
 
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]

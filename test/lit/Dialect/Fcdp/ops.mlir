@@ -49,7 +49,7 @@ fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@
 fcdp.bucket @bucket.slice unit "" elements 64 storage f32 wire f32 trainable sharding node residency drop carry full members []
 // CHECK-NEXT: fcdp.bucket @bucket.whole unit "" elements 64 storage f32 wire f32 sharding none residency full members []
 fcdp.bucket @bucket.whole unit "" elements 64 storage f32 wire f32 sharding none residency full members []
-// What is the default is not printed.
+// Defaults are not printed.
 // CHECK-NEXT: fcdp.bucket @bucket.world unit "" elements 64 storage f32 wire f32 members []
 fcdp.bucket @bucket.world unit "" elements 64 storage f32 wire f32 sharding world members []
 // CHECK-NEXT: fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []

@@ -1,4 +1,4 @@
-// Where gradients are summed over micro-batches, on two nodes of two ranks.
+// The modes of accumulating gradients over micro-batches, on two nodes of two ranks.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-decide="accumulate=node" --fcdp-accumulate -o %t.node.mlir --fcdp-verify-sharded
 // RUN: FileCheck %s --check-prefix=NODE --input-file=%t.node.mlir
@@ -84,7 +84,8 @@
 // RUN: not fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-accumulate 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: {{.*}}expected one axis and flat tensors; run --fcdp-bucket and --fcdp-two-level first
 
-// What the sharded phase asks for: each partial sum once, reduced once, in the last.
+// Phase sharded requires that each partial sum is made once, and reduced once, in
+// the last micro-batch.
 // RUN: %edit %t.node.mlir --in first_microbatch --delete "accumulate" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: expected one gradient of @bucket.root.node_grad, got 0
 // RUN: %edit %t.node.mlir --in last_microbatch --delete "into @bucket.root overwrite" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNREDUCED

@@ -1,4 +1,4 @@
-// Where a gathered copy lives between its uses, on two nodes of two ranks.
+// The residencies of gathered copies, on two nodes of two ranks.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-decide="strategy=fcdp" --fcdp-cache | FileCheck %s --check-prefix=HOST
 // RUN: fcdp-opt %t.mlir --fcdp-decide="strategy=zero3" --fcdp-cache | FileCheck %s --check-prefix=DROP

@@ -11,7 +11,7 @@
 // KEEP: fcdp.bucket @bucket.b {{.*}} residency {{(host|full|node)}} members
 // KEEP: fcdp.bucket @bucket.c {{.*}} residency drop members
 
-// Those who ask hear what a copy saves and costs, and what was compared.
+// Remarks state what a copy saves and costs, and the plans that were compared.
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK-DAG: remark: {{.*}}candidate takes {{.*}}s, was estimated to take
 // REMARK-DAG: remark: {{.*}}bucket bucket.a: {{host|full|node}}, saves {{.*}}ms of inter-node time a step, costs {{.*}} kB of each
@@ -53,8 +53,8 @@
 // RUN: not fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto accumulate=half cluster=%t/slow-network.yaml" 2>&1 | FileCheck %s --check-prefix=ACCUMULATE
 // ACCUMULATE: error: accumulate: expected 'sharded', 'node', 'node_host' or 'full', got 'half'
 
-// Where latency is all, one step is faster than two, be it in a preset; and what
-// is given stays.
+// If only latency matters, one step is faster than two, also in a preset. A given
+// attribute stays.
 // RUN: %edit %t/slow-network.yaml --replace "bandwidth: 1e6" "bandwidth: 1e12" --replace "bandwidth: 1e9" "bandwidth: 1e12" --replace "latency: 1e-6" "latency: 1e-3" > %t/slow-start.yaml
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT
 // RUN: fcdp-opt %t/laid-out.mlir --fcdp-decide="strategy=zero3 collectives=auto cluster=%t/slow-start.yaml" | FileCheck %s --check-prefix=FLAT

@@ -25,7 +25,7 @@
 // ONE: fcdp.shard_update @bucket.0..7
 // ONE-NOT: fcdp.shard_update
 
-// Those who ask hear of it.
+// A remark reports it.
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide="strategy=auto cluster=%t/latency.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK: remark: {{.*}}merged 8 buckets into 1 of up to 32.8 kB
 

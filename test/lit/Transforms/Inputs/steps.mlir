@@ -2,7 +2,7 @@
 
 //--- layers.mlir
 // An embedding that is tied to the output layer, layers with a bias, one of
-// them frozen, and parameters that nobody reads.
+// them frozen, and unused parameters.
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @wte : tensor<5x4xf32> unit "wte" trainable names ["wte", "head"]
   fcdp.parameter @a.weight : tensor<4x4xf32> unit "a" trainable names ["a.weight"]

@@ -20,7 +20,7 @@
 // SOME: fcdp.pack @bucket.5({{.*}}in_place = [@w5]
 // SOME-NOT: @bucket.3({{.*}}in_place
 // SOME: fcdp.pack @bucket.2({{.*}}in_place = [@w2]
-// Those who ask hear of it.
+// A remark reports it.
 // RUN: fcdp-opt %t/dump2/2-scheduled.mlir --fcdp-make-gradients-in-place --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK-NOT: bucket bucket.5:
 // REMARK: remark: {{.*}}bucket bucket.3: 1 of 1 gradients are copied into the bucket, for want of room

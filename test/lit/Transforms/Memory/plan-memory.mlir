@@ -4,7 +4,7 @@
 // RUN: fcdp-opt %t/chain.mlir --fcdp-pipeline="nodes=2 ranks-per-node=4 micro-batches=2" | FileCheck %s --check-prefix=SUM
 // RUN: fcdp-opt %t/kept.mlir --fcdp-plan-memory --fcdp-verify-planned | FileCheck %s --check-prefix=KEPT
 
-// The cast shard stands in the slice, the slice in the whole: each rank puts
+// The cast shard is inside the slice, the slice inside the whole: each rank puts
 // its own where the gather would copy it. Storing the slice does not matter.
 // Buffers start at multiples of 256 bytes.
 // CHAIN-LABEL: func.func @only_microbatch
@@ -23,7 +23,7 @@
 // NODES: fcdp.cast_shard %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE:[0-9]+]], bytes = 256, node_stride = 256>}
 // NODES: fcdp.all_gather {{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE]], bytes = 512>}
 
-// In one step over all ranks the cast shard stands at its place in the whole.
+// In one step over all ranks the cast shard is at its place in the whole.
 // RUN: fcdp-opt %t/chain.mlir --fcdp-pipeline="nodes=2 ranks-per-node=4 strategy=zero3 collectives=flat" | FileCheck %s --check-prefix=FLAT
 // FLAT-LABEL: func.func @only_microbatch
 // FLAT: fcdp.cast_shard %{{.*}} {buffer = #fcdp.buffer<arena = device, offset = [[WHOLE:[0-9]+]], bytes = 64, node_stride = 64, local_stride = 128>}

@@ -1,13 +1,12 @@
-// What the backward pass needs of a block is computed again there; see
-// Inputs/blocks.mlir.
+// The backward pass recomputes values of a block; see Inputs/blocks.mlir.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=unit -o %t.decided
 // RUN: FileCheck %s --input-file=%t.decided --check-prefix=UNIT
 // RUN: fcdp-opt %t.decided --fcdp-remat -o %t.remat
 // RUN: FileCheck %s --input-file=%t.remat --check-prefix=AGAIN
 
-// What the next unit or no unit reads is kept: the sums and the output. So is
-// what nothing reads in the backward pass: the squares.
+// Values that the next unit or no unit reads are kept: the sums and the output.
+// Values that the backward pass does not read stay as they are: the squares.
 // UNIT: fcdp.remat = "unit"
 // UNIT-LABEL: func.func @step
 // UNIT-NOT: recompute
@@ -17,7 +16,7 @@
 // UNIT-NOT: recompute
 // UNIT: return
 
-// Those who ask hear of it.
+// A remark reports it.
 // RUN: fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=unit --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK: remark: {{.*}}remat unit: 2 calls run again in the backward pass, which finds 196 B kept instead of 324 B
 
@@ -89,8 +88,8 @@
 // RUN: fcdp-opt %t/given.mlir --split-input-file --fcdp-remat | FileCheck %s --check-prefix=GIVEN
 
 //--- choices.mlir
-// A module path says more than the order of calls: what the second block does
-// in front of its first parameter is its own.
+// A module path takes precedence over the order of calls: calls of the second
+// block before its first parameter belong to it.
 // CHECK-LABEL: fcdp.parameter @Paths
 // CHECK: "aten.neg.default"
 // CHECK-SAME: {fcdp.recompute = true}
@@ -135,7 +134,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 
 // -----
 
-// What stands behind all units, as a loss does, is needed right away: kept.
+// A value computed after all units, such as a loss, is needed soon and is kept.
 // CHECK-LABEL: fcdp.parameter @DontRepeatTheLoss
 // CHECK: "aten.mul.Tensor"
 // CHECK-SAME: {fcdp.recompute = true}
@@ -306,8 +305,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 }
 
 //--- given.mlir
-// What the forward pass computes for the backward pass only, a mask for
-// example, moves there.
+// A call of the forward pass that only the backward pass needs, for example of a
+// mask, moves there.
 // GIVEN-LABEL: func.func @step
 // GIVEN: fcdp.read_parameter
 // GIVEN-NEXT: "aten.sum.default"

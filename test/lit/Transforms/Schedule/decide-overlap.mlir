@@ -1,11 +1,12 @@
-// Each fetch is issued as late, and each sum noted as early, as hides them.
+// Each fetch is issued as late, and each result accumulated as early, as hides the
+// transfer.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=zero3" --fcdp-two-level -o %t/given.mlir
 // RUN: %edit %t/given.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" > %t/open.mlir
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/decided.mlir
 // RUN: FileCheck %s --check-prefix=LATE --input-file=%t/decided.mlir
 
-// Those who ask hear of it.
+// A remark reports it.
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // REMARK: remark: {{.*}}@only_microbatch: 9 copies are fetched up to 2 units ahead, 5 reductions run over up to 3 units; takes {{.*}}s and {{.*}}B of a device's 1 TB; more memory would not make it faster
 // RUN: fcdp-opt %t/open.mlir --fcdp-decide-overlap="cluster=%t/cluster.yaml device-memory=6100000" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=LIMIT
@@ -25,7 +26,8 @@
 // LATE: of @bucket.p2 over @world[local] range 1 {fcdp.prefetch = 1 : i64}
 // LATE: fcdp.accumulate {{.*}} into @bucket.large overwrite {fcdp.reductions = 3 : i64}
 
-// A sum in host memory is noted by its store, and takes the addition along.
+// An accumulator in host memory is written by its store, which moves together with
+// the addition.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=zero3 accumulate=node_host" --fcdp-two-level --fcdp-accumulate -o %t/host.mlir
 // RUN: %edit %t/host.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" -o %t/host-decided.mlir
 // RUN: FileCheck %s --check-prefix=HOST --input-file=%t/host-decided.mlir

@@ -1,4 +1,5 @@
-// Sums of reductions are noted later, so that several reductions run at once.
+// Results of reductions are accumulated later, so that several reductions run at
+// once.
 // DEFINE: %{sums} = fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-two-level
 // RUN: %{sums} --fcdp-delay-sums | FileCheck %s --check-prefix=TWO
 // RUN: %{sums} --fcdp-decide="prefetch=0 reductions=9" --fcdp-delay-sums | FileCheck %s --check-prefix=ALL
@@ -15,7 +16,7 @@
 // RUN: not fcdp-opt %s --fcdp-delay-sums 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'sharded'
 
-// Each sum stands in front of the pack that is two units later; `b` has two
+// Each accumulate is before the pack that is two units later; `b` has two
 // buckets, which count as one.
 // TWO-LABEL: func.func @only_microbatch
 // TWO: fcdp.pack @bucket.c
@@ -49,13 +50,13 @@
 // ALL-NEXT: fcdp.accumulate {{.*}} into @bucket.a
 // ALL-NEXT: return
 
-// Dont: a sum that is read in the same function stands in front of the read.
+// Dont: an accumulate that is read in the same function is before the read.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node reductions=9" --fcdp-accumulate --fcdp-delay-sums | FileCheck %s --check-prefix=DONT
 // DONT-LABEL: func.func @last_microbatch
 // DONT: fcdp.accumulate {{.*}} into @bucket.c.node_grad add
 // DONT: fcdp.read_state @bucket.c.node_grad
 
-// A sum in host memory is stored later, and added to later; it is loaded where
+// An accumulator in host memory is added to and stored later; it is loaded where
 // its gradients are packed.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level --fcdp-decide="accumulate=node_host reductions=2" --fcdp-accumulate --fcdp-delay-sums | FileCheck %s --check-prefix=HOST
 // HOST-LABEL: func.func @first_microbatch

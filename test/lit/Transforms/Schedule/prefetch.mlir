@@ -23,7 +23,7 @@
 // RUN: not fcdp-opt %s --fcdp-prefetch 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'sharded'
 
-// Each fetch stands in front of the use of the one before it, as a whole: the
+// Each fetch is before the use of the one before it, as a whole: the
 // gathers, and the store between them.
 // ONE-LABEL: func.func @only_microbatch
 // ONE: fcdp.all_gather %{{.*}} of @bucket.a over @world[node] range 0
@@ -45,7 +45,7 @@
 // ONE-NEXT: of @bucket.a over @world[local] range 1
 // ONE-NEXT: fcdp.view_member {{.*}} @b of
 
-// Dont: a load never stands in front of its store.
+// Dont: a load is never before its store.
 // ALL-LABEL: func.func @only_microbatch
 // ALL: fcdp.cache_store %{{.*}} to @bucket.a.cache
 // ALL: fcdp.cache_store %{{.*}} to @bucket.b.cache

@@ -1,7 +1,7 @@
 // Releases and the host cache, where the shape of the program is unusual.
 // RUN: fcdp-opt %s --split-input-file --fcdp-schedule | FileCheck %s
 
-// What nobody reads is released as well, once it is there.
+// An unused value is released as well, after it is written.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK: %[[W:.*]] = fcdp.all_gather
@@ -132,8 +132,8 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
 
 // -----
 
-// What starts a function waits for the functions before it, which were joined
-// into the compute stream.
+// The first operation of a function waits for the functions before it, which were
+// joined into the compute stream.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK-NEXT: %[[BEFORE:.*]] = fcdp.record on compute

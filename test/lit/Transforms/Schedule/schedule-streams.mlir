@@ -1,5 +1,4 @@
-// Which stream each operation is on: gathers and reductions have one each per
-// axis.
+// Operations are on their streams: gathers and reductions have one each per axis.
 // RUN: fcdp-opt %s --fcdp-schedule | FileCheck %s
 
 // In one step over all ranks they are on the network's streams.

@@ -2,9 +2,9 @@
 // on another stream only after a wait, work on another stream waits for
 // compute, gathers do not wait for reductions, at most two steps of a reduction
 // are in flight, every buffer is
-// released once, behind its last use by anyone, stores to the cache do not hold
-// compute up, and all streams are joined at the end, but for what gives the
-// tokens that the function returns.
+// released once, after its last use on any stream, stores to the cache do not
+// delay compute, and all streams are joined at the end, except for the work whose
+// tokens the function returns.
 
 // REQUIRES: numpy
 // RUN: split-file %S/../Inputs/steps.mlir %t

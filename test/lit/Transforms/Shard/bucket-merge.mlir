@@ -39,7 +39,7 @@
 // SMALL: fcdp.bucket @bucket.a unit "a"
 // SMALL: fcdp.bucket @bucket.b unit "b"
 
-// Nothing stands between the forward and the backward pass: one range.
+// No use is between the forward and the backward pass: one range.
 // RUN: fcdp-opt %t/touching.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=128" | FileCheck %s --check-prefix=ONCE
 // ONCE-LABEL: func.func @only_microbatch
 // ONCE: fcdp.all_gather {{.*}} of @bucket.root..b {{.*}} range 0

@@ -21,7 +21,7 @@
 // CHECK-NEXT: fcdp.state @bucket.root.unused.shard
 // CHECK-NEXT: func.func @init
 
-// One gather for the live range of each bucket, in front of the first use.
+// One gather for the live range of each bucket, before the first use.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK: %[[S:.*]] = fcdp.read_shard @bucket.a : tensor<16xf32>
 // CHECK: %[[A:.*]] = fcdp.all_gather %[[S]] of @bucket.a over @world[node, local] range 0 : tensor<16xf32> to tensor<64xf32>

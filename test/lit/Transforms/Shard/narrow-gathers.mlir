@@ -1,6 +1,6 @@
 // RUN: fcdp-opt %s --split-input-file --fcdp-shard --fcdp-narrow-gathers | FileCheck %s
 
-// The cast moves in front of the gather, in the forward and in the backward
+// The cast moves before the gather, in the forward and in the backward
 // pass; a view between them stays.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch

@@ -4,7 +4,7 @@
 // A layer is gathered once in the forward and once in the backward pass, with
 // both its parameters in one range; an output layer whose uses touch once; an
 // embedding that the backward pass does not read once, or twice where it is
-// tied to something else. Views stand in front of their uses.
+// tied to something else. Views are cloned to their uses.
 // CHECK-LABEL: func.func @init
 // CHECK-NEXT: return
 // CHECK-LABEL: func.func @only_microbatch

@@ -70,7 +70,7 @@
 // RUN: %edit %t/planned.mlir --replace "local_stride = 256" "local_stride = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=INSIDE
 // INSIDE: error: 'fcdp.all_gather' op {{.*}}its input overlaps its result, but is not at its own place inside it
 
-// What is kept within a node is kept whole, or not at all.
+// With `sharding node`, a copy is kept whole or not at all.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp" | FileCheck %s --check-prefix=HSDP
 // HSDP: fcdp.bucket @bucket.root.bf16 {{.*}} sharding node residency drop members
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=mics" | FileCheck %s --check-prefix=MICS

@@ -1,4 +1,4 @@
-// What the phases require beyond their operations' own constraints.
+// The phases' requirements beyond their operations' own constraints.
 // RUN: split-file %s %t
 // RUN: not fcdp-opt %t/two-functions.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=FUNCTIONS
 // FUNCTIONS: error: expected one function, @step, of one block

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what no schedule is said to beat is beaten, and how near the schedules come to it."""
+"""Checks that no schedule beats the bound, and prints how near the schedules come to it."""
 
 import itertools
 import re

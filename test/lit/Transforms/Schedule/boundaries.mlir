@@ -1,17 +1,16 @@
-// What crosses the border between two micro-batches: the first copies of the
-// next, the last sums of this one, and the tokens that say when they are there.
+// Values in flight over the function boundary between two micro-batches: the first
+// copies of the next one, the last accumulates of this one, and their tokens.
 // RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp micro-batches=3" -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-verify-planned --fcdp-verify-plan -o /dev/null
 
-// The copy stands at the same place in every function, and the slice that it is
-// gathered from inside it. The place is behind those of all states that are
-// there all the time.
+// The copy has the same place in every function, and the slice that it is
+// gathered from is inside it. The place follows those of all permanent states.
 // CHECK: fcdp.state @bucket.a.prefetched {{.*}} at <arena = device, offset = [[$COPY:2048]], bytes = 256>
 // CHECK: fcdp.state @bucket.b.exp_avg_sq {{.*}} at <arena = device, offset = 1792, bytes = 64>
 
-// Each function but the last brings a copy in before it computes with its last
-// one, behind its store to the host cache, and gives a token. Until then other
+// Each function but the last fetches a copy before it computes with its last
+// one, after its store to the host cache, and returns a token. Until then other
 // values use the memory.
 // CHECK-LABEL: func.func @first_microbatch
 // CHECK-SAME: () -> (!fcdp.token, !fcdp.token, !fcdp.token)
@@ -27,8 +26,8 @@
 // CHECK: aten.call
 // CHECK-NOT: fcdp.wait %[[TOKEN]]
 // CHECK-NOT: offset = [[$COPY]],
-// The last reductions write or add to their sums themselves, from memory that
-// the next function leaves to them; nothing waits for them.
+// The last reductions write or add to their accumulators on their own stream, from
+// memory that stays reserved in the next function; nothing waits for them.
 // CHECK: %[[PACKED:.*]] = fcdp.pack @bucket.a({{.*}}) {buffer = #fcdp.buffer<arena = device, offset = [[$PACKED:[0-9]+]], bytes = 256>}
 // CHECK: %[[PART:.*]] = fcdp.reduce_scatter %[[PACKED]] of @bucket.a over @world[local] on intra_reduce
 // CHECK: %[[SHARD:.*]] = fcdp.reduce_scatter %[[PART]] of @bucket.a over @world[node] on inter_reduce {buffer = #fcdp.buffer<arena = device, offset = 256, bytes = 64>
@@ -40,11 +39,11 @@
 // CHECK-NOT: fcdp.wait
 // CHECK: return %[[TOKEN]], %[[SUM_A]], %[[SUM_B]] :
 
-// The wait for the copy stands in front of its use, behind the load of what
-// comes next; those for sums in front of the first gradients.
+// The wait for the copy is before its use and after the load of the next copy; the
+// waits for accumulates are before the first gradients.
 // CHECK-LABEL: func.func @next_microbatch
 // CHECK-SAME: (%[[BEFORE:.*]]: !fcdp.token {fcdp.event = [[$EVENT]] : i64}, %[[BEFORE_A:.*]]: !fcdp.token {fcdp.event = [[$EVENT_A]] : i64}, %[[BEFORE_B:.*]]: !fcdp.token {fcdp.event = [[$EVENT_B]] : i64}) -> (!fcdp.token, !fcdp.token, !fcdp.token)
-// Dont: what the reductions before use is not written before they are done.
+// Dont: memory of earlier reductions is not written before they are done.
 // CHECK-NOT: offset = [[$PACKED]],
 // CHECK: fcdp.cache_load @bucket.b.cache
 // CHECK: %[[COPY:.*]] = fcdp.read_state @bucket.a.prefetched
@@ -95,8 +94,8 @@
 // LAST-NEXT: fcdp.wait
 // LAST-NEXT: fcdp.shard_update @bucket.a
 
-// Sums within the node cross, too, from one micro-batch to the next; and what is
-// gathered behind a reduction.
+// Accumulates within the node are also in flight from one micro-batch to the next,
+// and so are gathers after a reduction.
 // RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp micro-batches=2 accumulate=node" | FileCheck %s --check-prefix=NODE
 // NODE-LABEL: func.func @first_microbatch
 // NODE: fcdp.accumulate %{{.*}} into @bucket.a.node_grad overwrite late on intra_reduce
@@ -165,8 +164,7 @@
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 micro-batches=2" --fcdp-bucket --fcdp-two-level --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
 // NONE-NOT: {{\.prefetched .*prefetched of}}
 
-// Dont: a copy that is stored on its way, or whose slice is used again, stays
-// in its micro-batch.
+// Dont: a copy whose slice is stored or used again stays in its micro-batch.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-two-level -o %t.two-level.mlir
 // RUN: %edit %t.two-level.mlir --replace "trainable members" "trainable residency host carry drop members" | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE
 // RUN: %edit %t.two-level.mlir --replace "trainable members" "trainable residency node carry drop members" | fcdp-opt --fcdp-cache --fcdp-prefetch --fcdp-prefetch-across | FileCheck %s --check-prefix=NONE

@@ -7,14 +7,15 @@
 
 namespace fcdp {
 
-/// Whether `cutStates` can, and what is given of residencies is possible then.
-bool canCutStates(mlir::ModuleOp module, Sharding sharding);
+/// Returns whether `shardStates` may be called: its requirements hold, and the
+/// given residencies are possible with this sharding.
+bool canShardStates(mlir::ModuleOp module, Sharding sharding);
 
 /// Shards all buckets' states over the ranks of `sharding`. Requires that they
 /// are sharded over all ranks, and collectives over both axes. A copy is then
 /// gathered from the larger part that a rank owns, and the rank's part of a
 /// gradient from the reduced shards: an all-reduce is a reduction followed by a
 /// gather.
-void cutStates(mlir::ModuleOp module, Sharding sharding);
+void shardStates(mlir::ModuleOp module, Sharding sharding);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "CutStates.h"
+#include "ShardStates.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -47,7 +47,7 @@ static void gatherOwned(AccumulateOp sum, BucketOp bucket, MeshOp mesh) {
       FlatSymbolRefAttr(), StreamAttr(), BufferAttr()));
 }
 
-bool fcdp::canCutStates(ModuleOp module, Sharding sharding) {
+bool fcdp::canShardStates(ModuleOp module, Sharding sharding) {
   for (auto function : module.getOps<func::FuncOp>())
     for (auto reduce : function.getOps<ReduceScatterOp>())
       if (reduce.getAxes().size() != 2)
@@ -60,7 +60,7 @@ bool fcdp::canCutStates(ModuleOp module, Sharding sharding) {
   });
 }
 
-void fcdp::cutStates(ModuleOp module, Sharding sharding) {
+void fcdp::shardStates(ModuleOp module, Sharding sharding) {
   if (sharding == Sharding::world)
     return;
   SymbolTable table(module);

@@ -13,7 +13,7 @@ namespace fcdp {
 inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 /// All decisions on a step.
-struct StepPlan {
+struct StepDecisions {
   /// Greatest bytes of buckets that are merged first; 0: none is.
   int64_t bucketBytes = 0;
   Sharding sharding = Sharding::world;

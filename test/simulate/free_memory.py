@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bytes of the device arena are lent to results of operators, operation by operation: a second opinion on
+"""The bytes of the device arena that are free for results of operators, operation by operation: a second opinion on
 lib/Planning/Memory/ReservedMemory.cpp."""
 
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
@@ -16,7 +16,7 @@ SUCCESSORS = {
 
 
 class Function:
-    """Who uses and releases what in a function."""
+    """Uses and releases of the buffers of a function."""
 
     def __init__(self, module, name):
         self.body, self.arguments = module.functions[name], [value for value, _ in module.arguments[name]]
@@ -27,7 +27,7 @@ class Function:
                 self.users.setdefault(value, []).append(i)
 
     def in_place(self, i):
-        """Of pack i: which operation makes which parameter's gradient in the pack's memory."""
+        """Yields, for pack i, the operations that write gradients in its memory, with the gradients' parameters."""
         op, makers = self.body[i], {}
         for value, parameter in zip(op.operands, op.attrs.get("parameters", ())):
             maker = self.makers.get(value)
@@ -38,7 +38,7 @@ class Function:
         return makers
 
     def release(self, i):
-        """Of the result of operation i: where it is, or None."""
+        """Returns the place of the result of operation i, or None."""
         uses = self.users.get(self.body[i].result(), [])
         return next((u for u in uses if self.body[u].name == "fcdp.release"), None)
 
@@ -63,16 +63,16 @@ class Function:
                 if "scratch" in op.attrs:
                     yield op.attrs["scratch"], i, self.owner(i)
 
-    def leaving(self, release):
-        """At which position the token goes that says that `release` has happened, or None."""
+    def live_out(self, release):
+        """Returns the position of the live-out token that is recorded after `release`, or None."""
         tokens = self.body[-1].operands if self.body[-1].name == "func.return" else []
         stream = self.body[release].attrs["stream"]
         records = [(self.makers[t], k) for k, t in enumerate(tokens) if t in self.makers]
         later = [(i, k) for i, k in records if i > release and self.body[i].attrs["stream"] == stream]
         return min(later)[1] if later else None
 
-    def arrival(self, position):
-        """Behind which operation compute has waited for the token that arrives there."""
+    def awaited(self, position):
+        """Returns the operation after which compute has waited for the live-in token at `position`."""
         last = len(self.body) - 1
         if position is None or position >= len(self.arguments):
             return last
@@ -81,7 +81,7 @@ class Function:
         return min([last, *waits])
 
 
-class Lending:
+class FreeMemory:
     def __init__(self, module, size, views):
         self.module, self.size, self.views = module, size, views
         self.mesh = next(iter(module.of("mesh").values()))
@@ -89,14 +89,14 @@ class Lending:
         states = [s for s in module.of("state").values() if s["arena"] == "device" and s["role"] != "prefetched"]
         self.begin = max((self.extent(s["buffer"])[1] for s in states), default=0)
         self.begin = (self.begin + 255) // 256 * 256
-        self.held = {name: list(self.find_held(name)) for name in self.functions}
+        self.reserved = {name: list(self.find_reserved(name)) for name in self.functions}
 
     def extent(self, buffer):
         end = buffer["offset"] + buffer["bytes"] + (self.mesh["node"] - 1) * buffer.get("node_stride", 0)
         return buffer["offset"], end + (self.mesh["local"] - 1) * buffer.get("local_stride", 0)
 
-    def find_held(self, name):
-        """Tuples of a first operation, the one behind the last, and bytes."""
+    def find_reserved(self, name):
+        """Yields tuples of a first operation, the one after the last, and bytes."""
         function = self.functions[name]
         for buffer, begin, owner in function.buffers():
             yield begin, function.end(owner), self.extent(buffer)
@@ -111,7 +111,7 @@ class Lending:
         for buffer, _, owner in before.buffers():
             release = before.late_release(owner)
             if release is not None:
-                yield 0, function.arrival(before.leaving(release)) + 1, self.extent(buffer)
+                yield 0, function.awaited(before.live_out(release)) + 1, self.extent(buffer)
 
     def prefetched(self, function, name, extent):
         for i, op in enumerate(function.body):
@@ -140,12 +140,12 @@ class Lending:
                     first = min(first, self.first_write(function, maker, extent))
         return first
 
-    def lent(self, name, i):
-        """The bytes that results may be in while operation i runs."""
+    def ranges(self, name, i):
+        """Returns the ranges of bytes that results may use while operation i runs."""
         if self.functions[name].body[i].name not in OPERATORS:
             return []
         free, places = self.begin, []
-        for begin, end in sorted(e for first, last, e in self.held[name] if first <= i < last and e[0] < e[1]):
+        for begin, end in sorted(e for first, last, e in self.reserved[name] if first <= i < last and e[0] < e[1]):
             if free < begin:
                 places.append((free, begin))
             free = max(free, end)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A type of namespace fcdp has one meaning: the compiler and the runtime do not use one name for two types."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILER = ("include/fcdp", "lib", "dialects")
+RUNTIME = ("runtime", "tools/fcdp-run")
+TOKEN = re.compile(
+    r"namespace\s+(?P<namespace>[\w:]*)\s*\{"
+    r"|\b(?:class|struct|enum)\s+(?:class\s+)?(?P<type>\w+)[^;{}()]*\{"
+    r"|(?P<open>\{)|(?P<close>\})"
+)
+
+
+def types(text):
+    """The qualified names of the types that a header defines, without nested ones."""
+    blocks = []
+    for token in TOKEN.finditer(re.sub(r"//[^\n]*", "", text)):
+        if token["close"]:
+            if blocks:
+                blocks.pop()
+            continue
+        if token["type"] and None not in blocks:
+            yield "::".join([*blocks, token["type"]])
+        blocks.append(token["namespace"])
+
+
+def defined(folders):
+    return {
+        name: header.relative_to(ROOT)
+        for folder in folders
+        for header in sorted((ROOT / folder).rglob("*.h"))
+        for name in types(header.read_text())
+    }
+
+
+def test_types_of_a_header():
+    header = "namespace a {\nstruct B {\n  struct Nested {};\n};\nclass Declared;\nenum class C { D };\n} // namespace a\n"
+    assert list(types(header)) == ["a::B", "a::C"]
+
+
+def test_compiler_and_runtime_share_no_type_name():
+    compiler, runtime = defined(COMPILER), defined(RUNTIME)
+    assert len(compiler) > 100 and len(runtime) > 100
+    both = [f"{name}: {compiler[name]} and {runtime[name]}" for name in sorted(compiler.keys() & runtime.keys())]
+    assert both == []

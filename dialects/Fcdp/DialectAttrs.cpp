@@ -168,6 +168,16 @@ void fcdp::removeRecompute(Operation *op) {
   op->removeAttr(FcdpDialect::RecomputeAttrHelper::getNameStr());
 }
 
+std::optional<int64_t> fcdp::getCheckpointRegion(Operation *op) {
+  return findNumber<FcdpDialect::CheckpointRegionAttrHelper>(op);
+}
+void fcdp::setCheckpointRegion(Operation *op, int64_t region) {
+  setNumber<FcdpDialect::CheckpointRegionAttrHelper>(op, region);
+}
+void fcdp::removeCheckpointRegion(Operation *op) {
+  op->removeAttr(FcdpDialect::CheckpointRegionAttrHelper::getNameStr());
+}
+
 bool fcdp::isRepeated(Operation *op) {
   return static_cast<bool>(find<FcdpDialect::RepeatedAttrHelper>(op));
 }
@@ -270,6 +280,11 @@ static const AttrRule kRules[] = {
        return isa<aten::CallOp>(op) && isa<BoolAttr>(value);
      },
      "a bool on a call"},
+    {FcdpDialect::CheckpointRegionAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<aten::CallOp>(op) && isI64From(0, value);
+     },
+     "an i64 from 0 on, on a call"},
     {FcdpDialect::RepeatedAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
        return isa<aten::CallOp>(op) && isa<UnitAttr>(value);

@@ -45,6 +45,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one sum |
     | `fcdp.role` | function | the role in the family of functions |
     | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |
+    | `fcdp.checkpoint_region` | `aten.call` | `i64` from 0 on: the part of the model that called `torch.utils.checkpoint` around this call |
     | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
     | `fcdp.dim_order` | `aten.call` | `array<i64>`: dimensions of the first result in memory order, outermost first; absent if they are in order |
   }];
@@ -63,6 +64,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::IntegerAttr":$reductions,
     "::fcdp::RoleAttr":$role,
     "::mlir::BoolAttr":$recompute,
+    "::mlir::IntegerAttr":$checkpoint_region,
     "::mlir::UnitAttr":$repeated,
     "::mlir::DenseI64ArrayAttr":$dim_order);
   let useDefaultAttributePrinterParser = 1;

@@ -9,31 +9,34 @@ using namespace mlir;
 using namespace fcdp;
 using namespace fcdp::pt2;
 
-Location Labels::get(const Node &node) {
-  if (node.label.empty())
-    return UnknownLoc::get(context);
-  LocationAttr &location = cache[node.label];
-  if (!location)
-    location = parse(node.label);
-  return location;
+const Label &Labels::get(const Node &node) {
+  auto [entry, isNew] = cache.try_emplace(node.label);
+  if (isNew)
+    entry->second = parse(node.label);
+  return entry->second;
 }
 
-Location Labels::parse(StringRef label) const {
+Label Labels::parse(StringRef text) const {
+  Label label;
+  label.location = UnknownLoc::get(context);
   BumpPtrAllocator arena;
-  Location location = UnknownLoc::get(context);
-  Expected<Json> json = parseJson(label, arena);
+  Expected<Json> json = parseJson(text, arena);
   if (!json) {
-    // The metadata may be from another tool. A label does not affect the step,
-    // so it is ignored.
+    // The metadata may be from another tool. A label does not change what the
+    // step computes, so it is ignored.
     consumeError(json.takeError());
-    return location;
+    return label;
   }
   auto [file, line] = (*json)["source"].asString().value_or("").rsplit(':');
   unsigned number;
   if (!file.empty() && !line.getAsInteger(10, number))
-    location = FileLineColLoc::get(context, file, number, /*column=*/0);
+    label.location = FileLineColLoc::get(context, file, number, /*column=*/0);
   StringRef module = (*json)["module"].asString().value_or("");
   if (!module.empty())
-    location = NameLoc::get(StringAttr::get(context, module), location);
-  return location;
+    label.location =
+        NameLoc::get(StringAttr::get(context, module), label.location);
+  std::optional<int64_t> region = (*json)["region"].asInteger();
+  if (region && *region >= 0)
+    label.checkpointRegion = region;
+  return label;
 }

@@ -220,14 +220,17 @@ Error StepEmitter::emitNode(const Node &node) {
   Expected<Results> results = readResults(node);
   if (!results)
     return results.takeError();
+  const Label &label = labels.get(node);
   auto call = aten::CallOp::create(
-      builder, labels.get(node), results->types, builder.getStringAttr(*callee),
+      builder, label.location, results->types, builder.getStringAttr(*callee),
       arguments->operands, builder.getArrayAttr(arguments->names),
       builder.getArrayAttr(arguments->values),
       results->undefined.empty()
           ? nullptr
           : builder.getDenseI64ArrayAttr(results->undefined));
   annotateOrder(call, results->names);
+  if (label.checkpointRegion)
+    setCheckpointRegion(call, *label.checkpointRegion);
   for (auto [name, result] : zip_equal(results->names, call.getResults()))
     if (Error error = define(name, result))
       return error;

@@ -21,6 +21,7 @@ from fcdp.eager import StepResult, eager_step, fake_mode_of
 from fcdp.errors import ExportError
 from fcdp.joint import joint_program, label_coverage
 from fcdp.operators import check_operators
+from fcdp.regions import marked_regions
 from fcdp.ties import choose_roots, separated
 from fcdp.units import units
 from fcdp.version import __version__
@@ -112,7 +113,9 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
         with loss_forward(model, call), torch.enable_grad(), warnings.catch_warnings():
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
-            joint = joint_program(torch.export.export(model, call.values, strict=False))
+            with marked_regions():
+                forward = torch.export.export(model, call.values, strict=False)
+            joint = joint_program(forward)
             check_operators(joint)
             return joint
     except ExportError:

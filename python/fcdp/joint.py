@@ -43,6 +43,8 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
     for node in graph_module.graph.nodes:
         for key in _IN_THE_LABEL:
             node.meta.pop(key, None)
+        if node.op == "placeholder":
+            node.meta.pop("custom", None)
     _strip_input_prefix(graph_module, signature)
     return joint._update(graph_module, signature)
 

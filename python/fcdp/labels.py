@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from fcdp.regions import region_of
+
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 _NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, __file__))
 
@@ -18,16 +20,19 @@ def label(meta: dict[str, Any]) -> dict[str, Any]:
 
     module: the innermost module path, "" for the root. backward: whether the node belongs to the backward pass. grad_acc:
     whether it adds gradients of one value. source: "file.py:line" in the forward pass, for backward nodes too, or "" if
-    it is unknown.
+    it is unknown. region: the number of the checkpointed region of a forward node, if it is in one.
     """
     stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
     path = next(reversed(stack.values()))[0] if stack else ""
+    backward = meta.get("partitioner_tag") == "is_backward"
+    region = None if backward else region_of(meta)
     return {
         # A module's second call in one forward is recorded as path@1.
         "module": re.sub(r"@\d+", "", path),
-        "backward": meta.get("partitioner_tag") == "is_backward",
+        "backward": backward,
         "grad_acc": bool(meta.get("is_gradient_acc")),
         "source": source_line(meta.get("stack_trace") or ""),
+        **({} if region is None else {"region": region}),
     }
 
 

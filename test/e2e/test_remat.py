@@ -44,6 +44,14 @@ def test_same_bits_and_bytes_in_less_memory(workshop: Workshop, config: Config) 
     assert peak(again) < 1.001 * peak(kept)  # where gradients make the peak, they may be packed a little worse
 
 
+def test_checkpoints_of_the_model(workshop: Workshop) -> None:
+    """torch.utils.checkpoint around each block: the bits of the model without, in the memory of units computed again."""
+    plain, asked = Config("gpt"), Config("gpt_checkpointed")
+    assert_bit_equal(workshop.run(plain, STEPS), workshop.run(asked, STEPS))
+    units = results(workshop, replace(plain, remat="unit"))
+    assert units <= results(workshop, asked) < results(workshop, plain)
+
+
 def least(workshop: Workshop, config: Config) -> int:
     """The least number of bytes that can be kept, as the refusal of none names it."""
     with pytest.raises(ToolError) as refused:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import archive
+import torch.nn.functional as F
 from small_models import Tiny, tiny_inputs
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import fcdp
 from fcdp.units import unit_of, units
@@ -39,6 +41,25 @@ def test_backward_has_the_forwards_module_and_line(tmp_path):
     ]
     forward, backward = of_attention[:2], of_attention[2:]
     assert [(l["module"], l["source"]) for l in forward] == [(l["module"], l["source"]) for l in reversed(backward)]
+
+
+def test_checkpointed_regions(tmp_path):
+    class Checkpointed(Tiny):
+        def forward(self, ids, labels):
+            x = self.embed(ids)
+            for block in self.blocks:
+                x = checkpoint(lambda x: checkpoint(block, x, use_reentrant=False), x, use_reentrant=False)
+            return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+    path = tmp_path / "step.pt2"
+    fcdp.export(Checkpointed(), tiny_inputs(), path)
+    labels = [label for label in archive.labels(path) if label]
+    for block in (0, 1):
+        modules = {label["module"] for label in labels if label.get("region") == block}
+        assert modules == {f"blocks.{block}{part}" for part in ("", ".norm", ".qkv")}
+    outside = {label["module"] for label in labels if "region" not in label and not label["backward"]}
+    assert outside == {"embed", "head", ""}
+    assert not any("region" in label for label in labels if label["backward"])
 
 
 def test_units():

@@ -59,7 +59,11 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     module that it ran. A call that already has the attribute keeps it, be it `true`
     or `false`.
 
-    - `none`: nothing is recomputed.
+    Calls in a region of `torch.utils.checkpoint` (`fcdp.checkpoint_region`) are
+    recomputed with every value of the option, but for those that may run only once
+    and those whose results the forward pass reads outside of the region.
+
+    - `none`: nothing else is recomputed.
     - `unit`: in each unit (for example a transformer block), all that frees memory is
       recomputed. Little more is kept than the values that one unit passes to the next.
     - a number of bytes: as little as possible is recomputed, measured by the time that

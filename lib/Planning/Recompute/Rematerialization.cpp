@@ -122,18 +122,9 @@ void Decider::markNeeded() {
 /// Returns whether a call of another unit, or of none, reads results of `call`
 /// in the forward pass.
 bool Decider::crossesUnits(aten::CallOp call) {
-  SmallVector<Value> worklist(call->getResults());
-  while (!worklist.empty())
-    for (Operation *user : worklist.pop_back_val().getUsers()) {
-      user = end->getBlock()->findAncestorOpInBlock(*user);
-      if (end->isBeforeInBlock(user))
-        continue;
-      if (isView(user))
-        llvm::append_range(worklist, user->getResults());
-      else if (units.lookup(user) != units.lookup(call))
-        return true;
-    }
-  return false;
+  return isReadOutside(call, end, [&](Operation *user) {
+    return units.lookup(user) == units.lookup(call);
+  });
 }
 
 Choice Decider::choose(aten::CallOp call) {

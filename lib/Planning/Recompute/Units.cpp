@@ -2,7 +2,7 @@
 
 #include "Units.h"
 
-#include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/Aliases.h"
 #include "mlir/IR/Location.h"
 
 using namespace mlir;
@@ -58,4 +58,20 @@ fcdp::findUnits(Operation *end, const LiveRanges &ranges) {
     found[call] = current = unit;
   }
   return found;
+}
+
+bool fcdp::isReadOutside(aten::CallOp call, Operation *end,
+                         function_ref<bool(Operation *)> isInside) {
+  SmallVector<Value> worklist(call->getResults());
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      user = end->getBlock()->findAncestorOpInBlock(*user);
+      if (end->isBeforeInBlock(user))
+        continue;
+      if (isView(user))
+        llvm::append_range(worklist, user->getResults());
+      else if (!isInside(user))
+        return true;
+    }
+  return false;
 }

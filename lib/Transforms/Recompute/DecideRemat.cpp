@@ -85,6 +85,15 @@ LogicalResult DecideRematPass::decide(func::FuncOp step,
   return success();
 }
 
+/// Turns the model's wish into choices, which those made before win over.
+static void chooseCheckpointed(func::FuncOp step) {
+  for (aten::CallOp call : findCheckpointed(step))
+    if (!getRecompute(call))
+      setRecompute(call, true);
+  for (auto call : step.getOps<aten::CallOp>())
+    removeCheckpointRegion(call);
+}
+
 void DecideRematPass::runOnOperation() {
   ModuleOp module = getOperation();
   FailureOr<func::FuncOp> step = requireImported(module);
@@ -95,6 +104,7 @@ void DecideRematPass::runOnOperation() {
     module.emitError("remat: ") << toString(spec.takeError());
     return signalPassFailure();
   }
+  chooseCheckpointed(*step);
   if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
   if (failed(decide(*step, *spec)))

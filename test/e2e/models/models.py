@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of the end-to-end tests, each with a recipe for its inputs. All are made from a seed."""
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 VOCABULARY = 96
 BATCH = 2
@@ -67,6 +69,13 @@ def gpt(tied_head: bool = False) -> nn.Module:
     example = _gpt_example()
     config = example.GPTConfig(VOCABULARY, context=TIME, layers=2, heads=4, width=64, tied_head=tied_head)
     return example.GPT(config)
+
+
+def checkpointed(model: nn.Module) -> nn.Module:
+    """Asks that the blocks of a GPT are computed again in the backward pass."""
+    for block in model.blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+    return model
 
 
 def _gpt_example() -> Any:
@@ -221,6 +230,7 @@ def peft_lora() -> nn.Module:
 MODELS = {
     "gpt": Entry(gpt, token_inputs),
     "gpt_tied": Entry(lambda: gpt(tied_head=True), token_inputs),
+    "gpt_checkpointed": Entry(lambda: checkpointed(gpt()), token_inputs),
     "gpt_bf16": Entry(lambda: gpt().to(torch.bfloat16), token_inputs),
     "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
     "tiny_params": Entry(TinyParams, vector_inputs),

@@ -45,6 +45,11 @@ struct Rematerialization {
   int64_t keptBytes = 0, allBytes = 0;
 };
 
+/// Returns the calls that the model asks to run again, by
+/// torch.utils.checkpoint: of each region those that may, and whose results the
+/// rest of the forward pass does not read.
+llvm::SmallVector<aten::CallOp> findCheckpointed(mlir::func::FuncOp step);
+
 /// Returns what running `call` once more costs, in bytes that the device could
 /// move meanwhile. `model` says how long it takes. Without one, the call's
 /// bytes count, and its floating-point operations at the rate of an A100, the

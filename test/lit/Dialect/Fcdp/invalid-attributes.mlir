@@ -282,6 +282,14 @@ module attributes {fcdp.remat = 8} {}
 
 // -----
 
+func.func @checkpoint_region_negative(%x: tensor<f32>) {
+  // expected-error@+1 {{attribute 'fcdp.checkpoint_region' must be an i64 from 0 on, on a call}}
+  aten.call "aten.neg.default"(self = %x) {fcdp.checkpoint_region = -1 : i64} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
 func.func @recompute_word(%x: tensor<f32>) {
   // expected-error@+1 {{attribute 'fcdp.recompute' must be a bool on a call}}
   aten.call "aten.neg.default"(self = %x) {fcdp.recompute} : (tensor<f32>) -> tensor<f32>

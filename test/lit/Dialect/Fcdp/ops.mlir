@@ -164,6 +164,8 @@ func.func @imported(%g: tensor<3x4xf32>, %l: tensor<f32>, %l1: tensor<1x1xbf16>,
   %n = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = true} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.recompute = false} :
   %k = aten.call "aten.neg.default"(self = %m) {fcdp.recompute = false} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.checkpoint_region = 0 : i64} :
+  %cr = aten.call "aten.neg.default"(self = %m) {fcdp.checkpoint_region = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: aten.call "aten.neg.default"(self = %{{.*}}) {fcdp.repeated} :
   %r = aten.call "aten.neg.default"(self = %m) {fcdp.repeated} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: fcdp.gradient %{{.*}} of @fc.weight : tensor<3x4xf32>

@@ -37,7 +37,33 @@ c10::DataPtr tagged(c10::DataPtr memory) {
   return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
 }
 
-c10::Allocator &system() { return *c10::GetDefaultCPUAllocator(); }
+/// The default CPU allocator, whose lack of memory has a type. Thread-safe.
+class SystemAllocator final : public c10::Allocator {
+public:
+  c10::DataPtr allocate(size_t bytes) override {
+    try {
+      return allocator().allocate(bytes);
+    } catch (const c10::Error &error) {
+      // It has no error of its own for this.
+      throw MemoryError(error.what_without_backtrace());
+    }
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return allocator().raw_deleter();
+  }
+  void copy_data(void *target, const void *source,
+                 std::size_t count) const override {
+    default_copy_data(target, source, count);
+  }
+
+private:
+  static c10::Allocator &allocator() { return *c10::GetDefaultCPUAllocator(); }
+};
+
+c10::Allocator &system() {
+  static SystemAllocator allocator;
+  return allocator;
+}
 
 /// Stands in for libtorch's CPU allocator, and passes on to it what is not for
 /// a pool. Thread-safe.
@@ -48,13 +74,8 @@ public:
       return {nullptr, nullptr, &releaseTagged, c10::Device(c10::kCPU)};
     ResultPool *pool = ResultPool::active();
     bool isForPool = pool && pool->device().is_cpu();
-    try {
-      return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)
-                              : system().allocate(bytes + kPoolTagBytes));
-    } catch (const c10::Error &error) {
-      // The system's allocator has no error of its own for this.
-      throw MemoryError(error.what_without_backtrace());
-    }
+    return tagged(isForPool ? pool->allocate(bytes + kPoolTagBytes)
+                            : system().allocate(bytes + kPoolTagBytes));
   }
   c10::DeleterFnPtr raw_deleter() const override { return &releaseTagged; }
   void copy_data(void *target, const void *source,

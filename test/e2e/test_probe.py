@@ -60,8 +60,8 @@ def test_between_hosts(workshop: Workshop, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--probe-cluster=c.yaml", "step.so", "--weights=w.pt2"], "--probe-cluster: expected no step"),
-        (["--probe-cluster=c.yaml", "--json=log.jsonl"], "--probe-cluster: expected no step"),
+        (["--probe-cluster=c.yaml", "step.so", "--weights=w.pt2"], "--probe-cluster: expected neither a step nor an output file"),
+        (["--probe-cluster=c.yaml", "--json=log.jsonl"], "--probe-cluster: expected neither a step nor an output file"),
         (["--probe-cluster=absent/c.yaml"], "--probe-cluster absent/c.yaml: cannot write to "),
         (["--probe-cluster=absent/c.yaml", "--nodes=2"], "--probe-cluster absent/c.yaml: cannot write to "),
     ],

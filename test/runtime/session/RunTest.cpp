@@ -243,7 +243,7 @@ const BadCommand kBadCommands[] = {
     {"NoArguments", "", "STEP is required"},
     {"NoWeights", "@step.so", "--weights is required"},
     {"ProbeOfAStep", "@step.so --probe-cluster=@c.yaml",
-     "--probe-cluster: expected no step"},
+     "--probe-cluster: expected neither a step nor an output file"},
     {"NoObject", "@none.so --weights=@w.pt2", "none.so: cannot open this file"},
     {"NotAnObject", "@w.pt2 --weights=@w.pt2", "w.pt2: cannot be loaded"},
     {"OtherMesh", "@step.so --weights=@w.pt2 --nodes 4 --ranks-per-node 1",

@@ -62,6 +62,7 @@ def export(
 
     The model stays in its current mode, training or evaluation, and is not changed. Frozen parameters
     (requires_grad=False) stay frozen. Parameters that the loss does not depend on are recorded and exported as frozen.
+    What the model runs under torch.utils.checkpoint (use_reentrant=False) is computed again in the backward pass.
 
     check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. The
     check is skipped for models built under FakeTensorMode. Their archives have the full graph and empty weights.

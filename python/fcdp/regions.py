@@ -22,27 +22,17 @@ def region_of(meta: dict[str, Any]) -> int | None:
 
 @contextlib.contextmanager
 def marked_regions() -> Iterator[None]:
-    """Marks the nodes traced inside of checkpoint(use_reentrant=False), by numbers from 0. Of nested regions the outer counts.
+    """Marks the nodes traced inside of checkpoint(use_reentrant=False), by numbers from 0.
 
     The generator inside of checkpoint is replaced, because models hold the function itself (Transformers binds it in
     gradient_checkpointing_enable).
     """
     original = checkpoint._checkpoint_without_reentrant_generator
     numbers = itertools.count()
-    is_inside = False
 
     def marking(*args: Any, **kwargs: Any) -> Iterator[None]:
-        nonlocal is_inside
-        with contextlib.ExitStack() as stack:
-            if not is_inside:
-                is_inside = True
-                stack.callback(leave)
-                stack.enter_context(traceback.annotate({_KEY: next(numbers)}))
+        with traceback.annotate({_KEY: next(numbers)}):
             yield from original(*args, **kwargs)
-
-    def leave() -> None:
-        nonlocal is_inside
-        is_inside = False
 
     checkpoint._checkpoint_without_reentrant_generator = marking
     try:

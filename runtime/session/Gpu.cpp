@@ -38,7 +38,7 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
 }
 
 CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
-                        int device, const StepPlan &plan, Job &job) {
+                            int device, const StepPlan &plan, Job &job) {
   HostCacheOptions options;
   options.device = device;
   options.segment.name = job.segmentName();

@@ -10,10 +10,10 @@
 // text parses.
 
 #include "fcdp/Import/Pt2.h"
-#include "fcdp/Import/Pt2Tensors.h"
 #include "ZipBytes.h"
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Import/Pt2Tensors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

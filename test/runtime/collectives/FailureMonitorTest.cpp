@@ -2,8 +2,8 @@
 //
 // Time limits are a twentieth of the real ones.
 
-#include "MemoryStore.h"
 #include "collectives/FailureMonitor.h"
+#include "MemoryStore.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 // Compiles the source of the device's sums for the host and compares it with
 // the CPU backend, bit by bit.
 
-#include "core/SumKernels.h"
 #include "cuda/SumChunks.h"
+#include "core/SumKernels.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

@@ -61,7 +61,8 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
 
     Calls in a region of `torch.utils.checkpoint` (`fcdp.checkpoint_region`) are
     recomputed with every value of the option, but for those that may run only once
-    and those whose results the forward pass reads outside of the region.
+    and those whose results the forward pass reads outside of the region. That may cost
+    one more gather of a parameter where a region spans several units.
 
     - `none`: nothing else is recomputed.
     - `unit`: in each unit (for example a transformer block), all that frees memory is
@@ -74,10 +75,10 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     The unit of a call is the unit of its module path; without a path, the unit of the
     parameters that it reads; without parameters, the unit of the preceding calls. A
     call after all units, such as the loss, has none. A value that another unit reads
-    is kept. The pass never recomputes a call that draws or may draw random numbers
-    (dropout, and operators that the compiler does not know), a call that reads a
-    buffer that the step changes (statistics of batch norm), or a call that would cost
-    one more gather of a parameter. It errs on the side of keeping values.
+    is kept. By itself, the pass never recomputes a call that draws or may draw random
+    numbers (dropout, and operators that the compiler does not know), a call that reads
+    a buffer that the step changes (statistics of batch norm), or a call that would
+    cost one more gather of a parameter. It errs on the side of keeping values.
 
     Before:
 

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index of a checkpoint of fcdp-run, index.json."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fcdp.checkpoint.dtypes import TORCH_TYPES
+from fcdp.checkpoint.fields import Fields, read_json
+from fcdp.checkpoint.pieces import coverage_problem
+from fcdp.checkpoint.state import ROLES
+
+FORMAT, VERSION, FILE_NAME = "fcdp-checkpoint", 1, "index.json"
+GREATEST_WORLD = 1 << 20
+_ADVICE = "the index is damaged: use another checkpoint"
+
+
+@dataclass(frozen=True)
+class Piece:
+    file: int
+    offset: int
+    length: int
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class StateEntry:
+    names: tuple[str, ...]
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    updates: int | None = None
+    trainable: bool | None = None
+    persistent: bool | None = None
+
+    def tensor_name(self, piece: Piece) -> str:
+        """Returns the name of a piece in its file."""
+        rank = "" if piece.rank is None else f"#{piece.rank}"
+        return f"{self.role}/{self.names[0]}@{piece.offset}{rank}"
+
+    def by_rank(self) -> dict[int | None, list[Piece]]:
+        pieces = defaultdict(list)
+        for piece in self.pieces:
+            pieces[piece.rank].append(piece)
+        return pieces or {None: []}
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    name: str
+    bytes: int
+
+
+@dataclass
+class Index:
+    step: int
+    world_size: int
+    nodes: int
+    plan_hash: str
+    job: dict[str, Any]
+    files: list[FileEntry]
+    states: list[StateEntry] = field(default_factory=list)
+
+    def problems(self) -> Iterator[str]:
+        """Yields what is wrong with the pieces of states."""
+        for state in self.states:
+            label, elements, pieces = f"{state.role}/{state.names[0]}", math.prod(state.shape), state.by_rank()
+            if None in pieces and len(pieces) > 1:
+                yield f"{label}: some pieces belong to ranks, and some do not"
+            elif None not in pieces and len(pieces) < self.world_size:
+                yield f"{label}: no pieces of rank {next(rank for rank in range(self.world_size) if rank not in pieces)}"
+            for rank, parts in pieces.items():
+                if problem := coverage_problem([(part.offset, part.length) for part in parts], elements):
+                    yield f"{label}: {problem}" + ("" if rank is None else f" of rank {rank}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "step": self.step,
+            "world_size": self.world_size,
+            "nodes": self.nodes,
+            "plan_hash": self.plan_hash,
+            "job": self.job,
+            "files": [vars(file) for file in self.files],
+            "states": [_state_to_json(state) for state in self.states],
+        }
+
+
+def _state_to_json(state: StateEntry) -> dict[str, Any]:
+    known = {key: value for key, value in vars(state).items() if value is not None and key != "pieces"}
+    pieces = [{key: value for key, value in vars(piece).items() if value is not None} for piece in state.pieces]
+    return {**known, "pieces": pieces}
+
+
+def read_index(folder: Path) -> Index:
+    """Reads FOLDER/index.json. Raises CheckpointError if it is none."""
+    path = folder / FILE_NAME
+    fields = read_json(path, _ADVICE)
+    if fields.text("format") != FORMAT:
+        raise fields.error(f'"{FORMAT}"', fields.text("format"), "format")
+    if fields.count("version") != VERSION:
+        raise fields.error(f"{VERSION} (newer versions need a newer fcdp-ckpt)", fields.count("version"), "version")
+    world_size = fields.count("world_size", least=1, most=GREATEST_WORLD)
+    index = Index(
+        step=fields.count("step"),
+        world_size=world_size,
+        nodes=fields.count("nodes", least=1, most=world_size),
+        plan_hash=fields.text("plan_hash"),
+        job=fields.object("job"),
+        files=[_read_file(file) for file in fields.objects("files")],
+    )
+    names = [file.name for file in index.files]
+    if len(set(names)) < len(names):
+        raise fields.error("names that differ", names, "files")
+    seen: set[tuple[str, str]] = set()
+    for state in fields.objects("states"):
+        index.states.append(_read_state(state, index))
+        for name in index.states[-1].names:
+            key = (index.states[-1].role, name)
+            if key in seen:
+                raise state.error("a name that no other state has", name, "names")
+            seen.add(key)
+    return index
+
+
+def _read_file(fields: Fields) -> FileEntry:
+    name = fields.text("name")
+    if Path(name).name != name or name in ("", ".", ".."):
+        raise fields.error("the name of a file in the same folder", name, "name")
+    return FileEntry(name, fields.count("bytes"))
+
+
+def _read_state(fields: Fields, index: Index) -> StateEntry:
+    names, role, dtype = fields.texts("names"), fields.text("role"), fields.text("dtype")
+    if not names:
+        raise fields.error("at least one name", [], "names")
+    if role not in ROLES:
+        raise fields.error(f"one of {', '.join(ROLES)}", role, "role")
+    if dtype not in TORCH_TYPES:
+        raise fields.error("a type of safetensors", dtype, "dtype")
+    return StateEntry(
+        names=names,
+        role=role,
+        dtype=dtype,
+        shape=fields.sizes("shape"),
+        pieces=tuple(_read_piece(piece, index) for piece in fields.objects("pieces")),
+        updates=fields.optional_count("updates"),
+        trainable=fields.flag("trainable"),
+        persistent=fields.flag("persistent"),
+    )
+
+
+def _read_piece(fields: Fields, index: Index) -> Piece:
+    return Piece(
+        file=fields.count("file", most=len(index.files) - 1),
+        offset=fields.count("offset"),
+        length=fields.count("length", least=1),
+        rank=fields.optional_count("rank", most=index.world_size - 1),
+    )

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads parts of safetensors files by the safetensors library, and writes such files without holding them in memory."""
+
+import functools
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
+from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.state import State
+
+_DAMAGED = "the file is damaged or cut short: use another copy"
+# The library refuses longer headers.
+_GREATEST_HEADER = 100_000_000
+# Each open file takes a descriptor, of which a process has a thousand.
+_OPEN_FILES = 64
+
+
+@functools.lru_cache(maxsize=_OPEN_FILES)
+def _open(path: Path, written: int) -> Any:
+    # "pread" leaves no pages of the file in this process's memory.
+    return safe_open(path, framework="pt", backend="pread")
+
+
+def open_file(path: Path) -> Any:
+    """Returns the library's handle. Raises CheckpointError if the file's header is damaged, or bytes are missing."""
+    try:
+        return _open(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise CheckpointError(path, "a file", "nothing", "restore it, or use another checkpoint") from None
+    except SafetensorError as error:
+        raise CheckpointError(path, "a safetensors file", str(error), _DAMAGED) from None
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor in a file, whose elements can be read in parts."""
+
+    path: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def read(self, offset: int, length: int) -> torch.Tensor:
+        """Returns elements of the row-major order."""
+        try:
+            return self._read(offset, length)
+        except SafetensorError as error:
+            raise CheckpointError(self.path, f"the data of '{self.name}'", str(error), _DAMAGED) from None
+
+    def _read(self, offset: int, length: int) -> torch.Tensor:
+        """Reads the rows that have the elements."""
+        rows = open_file(self.path).get_slice(self.name)
+        if len(self.shape) < 2:
+            part = rows[offset : offset + length] if self.shape else open_file(self.path).get_tensor(self.name)
+            return part.reshape(-1)
+        row = math.prod(self.shape[1:])
+        first, last = offset // row, -(-(offset + length) // row)
+        start = offset - first * row
+        return rows[first:last].reshape(-1)[start : start + length]
+
+
+def tensors_of(path: Path) -> dict[str, StoredTensor]:
+    """Returns the tensors of a file by name. Raises CheckpointError for a type that is not known."""
+    file = open_file(path)
+    tensors = {}
+    for name in file.keys():
+        part = file.get_slice(name)
+        if part.get_dtype() not in TORCH_TYPES:
+            expected, found = f"'{name}' of one of the types {', '.join(TORCH_TYPES)}", part.get_dtype()
+            raise CheckpointError(path, expected, found, "convert it to another type first")
+        tensors[name] = StoredTensor(path, name, part.get_dtype(), tuple(part.get_shape()))
+    return tensors
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    return open_file(path).metadata() or {}
+
+
+def write_file(
+    file: BinaryIO, path: Path, tensors: Iterable[tuple[str, State]], metadata: Mapping[str, str]
+) -> None:
+    """Writes states under the given names, each as it is read. Messages name the file `path`."""
+    # The library orders tensors by the size of their elements, too, so that all are aligned.
+    ordered = sorted(tensors, key=lambda entry: -item_bytes(entry[1].dtype))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, state in ordered:
+        begin, end = end, end + state.bytes
+        header[name] = {"dtype": state.dtype, "shape": list(state.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _GREATEST_HEADER:
+        found = f"one of {len(text)}"
+        raise CheckpointError(path, f"a header of at most {_GREATEST_HEADER} bytes", found, "write several files")
+    file.write(len(text).to_bytes(8, "little") + text)
+    for _, state in ordered:
+        for chunk in state.chunks():
+            file.write(memoryview(chunk.view(torch.uint8).numpy()))

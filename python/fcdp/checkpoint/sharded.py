@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints as fcdp-run writes them: a file of pieces for each rank, and an index."""
+
+import bisect
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from fcdp.checkpoint.dtypes import TORCH_TYPES
+from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.index import FILE_NAME, FileEntry, Index, Piece, StateEntry, read_index
+from fcdp.checkpoint.safetensors_files import StoredTensor, tensors_of, write_file
+from fcdp.checkpoint.state import Checkpoint, State
+
+
+def open_sharded(folder: Path) -> Checkpoint:
+    """Reads the index and the header of every file. Damage is in the result's `problems`."""
+    index = read_index(folder)
+    problems = list(index.problems())
+    tensors = []
+    for file in index.files:
+        found, problem = _open_file(folder / file.name, file)
+        tensors.append(found)
+        problems += [problem] if problem else []
+    states = []
+    for entry in index.states:
+        problems += _piece_problems(entry, index, tensors)
+        for rank, pieces in entry.by_rank().items():
+            states.append(_make_state(entry, rank, pieces, tensors))
+    return Checkpoint(
+        path=folder,
+        format="fcdp",
+        states=states,
+        step=index.step,
+        world_size=index.world_size,
+        nodes=index.nodes,
+        plan_hash=index.plan_hash,
+        job=index.job,
+        files=[(file.name, file.bytes) for file in index.files],
+        problems=problems,
+    )
+
+
+def _open_file(path: Path, file: FileEntry) -> tuple[dict[str, StoredTensor] | None, str | None]:
+    """Returns a file's tensors, or what is wrong with it."""
+    if not path.is_file():
+        return None, f"{file.name}: the file is missing"
+    if path.stat().st_size != file.bytes:
+        return None, f"{file.name}: {path.stat().st_size} bytes instead of {file.bytes}"
+    try:
+        return tensors_of(path), None
+    except CheckpointError as error:
+        return None, f"{file.name}: the header is damaged ({str(error).removeprefix(f'{path}: ')})"
+
+
+def _piece_problems(
+    entry: StateEntry, index: Index, tensors: list[dict[str, StoredTensor] | None]
+) -> Iterator[str]:
+    for piece in entry.pieces:
+        found = tensors[piece.file]
+        if found is None:
+            continue
+        file, name = index.files[piece.file].name, entry.tensor_name(piece)
+        if name not in found:
+            yield f"{file}: there is no tensor '{name}'"
+        elif (found[name].dtype, found[name].shape) != (entry.dtype, (piece.length,)):
+            is_, wanted = f"{found[name].dtype} {list(found[name].shape)}", f"{entry.dtype} [{piece.length}]"
+            yield f"{file}: '{name}' is {is_} instead of {wanted}"
+
+
+@dataclass
+class _Pieces:
+    """The pieces of one state in order, which follow each other without gaps."""
+
+    dtype: torch.dtype
+    offsets: list[int]
+    tensors: list[StoredTensor]
+
+    def read(self, offset: int, length: int) -> torch.Tensor:
+        if not length:
+            return torch.empty(0, dtype=self.dtype)
+        end = offset + length
+        which = bisect.bisect_right(self.offsets, offset) - 1
+        if end <= self.offsets[which] + self.tensors[which].shape[0]:
+            return self.tensors[which].read(offset - self.offsets[which], length)
+        result = torch.empty(length, dtype=self.dtype)
+        position = offset
+        while position < end:
+            begin, tensor = self.offsets[which], self.tensors[which]
+            stop = min(end, begin + tensor.shape[0])
+            result[position - offset : stop - offset] = tensor.read(position - begin, stop - position)
+            position = stop
+            which += 1
+        return result
+
+
+def _make_state(
+    entry: StateEntry, rank: int | None, pieces: list[Piece], tensors: list[dict[str, StoredTensor] | None]
+) -> State:
+    kept = sorted(pieces, key=lambda piece: piece.offset)
+    stored = [(tensors[piece.file] or {}).get(entry.tensor_name(piece)) for piece in kept]
+    parts = _Pieces(TORCH_TYPES[entry.dtype], [piece.offset for piece in kept], [t for t in stored if t])
+    return State(
+        entry.names, entry.role, entry.dtype, entry.shape, parts.read, rank, entry.updates, entry.trainable,
+        entry.persistent,
+    )  # fmt: skip
+
+
+def write_sharded(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes into an empty folder. The file of rank 0 has all states but those that belong to other ranks."""
+    world_size = checkpoint.world_size
+    index = Index(checkpoint.step or 0, world_size, checkpoint.nodes, checkpoint.plan_hash, checkpoint.job, [])
+    index.states = list(_entries(checkpoint.states))
+    places = {(entry.role, entry.names[0]): entry for entry in index.states}
+    for rank in range(world_size):
+        name = f"rank-{rank:05}-of-{world_size:05}.safetensors"
+        # An empty state has no pieces.
+        own = [state for state in checkpoint.states if (state.rank or 0) == rank and state.elements]
+        tensors = []
+        for state in own:
+            piece = Piece(rank, 0, state.elements, state.rank)
+            flat = replace(state, shape=(state.elements,))
+            tensors.append((places[state.role, state.name].tensor_name(piece), flat))
+        with open(folder / name, "wb") as file:
+            write_file(file, folder / name, tensors, {"format": "pt"})
+        index.files.append(FileEntry(name, (folder / name).stat().st_size))
+    (folder / FILE_NAME).write_text(json.dumps(index.to_json(), indent=1) + "\n")
+
+
+def _entries(states: Iterable[State]) -> Iterator[StateEntry]:
+    """Puts the states that are one for all ranks, or that each rank has for itself, into one entry."""
+    grouped: dict[tuple[str, str], list[State]] = {}
+    for state in states:
+        grouped.setdefault((state.role, state.name), []).append(state)
+    for group in grouped.values():
+        first = group[0]
+        pieces = tuple(Piece(state.rank or 0, 0, state.elements, state.rank) for state in group if state.elements)
+        yield StateEntry(
+            first.names, first.role, first.dtype, first.shape, pieces, first.updates, first.trainable, first.persistent
+        )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all formats have in common: named states, read piece by piece."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fcdp.checkpoint.dtypes import item_bytes
+
+ROLES = ("value", "master", "exp_avg", "exp_avg_sq", "momentum_buffer", "buffer", "random")
+OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer")
+
+# States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.
+CHUNK_BYTES = 16 << 20
+
+Reader = Callable[[int, int], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class State:
+    """A tensor of a checkpoint, wherever its bytes are."""
+
+    names: tuple[str, ...]  # The first names the state, the others are tied to it.
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    read: Reader = field(repr=False, compare=False)  # (offset, length) in elements of the row-major order.
+    rank: int | None = None  # Of a state that each rank has for itself.
+    updates: int | None = None
+    trainable: bool | None = None
+    persistent: bool | None = None
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def label(self) -> str:
+        return f"{self.role}/{self.name}" + ("" if self.rank is None else f"#{self.rank}")
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * item_bytes(self.dtype)
+
+    @property
+    def is_model(self) -> bool:
+        """Returns whether PyTorch's state_dict of the model has this state."""
+        return self.role == "value" or (self.role == "buffer" and self.persistent is not False)
+
+    def chunks(self, step: int = 0) -> Iterator[torch.Tensor]:
+        """Yields the elements in order, as contiguous tensors of one dimension, of `step` elements if that is given."""
+        step = step or max(1, CHUNK_BYTES // item_bytes(self.dtype))
+        for offset in range(0, self.elements, step):
+            yield self.read(offset, min(step, self.elements - offset)).contiguous()
+
+
+@dataclass
+class Checkpoint:
+    """A checkpoint of any format. Its states are read when they are asked for."""
+
+    path: Path
+    format: str  # "fcdp", "safetensors" or "dcp".
+    states: list[State]
+    step: int | None = None  # Optimizer steps done; none if the format does not say.
+    world_size: int = 1
+    nodes: int = 1
+    plan_hash: str = ""
+    job: dict[str, Any] = field(default_factory=dict)
+    files: list[tuple[str, int]] = field(default_factory=list)  # Names and bytes.
+    problems: list[str] = field(default_factory=list)  # Pieces that are missing or damaged.
+    ignored: list[str] = field(default_factory=list)  # Entries that are no state of a training step.
+
+    scope: str = "all"  # Or "pytorch", states that PyTorch has names for, or "weights".
+
+    def can_hold(self, state: State) -> bool:
+        """Returns whether a checkpoint of this kind has a place for such a state."""
+        if self.scope == "all" or state.is_model:
+            return True
+        return self.scope == "pytorch" and state.role in OPTIMIZER_ROLES

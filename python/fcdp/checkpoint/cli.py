@@ -220,6 +220,13 @@ def _add_convert(commands: Any) -> None:
         help="dcp: also write parameter groups with these settings, e.g. adamw,lr=1e-3 (default: none; load by "
         "DefaultLoadPlanner(allow_partial_load=True))",
     )
+    parser.add_argument(
+        "--like",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="fcdp: take names, ties and roles from this checkpoint of the same step; new optimizer states, if IN has "
+        "none, are zero",
+    )
     parser.add_argument("--step", type=_count, metavar="N", help="fcdp: optimizer steps done (default: those of IN, or 0)")
     _add_prefixes(parser)
 
@@ -256,13 +263,14 @@ def _optimizer(text: str) -> str:
 
 
 def _convert(options: argparse.Namespace) -> int:
-    formats = {"shard_size": "hf", "config": "hf", "optimizer": "dcp", "step": "fcdp"}
+    formats = {"shard_size": "hf", "config": "hf", "optimizer": "dcp", "step": "fcdp", "like": "fcdp"}
     for name, format_ in formats.items():
         if getattr(options, name) is not None and options.to != format_:
             options.parser.error(f"--{name.replace('_', '-')} needs --to={format_}")
     if options.without_optimizer and options.to in ("hf", "safetensors"):
         options.parser.error(f"--without-optimizer: --to={options.to} never has optimizer states")
     source = open_complete(options.path, _prefixes(options))
+    like = open_complete(options.like) if options.like is not None else None
     _check_prefixes(options, source.format, options.to)
     summary = convert(
         source,
@@ -278,6 +286,7 @@ def _convert(options: argparse.Namespace) -> int:
             prefixes=_prefixes(options),
             optimizer=options.optimizer,
             step=options.step,
+            like=like,
         ),
     )
     left_out = f"; left out: {', '.join(summary.left_out)}" if summary.left_out else ""

@@ -50,7 +50,7 @@ def compare(first: Checkpoint, second: Checkpoint, tolerance: float | None) -> C
     for one, other in pairs.values():
         result.compared += 1
         result.bytes += one.bytes
-        difference = _compare_states(one, other)
+        difference = difference_of(one, other)
         if difference is not None and not _is_within(difference, tolerance):
             result.differences.append(difference)
     result.only_in_first = _without_partner(ours, theirs, result)
@@ -87,7 +87,7 @@ def _is_within(difference: Difference, tolerance: float | None) -> bool:
     return tolerance is not None and difference.relative is not None and difference.relative <= tolerance
 
 
-def _compare_states(first: State, second: State) -> Difference | None:
+def difference_of(first: State, second: State) -> Difference | None:
     """Returns none if type, shape and all bits are equal."""
     if first.shape != second.shape:
         return Difference(first, second)

@@ -12,6 +12,7 @@ from fcdp.checkpoint.atomic import new_folder
 from fcdp.checkpoint.dcp_names import Prefixes
 from fcdp.checkpoint.dcp_writer import write_dcp
 from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.like import fit
 from fcdp.checkpoint.sharded import write_sharded
 from fcdp.checkpoint.state import OPTIMIZER_ROLES, Checkpoint, State
 
@@ -30,6 +31,7 @@ class Options:
     prefixes: Prefixes | None = None
     optimizer: str | None = None
     step: int | None = None
+    like: Checkpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
         raise CheckpointError(source.path, "states to write", "none that were asked for", "see fcdp-ckpt inspect")
     step = source.step if options.step is None else options.step
     chosen = replace(source, states=states, step=step)
+    if options.like is not None:
+        chosen = fit(chosen, options.like)
     if options.format == "hf":
         huggingface.write_folder(out, chosen, options.shard_bytes, options.config)
     elif options.format == "safetensors":
@@ -57,7 +61,7 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
         _check_step(out, chosen)
         with new_folder(out) as folder:
             write_sharded(folder, chosen)
-    return Summary(len(states), sum(state.bytes for state in states), list(_left_out(source, states)))
+    return Summary(len(chosen.states), sum(state.bytes for state in chosen.states), list(_left_out(source, states)))
 
 
 def _left_out(source: Checkpoint, kept: list[State]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 import torch
-from checkpoints import Made, model_states, parameter, weights, write
+from made_checkpoints import Made, model_states, parameter, weights, write
 from safetensors.torch import load_file, load_model, save_file
 from fcdp.checkpoint.cli import program
 from transformers import LlamaConfig, LlamaForCausalLM

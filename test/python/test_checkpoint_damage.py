@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 import torch
-from checkpoints import Made, model_states, write
+from made_checkpoints import Made, model_states, write
 from safetensors.torch import save_file
 
 NUMBERS = [-1, 0, 1, 3, 5, 6, 2**31, 2**63, 10**30, 1.5, float("nan")]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from checkpoints import Made, model_states, weights, write
+from made_checkpoints import Made, model_states, weights, write
 from safetensors.torch import save_file
 
 

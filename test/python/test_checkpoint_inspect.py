@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from checkpoints import model_states, write
+from made_checkpoints import model_states, write
 from safetensors.torch import save_file, save_model
 
 

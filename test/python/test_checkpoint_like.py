@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from checkpoints import Made, parameter, weights, write
+from made_checkpoints import Made, parameter, weights, write
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

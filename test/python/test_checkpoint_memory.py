@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import Made, write
+from made_checkpoints import Made, write
 
 STATES, BYTES = 16, 16 << 20
 

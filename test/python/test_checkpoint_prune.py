@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from checkpoints import model_states, write
+from made_checkpoints import model_states, write
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "BufferWrites.h"
+#include "PlanParts.h"
 
-#include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Analysis/Aliases.h"
 
 using namespace mlir;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Calls.h"
-
-#include "dialects/Aten/Aten.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "PlanParts.h"
 
 using namespace mlir;
 using namespace fcdp;

@@ -28,9 +28,18 @@ llvm::Expected<std::vector<char>> ConstantReader::operator()(StringRef name) {
   return tensors->readTensor(name);
 }
 
+uint64_t fcdp::appendConstant(std::string &constants, ArrayRef<char> value) {
+  // The alignment of bucket members, because kernels may give other bits at
+  // other alignments.
+  uint64_t offset = llvm::alignTo(constants.size(), kMemberAlignment);
+  constants.resize(offset);
+  constants.append(value.begin(), value.end());
+  return offset;
+}
+
 llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
                                                 TensorReader readTensor) {
-  std::string bytes;
+  std::string constants;
   for (const auto &buffer : plan.buffers) {
     if (!buffer->constantOffset)
       continue;
@@ -39,18 +48,14 @@ llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
       return llvm::createStringError("cannot read the value of buffer '" +
                                      buffer->name +
                                      "': " + toString(value.takeError()));
-    // Constants are in the plan's order, which is that of the offsets.
-    if (*buffer->constantOffset !=
-        llvm::alignTo(bytes.size(), kMemberAlignment))
+    if (appendConstant(constants, *value) != *buffer->constantOffset)
       return llvm::createStringError("expected buffers in the order of their "
                                      "values, got '" +
                                      buffer->name + "' at byte " +
                                      llvm::Twine(*buffer->constantOffset));
-    bytes.resize(*buffer->constantOffset);
-    bytes.append(value->begin(), value->end());
   }
-  if (hashBytes(bytes) != plan.constantsHash)
+  if (hashBytes(constants) != plan.constantsHash)
     return llvm::createStringError("the archive has other constants than the "
                                    "one that the plan was made from");
-  return bytes;
+  return constants;
 }

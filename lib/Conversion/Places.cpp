@@ -13,86 +13,84 @@ BufferAttr fcdp::slice(BufferAttr buffer, int64_t offset, int64_t bytes) {
                          buffer.getNodeStride(), buffer.getLocalStride());
 }
 
-LogicalResult Places::addState(StateOp state) {
-  if (!state.getBuffer())
-    return state.emitOpError("expected a buffer; run --fcdp-plan-memory first");
-  states[{state.getBucketAttr().getAttr(),
-          static_cast<unsigned>(state.getRole())}] = state;
-  byName[state.getSymNameAttr()] = state;
-  return success();
-}
-
-FailureOr<BufferAttr> Places::find(ReadShardOp read) const {
-  StateOp shard = lookup(read.getSourceAttr().getAttr(), StateRole::shard);
-  if (!shard)
-    return read.emitOpError("expected a bucket with a state 'shard', got ")
-           << read.getSourceAttr();
-  return *shard.getBuffer();
-}
-
-FailureOr<BufferAttr> Places::find(ReadStateOp read) const {
-  StateOp state = lookup(read.getSourceAttr().getAttr());
-  if (!state)
-    return read.emitOpError("expected a state, got ") << read.getSourceAttr();
-  return *state.getBuffer();
-}
-
-FailureOr<BufferAttr> Places::find(ViewMemberOp view) const {
-  BufferAttr whole = lookup(view.getWhole());
-  if (!whole)
-    return view.emitOpError("expected a bucket that has a place in an arena");
-  auto type = cast<RankedTensorType>(view.getResult().getType());
-  int64_t element = members.lookup(
-      {view.getBucketAttr().getAttr(), view.getParameterAttr().getAttr()});
-  return slice(whole, element * elementBytes(type.getElementType()),
-               byteSize(type));
+Places::Places(ModuleOp module) : symbols(module) {
+  auto number = [&](auto ops) {
+    for (auto [position, op] : llvm::enumerate(ops))
+      positions[op.getSymNameAttr()] = position;
+  };
+  number(module.getOps<BucketOp>());
+  number(module.getOps<BufferOp>());
+  number(module.getOps<InputOp>());
+  for (auto bucket : module.getOps<BucketOp>())
+    for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+      members[{bucket.getSymNameAttr(), member.getParameter().getAttr()}] =
+          member.getOffset();
 }
 
 BufferAttr Places::getMember(PackOp pack, FlatSymbolRefAttr parameter) const {
   int64_t element =
       members.lookup({pack.getBucketAttr().getAttr(), parameter.getAttr()});
   Type type = pack.getResult().getType().getElementType();
-  RankedTensorType whole = parameters.lookup(parameter.getAttr());
+  auto whole = lookup<ParameterOp>(parameter.getAttr()).getTensorType();
   return slice(lookup(pack.getResult()), element * elementBytes(type),
                whole.getNumElements() * elementBytes(type));
 }
 
-void Places::addBucket(BucketOp bucket) {
-  buckets[bucket.getSymNameAttr()] = bucket;
-  for (MemberAttr member : bucket.getMembers().getAsRange<MemberAttr>())
-    members[{bucket.getSymNameAttr(), member.getParameter().getAttr()}] =
-        member.getOffset();
+LogicalResult Places::addState(StateOp state) {
+  if (!state.getBuffer())
+    return state.emitOpError("expected a buffer; run --fcdp-plan-memory first");
+  states[{state.getBucketAttr().getAttr(),
+          static_cast<unsigned>(state.getRole())}] = state;
+  return success();
+}
+
+FailureOr<BufferAttr> Places::findPlace(ViewMemberOp view) const {
+  BufferAttr whole = lookup(view.getWhole());
+  if (!whole)
+    return view.emitOpError("expected a bucket that has a place in an arena");
+  RankedTensorType type = view.getResult().getType();
+  int64_t element = members.lookup(
+      {view.getBucketAttr().getAttr(), view.getParameterAttr().getAttr()});
+  return slice(whole, element * elementBytes(type.getElementType()),
+               byteSize(type));
+}
+
+/// Returns the memory of the operation's result, null if ATen makes it.
+FailureOr<BufferAttr> Places::findPlace(Operation *op) const {
+  if (auto read = dyn_cast<ReadShardOp>(op)) {
+    if (auto shard = lookup(read.getSourceAttr().getAttr(), StateRole::shard))
+      return *shard.getBuffer();
+    return op->emitOpError("expected a bucket with a state 'shard', got ")
+           << read.getSourceAttr();
+  }
+  if (auto read = dyn_cast<ReadStateOp>(op)) {
+    if (auto state = lookup<StateOp>(read.getSourceAttr().getAttr()))
+      return *state.getBuffer();
+    return op->emitOpError("expected a state, got ") << read.getSourceAttr();
+  }
+  if (auto view = dyn_cast<ViewMemberOp>(op))
+    return findPlace(view);
+  if (!isBuffered(op))
+    return BufferAttr();
+  if (BufferAttr buffer = getBuffer(op))
+    return buffer;
+  return op->emitOpError("expected a buffer; run --fcdp-plan-memory first");
 }
 
 LogicalResult Places::addResult(Operation *op) {
   if (op->getNumResults() != 1)
     return success();
-  FailureOr<BufferAttr> buffer = BufferAttr();
-  if (auto read = dyn_cast<ReadShardOp>(op))
-    buffer = find(read);
-  else if (auto read = dyn_cast<ReadStateOp>(op))
-    buffer = find(read);
-  else if (auto view = dyn_cast<ViewMemberOp>(op))
-    buffer = find(view);
-  else if (isBuffered(op)) {
-    buffer = getBuffer(op);
-    if (!*buffer)
-      return op->emitOpError("expected a buffer; run --fcdp-plan-memory first");
-  }
-  if (failed(buffer))
+  FailureOr<BufferAttr> place = findPlace(op);
+  if (failed(place))
     return failure();
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  if (*buffer && type)
-    ofValue[op->getResult(0)] = slice(*buffer, 0, byteSize(type));
+  if (*place && type)
+    ofValue[op->getResult(0)] = slice(*place, 0, byteSize(type));
   return success();
 }
 
 FailureOr<Places> Places::compute(ModuleOp module) {
-  Places places;
-  for (auto parameter : module.getOps<ParameterOp>())
-    places.parameters[parameter.getSymNameAttr()] = parameter.getTensorType();
-  for (auto bucket : module.getOps<BucketOp>())
-    places.addBucket(bucket);
+  Places places(module);
   for (auto state : module.getOps<StateOp>())
     if (failed(places.addState(state)))
       return failure();

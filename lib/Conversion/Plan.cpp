@@ -2,14 +2,8 @@
 
 #include "fcdp/Conversion/Plan.h"
 
-#include "BufferWrites.h"
-#include "Calls.h"
-#include "ConstantTable.h"
-#include "PlanFunctions.h"
-#include "PlanOps.h"
-#include "PlanSymbols.h"
+#include "PlanParts.h"
 #include "PlanValues.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -20,8 +14,8 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
     return module.emitError("expected the attribute '")
            << FcdpDialect::MicroBatchesAttrHelper::getNameStr() << "'";
   plan.microBatches = *microBatches;
-  plan.target = findByName(getTarget(module), plan::EnumValuesTarget(),
-                           plan::EnumNamesTarget());
+  plan.target =
+      findByName<plan::Target>(getTarget(module), plan::EnumNamesTarget());
   if (std::optional<StringRef> strategy = getStrategy(module))
     plan.strategy = strategy->str();
   MeshOp mesh = getMesh(module);
@@ -52,19 +46,17 @@ FailureOr<CompiledPlan> fcdp::buildPlan(ModuleOp module,
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(verifyBufferWrites(function)))
       return failure();
-  FailureOr<ConstantTable> constants = ConstantTable::read(module, readTensor);
-  if (failed(constants))
-    return failure();
 
   CompiledPlan compiled;
-  SlotTable slots(module, *places, *calls);
-  if (failed(fillHead(compiled.plan, module)) ||
-      failed(fillSymbols(compiled.plan, module, *places, *constants)) ||
-      failed(fillFunctions(compiled.plan, module, *calls)) ||
-      failed(slots.fill(compiled.plan)) ||
-      failed(fillOps(compiled.plan, module, *places, slots, *calls)))
+  plan::PlanT &plan = compiled.plan;
+  if (failed(fillHead(plan, module)) ||
+      failed(
+          fillSymbols(plan, compiled.constants, module, *places, readTensor)) ||
+      failed(fillFunctions(plan, module, *calls)))
     return failure();
-  compiled.constants = std::move(constants->bytes);
-  compiled.plan.constantsHash = hashBytes(compiled.constants);
+  FailureOr<SlotTable> slots = SlotTable::fill(plan, module, *places, *calls);
+  if (failed(slots) || failed(fillOps(plan, *places, *slots, *calls)))
+    return failure();
+  plan.constantsHash = hashBytes(compiled.constants);
   return compiled;
 }

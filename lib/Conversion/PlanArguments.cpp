@@ -2,7 +2,7 @@
 //
 // The arguments of an ATen call.
 
-#include "PlanOps.h"
+#include "PlanParts.h"
 
 #include "PlanValues.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -56,6 +56,12 @@ static LogicalResult fillList(plan::ArgumentT &out, aten::CallOp op,
 
 static LogicalResult fillArgument(plan::ArgumentT &out, aten::CallOp op,
                                   Attribute value, const SlotTable &slots) {
+  auto set = [&](Kind kind, auto &field, auto fieldValue) {
+    out.kind = kind;
+    field = std::move(fieldValue);
+    return success();
+  };
+  using Integers = std::vector<int64_t>;
   // `true` is an IntegerAttr too, so booleans come first.
   return llvm::TypeSwitch<Attribute, LogicalResult>(value)
       .Case([&](aten::OperandAttr operand) {
@@ -72,47 +78,35 @@ static LogicalResult fillArgument(plan::ArgumentT &out, aten::CallOp op,
       .Case([&](ArrayAttr list) { return fillList(out, op, list); })
       .Case([&](UnitAttr) { return success(); })
       .Case([&](BoolAttr boolean) {
-        out.kind = Kind::boolean;
-        out.integers = {boolean.getValue()};
-        return success();
+        return set(Kind::boolean, out.integers, Integers{boolean.getValue()});
       })
       .Case([&](IntegerAttr integer) {
-        out.kind = Kind::integer;
-        out.integers = {integer.getInt()};
-        return success();
+        return set(Kind::integer, out.integers, Integers{integer.getInt()});
       })
       .Case([&](FloatAttr number) {
-        out.kind = Kind::float_number;
-        out.floats = {number.getValueAsDouble()};
-        return success();
+        return set(Kind::float_number, out.floats,
+                   std::vector{number.getValueAsDouble()});
       })
       .Case([&](StringAttr text) {
-        out.kind = Kind::text;
-        out.text = text.str();
-        return success();
+        return set(Kind::text, out.text, text.str());
       })
       .Case([&](TypeAttr type) {
         out.kind = Kind::dtype;
         return setDType(out.dtype.emplace(), type.getValue(), op);
       })
       .Case([&](aten::DeviceAttr device) {
-        out.kind = Kind::device;
-        out.text = device.getName().str();
-        return success();
+        return set(Kind::device, out.text, device.getName().str());
       })
       .Case([&](aten::LayoutAttr layout) {
-        out.kind = Kind::layout;
-        out.layout =
-            findByName(aten::stringifyLayout(layout.getValue()),
-                       plan::EnumValuesLayout(), plan::EnumNamesLayout());
-        return success();
+        StringRef name = aten::stringifyLayout(layout.getValue());
+        return set(Kind::layout, out.layout,
+                   findByName<plan::Layout>(name, plan::EnumNamesLayout()));
       })
       .Case([&](aten::MemoryFormatAttr format) {
-        out.kind = Kind::memory_format;
-        out.memoryFormat = findByName(
-            aten::stringifyMemoryFormat(format.getValue()),
-            plan::EnumValuesMemoryFormat(), plan::EnumNamesMemoryFormat());
-        return success();
+        StringRef name = aten::stringifyMemoryFormat(format.getValue());
+        return set(Kind::memory_format, out.memoryFormat,
+                   findByName<plan::MemoryFormat>(
+                       name, plan::EnumNamesMemoryFormat()));
       })
       .Default([&](Attribute other) {
         return op.emitOpError("argument '")
@@ -123,8 +117,7 @@ static LogicalResult fillArgument(plan::ArgumentT &out, aten::CallOp op,
 LogicalResult fcdp::fillArguments(plan::AtenCallT &out, aten::CallOp op,
                                   const SlotTable &slots) {
   auto add = [&](StringRef name) -> plan::ArgumentT & {
-    auto &argument =
-        *out.args.emplace_back(std::make_unique<plan::ArgumentT>());
+    plan::ArgumentT &argument = append(out.args);
     argument.name = name.str();
     return argument;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "PlanFunctions.h"
+#include "PlanParts.h"
 
 #include "PlanValues.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
@@ -65,9 +65,9 @@ LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
     next = range.end;
     // Equal for all functions.
     plan.stateBytes = functionMemory.reserved.stateBytes;
-    plan::FunctionT &out =
-        *plan.functions.emplace_back(std::make_unique<plan::FunctionT>());
-    out.role = toRole(getRole(function));
+    plan::FunctionT &out = append(plan.functions);
+    out.role = findByName<plan::Role>(stringifyRole(getRole(function)),
+                                      plan::EnumNamesRole());
     out.first = range.first;
     out.end = range.end;
     fillMemory(out, range, functionMemory);

@@ -15,42 +15,26 @@ using namespace fcdp;
 /// instructions of any width.
 static constexpr uint64_t kAlignment = 64;
 
-namespace {
-/// Appends constants to a module.
-class GlobalEmitter {
-public:
-  explicit GlobalEmitter(ModuleOp module)
-      : loc(module.getLoc()), builder(OpBuilder::atBlockEnd(module.getBody())) {
-  }
-
-  void emitNumber(StringRef name, Type type, int64_t value) {
-    emit(name, type, builder.getIntegerAttr(type, value), /*alignment=*/0);
-  }
-  void emitBytes(StringRef name, StringRef bytes) {
-    auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size());
-    emit(name, type, builder.getStringAttr(bytes), kAlignment);
-  }
-
-private:
-  void emit(StringRef name, Type type, Attribute value, uint64_t alignment) {
-    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
-                           LLVM::Linkage::External, name, value, alignment);
-  }
-
-  Location loc;
-  OpBuilder builder;
-};
-} // namespace
-
 void fcdp::addPlanGlobals(ModuleOp module, const CompiledPlan &compiled) {
-  GlobalEmitter emitter(module);
-  Builder builder(module.getContext());
-  Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  auto builder = OpBuilder::atBlockEnd(module.getBody());
+  auto emit = [&](StringRef name, Type type, Attribute value,
+                  uint64_t alignment) {
+    LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
+                           LLVM::Linkage::External, name, value, alignment);
+  };
+  auto emitNumber = [&](StringRef name, Type type, int64_t value) {
+    emit(name, type, builder.getIntegerAttr(type, value), /*alignment=*/0);
+  };
+  auto emitBytes = [&](StringRef name, StringRef bytes) {
+    emit(name, LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size()),
+         builder.getStringAttr(bytes), kAlignment);
+  };
   std::string plan = packPlan(compiled.plan);
-  emitter.emitNumber("fcdp_abi_version", i32, FCDP_ABI_VERSION);
-  emitter.emitBytes("fcdp_plan", plan);
-  emitter.emitNumber("fcdp_plan_size", i64, plan.size());
-  emitter.emitBytes("fcdp_plan_hash", hashBytes(plan));
-  emitter.emitBytes("fcdp_constants", compiled.constants);
-  emitter.emitNumber("fcdp_constants_size", i64, compiled.constants.size());
+  emitNumber("fcdp_abi_version", builder.getI32Type(), FCDP_ABI_VERSION);
+  emitBytes("fcdp_plan", plan);
+  emitNumber("fcdp_plan_size", builder.getI64Type(), plan.size());
+  emitBytes("fcdp_plan_hash", hashBytes(plan));
+  emitBytes("fcdp_constants", compiled.constants);
+  emitNumber("fcdp_constants_size", builder.getI64Type(),
+             compiled.constants.size());
 }

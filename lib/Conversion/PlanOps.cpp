@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "PlanOps.h"
+#include "PlanParts.h"
 
 #include "PlanValues.h"
 #include "dialects/Aten/OpTable.h"
@@ -26,8 +26,8 @@ static plan::Alias toAlias(aten::Aliasing aliasing) {
 static plan::Axis toAxis(ArrayAttr axes) {
   if (isOver(axes, Axis::node) && isOver(axes, Axis::local))
     return plan::Axis::world;
-  return findByName(stringifyAxis(cast<AxisAttr>(axes[0]).getValue()),
-                    plan::EnumValuesAxis(), plan::EnumNamesAxis());
+  return findByName<plan::Axis>(
+      stringifyAxis(cast<AxisAttr>(axes[0]).getValue()), plan::EnumNamesAxis());
 }
 
 /// Finds the parts of a pack that no packed value fills: padding, and members
@@ -42,7 +42,7 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
     if (begin > end)
       gaps.push_back(toBuf(slice(whole, end, begin - end)));
   };
-  BucketOp bucket = places.getBucket(op.getBucketAttr().getAttr());
+  auto bucket = places.lookup<BucketOp>(op.getBucketAttr().getAttr());
   for (MemberAttr member : bucket.getMembers().getAsRange<MemberAttr>()) {
     if (!given.contains(member.getParameter()))
       continue;
@@ -56,31 +56,13 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
 }
 
 namespace {
-/// The positions of symbols in the plan.
-using Positions = llvm::DenseMap<StringAttr, uint32_t>;
-
-template <typename OpTy>
-Positions findPositions(ModuleOp module) {
-  Positions positions;
-  for (auto op : module.getOps<OpTy>())
-    positions.try_emplace(op.getSymNameAttr(), positions.size());
-  return positions;
-}
-
-struct Tables {
-  const Places &places;
-  const SlotTable &slots;
-  Positions buckets, buffers;
-  /// Plans for a GPU say which calls may be in a graph.
-  bool isForGpu;
-};
-
 /// Describes one operation. Its first error is reported, and what follows it
 /// has no effect.
 class OpWriter {
 public:
-  OpWriter(const Tables &tables, Operation *op, plan::OpT &out)
-      : tables(tables), op(op), out(out) {}
+  OpWriter(const Places &places, const SlotTable &slots, Operation *op,
+           plan::OpT &out)
+      : places(places), slots(slots), op(op), out(out) {}
 
   LogicalResult write() {
     if (!isa<RecordOp, WaitOp>(op))
@@ -100,7 +82,7 @@ private:
     auto [callee, overload] = call.getCallee().rsplit('.');
     auto [space, name] = callee.split('.');
     table.callee = (space + "::" + name).str();
-    if (tables.slots.getOut(call) >= 0) {
+    if (slots.getOut(call) >= 0) {
       table.overload = aten::lookupOut(call.getCallee()).str();
       table.functional = overload.str();
       table.alias = plan::Alias::unknown;
@@ -108,8 +90,10 @@ private:
       table.overload = overload == "default" ? "" : overload.str();
       table.alias = toAlias(aten::lookupOp(call.getCallee()).aliasing);
     }
-    table.replayable = tables.isForGpu && call.isReplayable();
-    table.free = getFreed();
+    // Plans for a GPU say which calls may be in a graph.
+    table.replayable = getTarget(call->getParentOfType<ModuleOp>()) == "cuda" &&
+                       call.isReplayable();
+    table.free = slots.getFreed(op);
     ArrayRef<int64_t> undefined =
         call.getUndefined().value_or(ArrayRef<int64_t>());
     size_t count = call.getNumResults() + undefined.size();
@@ -117,19 +101,19 @@ private:
     for (size_t position = 0; position < count; ++position)
       table.results.push_back(llvm::is_contained(undefined, position)
                                   ? -1
-                                  : tables.slots.lookup(*defined++));
-    require(fillArguments(table, call, tables.slots));
+                                  : slots.lookup(*defined++));
+    require(fillArguments(table, call, slots));
   }
   void add(WriteBufferOp write) {
     auto &table = make<plan::WriteBufferT>(plan::OpBody::write_buffer);
-    table.buffer = tables.buffers.lookup(write.getTargetAttr().getAttr());
+    table.buffer = places.getPosition(write.getTargetAttr().getAttr());
     table.slot = getSlot(write.getValue());
-    table.free = getFreed();
+    table.free = slots.getFreed(op);
   }
   void add(LossOp loss) {
     auto &table = make<plan::LossT>(plan::OpBody::loss);
     table.slot = getSlot(loss.getValue());
-    table.free = getFreed();
+    table.free = slots.getFreed(op);
   }
   void add(CastShardOp cast) {
     auto &table = make<plan::CastT>(plan::OpBody::cast);
@@ -147,20 +131,20 @@ private:
                    pack.getParameters().getAsRange<FlatSymbolRefAttr>())) {
       if (inPlace.contains(parameter))
         continue;
-      int64_t source = tables.slots.lookup(value);
+      int64_t source = slots.lookup(value);
       if (source < 0)
         error() << "the value of " << parameter << " has no slot";
       table.members.emplace_back(
-          source, tables.slots.lookup(tables.places.getMember(pack, parameter),
-                                      cast<RankedTensorType>(value.getType())));
+          source, slots.lookup(places.getMember(pack, parameter),
+                               cast<RankedTensorType>(value.getType())));
     }
-    table.zero = findGaps(pack, tables.places);
-    table.free = getFreed();
+    table.zero = findGaps(pack, places);
+    table.free = slots.getFreed(op);
     table.bucket = getBucket(pack.getBucketAttr());
   }
   void add(AccumulateOp accumulate) {
     auto &table = make<plan::AccumulateT>(plan::OpBody::accumulate);
-    StateOp sum = tables.places.getAccumulator(accumulate);
+    StateOp sum = places.getAccumulator(accumulate);
     if (!sum) {
       error() << "expected a bucket with a state 'grad', got "
               << accumulate.getTargetAttr();
@@ -170,9 +154,9 @@ private:
     table.in = getPlace("in", accumulate.getValue());
     table.out = toBuf(*sum.getBuffer());
     table.elements = sum.getTensorType().getNumElements();
-    table.mode = findByName(stringifyAccumulate(accumulate.getMode()),
-                            plan::EnumValuesAccumulateMode(),
-                            plan::EnumNamesAccumulateMode());
+    table.mode = findByName<plan::AccumulateMode>(
+        stringifyAccumulate(accumulate.getMode()),
+        plan::EnumNamesAccumulateMode());
     if (accumulate.getLate())
       table.stream = getStream(accumulate.getStream());
   }
@@ -219,7 +203,7 @@ private:
   }
   void add(CacheStoreOp store) {
     auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_store);
-    StateOp cache = tables.places.lookup(store.getTargetAttr().getAttr());
+    StateOp cache = places.lookup<StateOp>(store.getTargetAttr().getAttr());
     table.bucket = getBucket(cache.getBucketAttr());
     table.stream = getStream(store.getStream());
     table.in = getPlace("in", store.getValue());
@@ -227,7 +211,7 @@ private:
   }
   void add(CacheLoadOp load) {
     auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_load);
-    StateOp cache = tables.places.lookup(load.getSourceAttr().getAttr());
+    StateOp cache = places.lookup<StateOp>(load.getSourceAttr().getAttr());
     table.bucket = getBucket(cache.getBucketAttr());
     table.stream = getStream(load.getStream());
     table.in = toBuf(*cache.getBuffer());
@@ -269,31 +253,26 @@ private:
   /// Takes over an error that was reported elsewhere.
   void require(LogicalResult result) { hasFailed |= failed(result); }
   uint32_t getSlot(Value value) {
-    int64_t slot = tables.slots.lookup(value);
+    int64_t slot = slots.lookup(value);
     if (slot < 0)
       error() << "expected a tensor, got a value of type " << value.getType()
               << " that has no slot";
     return slot;
   }
-  std::vector<uint32_t> getFreed() const {
-    ArrayRef<int64_t> freed = tables.slots.getFreed(op);
-    return {freed.begin(), freed.end()};
-  }
   uint32_t getBucket(FlatSymbolRefAttr name) {
-    auto it = tables.buckets.find(name.getAttr());
-    if (it != tables.buckets.end())
-      return it->second;
-    error() << "expected a bucket, got " << name;
-    return 0;
+    if (!places.lookup<BucketOp>(name.getAttr()))
+      error() << "expected a bucket, got " << name;
+    return places.getPosition(name.getAttr());
   }
   plan::Stream getStream(std::optional<Stream> stream) {
-    if (stream)
-      return toStream(*stream);
-    error() << "expected a stream; run --fcdp-schedule first";
-    return plan::Stream::compute;
+    if (!stream)
+      error() << "expected a stream; run --fcdp-schedule first";
+    return findByName<plan::Stream>(
+        stringifyStream(stream.value_or(Stream::compute)),
+        plan::EnumNamesStream());
   }
   plan::Buf getPlace(StringRef field, Value value) {
-    if (BufferAttr place = tables.places.lookup(value))
+    if (BufferAttr place = places.lookup(value))
       return toBuf(place);
     error() << "expected '" << field << "' to have a place in an arena";
     return {};
@@ -309,24 +288,21 @@ private:
         succeeded(setDType(table.outType, outType.getElementType(), op))));
   }
 
-  const Tables &tables;
+  const Places &places;
+  const SlotTable &slots;
   Operation *op;
   plan::OpT &out;
   bool hasFailed = false;
 };
 } // namespace
 
-LogicalResult fcdp::fillOps(plan::PlanT &plan, ModuleOp module,
-                            const Places &places, const SlotTable &slots,
+LogicalResult fcdp::fillOps(plan::PlanT &plan, const Places &places,
+                            const SlotTable &slots,
                             ArrayRef<Operation *> calls) {
-  const Tables tables{places, slots, findPositions<BucketOp>(module),
-                      findPositions<BufferOp>(module),
-                      getTarget(module) == "cuda"};
   // Reports what is wrong with each of them.
   LogicalResult result = success();
   for (Operation *call : calls) {
-    plan::OpT &out = *plan.ops.emplace_back(std::make_unique<plan::OpT>());
-    if (failed(OpWriter(tables, call, out).write()))
+    if (failed(OpWriter(places, slots, call, append(plan.ops)).write()))
       result = failure();
     if (auto record = dyn_cast<RecordOp>(call); record && record.getEvent())
       plan.numEvents =

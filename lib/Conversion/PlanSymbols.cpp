@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "PlanSymbols.h"
+#include "PlanParts.h"
 
 #include "PlanValues.h"
+#include "fcdp/Conversion/ConstantReader.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -53,79 +54,31 @@ static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {
   return success();
 }
 
-namespace {
-/// Appends tables to a plan's vectors.
-class SymbolFiller {
-public:
-  SymbolFiller(plan::PlanT &plan, ModuleOp module, const Places &places,
-               const ConstantTable &constants);
-
-  LogicalResult add(ParameterOp parameter);
-  LogicalResult add(BucketOp bucket);
-  LogicalResult add(BufferOp buffer);
-  LogicalResult add(InputOp input);
-
-private:
-  LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket);
-
-  plan::PlanT &plan;
-  ModuleOp module;
-  const Places &places;
-  const ConstantTable &constants;
-  struct Membership {
-    int64_t bucket, offset;
-  };
-  llvm::DenseMap<StringAttr, Membership> memberships;
-  /// The type in which gradients of a bucket are reduced.
-  llvm::DenseMap<StringAttr, Type> reduceTypes;
-};
-} // namespace
-
-SymbolFiller::SymbolFiller(plan::PlanT &plan, ModuleOp module,
-                           const Places &places, const ConstantTable &constants)
-    : plan(plan), module(module), places(places), constants(constants) {
+/// Describes the parameters and their places in buckets.
+static LogicalResult fillParameters(plan::PlanT &plan, ModuleOp module) {
+  llvm::DenseMap<StringAttr, std::pair<uint32_t, uint64_t>> memberships;
   for (auto [index, bucket] : llvm::enumerate(module.getOps<BucketOp>()))
-    for (MemberAttr member : bucket.getMembers().getAsRange<MemberAttr>())
-      memberships[member.getParameter().getAttr()] = {
-          static_cast<int64_t>(index), member.getOffset()};
-  module.walk([&](ReduceScatterOp reduce) {
-    // The first reduction is of the packed gradients.
-    reduceTypes.try_emplace(
-        reduce.getSourceAttr().getAttr(),
-        cast<RankedTensorType>(reduce.getInput().getType()).getElementType());
-  });
+    for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+      memberships[member.getParameter().getAttr()] = {index,
+                                                      member.getOffset()};
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    auto membership = memberships.find(parameter.getSymNameAttr());
+    if (membership == memberships.end())
+      return parameter.emitOpError("expected to be a member of a bucket");
+    plan::ParameterT &out = append(plan.parameters);
+    for (StringAttr name : parameter.getNames().getAsRange<StringAttr>())
+      out.names.push_back(name.str());
+    out.trainable = parameter.getTrainable();
+    std::tie(out.bucket, out.offsetElements) = membership->second;
+    if (failed(setType(out, parameter.getTensorType(), parameter)))
+      return failure();
+  }
+  return success();
 }
 
-/// Appends a table to `tables`.
-template <typename TableTy>
-static TableTy &append(std::vector<std::unique_ptr<TableTy>> &tables) {
-  return *tables.emplace_back(std::make_unique<TableTy>());
-}
-
-/// Sets the fields that everything with a tensor's type has.
-template <typename TableTy>
-static LogicalResult setType(TableTy &out, RankedTensorType type,
-                             Operation *op) {
-  out.shape = toShape(type);
-  return setDType(out.dtype, type.getElementType(), op);
-}
-
-LogicalResult SymbolFiller::add(ParameterOp parameter) {
-  auto membership = memberships.find(parameter.getSymNameAttr());
-  if (membership == memberships.end())
-    return parameter.emitOpError("expected to be a member of a bucket");
-  plan::ParameterT &out = append(plan.parameters);
-  for (StringAttr name : parameter.getNames().getAsRange<StringAttr>())
-    out.names.push_back(name.str());
-  out.trainable = parameter.getTrainable();
-  out.bucket = membership->second.bucket;
-  out.offsetElements = membership->second.offset;
-  return setType(out, parameter.getTensorType(), parameter);
-}
-
-LogicalResult SymbolFiller::fillStates(std::vector<plan::State> &out,
-                                       BucketOp bucket) {
-  for (unsigned i = 0; i <= getMaxEnumValForStateRole(); ++i) {
+static LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket,
+                                const Places &places) {
+  for (size_t i = 0; i < kNumStateRoles; ++i) {
     auto role = static_cast<StateRole>(i);
     if (role == StateRole::prefetched)
       continue; // a place for some of the time, which gathers name
@@ -137,67 +90,99 @@ LogicalResult SymbolFiller::fillStates(std::vector<plan::State> &out,
       return failure();
     StringRef name =
         role == StateRole::cache ? "host" : stringifyStateRole(role);
-    out.emplace_back(findByName(name, plan::EnumValuesStateRole(),
-                                plan::EnumNamesStateRole()),
-                     dtype, toBuf(*state.getBuffer()));
+    out.emplace_back(
+        findByName<plan::StateRole>(name, plan::EnumNamesStateRole()), dtype,
+        toBuf(*state.getBuffer()));
   }
   return success();
 }
 
-LogicalResult SymbolFiller::add(BucketOp bucket) {
-  plan::BucketT &out = append(plan.buckets);
-  out.name = bucket.getSymName().str();
-  out.unit = bucket.getUnit().str();
-  out.trainable = bucket.getTrainable();
-  out.elements = bucket.getElements();
-  out.sharding =
-      findByName(stringifySharding(bucket.getSharding()),
-                 plan::EnumValuesSharding(), plan::EnumNamesSharding());
-  out.shardElements =
-      getStateType(bucket, StateRole::shard, getMesh(module)).getNumElements();
-  if (failed(setDType(out.storage, bucket.getStorage(), bucket)) ||
-      failed(setDType(out.wire, bucket.getWire(), bucket)))
-    return failure();
-  if (Type reduce = reduceTypes.lookup(bucket.getSymNameAttr()))
-    if (failed(setDType(out.reduce.emplace(), reduce, bucket)))
+static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
+                                 const Places &places) {
+  // The first reduction is of the packed gradients.
+  llvm::DenseMap<StringAttr, Type> reduceTypes;
+  module.walk([&](ReduceScatterOp reduce) {
+    reduceTypes.try_emplace(
+        reduce.getSourceAttr().getAttr(),
+        cast<RankedTensorType>(reduce.getInput().getType()).getElementType());
+  });
+  for (auto bucket : module.getOps<BucketOp>()) {
+    plan::BucketT &out = append(plan.buckets);
+    out.name = bucket.getSymName().str();
+    out.unit = bucket.getUnit().str();
+    out.trainable = bucket.getTrainable();
+    out.elements = bucket.getElements();
+    out.sharding = findByName<plan::Sharding>(
+        stringifySharding(bucket.getSharding()), plan::EnumNamesSharding());
+    out.shardElements = getStateType(bucket, StateRole::shard, getMesh(module))
+                            .getNumElements();
+    Type reduce = reduceTypes.lookup(bucket.getSymNameAttr());
+    if (failed(setDType(out.storage, bucket.getStorage(), bucket)) ||
+        failed(setDType(out.wire, bucket.getWire(), bucket)) ||
+        (reduce && failed(setDType(out.reduce.emplace(), reduce, bucket))) ||
+        failed(fillStates(out.states, bucket, places)))
       return failure();
-  return fillStates(out.states, bucket);
+  }
+  return success();
 }
 
-LogicalResult SymbolFiller::add(BufferOp buffer) {
-  plan::BufferT &out = append(plan.buffers);
-  out.name = buffer.getName().str();
-  out.persistent = buffer.getPersistent();
-  out.mutable_ = buffer.getMutableBuffer();
-  if (std::optional<int64_t> offset = constants.lookup(buffer))
-    out.constantOffset = *offset;
-  return setType(out, cast<RankedTensorType>(buffer.getType()), buffer);
-}
-
-LogicalResult SymbolFiller::add(InputOp input) {
-  plan::InputT &out = append(plan.inputs);
-  out.name = input.getName().str();
-  if (std::optional<uint64_t> limit = input.getLimit())
-    out.indexLimit = *limit;
-  if (std::optional<uint64_t> ignored = input.getIgnore())
-    out.ignoreIndex = static_cast<int64_t>(*ignored);
-  return setType(out, cast<RankedTensorType>(input.getType()), input);
-}
-
-LogicalResult fcdp::fillSymbols(plan::PlanT &plan, ModuleOp module,
-                                const Places &places,
-                                const ConstantTable &constants) {
-  if (failed(fillOptimizer(plan.optimizer, module)))
-    return failure();
-  SymbolFiller filler(plan, module, places, constants);
-  auto addAll = [&](auto ops) {
-    for (auto op : ops)
-      if (failed(filler.add(op)))
-        return failure();
+/// Reads the value of a buffer that is not persistent.
+static LogicalResult readConstant(std::string &constants, plan::BufferT &out,
+                                  BufferOp buffer, TensorReader readTensor) {
+  llvm::Expected<std::vector<char>> value = readTensor(buffer.getName());
+  if (!value)
+    return buffer.emitOpError("cannot read its value: ")
+           << llvm::toString(value.takeError());
+  auto expected =
+      static_cast<size_t>(byteSize(cast<RankedTensorType>(buffer.getType())));
+  if (value->empty() && expected != 0) {
+    buffer.emitWarning("the archive has no weights: '")
+        << buffer.getName() << "' has no value, and the step cannot be run";
     return success();
-  };
-  return success(succeeded(addAll(module.getOps<ParameterOp>())) &&
-                 succeeded(addAll(module.getOps<BucketOp>())) &&
-                 succeeded(addAll(module.getOps<BufferOp>())) &&
-                 succeeded(addAll(module.getOps<InputOp>())));
+  }
+  if (value->size() != expected)
+    return buffer.emitOpError("expected a value of ")
+           << expected << " bytes, got " << value->size();
+  out.constantOffset = appendConstant(constants, *value);
+  return success();
+}
+
+static LogicalResult fillBuffers(plan::PlanT &plan, std::string &constants,
+                                 ModuleOp module, TensorReader readTensor) {
+  for (auto buffer : module.getOps<BufferOp>()) {
+    plan::BufferT &out = append(plan.buffers);
+    out.name = buffer.getName().str();
+    out.persistent = buffer.getPersistent();
+    out.mutable_ = buffer.getMutableBuffer();
+    if (failed(setType(out, cast<RankedTensorType>(buffer.getType()), buffer)))
+      return failure();
+    if (!out.persistent &&
+        failed(readConstant(constants, out, buffer, readTensor)))
+      return failure();
+  }
+  return success();
+}
+
+static LogicalResult fillInputs(plan::PlanT &plan, ModuleOp module) {
+  for (auto input : module.getOps<InputOp>()) {
+    plan::InputT &out = append(plan.inputs);
+    out.name = input.getName().str();
+    if (std::optional<uint64_t> limit = input.getLimit())
+      out.indexLimit = *limit;
+    if (std::optional<uint64_t> ignored = input.getIgnore())
+      out.ignoreIndex = *ignored;
+    if (failed(setType(out, cast<RankedTensorType>(input.getType()), input)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult fcdp::fillSymbols(plan::PlanT &plan, std::string &constants,
+                                ModuleOp module, const Places &places,
+                                TensorReader readTensor) {
+  return success(succeeded(fillOptimizer(plan.optimizer, module)) &&
+                 succeeded(fillParameters(plan, module)) &&
+                 succeeded(fillBuckets(plan, module, places)) &&
+                 succeeded(fillBuffers(plan, constants, module, readTensor)) &&
+                 succeeded(fillInputs(plan, module)));
 }

@@ -2,58 +2,38 @@
 
 #include "PlanValues.h"
 
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace fcdp;
 
 plan::Buf fcdp::toBuf(BufferAttr buffer) {
-  plan::Arena arena =
-      findByName(stringifyArena(buffer.getArena()), plan::EnumValuesArena(),
-                 plan::EnumNamesArena());
-  return {arena, static_cast<uint64_t>(buffer.getOffset()),
-          static_cast<uint64_t>(buffer.getBytes()),
-          static_cast<uint64_t>(buffer.getNodeStride()),
-          static_cast<uint64_t>(buffer.getLocalStride())};
-}
-
-plan::Stream fcdp::toStream(Stream stream) {
-  return findByName(stringifyStream(stream), plan::EnumValuesStream(),
-                    plan::EnumNamesStream());
-}
-
-plan::Role fcdp::toRole(Role role) {
-  return findByName(stringifyRole(role), plan::EnumValuesRole(),
-                    plan::EnumNamesRole());
-}
-
-std::vector<int64_t> fcdp::toShape(RankedTensorType type) {
-  return type.getShape().vec();
+  return plan::Buf(findByName<plan::Arena>(stringifyArena(buffer.getArena()),
+                                           plan::EnumNamesArena()),
+                   buffer.getOffset(), buffer.getBytes(),
+                   buffer.getNodeStride(), buffer.getLocalStride());
 }
 
 LogicalResult fcdp::setDType(plan::DType &out, Type type, Operation *op) {
-  if (type.isF16())
-    out = plan::DType::f16;
-  else if (type.isBF16())
-    out = plan::DType::bf16;
-  else if (type.isF32())
-    out = plan::DType::f32;
-  else if (type.isF64())
-    out = plan::DType::f64;
-  else if (type.isSignlessInteger(8))
-    out = plan::DType::i8;
-  else if (type.isSignlessInteger(16))
-    out = plan::DType::i16;
-  else if (type.isSignlessInteger(32))
-    out = plan::DType::i32;
-  else if (type.isSignlessInteger(64))
-    out = plan::DType::i64;
-  else if (type.isUnsignedInteger(8))
-    out = plan::DType::u8;
-  else if (type.isSignlessInteger(1))
-    out = plan::DType::bool_;
-  else
+  auto found = llvm::StringSwitch<std::optional<plan::DType>>(
+                   llvm::formatv("{0}", type).str())
+                   .Case("f16", plan::DType::f16)
+                   .Case("bf16", plan::DType::bf16)
+                   .Case("f32", plan::DType::f32)
+                   .Case("f64", plan::DType::f64)
+                   .Case("i8", plan::DType::i8)
+                   .Case("i16", plan::DType::i16)
+                   .Case("i32", plan::DType::i32)
+                   .Case("i64", plan::DType::i64)
+                   .Case("ui8", plan::DType::u8)
+                   .Case("i1", plan::DType::bool_)
+                   .Default(std::nullopt);
+  if (!found)
     return op->emitOpError("the runtime has no data type ")
            << type << "; it has f16, bf16, f32, f64, i8, i16, i32, i64, ui8 "
            << "and i1";
+  out = *found;
   return success();
 }
 

@@ -15,65 +15,88 @@ static bool readsSlots(Operation *op) {
   return isa<aten::CallOp, LossOp, PackOp, WriteBufferOp>(op);
 }
 
-SlotTable::SlotTable(ModuleOp module, const Places &places,
-                     ArrayRef<Operation *> calls) {
-  uint32_t index = 0;
-  for (auto input : module.getOps<InputOp>())
-    symbols[input.getSymNameAttr()] = add({plan::SlotKind::input, index++});
-  index = 0;
-  for (auto buffer : module.getOps<BufferOp>())
-    symbols[buffer.getSymNameAttr()] = add({plan::SlotKind::buffer, index++});
+FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
+                                     const Places &places,
+                                     ArrayRef<Operation *> calls) {
+  SlotTable table(plan, places);
+  auto addAll = [&](plan::SlotKind kind, size_t count) {
+    size_t first = plan.slots.size();
+    for (size_t index = 0; index < count; ++index) {
+      plan::SlotT &slot = append(plan.slots);
+      slot.kind = kind;
+      slot.index = index;
+    }
+    return first;
+  };
+  size_t inputs = addAll(plan::SlotKind::input, plan.inputs.size());
+  size_t buffers = addAll(plan::SlotKind::buffer, plan.buffers.size());
+  module.walk([&](ReadInputOp read) {
+    table.slots[read.getResult()] =
+        inputs + places.getPosition(read.getSourceAttr().getAttr());
+  });
+  module.walk([&](ReadBufferOp read) {
+    table.slots[read.getResult()] =
+        buffers + places.getPosition(read.getSourceAttr().getAttr());
+  });
+  for (Operation *call : calls)
+    if (readsSlots(call) && failed(table.add(call)))
+      return failure();
+  table.findLastUses(calls);
+  return table;
+}
 
-  for (auto function : module.getOps<func::FuncOp>())
-    for (Operation &op : function.front())
-      addReads(&op);
-  for (Operation *call : calls) {
-    if (!readsSlots(call))
+/// Adds the slots of the tensors that `call` reads and makes.
+LogicalResult SlotTable::add(Operation *call) {
+  for (Value operand : call->getOperands()) {
+    BufferAttr place = places.lookup(operand);
+    if (!place)
       continue;
-    addOperands(call, places);
-    if (auto pack = dyn_cast<PackOp>(call))
-      addMembers(pack, places);
-    // Unused values are not kept.
-    if (isa<aten::CallOp>(call))
-      for (Value result : call->getResults())
-        if (!result.use_empty())
-          slots[result] = add({plan::SlotKind::transient});
+    FailureOr<int64_t> slot = addPlanned(place, operand, call);
+    if (failed(slot))
+      return failure();
+    slots[operand] = *slot;
   }
-  findLastUses(calls);
+  if (auto pack = dyn_cast<PackOp>(call))
+    return addMembers(pack);
+  // Unused values are not kept.
+  if (isa<aten::CallOp>(call))
+    for (Value result : call->getResults())
+      if (!result.use_empty()) {
+        slots[result] = plan.slots.size();
+        append(plan.slots).kind = plan::SlotKind::transient;
+      }
+  return success();
 }
 
-int64_t SlotTable::addPlanned(BufferAttr buffer, RankedTensorType type,
-                              Operation *op) {
-  auto [it, isNew] = planned.try_emplace({buffer, type}, table.size());
-  if (isNew)
-    add({plan::SlotKind::planned, 0, buffer, type, op});
-  return it->second;
-}
-
-void SlotTable::addReads(Operation *op) {
-  if (auto read = dyn_cast<ReadInputOp>(op))
-    slots[read.getResult()] = symbols.lookup(read.getSourceAttr().getAttr());
-  else if (auto read = dyn_cast<ReadBufferOp>(op))
-    slots[read.getResult()] = symbols.lookup(read.getSourceAttr().getAttr());
-}
-
-void SlotTable::addOperands(Operation *op, const Places &places) {
-  for (Value operand : op->getOperands())
-    if (BufferAttr place = places.lookup(operand))
-      slots[operand] =
-          addPlanned(place, cast<RankedTensorType>(operand.getType()), op);
-}
-
-void SlotTable::addMembers(PackOp pack, const Places &places) {
+LogicalResult SlotTable::addMembers(PackOp pack) {
   for (auto [name, value] :
        llvm::zip(pack.getParameters().getAsRange<FlatSymbolRefAttr>(),
                  pack.getValues()))
-    addPlanned(places.getMember(pack, name),
-               cast<RankedTensorType>(value.getType()), pack);
-  for (auto [producer, parameter] : getInPlaceGradients(pack))
-    outs[producer] = addPlanned(
-        places.getMember(pack, parameter),
-        cast<RankedTensorType>(producer->getResult(0).getType()), producer);
+    if (failed(addPlanned(places.getMember(pack, name), value, pack)))
+      return failure();
+  for (auto [producer, parameter] : getInPlaceGradients(pack)) {
+    FailureOr<int64_t> slot = addPlanned(places.getMember(pack, parameter),
+                                         producer->getResult(0), producer);
+    if (failed(slot))
+      return failure();
+    outs[producer] = *slot;
+  }
+  return success();
+}
+
+/// Returns the slot of a tensor of the type of `value` in `buffer`.
+FailureOr<int64_t> SlotTable::addPlanned(BufferAttr buffer, Value value,
+                                         Operation *op) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto [it, isNew] = planned.try_emplace({buffer, type}, plan.slots.size());
+  if (!isNew)
+    return it->second;
+  plan::SlotT &slot = append(plan.slots);
+  slot.kind = plan::SlotKind::planned;
+  slot.buf = std::make_unique<plan::Buf>(toBuf(buffer));
+  if (failed(setType(slot, type, op)))
+    return failure();
+  return it->second;
 }
 
 void SlotTable::findLastUses(ArrayRef<Operation *> calls) {
@@ -83,28 +106,9 @@ void SlotTable::findLastUses(ArrayRef<Operation *> calls) {
       continue;
     for (Value operand : call->getOperands()) {
       int64_t slot = lookup(operand);
-      if (slot >= 0 && table[slot].kind == plan::SlotKind::transient &&
+      if (slot >= 0 && plan.slots[slot]->kind == plan::SlotKind::transient &&
           seen.insert(slot).second)
         freed[call].push_back(slot);
     }
   }
-}
-
-LogicalResult SlotTable::fill(plan::PlanT &plan) const {
-  for (const Slot &slot : table) {
-    plan::SlotT &out =
-        *plan.slots.emplace_back(std::make_unique<plan::SlotT>());
-    out.kind = slot.kind;
-    if (slot.kind == plan::SlotKind::input ||
-        slot.kind == plan::SlotKind::buffer)
-      out.index = slot.index;
-    if (slot.kind != plan::SlotKind::planned)
-      continue;
-    out.buf = std::make_unique<plan::Buf>(toBuf(slot.buffer));
-    out.shape = toShape(slot.type);
-    if (failed(
-            setDType(out.dtype.emplace(), slot.type.getElementType(), slot.op)))
-      return failure();
-  }
-  return success();
 }

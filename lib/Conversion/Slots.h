@@ -12,63 +12,48 @@ namespace fcdp {
 /// and buffers come first, in the module's order.
 class SlotTable {
 public:
-  SlotTable(mlir::ModuleOp module, const Places &places,
-            llvm::ArrayRef<mlir::Operation *> calls);
+  /// Fills in the slots of `plan`. Refuses a data type that the runtime lacks.
+  static mlir::FailureOr<SlotTable>
+  fill(plan::PlanT &plan, mlir::ModuleOp module, const Places &places,
+       llvm::ArrayRef<mlir::Operation *> calls);
 
   /// The slot of `value`, or -1.
-  int64_t lookup(mlir::Value value) const {
-    auto it = slots.find(value);
-    return it == slots.end() ? -1 : it->second;
-  }
+  int64_t lookup(mlir::Value value) const { return find(slots, value); }
   /// The slot of a tensor in an arena, which must have been asked for before.
   int64_t lookup(BufferAttr buffer, mlir::RankedTensorType type) const {
-    return planned.lookup({buffer, type});
+    return find(planned, {buffer, type});
   }
-  /// The slots whose values `op` is the last to use.
-  llvm::ArrayRef<int64_t> getFreed(mlir::Operation *op) const {
-    auto it = freed.find(op);
-    return it == freed.end() ? llvm::ArrayRef<int64_t>() : it->second;
-  }
-
   /// The slot that the result of `call` is written to, or -1 if it is new
   /// memory.
-  int64_t getOut(mlir::Operation *call) const {
-    auto it = outs.find(call);
-    return it == outs.end() ? -1 : it->second;
+  int64_t getOut(mlir::Operation *call) const { return find(outs, call); }
+  /// The slots whose values `op` is the last to use.
+  std::vector<uint32_t> getFreed(mlir::Operation *op) const {
+    return freed.lookup(op);
   }
-
-  /// Describes the slots. Refuses a data type that the runtime lacks.
-  mlir::LogicalResult fill(plan::PlanT &plan) const;
 
 private:
-  struct Slot {
-    plan::SlotKind kind;
-    /// The number of the input or buffer.
-    uint32_t index = 0;
-    BufferAttr buffer = {};
-    mlir::RankedTensorType type = {};
-    /// The operation that needs it, for diagnostics.
-    mlir::Operation *op = nullptr;
-  };
-
-  int64_t add(Slot slot) {
-    table.push_back(slot);
-    return table.size() - 1;
+  template <typename Key>
+  using Slots = llvm::DenseMap<Key, int64_t>;
+  template <typename Key>
+  static int64_t find(const Slots<Key> &slots, Key key) {
+    auto it = slots.find(key);
+    return it == slots.end() ? -1 : it->second;
   }
-  int64_t addPlanned(BufferAttr buffer, mlir::RankedTensorType type,
-                     mlir::Operation *op);
-  void addReads(mlir::Operation *op);
-  void addOperands(mlir::Operation *op, const Places &places);
-  void addMembers(PackOp pack, const Places &places);
+
+  SlotTable(plan::PlanT &plan, const Places &places)
+      : plan(plan), places(places) {}
+  mlir::LogicalResult add(mlir::Operation *call);
+  mlir::LogicalResult addMembers(PackOp pack);
+  mlir::FailureOr<int64_t> addPlanned(BufferAttr buffer, mlir::Value value,
+                                      mlir::Operation *op);
   void findLastUses(llvm::ArrayRef<mlir::Operation *> calls);
 
-  std::vector<Slot> table;
-  /// Inputs and buffers, by symbol.
-  llvm::DenseMap<mlir::StringAttr, int64_t> symbols;
-  llvm::DenseMap<mlir::Value, int64_t> slots;
-  llvm::DenseMap<std::pair<BufferAttr, mlir::Type>, int64_t> planned;
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> freed;
-  llvm::DenseMap<mlir::Operation *, int64_t> outs;
+  plan::PlanT &plan;
+  const Places &places;
+  Slots<mlir::Value> slots;
+  Slots<std::pair<BufferAttr, mlir::Type>> planned;
+  Slots<mlir::Operation *> outs;
+  llvm::DenseMap<mlir::Operation *, std::vector<uint32_t>> freed;
 };
 
 } // namespace fcdp

@@ -25,6 +25,10 @@ private:
   std::unique_ptr<class Pt2Tensors> tensors;
 };
 
+/// Appends the value of a buffer to the constants of an object, and returns its
+/// offset.
+uint64_t appendConstant(std::string &constants, llvm::ArrayRef<char> value);
+
 /// Reads the constants that `plan` names. They must be those that it was made
 /// with.
 llvm::Expected<std::string> readConstants(const plan::PlanT &plan,

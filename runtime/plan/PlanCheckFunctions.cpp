@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of a plan's functions: which bytes of the device arena are
-// reserved when. Every operation must find the bytes that it names reserved, or
-// they would be given to results of others.
+// The checks of a plan's functions, with their operations: which bytes of the
+// device arena are reserved when. Every operation must find the bytes that it
+// names reserved, or they would be given to results of others.
 #include "core/Packing.h"
 #include "plan/PlanCheck.h"
 
@@ -13,50 +13,7 @@ namespace fcdp {
 
 namespace {
 
-/// Calls `visit` for each region of the arenas that an operation names.
-template <typename Visit>
-class Regions {
-public:
-  Regions(const StepPlan &plan, Visit visit) : plan(plan), visit(visit) {}
-
-  template <typename Op>
-  void operator()(const Op &op) const {
-    if constexpr (requires { op.args; })
-      for (const auto &argument : op.args)
-        for (int32_t one : argument->slots)
-          if (one != -1)
-            slot(one);
-    if constexpr (requires { op.slot; })
-      slot(op.slot);
-    if constexpr (requires { op.members; })
-      for (const plan::PackMember &member : op.members) {
-        slot(member.source());
-        slot(member.planned());
-      }
-    if constexpr (requires { op.zero; })
-      std::for_each(op.zero.begin(), op.zero.end(), visit);
-    if constexpr (requires { op.in; }) {
-      visit(op.in);
-      visit(op.out);
-    }
-    if constexpr (requires { op.sum; })
-      visit(op.sum);
-    if constexpr (requires { op.scratch; })
-      if (op.scratch)
-        visit(*op.scratch);
-  }
-
-private:
-  void slot(size_t index) const {
-    if (plan.slots[index]->kind == plan::SlotKind::planned)
-      visit(*plan.slots[index]->buf);
-  }
-
-  const StepPlan &plan;
-  Visit visit;
-};
-
-void checkMultiple(const std::string &path, const char *what, uint64_t value) {
+void checkMultiple(const FieldPath &path, const char *what, uint64_t value) {
   if (value % packing::kPoolAlignment != 0)
     failCheck(path, "expected ", what, "a multiple of ",
               packing::kPoolAlignment, ", got ", value);
@@ -78,9 +35,7 @@ public:
     for (size_t op = function.first; op < function.end; ++op) {
       reach(op);
       checkPlaces(op);
-      visitBody(*plan.ops[op], Regions(plan, [&](const plan::Buf &buf) {
-        checkReserved(buf, op);
-      }));
+      checkOp(plan, op, [&](const plan::Buf &buf) { checkReserved(buf, op); });
     }
   }
 
@@ -207,7 +162,9 @@ void checkFamily(const StepPlan &plan) {
                 function.first, " to ", function.end, " behind ", next);
     next = function.end;
   }
-  checkEqual("functions", plan.ops.size(), next, " operations in functions");
+  if (next != plan.ops.size())
+    failCheck("functions", "expected ", plan.ops.size(),
+              " operations in functions, got ", next);
   std::vector<Role> needed = {Role::init, Role::update};
   if (plan.microBatches == 1)
     needed.push_back(Role::only_microbatch);
@@ -246,6 +203,7 @@ void checkFunctions(const StepPlan &plan) {
   checkStates(plan);
   for (size_t i = 0; i < plan.functions.size(); ++i)
     FunctionChecker(plan, i).check();
+  checkCommunicators(plan);
 }
 
 } // namespace fcdp

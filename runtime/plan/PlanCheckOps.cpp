@@ -12,34 +12,35 @@ namespace {
 /// Checks one operation.
 class OpChecker {
 public:
-  OpChecker(const StepPlan &plan, size_t index)
-      : plan(plan), where(at("ops", index) + ".body") {}
+  OpChecker(const StepPlan &plan, size_t index, const RegionVisitor &visit)
+      : plan(plan), visit(visit), where(at("ops", index) + ".body") {}
 
   template <typename Op>
   void operator()(const Op &op) const {
     // These fields have one meaning in all operations.
     if constexpr (requires { op.bucket; })
-      checkBucket(op.bucket);
+      if (std::optional<uint32_t> bucket = op.bucket)
+        checkIndex({where, ".bucket"}, *bucket, plan.buckets.size(), "buckets");
     if constexpr (requires { op.slot; })
-      checkSlot(".slot", op.slot);
+      slot(".slot", op.slot);
     if constexpr (requires { op.free; })
-      for (uint32_t slot : op.free)
-        checkTransient(".free", slot, "dropped");
+      for (uint32_t one : op.free)
+        transient(".free", one, "dropped");
     check(op);
   }
 
 private:
   void check(const plan::AtenCallT &op) const {
     for (size_t i = 0; i < op.args.size(); ++i)
-      checkArgument(*op.args[i], ".args[" + std::to_string(i) + "]");
-    for (int32_t slot : op.results)
-      if (isSlot(".results", slot))
-        checkTransient(".results", slot, "a result");
+      argument(*op.args[i], i);
+    for (int32_t one : op.results)
+      if (isSlot(".results", one))
+        transient(".results", one, "a result");
   }
   void check(const plan::WriteBufferT &op) const {
-    checkIndex(where + ".buffer", op.buffer, plan.buffers.size(), "buffers");
+    checkIndex({where, ".buffer"}, op.buffer, plan.buffers.size(), "buffers");
     if (!plan.buffers[op.buffer]->mutable_)
-      failCheck(where + ".buffer", "'", plan.buffers[op.buffer]->name,
+      failCheck({where, ".buffer"}, "'", plan.buffers[op.buffer]->name,
                 "' is not mutable");
   }
   void check(const plan::LossT &) const {}
@@ -49,14 +50,14 @@ private:
   }
   void check(const plan::PackBucketT &op) const {
     for (const plan::PackMember &member : op.members) {
-      checkSlot(".members", member.source());
-      checkSlot(".members", member.planned());
+      slot(".members", member.source());
+      slot(".members", member.planned());
       if (plan.slots[member.planned()]->kind != plan::SlotKind::planned)
-        failCheck(where + ".members", "slot ", member.planned(),
+        failCheck({where, ".members"}, "slot ", member.planned(),
                   " is not planned");
     }
     for (const plan::Buf &buf : op.zero)
-      checkBuf(plan, where + ".zero", buf);
+      region(".zero", buf);
   }
   void check(const plan::AccumulateT &op) const {
     flat(".in", op.in, op.elements, plan::DType::f32);
@@ -69,102 +70,101 @@ private:
   }
   void check(const plan::ClipGradientsT &op) const {
     if (!(op.maxNorm > 0))
-      failCheck(where + ".max_norm", "expected a positive number");
+      failCheck({where, ".max_norm"}, "expected a positive number");
   }
   void check(const plan::ShardUpdateT &op) const;
   void check(const plan::AllGatherT &op) const {
-    checkCopy(op.in, op.out, plan.ranks(toAxis(op.axis)),
-              ", one 'in' per rank");
+    copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
   }
   void check(const plan::ReduceScatterT &op) const;
   void check(const plan::CacheCopyT &op) const {
-    checkCopy(op.in, op.out, 1, ", the bytes of 'in'");
+    copy(op.in, op.out, 1, ", the bytes of 'in'");
   }
   void check(const plan::EventT &op) const {
-    checkIndex(where + ".event", op.event, plan.numEvents, "events");
+    checkIndex({where, ".event"}, op.event, plan.numEvents, "events");
   }
+  void argument(const plan::ArgumentT &argument, size_t index) const;
 
-  void checkArgument(const plan::ArgumentT &argument,
-                     const std::string &path) const;
-  void checkBucket(std::optional<uint32_t> bucket) const {
-    if (bucket && *bucket >= plan.buckets.size())
-      checkIndex(where + ".bucket", *bucket, plan.buckets.size(), "buckets");
-  }
-  void checkSlot(const char *field, uint64_t slot) const {
-    if (slot >= plan.slots.size())
-      checkIndex(where + field, slot, plan.slots.size(), "slots");
-  }
-  /// Returns false for -1, which stands for no slot. Refuses what is less.
-  bool isSlot(const char *field, int32_t slot) const {
-    if (slot < -1)
-      failCheck(where + field, "expected an integer of at least -1, got ",
-                slot);
-    return slot != -1;
-  }
-  void checkTransient(const char *field, size_t slot,
-                      const char *purpose) const {
-    checkSlot(field, slot);
-    if (plan.slots[slot]->kind != plan::SlotKind::transient)
-      failCheck(where + field, "slot ", slot,
-                " is not transient, so it cannot be ", purpose);
+  void region(const char *field, const plan::Buf &buf) const {
+    checkBuf(plan, {where, field}, buf);
+    visit(buf);
   }
   void flat(const char *field, const plan::Buf &buf, uint64_t elements,
             plan::DType dtype) const {
-    checkFlat(plan, where + field, buf, elements, dtype);
+    checkFlat(plan, {where, field}, buf, elements, dtype);
+    visit(buf);
   }
   /// `out` is `count` times as large as `in`.
-  void checkCopy(const plan::Buf &in, const plan::Buf &out, uint64_t count,
-                 const char *what) const {
-    checkBuf(plan, where + ".in", in);
-    checkBuf(plan, where + ".out", out);
-    checkEqual(where + ".out.bytes", in.bytes() * count, out.bytes(), what);
+  void copy(const plan::Buf &in, const plan::Buf &out, uint64_t count,
+            const char *what) const {
+    region(".in", in);
+    region(".out", out);
+    if (in.bytes() * count != out.bytes())
+      failCheck({where, ".out.bytes"}, "expected ", in.bytes() * count, what,
+                ", got ", out.bytes());
+  }
+  void slot(const char *field, uint64_t index) const {
+    checkIndex({where, field}, index, plan.slots.size(), "slots");
+    if (plan.slots[index]->kind == plan::SlotKind::planned)
+      visit(*plan.slots[index]->buf);
+  }
+  void transient(const char *field, uint64_t index, const char *purpose) const {
+    slot(field, index);
+    if (plan.slots[index]->kind != plan::SlotKind::transient)
+      failCheck({where, field}, "slot ", index,
+                " is not transient, so it cannot be ", purpose);
+  }
+  /// Returns false for -1, which stands for no slot. Refuses what is less.
+  bool isSlot(const char *field, int32_t index) const {
+    if (index < -1)
+      failCheck({where, field}, "expected an integer of at least -1, got ",
+                index);
+    return index != -1;
   }
 
   const StepPlan &plan;
+  const RegionVisitor &visit;
   const std::string where;
 };
 
-void OpChecker::checkArgument(const plan::ArgumentT &argument,
-                              const std::string &path) const {
+void OpChecker::argument(const plan::ArgumentT &argument, size_t index) const {
   using Kind = plan::ArgumentKind;
-  auto checkOne = [&](const char *field, size_t count) {
-    if (count != 1)
-      failCheck(where + path + field, "expected one value, got ", count);
+  auto fail = [&](const char *field, const auto &...message) {
+    failCheck(where + at(".args", index) + field, message...);
   };
-  auto checkBools = [&] {
+  auto needsOne = [&](const char *field, size_t count) {
+    if (count != 1)
+      fail(field, "expected one value, got ", count);
+  };
+  for (int32_t one : argument.slots)
+    if (isSlot(".args", one))
+      slot(".args", one);
+  if (argument.kind == Kind::boolean || argument.kind == Kind::booleans)
     for (int64_t value : argument.integers)
       if (value != 0 && value != 1)
-        failCheck(where + path + ".integers", "expected 0 or 1, got ", value);
-  };
+        fail(".integers", "expected 0 or 1, got ", value);
   switch (argument.kind) {
   case Kind::tensor:
-    checkOne(".slots", argument.slots.size());
+    needsOne(".slots", argument.slots.size());
     if (argument.slots[0] < 0)
-      failCheck(where + path + ".slots",
-                "expected an integer of at least 0, got ", argument.slots[0]);
-    return checkSlot(".args", argument.slots[0]);
-  case Kind::tensors:
-    for (int32_t slot : argument.slots)
-      if (isSlot(".args", slot))
-        checkSlot(".args", slot);
+      fail(".slots", "expected an integer of at least 0, got ",
+           argument.slots[0]);
     return;
   case Kind::boolean:
-    checkBools();
-    [[fallthrough]];
   case Kind::integer:
-    return checkOne(".integers", argument.integers.size());
-  case Kind::booleans:
-    return checkBools();
+    return needsOne(".integers", argument.integers.size());
   case Kind::float_number:
-    return checkOne(".floats", argument.floats.size());
+    return needsOne(".floats", argument.floats.size());
   case Kind::dtype:
-    return checkOne(".dtype", argument.dtype.has_value());
+    return needsOne(".dtype", argument.dtype.has_value());
   case Kind::layout:
-    return checkOne(".layout", argument.layout.has_value());
+    return needsOne(".layout", argument.layout.has_value());
   case Kind::memory_format:
-    return checkOne(".memory_format", argument.memoryFormat.has_value());
+    return needsOne(".memory_format", argument.memoryFormat.has_value());
   case Kind::none:
+  case Kind::tensors:
   case Kind::integers:
+  case Kind::booleans:
   case Kind::float_numbers:
   case Kind::text:
   case Kind::device:
@@ -193,7 +193,7 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
 void OpChecker::check(const plan::ReduceScatterT &op) const {
   uint64_t ranks = plan.ranks(toAxis(op.axis));
   if (op.elements % ranks != 0)
-    failCheck(where + ".elements", "expected a multiple of ", ranks, ", got ",
+    failCheck({where, ".elements"}, "expected a multiple of ", ranks, ", got ",
               op.elements);
   flat(".in", op.in, op.elements, op.inType);
   flat(".out", op.out, op.elements / ranks, op.outType);
@@ -204,8 +204,13 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
               " ranks needs it");
 }
 
-/// Gathers have a communicator per axis, reductions another: one stream uses
-/// it.
+} // namespace
+
+void checkOp(const StepPlan &plan, size_t index, const RegionVisitor &visit) {
+  visitBody(*plan.ops[index], OpChecker(plan, index, visit));
+}
+
+/// Gathers have a communicator per axis, reductions another.
 void checkCommunicators(const StepPlan &plan) {
   std::map<std::pair<plan::OpBody, plan::Axis>, plan::Stream> streams;
   for (size_t i = 0; i < plan.ops.size(); ++i) {
@@ -223,14 +228,6 @@ void checkCommunicators(const StepPlan &plan) {
       }
     });
   }
-}
-
-} // namespace
-
-void checkOps(const StepPlan &plan) {
-  for (size_t i = 0; i < plan.ops.size(); ++i)
-    visitBody(*plan.ops[i], OpChecker(plan, i));
-  checkCommunicators(plan);
 }
 
 } // namespace fcdp

@@ -3,6 +3,7 @@
 
 #include "plan/PlanCheck.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace fcdp {
@@ -10,54 +11,35 @@ namespace fcdp {
 namespace {
 
 /// "all-gather of bucket 'blocks.0' over nodes", without the place.
-class Describe {
-public:
-  Describe(const plan::PlanT &plan, const plan::OpT &op) : plan(plan), op(op) {}
-
-  std::string operator()(const plan::AtenCallT &call) const {
-    return call.callee + (call.overload.empty() ? "" : "." + call.overload);
-  }
-  std::string operator()(const plan::ShardUpdateT &update) const {
-    return "shard update" + of(update.bucket);
-  }
-  std::string operator()(const plan::AllGatherT &gather) const {
-    return "all-gather" + of(gather.bucket) + over(gather.axis);
-  }
-  std::string operator()(const plan::ReduceScatterT &reduce) const {
-    return "reduce-scatter" + of(reduce.bucket) + over(reduce.axis);
-  }
-  std::string operator()(const plan::CacheCopyT &copy) const {
-    bool stores = op.body.type == plan::OpBody::cache_store;
-    return (stores ? "cache store" : "cache load") + of(copy.bucket);
-  }
-  std::string operator()(const plan::WriteBufferT &write) const {
-    return "write of buffer '" + plan.buffers[write.buffer]->name + "'";
-  }
-  template <typename Other>
-  std::string operator()(const Other &) const {
-    return plan::EnumNameOpBody(op.body.type);
-  }
-
-private:
-  std::string of(size_t bucket) const {
-    return " of bucket '" + plan.buckets[bucket]->name + "'";
-  }
-  static std::string over(plan::Axis axis) {
-    return axis == plan::Axis::node    ? " over nodes"
-           : axis == plan::Axis::local ? " within the node"
-                                       : " over all ranks";
-  }
-
-  const plan::PlanT &plan;
-  const plan::OpT &op;
-};
+template <typename Op>
+std::string describeBody(const plan::PlanT &plan, plan::OpBody kind,
+                         const Op &op) {
+  if constexpr (requires { op.callee; })
+    return op.callee + (op.overload.empty() ? "" : "." + op.overload);
+  if constexpr (requires { op.buffer; })
+    return "write of buffer '" + plan.buffers[op.buffer]->name + "'";
+  std::string text = plan::EnumNameOpBody(kind);
+  bool isCollective = requires { op.axis; };
+  std::replace(text.begin(), text.end(), '_', isCollective ? '-' : ' ');
+  if constexpr (requires { op.bucket; })
+    if (std::optional<uint32_t> bucket = op.bucket)
+      text += " of bucket '" + plan.buckets[*bucket]->name + "'";
+  if constexpr (requires { op.axis; })
+    text += op.axis == plan::Axis::node    ? " over nodes"
+            : op.axis == plan::Axis::local ? " within the node"
+                                           : " over all ranks";
+  return text;
+}
 
 std::string describe(const plan::PlanT &plan, const plan::OpT &op) {
   std::string place =
       op.modulePath.empty() ? "" : "module '" + op.modulePath + "'";
   if (!op.loc.empty())
     place += (place.empty() ? "" : ", ") + op.loc;
-  return visitBody(op, Describe(plan, op)) +
+  return visitBody(op,
+                   [&](const auto &body) {
+                     return describeBody(plan, op.body.type, body);
+                   }) +
          (place.empty() ? "" : " (" + place + ")");
 }
 

@@ -353,6 +353,12 @@ const Refusal kRefusals[] = {
     {"ArgumentSlot",
      [](Json &m) { op(m, "aten_call")["args"][0][1] = {{"t", -1}}; },
      "expected an integer of at least 0, got -1"},
+    {"SlotOfNoTensor",
+     [](Json &m) {
+       op(m, "aten_call")["args"][0] = {
+           {"name", "self"}, {"kind", "none"}, {"slots", {1000}}};
+     },
+     ".body.args: index 1000 is out of range: there are"},
     {"PackIntoTransient", [](Json &m) { op(m, "pack")["members"][0][1] = 4; },
      "slot 4 is not planned"},
     {"AccumulateMode", [](Json &m) { op(m, "accumulate")["mode"] = 2; },

@@ -3,9 +3,7 @@
 
 #include "checkpoint/SafetensorsFormat.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -38,14 +36,23 @@ std::string makeHeader(const std::vector<SafetensorsWriter::Entry> &entries,
 
 SafetensorsWriter::SafetensorsWriter(const std::string &path,
                                      const std::vector<Entry> &entries)
-    : path(path), temporary(path + ".tmp"),
-      file(temporary, std::ios::binary | std::ios::trunc) {
-  check("created");
+    : path(path), temporary(path + ".tmp"), file(temporary, path) {
   std::string header = makeHeader(entries, expected);
   uint64_t size = header.size();
-  file.write(reinterpret_cast<const char *>(&size), sizeof(size));
-  file.write(header.data(), header.size());
-  check("written");
+  std::string start(reinterpret_cast<const char *>(&size), sizeof(size));
+  start += header;
+  try {
+    file.write(std::as_bytes(std::span(start)));
+  } catch (...) {
+    std::remove(temporary.c_str());
+    throw;
+  }
+}
+
+uint64_t SafetensorsWriter::fileBytes(const std::vector<Entry> &entries) {
+  uint64_t dataBytes = 0;
+  std::string header = makeHeader(entries, dataBytes);
+  return sizeof(uint64_t) + header.size() + dataBytes;
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
@@ -53,15 +60,8 @@ SafetensorsWriter::~SafetensorsWriter() {
     std::remove(temporary.c_str());
 }
 
-void SafetensorsWriter::check(const char *doing) const {
-  if (!file)
-    throw std::runtime_error(path + ": cannot be " + doing + ": " +
-                             std::strerror(errno));
-}
-
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
-  file.write(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-  check("written");
+  file.write(bytes);
   written += bytes.size();
 }
 
@@ -69,11 +69,8 @@ void SafetensorsWriter::finish() {
   if (written != expected)
     throw std::runtime_error(path + ": expected " + std::to_string(expected) +
                              " bytes of data, got " + std::to_string(written));
-  file.close();
-  check("written");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    throw std::runtime_error(path + ": cannot be renamed from " + temporary +
-                             ": " + std::strerror(errno));
+  file.finish();
+  renameDurably(temporary, path);
   isFinished = true;
 }
 

@@ -3,18 +3,18 @@
 // Writes a safetensors file incrementally.
 #pragma once
 
+#include "checkpoint/DurableFile.h"
 #include "plan/StepPlan.h"
 
-#include <fstream>
 #include <span>
 #include <string>
 
 namespace fcdp {
 
-/// Writes to a temporary file beside `path` and renames it in `finish`, so that
-/// `path` is never incomplete. Without `finish` the temporary file is removed.
-/// One thread may use it. Functions throw std::runtime_error that names the
-/// file.
+/// Writes to a temporary file beside `path` and renames it in `finish`, when
+/// the disk has all of it, so that `path` is never incomplete. Without `finish`
+/// the temporary file is removed. One thread may use it. Functions throw
+/// std::runtime_error that names the file.
 class SafetensorsWriter {
 public:
   struct Entry {
@@ -35,11 +35,12 @@ public:
   /// Completes the file. All data must have been written.
   void finish();
 
-private:
-  void check(const char *doing) const;
+  /// The size of the file that has these entries.
+  static uint64_t fileBytes(const std::vector<Entry> &entries);
 
+private:
   std::string path, temporary;
-  std::ofstream file;
+  DurableFile file;
   uint64_t expected = 0, written = 0;
   bool isFinished = false;
 };

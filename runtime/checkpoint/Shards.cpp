@@ -2,38 +2,10 @@
 #include "checkpoint/Shards.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace fcdp {
 
 namespace {
-
-/// The parameters of each bucket, in the order of their places in it.
-std::vector<std::vector<const plan::ParameterT *>>
-membersOf(const StepPlan &plan) {
-  std::vector<std::vector<const plan::ParameterT *>> members(
-      plan.buckets.size());
-  for (const auto &parameter : plan.parameters)
-    members[parameter->bucket].push_back(parameter.get());
-  // Parameters of no elements may share an offset; the plan's order decides.
-  for (auto &bucket : members)
-    std::stable_sort(bucket.begin(), bucket.end(),
-                     [](const plan::ParameterT *a, const plan::ParameterT *b) {
-                       return a->offsetElements < b->offsetElements;
-                     });
-  return members;
-}
-
-/// Copies what of a parameter lies in the shard [begin, begin + elements).
-void loadMember(const plan::ParameterT &parameter, const StoredTensor &tensor,
-                int64_t begin, int64_t elements, std::byte *shard) {
-  auto offset = int64_t(parameter.offsetElements);
-  int64_t first = std::max(begin, offset);
-  int64_t end = std::min(begin + elements, offset + numElements(tensor.shape));
-  if (first < end)
-    copyElements(tensor, first - offset, end - first,
-                 shard + (first - begin) * byteSize(tensor.dtype));
-}
 
 std::vector<SafetensorsWriter::Entry>
 entriesOf(const StepPlan &plan,
@@ -52,6 +24,34 @@ entriesOf(const StepPlan &plan,
 
 } // namespace
 
+std::vector<std::vector<const plan::ParameterT *>>
+membersOf(const StepPlan &plan) {
+  std::vector<std::vector<const plan::ParameterT *>> members(
+      plan.buckets.size());
+  for (const auto &parameter : plan.parameters)
+    members[parameter->bucket].push_back(parameter.get());
+  // Parameters of no elements may share an offset; the plan's order decides.
+  for (auto &bucket : members)
+    std::stable_sort(bucket.begin(), bucket.end(),
+                     [](const plan::ParameterT *a, const plan::ParameterT *b) {
+                       return a->offsetElements < b->offsetElements;
+                     });
+  return members;
+}
+
+ShardRange rangeOf(const plan::ParameterT &parameter,
+                   const plan::BucketT &bucket, uint32_t part) {
+  auto elements = int64_t(bucket.shardElements);
+  auto offset = int64_t(parameter.offsetElements);
+  int64_t begin = int64_t(part) * elements;
+  int64_t first = std::max(begin, offset);
+  int64_t end =
+      std::min(begin + elements, offset + numElements(parameter.shape));
+  if (first >= end)
+    return {};
+  return {first - offset, first - begin, end - first};
+}
+
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh) {
   std::vector<uint32_t> owners(countParts(bucket.sharding, mesh), mesh.size());
   for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
@@ -69,14 +69,14 @@ void loadShards(const StepPlan &plan, Place place, WeightSource &source,
     const plan::BucketT &bucket = *plan.buckets[b];
     std::span<std::byte> memory = shard(b);
     std::fill(memory.begin(), memory.end(), std::byte(0));
-    int64_t begin =
-        partOf(bucket.sharding, plan.mesh, place) * bucket.shardElements;
+    uint32_t part = partOf(bucket.sharding, plan.mesh, place);
     for (const plan::ParameterT *parameter : members[b]) {
       StoredTensor tensor =
           requireTensor(source, parameter->names, parameter->shape,
                         toDType(parameter->dtype));
-      loadMember(*parameter, tensor, begin, bucket.shardElements,
-                 memory.data());
+      ShardRange range = rangeOf(*parameter, bucket, part);
+      copyElements(tensor, range.inParameter, range.elements,
+                   memory.data() + range.inShard * byteSize(tensor.dtype));
     }
   }
 }

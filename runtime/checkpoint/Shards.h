@@ -17,6 +17,19 @@ namespace fcdp {
 /// The first world rank that owns each part of a bucket, in the parts' order.
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh);
 
+/// The elements of a parameter that one part of its bucket holds.
+struct ShardRange {
+  /// The first one, in the parameter and in the part.
+  int64_t inParameter = 0, inShard = 0;
+  int64_t elements = 0; ///< may be 0
+};
+ShardRange rangeOf(const plan::ParameterT &parameter,
+                   const plan::BucketT &bucket, uint32_t part);
+
+/// The parameters of each bucket, in the order of their places in it.
+std::vector<std::vector<const plan::ParameterT *>>
+membersOf(const StepPlan &plan);
+
 /// Memory of this rank's shard of a bucket, or of a buffer.
 using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
 

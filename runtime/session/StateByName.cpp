@@ -48,18 +48,10 @@ struct Piece {
 
 Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
               uint32_t part) {
-  const plan::ParameterT &parameter = *state.parameter;
-  auto elements = int64_t(bucket.shardElements);
-  auto offset = int64_t(parameter.offsetElements);
-  int64_t begin = int64_t(part) * elements;
-  int64_t first = std::max(begin, offset);
-  int64_t end =
-      std::min(begin + elements, offset + numElements(parameter.shape));
-  if (first >= end)
-    return {0, 0, 0};
+  ShardRange range = rangeOf(*state.parameter, bucket, part);
   size_t width = byteSize(state.dtype);
-  return {size_t(first - offset) * width, size_t(first - begin) * width,
-          size_t(end - first) * width};
+  return {size_t(range.inParameter) * width, size_t(range.inShard) * width,
+          size_t(range.elements) * width};
 }
 
 } // namespace

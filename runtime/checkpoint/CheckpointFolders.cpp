@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/CheckpointFolders.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fcdp {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kRemoved = ".removed";
+constexpr size_t kDigits = 8;
+
+[[noreturn]] void fail(const std::string &path, const std::string &message) {
+  throw std::runtime_error(path + ": " + message);
+}
+
+/// The step in "step-00000050", or none.
+std::optional<int64_t> stepOf(std::string_view name) {
+  if (!name.starts_with(kPrefix))
+    return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  int64_t step = 0;
+  auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0 ||
+      name.size() < kDigits)
+    return std::nullopt;
+  return step;
+}
+
+/// The names of the folders in a folder.
+std::vector<std::string> foldersIn(const std::string &path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error))
+    if (std::error_code unknown; at->is_directory(unknown))
+      names.push_back(at->path().filename().string());
+  if (error)
+    fail(path, "cannot be listed: " + error.message());
+  return names;
+}
+
+void removeFolder(const std::string &path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error)
+    fail(path, "cannot be removed: " + error.message());
+}
+
+/// Whether a checkpoint's folder was left while it was written or removed.
+bool isLeftover(std::string_view name) {
+  for (std::string_view suffix : {kPartial, kRemoved})
+    if (name.ends_with(suffix) &&
+        stepOf(name.substr(0, name.size() - suffix.size())))
+      return true;
+  return false;
+}
+
+void checkFile(const std::string &path, uint64_t expected) {
+  std::error_code error;
+  uint64_t bytes = fs::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory)
+    fail(path, "expected the file that a rank wrote, got none; the folder for "
+               "checkpoints must be shared by all nodes");
+  if (error)
+    fail(path, "cannot be examined: " + error.message());
+  if (bytes != expected)
+    fail(path, "expected " + std::to_string(expected) + " bytes, got " +
+                   std::to_string(bytes));
+}
+
+} // namespace
+
+std::vector<int64_t> listCheckpoints(const std::string &run) {
+  std::vector<int64_t> steps;
+  if (!fs::exists(run))
+    return steps;
+  for (const std::string &name : foldersIn(run))
+    if (auto step = stepOf(name))
+      steps.push_back(*step);
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string checkpointPath(const std::string &run, int64_t step) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "step-%08lld",
+                static_cast<long long>(step));
+  return (fs::path(run) / name).string();
+}
+
+std::string partialPath(const std::string &run, int64_t step) {
+  return checkpointPath(run, step).append(kPartial);
+}
+
+std::optional<std::string> findCheckpoint(const std::string &path) {
+  if (!fs::exists(path))
+    return std::nullopt;
+  if (!fs::is_directory(path))
+    fail(path, "expected a checkpoint, or a folder of checkpoints, got a file");
+  fs::path folder = fs::absolute(path).lexically_normal();
+  std::string name =
+      (folder.has_filename() ? folder : folder.parent_path()).filename();
+  if (isLeftover(name))
+    fail(path, "is not a complete checkpoint");
+  if (fs::exists(fs::path(path) / kIndexName))
+    return path;
+  std::vector<int64_t> steps = listCheckpoints(path);
+  if (steps.empty())
+    return std::nullopt;
+  return checkpointPath(path, steps.back());
+}
+
+void makeRunFolder(const std::string &run) {
+  std::error_code error;
+  fs::create_directories(run, error);
+  if (error)
+    fail(run, "cannot be made: " + error.message());
+  if (access(run.c_str(), W_OK | X_OK) != 0)
+    fail(run, std::string("cannot be written to: ") + std::strerror(errno));
+}
+
+void beginCheckpoint(const std::string &run, int64_t step) {
+  for (const std::string &name : foldersIn(run))
+    if (isLeftover(name))
+      removeFolder((fs::path(run) / name).string());
+  std::string path = partialPath(run, step);
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error)
+    fail(path, "cannot be made: " + error.message());
+}
+
+void writeRankFile(const std::string &path,
+                   const std::vector<SafetensorsWriter::Entry> &entries,
+                   const std::function<void(SafetensorsWriter &)> &write) {
+  SafetensorsWriter writer(path, entries);
+  write(writer);
+  writer.finish();
+}
+
+void commitCheckpoint(const std::string &run, const CheckpointIndex &index) {
+  fs::path partial = partialPath(run, index.step);
+  for (const CheckpointFile &file : index.files)
+    checkFile((partial / file.name).string(), file.bytes);
+  std::string path = (partial / kIndexName).string(), text = index.toJson();
+  DurableFile file(path, path);
+  file.write(std::as_bytes(std::span(text)));
+  file.finish();
+  syncFolder(partial.string());
+  renameDurably(partial.string(), checkpointPath(run, index.step));
+}
+
+void pruneCheckpoints(const std::string &run, size_t keep) {
+  std::vector<int64_t> steps = listCheckpoints(run);
+  for (size_t i = 0; i + keep < steps.size(); ++i) {
+    std::string path = checkpointPath(run, steps[i]);
+    std::string removed = path;
+    removed.append(kRemoved);
+    renameDurably(path, removed);
+    removeFolder(removed);
+  }
+}
+
+} // namespace fcdp

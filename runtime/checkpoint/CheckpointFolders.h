@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folders of a run's checkpoints. A checkpoint is written in a folder
+// `step-N.partial`, which is renamed to `step-N` when all of it is on the disk.
+#pragma once
+
+#include "checkpoint/CheckpointIndex.h"
+#include "checkpoint/SafetensorsWriter.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+inline constexpr const char *kIndexName = "index.json";
+
+/// Functions throw std::runtime_error that names the file or folder. A process
+/// at a time writes to a run.
+
+/// The steps of the complete checkpoints of a run, in ascending order; none if
+/// the folder does not exist.
+std::vector<int64_t> listCheckpoints(const std::string &run);
+/// "RUN/step-00000050"
+std::string checkpointPath(const std::string &run, int64_t step);
+/// The folder in which that checkpoint is written.
+std::string partialPath(const std::string &run, int64_t step);
+
+/// Returns the checkpoint that `path` is or, if it is the folder of a run, the
+/// run's latest one; none if it has none, or if there is no such folder.
+std::optional<std::string> findCheckpoint(const std::string &path);
+
+/// Makes the folder of a run unless it is there, and checks that files can be
+/// made in it.
+void makeRunFolder(const std::string &run);
+
+/// Removes what crashes and removals have left, and makes the folder in which
+/// the checkpoint of a step is written.
+void beginCheckpoint(const std::string &run, int64_t step);
+
+/// Writes a rank's file, with the data that `write` passes on for each of the
+/// entries in order.
+void writeRankFile(const std::string &path,
+                   const std::vector<SafetensorsWriter::Entry> &entries,
+                   const std::function<void(SafetensorsWriter &)> &write);
+
+/// Completes a checkpoint when all files of the index are written.
+void commitCheckpoint(const std::string &run, const CheckpointIndex &index);
+
+/// Removes all but the `keep` latest checkpoints.
+void pruneCheckpoints(const std::string &run, size_t keep);
+
+} // namespace fcdp

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/CheckpointIndex.h"
+
+#include "checkpoint/Json.h"
+#include "checkpoint/SafetensorsFormat.h"
+#include "checkpoint/StoredTensor.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+namespace fcdp {
+
+namespace {
+
+constexpr const char *kFormat = "fcdp-checkpoint";
+constexpr int64_t kVersion = 1;
+constexpr int64_t kMostRanks = int64_t(1) << 24;
+constexpr const char *kRoles[] = {"value",      "master",          "exp_avg",
+                                  "exp_avg_sq", "momentum_buffer", "buffer",
+                                  "random"};
+
+nlohmann::ordered_json toJson(const CheckpointPiece &piece) {
+  nlohmann::ordered_json json = {
+      {"file", piece.file}, {"offset", piece.offset}, {"length", piece.length}};
+  if (piece.rank)
+    json["rank"] = *piece.rank;
+  return json;
+}
+
+nlohmann::ordered_json toJson(const CheckpointState &state) {
+  nlohmann::ordered_json json = {{"names", state.names},
+                                 {"role", state.role},
+                                 {"dtype", safetensorsName(state.dtype)},
+                                 {"shape", state.shape}};
+  if (state.updates)
+    json["updates"] = *state.updates;
+  if (state.trainable)
+    json["trainable"] = *state.trainable;
+  if (state.persistent)
+    json["persistent"] = *state.persistent;
+  json["pieces"] = nlohmann::ordered_json::array();
+  for (const CheckpointPiece &piece : state.pieces)
+    json["pieces"].push_back(toJson(piece));
+  return json;
+}
+
+/// Reads one index. Used by one thread.
+class IndexParser {
+public:
+  explicit IndexParser(const JsonNode &root) : root(root) {}
+
+  CheckpointIndex parse();
+
+private:
+  void parseFile(const JsonNode &node);
+  void parseState(const JsonNode &node);
+  void parseNames(const JsonNode &node, CheckpointState &state);
+  CheckpointPiece parsePiece(const JsonNode &node, int64_t elements) const;
+  void checkCoverage(const JsonNode &node, const CheckpointState &state) const;
+
+  const JsonNode &root;
+  CheckpointIndex index;
+  std::set<std::string> fileNames;
+  std::set<std::pair<std::string, std::string>> stateNames; ///< role, name
+};
+
+CheckpointIndex IndexParser::parse() {
+  if (root.at("format").text() != kFormat)
+    root.at("format").expected(std::string("\"") + kFormat + "\"");
+  if (root.at("version").integer(1) != kVersion)
+    root.at("version").expected("version " + std::to_string(kVersion) +
+                                "; a newer release of fcdp may have written "
+                                "it");
+  index.step = root.at("step").integer(0);
+  index.worldSize = uint32_t(root.at("world_size").integer(1, kMostRanks));
+  index.nodes = uint32_t(root.at("nodes").integer(1, index.worldSize));
+  index.planHash = root.at("plan_hash").text();
+  if (!root.at("job").raw().is_object())
+    root.at("job").expected("an object");
+  index.job = root.at("job").raw();
+  root.at("files").forEach([&](const JsonNode &node) { parseFile(node); });
+  root.at("states").forEach([&](const JsonNode &node) { parseState(node); });
+  return std::move(index);
+}
+
+void IndexParser::parseFile(const JsonNode &node) {
+  std::string name = node.at("name").text();
+  bool isPlain = !name.empty() && name != "." && name != ".." &&
+                 name.find('/') == name.npos && name.find('\0') == name.npos;
+  if (!isPlain)
+    node.at("name").expected("the name of a file in the checkpoint's folder");
+  if (!fileNames.insert(name).second)
+    node.at("name").fail("the file '" + name + "' is listed twice");
+  index.files.push_back({name, uint64_t(node.at("bytes").integer(0))});
+}
+
+void IndexParser::parseNames(const JsonNode &node, CheckpointState &state) {
+  state.role = node.at("role").text();
+  if (std::find(std::begin(kRoles), std::end(kRoles), state.role) ==
+      std::end(kRoles))
+    node.at("role").expected("a known role");
+  node.at("names").forEach([&](const JsonNode &name) {
+    state.names.push_back(name.text());
+    if (!stateNames.emplace(state.role, state.names.back()).second)
+      name.fail("there are two states " + state.role + "/" +
+                state.names.back());
+  });
+  if (state.names.empty())
+    node.at("names").expected("at least one name");
+}
+
+CheckpointPiece IndexParser::parsePiece(const JsonNode &node,
+                                        int64_t elements) const {
+  CheckpointPiece piece;
+  piece.file =
+      uint32_t(node.at("file").integer(0, int64_t(index.files.size()) - 1));
+  piece.offset = node.at("offset").integer(0, elements);
+  piece.length = node.at("length").integer(1, elements - piece.offset);
+  if (node.has("rank"))
+    piece.rank = uint32_t(node.at("rank").integer(0, index.worldSize - 1));
+  return piece;
+}
+
+void IndexParser::checkCoverage(const JsonNode &node,
+                                const CheckpointState &state) const {
+  // Ends of what pieces cover so far, by rank; -1 stands for no rank.
+  std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> ranges;
+  for (const CheckpointPiece &piece : state.pieces)
+    ranges[piece.rank ? int64_t(*piece.rank) : -1].emplace_back(
+        piece.offset, piece.offset + piece.length);
+  int64_t elements = numElements(state.shape);
+  if (elements == 0)
+    return;
+  size_t owners = ranges.count(-1) ? 1 : index.worldSize;
+  if (ranges.size() != owners)
+    node.at("pieces").fail("expected pieces of no rank, or of each of the " +
+                           std::to_string(index.worldSize) + " ranks, for " +
+                           state.role + "/" + state.names[0]);
+  for (auto &[rank, parts] : ranges) {
+    std::sort(parts.begin(), parts.end());
+    int64_t end = 0;
+    for (const auto &[first, last] : parts) {
+      if (first != end)
+        node.at("pieces").fail(
+            "the pieces of " + state.role + "/" + state.names[0] +
+            (first < end ? " overlap" : " have a gap") + " at element " +
+            std::to_string(std::min(first, end)));
+      end = last;
+    }
+    if (end != elements)
+      node.at("pieces").fail("the pieces of " + state.role + "/" +
+                             state.names[0] + " end at element " +
+                             std::to_string(end) + " of " +
+                             std::to_string(elements));
+  }
+}
+
+void IndexParser::parseState(const JsonNode &node) {
+  CheckpointState state;
+  parseNames(node, state);
+  auto dtype = fromSafetensorsName(node.at("dtype").text());
+  if (!dtype)
+    node.at("dtype").expected("a type that safetensors and fcdp have");
+  state.dtype = *dtype;
+  state.shape = node.at("shape").integers(0);
+  try {
+    checkShape(state.shape);
+  } catch (const std::exception &error) {
+    node.at("shape").fail(error.what());
+  }
+  if (node.has("updates"))
+    state.updates = node.at("updates").integer(0);
+  if (node.has("trainable"))
+    state.trainable = node.at("trainable").boolean();
+  if (node.has("persistent"))
+    state.persistent = node.at("persistent").boolean();
+  int64_t elements = numElements(state.shape);
+  node.at("pieces").forEach([&](const JsonNode &piece) {
+    state.pieces.push_back(parsePiece(piece, elements));
+  });
+  checkCoverage(node, state);
+  index.states.push_back(std::move(state));
+}
+
+} // namespace
+
+std::string CheckpointIndex::toJson() const {
+  nlohmann::ordered_json json = {{"format", kFormat}, {"version", kVersion},
+                                 {"step", step},      {"world_size", worldSize},
+                                 {"nodes", nodes},    {"plan_hash", planHash},
+                                 {"job", job}};
+  json["files"] = nlohmann::ordered_json::array();
+  for (const CheckpointFile &file : files)
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+  json["states"] = nlohmann::ordered_json::array();
+  for (const CheckpointState &state : states)
+    json["states"].push_back(fcdp::toJson(state));
+  return json.dump() + "\n";
+}
+
+CheckpointIndex parseCheckpointIndex(std::string_view text) {
+  nlohmann::json value = nlohmann::json::parse(text);
+  JsonNode root(value, "index");
+  return IndexParser(root).parse();
+}
+
+std::string pieceName(const CheckpointState &state,
+                      const CheckpointPiece &piece) {
+  std::string name =
+      state.role + "/" + state.names[0] + "@" + std::to_string(piece.offset);
+  if (piece.rank)
+    name += "#" + std::to_string(*piece.rank);
+  return name;
+}
+
+std::string rankFileName(uint32_t rank, uint32_t worldSize) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "rank-%05u-of-%05u.safetensors", rank,
+                worldSize);
+  return name;
+}
+
+} // namespace fcdp

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The index of a checkpoint: its states, and the files that have their pieces.
+// docs/checkpoints.md describes the format.
+#pragma once
+
+#include "plan/StepPlan.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fcdp {
+
+/// Names of roles that the runtime uses.
+inline constexpr const char *kValueRole = "value";
+inline constexpr const char *kBufferRole = "buffer";
+inline constexpr const char *kRandomRole = "random";
+/// The name of the random state.
+inline constexpr const char *kRandomName = "torch";
+
+/// A contiguous range of a state's elements in row-major order, in a file.
+struct CheckpointPiece {
+  uint32_t file = 0;
+  int64_t offset = 0, length = 0; ///< in elements
+  /// The rank that the piece belongs to, for states of which each rank has its
+  /// own.
+  std::optional<uint32_t> rank = std::nullopt;
+};
+
+struct CheckpointState {
+  /// The canonical name first, then those of tied parameters.
+  std::vector<std::string> names;
+  std::string role;
+  DType dtype = DType::F32;
+  Shape shape;
+  /// Of a parameter's value: the optimizer's updates so far.
+  std::optional<int64_t> updates = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
+  /// Of a buffer: PyTorch's state_dict has it.
+  std::optional<bool> persistent = std::nullopt;
+  std::vector<CheckpointPiece> pieces = {};
+
+  bool belongsToRanks() const { return !pieces.empty() && pieces[0].rank; }
+};
+
+struct CheckpointFile {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+struct CheckpointIndex {
+  /// Optimizer steps done.
+  int64_t step = 0;
+  uint32_t worldSize = 1, nodes = 1;
+  std::string planHash;
+  /// What the program that saved needs to go on.
+  nlohmann::json job = nlohmann::json::object();
+  std::vector<CheckpointFile> files;
+  std::vector<CheckpointState> states;
+
+  std::string toJson() const;
+};
+
+/// Reads and checks an index: all of what does not need the files. Throws
+/// std::runtime_error that names the place in the text.
+CheckpointIndex parseCheckpointIndex(std::string_view text);
+
+/// "value/wte.weight@8192", or "buffer/bn.running_mean@0#3".
+std::string pieceName(const CheckpointState &state,
+                      const CheckpointPiece &piece);
+
+/// "rank-00000-of-00004.safetensors"
+std::string rankFileName(uint32_t rank, uint32_t worldSize);
+
+} // namespace fcdp

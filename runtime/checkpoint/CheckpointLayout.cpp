@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/CheckpointLayout.h"
+
+#include "checkpoint/Shards.h"
+
+namespace fcdp {
+
+const char *checkpointRole(plan::StateRole role) {
+  switch (role) {
+  case plan::StateRole::shard:
+    return kValueRole;
+  case plan::StateRole::exp_avg:
+  case plan::StateRole::exp_avg_sq:
+  case plan::StateRole::momentum_buffer:
+    return plan::EnumNameStateRole(role);
+  default: // gradients, and copies of values
+    return nullptr;
+  }
+}
+
+CheckpointLayout::CheckpointLayout(const StepPlan &plan, uint64_t randomBytes)
+    : ofRank(plan.mesh.size()) {
+  index.worldSize = plan.mesh.size();
+  index.nodes = plan.mesh.nodes;
+  index.planHash = plan.hash;
+  auto members = membersOf(plan);
+  for (size_t bucket = 0; bucket < members.size(); ++bucket)
+    addBucket(plan, bucket, members[bucket]);
+  addBuffers(plan);
+  CheckpointState random{
+      {kRandomName}, kRandomRole, DType::U8, {int64_t(randomBytes)}};
+  addOwn(addState(std::move(random)), SavedPiece());
+  for (uint32_t rank = 0; rank < index.worldSize; ++rank)
+    index.files.push_back({rankFileName(rank, index.worldSize),
+                           SafetensorsWriter::fileBytes(entriesOf(rank))});
+}
+
+size_t CheckpointLayout::addState(CheckpointState state,
+                                  std::optional<size_t> bucket) {
+  index.states.push_back(std::move(state));
+  countedBucket.push_back(bucket);
+  return index.states.size() - 1;
+}
+
+void CheckpointLayout::addPiece(size_t state, uint32_t rank,
+                                CheckpointPiece piece, SavedPiece saved) {
+  CheckpointState &target = index.states[state];
+  piece.file = rank;
+  saved.state = state;
+  saved.piece = target.pieces.size();
+  saved.bytes = uint64_t(piece.length) * byteSize(target.dtype);
+  target.pieces.push_back(piece);
+  ofRank[rank].push_back(saved);
+}
+
+void CheckpointLayout::addOwn(size_t state, const SavedPiece &saved) {
+  int64_t elements = numElements(index.states[state].shape);
+  if (elements == 0)
+    return;
+  for (uint32_t rank = 0; rank < index.worldSize; ++rank)
+    addPiece(state, rank, {rank, 0, elements, rank}, saved);
+}
+
+void CheckpointLayout::addBucket(
+    const StepPlan &plan, size_t number,
+    const std::vector<const plan::ParameterT *> &members) {
+  const plan::BucketT &bucket = *plan.buckets[number];
+  std::vector<uint32_t> owners = ownersOf(bucket, plan.mesh);
+  for (const plan::State &region : bucket.states) {
+    const char *role = checkpointRole(region.role());
+    if (!role)
+      continue;
+    bool isValue = region.role() == plan::StateRole::shard;
+    DType dtype = toDType(region.dtype());
+    for (const plan::ParameterT *parameter : members) {
+      CheckpointState saved{parameter->names, role, dtype, parameter->shape};
+      if (isValue)
+        saved.trainable = parameter->trainable;
+      size_t state = addState(std::move(saved),
+                              isValue ? std::optional(number) : std::nullopt);
+      for (uint32_t part = 0; part < owners.size(); ++part) {
+        ShardRange range = rangeOf(*parameter, bucket, part);
+        if (range.elements != 0)
+          addPiece(
+              state, owners[part],
+              {owners[part], range.inParameter, range.elements},
+              {0, 0, region.buf(), uint64_t(range.inShard) * byteSize(dtype)});
+      }
+    }
+  }
+}
+
+void CheckpointLayout::addBuffers(const StepPlan &plan) {
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const plan::BufferT &buffer = *plan.buffers[i];
+    CheckpointState saved{
+        {buffer.name}, kBufferRole, toDType(buffer.dtype), buffer.shape};
+    saved.persistent = buffer.persistent;
+    int64_t elements = numElements(buffer.shape);
+    size_t state = addState(std::move(saved));
+    SavedPiece piece;
+    piece.buffer = i;
+    if (buffer.mutable_)
+      addOwn(state, piece);
+    else if (elements != 0)
+      addPiece(state, 0, {0, 0, elements}, piece);
+  }
+}
+
+std::vector<SafetensorsWriter::Entry>
+CheckpointLayout::entriesOf(uint32_t rank) const {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const SavedPiece &saved : ofRank[rank]) {
+    const CheckpointState &state = index.states[saved.state];
+    const CheckpointPiece &piece = state.pieces[saved.piece];
+    entries.push_back({{pieceName(state, piece)}, {piece.length}, state.dtype});
+  }
+  return entries;
+}
+
+} // namespace fcdp

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pieces of a step's states that each rank saves: every element once.
+#pragma once
+
+#include "checkpoint/CheckpointIndex.h"
+#include "checkpoint/SafetensorsWriter.h"
+
+#include <optional>
+#include <vector>
+
+namespace fcdp {
+
+/// A piece that a rank saves, and the memory that has it.
+struct SavedPiece {
+  /// Where the index has it.
+  size_t state = 0, piece = 0;
+  /// The region of a bucket's state that the piece is in, and its place there.
+  std::optional<plan::Buf> region = std::nullopt;
+  uint64_t byteOffset = 0;
+  /// Or else a buffer of the plan; or else it is the random state.
+  std::optional<size_t> buffer = std::nullopt;
+  uint64_t bytes = 0;
+};
+
+/// The role of a bucket's state in checkpoints; null if it does not outlive a
+/// step.
+const char *checkpointRole(plan::StateRole role);
+
+/// The layout of a plan's checkpoints, the same on all ranks. Immutable.
+struct CheckpointLayout {
+  /// `randomBytes` is the size of a rank's random state.
+  CheckpointLayout(const StepPlan &plan, uint64_t randomBytes);
+
+  /// The tensors of a rank's file, in the order of its pieces.
+  std::vector<SafetensorsWriter::Entry> entriesOf(uint32_t rank) const;
+
+  /// Without step, job and numbers of updates.
+  CheckpointIndex index;
+  /// The bucket whose updates a state of the index counts, or none.
+  std::vector<std::optional<size_t>> countedBucket;
+  std::vector<std::vector<SavedPiece>> ofRank;
+
+private:
+  size_t addState(CheckpointState state,
+                  std::optional<size_t> bucket = std::nullopt);
+  void addPiece(size_t state, uint32_t rank, CheckpointPiece piece,
+                SavedPiece saved);
+  /// Adds pieces that are the whole of a state, one for each rank.
+  void addOwn(size_t state, const SavedPiece &saved);
+  void addBucket(const StepPlan &plan, size_t bucket,
+                 const std::vector<const plan::ParameterT *> &members);
+  void addBuffers(const StepPlan &plan);
+};
+
+} // namespace fcdp

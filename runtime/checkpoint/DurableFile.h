@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files and folders that are on the disk when a function says so.
+#pragma once
+
+#include "cpu/FileDescriptor.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace fcdp {
+
+/// A new file. Used by one thread. Functions throw std::runtime_error that
+/// names the file.
+class DurableFile {
+public:
+  /// Creates the file, or empties it. Messages call it `shownAs`.
+  DurableFile(const std::string &path, const std::string &shownAs);
+
+  void write(std::span<const std::byte> bytes);
+  /// Waits until the disk has all bytes, and closes the file.
+  void finish();
+
+private:
+  std::string shownAs;
+  FileDescriptor file;
+};
+
+/// Waits until the disk has the names in a folder.
+void syncFolder(const std::string &path);
+
+/// Renames a file or folder within a folder, and waits until the disk has the
+/// new name.
+void renameDurably(const std::string &from, const std::string &to);
+
+} // namespace fcdp

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The index of a checkpoint: what is written is read, and each mistake is an
+// error that names its place.
+#include "checkpoint/CheckpointIndex.h"
+#include "checkpoint/Damage.h"
+#include "checkpoint/SampleCheckpoint.h"
+#include "plan/FakeStep.h"
+
+#include <gtest/gtest.h>
+
+using namespace fcdp;
+using namespace fcdp::test;
+
+namespace {
+
+TEST(CheckpointIndexTest, WhatIsWrittenIsRead) {
+  CheckpointIndex index = parseCheckpointIndex(sampleIndex(50).toJson());
+  EXPECT_EQ(index.step, 50);
+  EXPECT_EQ(index.worldSize, 2u);
+  EXPECT_EQ(index.nodes, 1u);
+  EXPECT_EQ(index.job["rows"], 8);
+  ASSERT_EQ(index.states.size(), 2u);
+  const CheckpointState &value = index.states[0], &buffer = index.states[1];
+  EXPECT_EQ(value.names, (std::vector<std::string>{"w", "tied.w"}));
+  EXPECT_EQ(value.updates, 50);
+  EXPECT_EQ(value.trainable, true);
+  EXPECT_FALSE(value.belongsToRanks());
+  EXPECT_EQ(pieceName(value, value.pieces[1]), "value/w@4");
+  EXPECT_EQ(buffer.persistent, true);
+  EXPECT_TRUE(buffer.belongsToRanks());
+  EXPECT_EQ(pieceName(buffer, buffer.pieces[1]), "buffer/b@0#1");
+  EXPECT_EQ(index.toJson(), sampleIndex(50).toJson());
+}
+
+struct BadIndex {
+  const char *name;
+  /// A place in the index, and the value it gets; null removes it.
+  const char *pointer, *value;
+  const char *message;
+};
+
+class BadIndexTest : public ::testing::TestWithParam<BadIndex> {};
+
+TEST_P(BadIndexTest, IsRefused) {
+  Json json = Json::parse(sampleIndex(50).toJson());
+  Json::json_pointer pointer(GetParam().pointer);
+  if (GetParam().value)
+    json[pointer] = Json::parse(GetParam().value);
+  else
+    json[pointer.parent_pointer()].erase(pointer.back());
+  try {
+    parseCheckpointIndex(json.dump());
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().message),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+const BadIndex kBadIndices[] = {
+    {"Format", "/format", "\"other\"",
+     "index.format: expected \"fcdp-checkpoint\""},
+    {"NewerVersion", "/version", "2", "index.version: expected version 1"},
+    {"NoStep", "/step", nullptr, "index: the key 'step' is missing"},
+    {"NegativeStep", "/step", "-1", "an integer of at least 0, got -1"},
+    {"NoRanks", "/world_size", "0", "index.world_size: expected"},
+    {"MoreNodesThanRanks", "/nodes", "3", "index.nodes: expected"},
+    {"JobIsNoObject", "/job", "[]", "index.job: expected an object"},
+    {"FileElsewhere", "/files/0/name", "\"../w\"",
+     "index.files[0].name: expected the name of a file"},
+    {"FileIsParent", "/files/0/name", "\"..\"",
+     "index.files[0].name: expected the name of a file"},
+    {"FileTwice", "/files/1/name", "\"rank-00000-of-00002.safetensors\"",
+     "is listed twice"},
+    {"NegativeBytes", "/files/0/bytes", "-1", "index.files[0].bytes"},
+    {"NoNames", "/states/0/names", "[]",
+     "index.states[0].names: expected at least one name"},
+    {"NameTwice", "/states/0/names/1", "\"w\"", "there are two states value/w"},
+    {"UnknownRole", "/states/0/role", "\"grad\"",
+     "index.states[0].role: expected a known role, got \"grad\""},
+    {"UnknownType", "/states/0/dtype", "\"F8\"", "index.states[0].dtype"},
+    {"NegativeExtent", "/states/0/shape/0", "-2", "index.states[0].shape[0]"},
+    {"HugeShape", "/states/0/shape", "[281474976710656, 4096]",
+     "has too many elements"},
+    {"NegativeUpdates", "/states/0/updates", "-1", "index.states[0].updates"},
+    {"UnknownFile", "/states/0/pieces/0/file", "2",
+     "index.states[0].pieces[0].file: expected an integer of at most 1"},
+    {"NegativeOffset", "/states/0/pieces/0/offset", "-1",
+     "pieces[0].offset: expected"},
+    {"EmptyPiece", "/states/0/pieces/0/length", "0",
+     "pieces[0].length: expected an integer of at least 1"},
+    {"BehindTheEnd", "/states/0/pieces/1/length", "3",
+     "pieces[1].length: expected an integer of at most 2"},
+    {"Gap", "/states/0/pieces/0/length", "3",
+     "the pieces of value/w have a gap at element 3"},
+    {"Overlap", "/states/0/pieces/1",
+     R"({"file": 1, "offset": 3, "length": 3})",
+     "the pieces of value/w overlap at element 3"},
+    {"TooShort", "/states/0/pieces/1/length", "1",
+     "the pieces of value/w end at element 5 of 6"},
+    {"NoPieces", "/states/0/pieces", "[]", "expected pieces of no rank, or of"},
+    {"UnknownRank", "/states/1/pieces/0/rank", "2", "pieces[0].rank: expected"},
+    {"RankMissing", "/states/1/pieces",
+     R"([{"file": 0, "offset": 0, "length": 2, "rank": 0}])",
+     "expected pieces of no rank, or of each of the 2 ranks, for buffer/b"},
+    {"SomeOfRanks", "/states/1/pieces/1/rank", nullptr,
+     "expected pieces of no rank, or of each of the 2 ranks, for buffer/b"},
+    {"StatesAreNoList", "/states", "{}", "index.states: expected an array"},
+};
+
+std::string nameOf(const ::testing::TestParamInfo<BadIndex> &info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Index, BadIndexTest, ::testing::ValuesIn(kBadIndices),
+                         nameOf);
+
+/// A complete checkpoint in a folder.
+class CheckpointReaderTest : public ::testing::Test {
+protected:
+  CheckpointReaderTest() { saveSample(run(), 50); }
+
+  std::string run() const { return folder.path.string(); }
+  std::string path() const { return checkpointPath(run(), 50); }
+  std::string file(const std::string &name) const {
+    return path() + "/" + name;
+  }
+
+  /// Expects an error that begins with the file's path.
+  void expectError(const std::string &name, const std::string &message) {
+    try {
+      readSample(path());
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(std::string(error.what()).find(file(name)), 0u) << error.what();
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+          << error.what();
+    }
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(CheckpointReaderTest, ReadsAllRanges) {
+  EXPECT_EQ(readSample(path()), 50);
+  CheckpointReader reader(path());
+  const CheckpointState *value = reader.find(kValueRole, {"w"});
+  ASSERT_TRUE(value);
+  for (int64_t first = 0; first < 6; ++first)
+    for (int64_t count = 1; first + count <= 6; ++count) {
+      std::vector<float> read(count);
+      reader.read(*value, 0, first, count,
+                  reinterpret_cast<std::byte *>(read.data()));
+      for (int64_t i = 0; i < count; ++i)
+        EXPECT_EQ(read[i], float(5000 + first + i));
+    }
+}
+
+TEST_F(CheckpointReaderTest, MissingFile) {
+  std::filesystem::remove(file("rank-00001-of-00002.safetensors"));
+  expectError("rank-00001-of-00002.safetensors", "cannot be examined");
+}
+
+TEST_F(CheckpointReaderTest, TensorOfAnotherName) {
+  std::string name = "rank-00001-of-00002.safetensors";
+  std::string content = readFile(file(name));
+  content.replace(content.find("value/w@4"), 9, "value/w@3");
+  writeFile(file(name), content);
+  expectError(name, "'value/w@4': expected a tensor of this name");
+}
+
+TEST_F(CheckpointReaderTest, DamageIsAnErrorAndNoCrash) {
+  for (const char *name : {"index.json", "rank-00000-of-00002.safetensors"}) {
+    std::string whole = readFile(file(name));
+    size_t refused = 0;
+    auto read = [&](size_t) {
+      try {
+        readSample(path());
+      } catch (const std::exception &) {
+        ++refused;
+      }
+    };
+    forEachTruncation(file(name), read);
+    // The index ends with a line end that nobody needs.
+    EXPECT_GE(refused + 1, whole.size());
+    writeFile(file(name), whole);
+    refused = 0;
+    forEachWrongByte(file(name), read);
+    EXPECT_GT(refused, whole.size() / 2);
+    writeFile(file(name), whole);
+    EXPECT_EQ(readSample(path()), 50);
+  }
+}
+
+TEST_F(CheckpointReaderTest, FoldersOfARun) {
+  saveSample(run(), 100);
+  saveSample(run(), 123456789012);
+  std::filesystem::create_directory(run() + "/step-00000200.partial");
+  std::filesystem::create_directory(run() + "/step-00000300.removed");
+  std::filesystem::create_directory(run() + "/step-400");
+  writeFile(run() + "/step-00000500", "a file");
+  EXPECT_EQ(listCheckpoints(run()),
+            (std::vector<int64_t>{50, 100, 123456789012}));
+  EXPECT_EQ(findCheckpoint(run()), run() + "/step-123456789012");
+  EXPECT_EQ(findCheckpoint(path()), path());
+  EXPECT_EQ(findCheckpoint(run() + "/none"), std::nullopt);
+  EXPECT_THROW(findCheckpoint(run() + "/step-00000500"), std::runtime_error);
+  EXPECT_THROW(findCheckpoint(run() + "/step-00000200.partial"),
+               std::runtime_error);
+
+  saveSample(run(), 123456789013, /*keep=*/2);
+  EXPECT_EQ(listCheckpoints(run()),
+            (std::vector<int64_t>{123456789012, 123456789013}));
+  EXPECT_FALSE(std::filesystem::exists(run() + "/step-00000200.partial"));
+  EXPECT_FALSE(std::filesystem::exists(run() + "/step-00000300.removed"));
+  EXPECT_TRUE(std::filesystem::exists(run() + "/step-400"));
+}
+
+TEST_F(CheckpointReaderTest, AFileThatRankZeroDoesNotSee) {
+  beginCheckpoint(run(), 60);
+  try {
+    commitCheckpoint(run(), sampleIndex(60));
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what()).find("must be shared by all nodes"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(findCheckpoint(run()), path());
+}
+
+} // namespace

@@ -2,11 +2,14 @@
  *
  * Trains a compiled step from C: one process of this program for each rank.
  *
- *   train STEP.so WEIGHTS STEPS INPUT...
+ *   train STEP.so WEIGHTS STEPS INPUT... [RUN]
  *
  * Each INPUT is a file of rows, one for each input of the step in its order. A
  * row has the bytes of one micro-batch. Rank r reads row (s * K + k) * ranks +
  * r for micro-batch k of step s, modulo the rows of the file.
+ *
+ * With the folder RUN a checkpoint is saved after each step, the last two are
+ * kept, and training goes on from the latest one. STEPS is the total.
  */
 #include "fcdp/session.h"
 
@@ -49,28 +52,37 @@ static void *read_row(fcdp_session *session, const char *path, uint64_t bytes,
 
 int main(int argc, char **argv) {
   if (argc < 4) {
-    fprintf(stderr, "usage: train STEP.so WEIGHTS STEPS INPUT...\n");
+    fprintf(stderr, "usage: train STEP.so WEIGHTS STEPS INPUT... [RUN]\n");
     return EXIT_FAILURE;
   }
 
   fcdp_session *session;
   check(NULL, fcdp_session_open(argv[1], NULL, &session));
-  check(session, fcdp_session_load_weights(session, argv[2]));
 
   const long steps = atol(argv[3]);
   const uint32_t rank = fcdp_session_rank(session);
   const uint32_t ranks = fcdp_session_num_ranks(session);
   const uint32_t batches = fcdp_session_num_micro_batches(session);
   const size_t inputs = fcdp_session_num_inputs(session);
-  if ((size_t)argc != 4 + inputs)
+  if ((size_t)argc != 4 + inputs && (size_t)argc != 5 + inputs)
     fail(session, "expected a file for each input of the step");
+  const char *run = (size_t)argc == 5 + inputs ? argv[4 + inputs] : NULL;
+  int64_t first = -1; /* no checkpoint */
+  if (run)
+    check(session, fcdp_session_load_checkpoint(session, run, &first, NULL));
+  if (first < 0)
+    check(session, fcdp_session_load_weights(session, argv[2]));
+  if (run)
+    check(session, fcdp_session_open_checkpoints(session, run, /*keep=*/2));
+
   const size_t count = batches * inputs;
   fcdp_tensor *tensors = calloc(count + 1, sizeof(fcdp_tensor));
   void **rows = calloc(count + 1, sizeof(void *));
   if (!tensors || !rows)
     fail(session, "out of memory");
 
-  for (long step = 0; step < steps; ++step) {
+  for (long step = (long)fcdp_session_num_steps(session); step < steps;
+       ++step) {
     for (uint32_t batch = 0; batch < batches; ++batch)
       for (size_t i = 0; i < inputs; ++i) {
         fcdp_tensor_info info;
@@ -93,6 +105,8 @@ int main(int argc, char **argv) {
     if (rank == 0)
       printf("step %ld loss %.17g inter_bytes %llu\n", step + 1, figures.loss,
              (unsigned long long)figures.inter_bytes);
+    if (run)
+      check(session, fcdp_session_save_checkpoint(session, NULL));
   }
 
   free(rows);

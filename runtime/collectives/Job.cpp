@@ -59,6 +59,11 @@ public:
   std::string get(const std::string &key, double seconds) override {
     return store->get("user/" + key, seconds);
   }
+  std::optional<std::string> find(const std::string &key) override {
+    if (!store->has("user/" + key))
+      return std::nullopt;
+    return store->get("user/" + key, options.joinSeconds);
+  }
 
   void abortTransfers() noexcept override;
   void publishFailure(const std::string &message) override {

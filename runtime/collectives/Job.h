@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace fcdp {
 
@@ -97,6 +98,8 @@ public:
   virtual void set(const std::string &key, const std::string &value) = 0;
   /// Waits until the key is set, for at most `seconds`.
   virtual std::string get(const std::string &key, double seconds) = 0;
+  /// Returns the value, or none if the key is not set. Throws StoreError.
+  virtual std::optional<std::string> find(const std::string &key) = 0;
 
   /// Ends running transfers of all groups with an error. Later ones fail. It
   /// may be called from any thread.

@@ -190,6 +190,8 @@ struct fcdp_session {
   std::unique_ptr<Session> session;
   /// The figures that were read last.
   RankStats last;
+  /// The checkpoint that was loaded last.
+  LoadedCheckpoint loaded;
 };
 
 extern "C" {
@@ -287,6 +289,45 @@ fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path) {
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path) {
   return attemptOn(
       session, [&](Session &session) { session.saveWeights(textOf(path)); });
+}
+
+fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
+                                         const char *path, int64_t *step,
+                                         const char **job) {
+  return attemptOn(session, [&](Session &own) {
+    auto loaded = own.loadCheckpoint(textOf(path));
+    session->loaded = loaded.value_or(LoadedCheckpoint{"", -1, "{}"});
+    if (step)
+      *step = session->loaded.step;
+    if (job)
+      *job = session->loaded.job.c_str();
+  });
+}
+
+fcdp_status fcdp_session_open_checkpoints(fcdp_session *session,
+                                          const char *folder, uint32_t keep) {
+  return attemptOn(session, [&](Session &session) {
+    CheckpointOptions options{textOf(folder)};
+    if (keep != 0)
+      options.keep = keep;
+    session.openCheckpoints(options);
+  });
+}
+
+fcdp_status fcdp_session_save_checkpoint(fcdp_session *session,
+                                         const char *job) {
+  return attemptOn(session, [&](Session &session) {
+    session.saveCheckpoint(job ? job : "{}");
+  });
+}
+
+fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session) {
+  return attemptOn(session,
+                   [](Session &session) { session.finishCheckpoint(); });
+}
+
+int64_t fcdp_session_num_steps(const fcdp_session *session) {
+  return session ? session->session->numSteps() : 0;
 }
 
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,

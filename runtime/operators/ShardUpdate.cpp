@@ -32,7 +32,7 @@ public:
       apply(*adamw, typed, update);
     else
       apply(*state.plan.optimizer.Assgd(), typed, update);
-    update.isFirst = false;
+    ++update.number;
   }
 
 private:
@@ -60,7 +60,7 @@ private:
         hasMomentum ? at::TensorList(momentumBuffer) : at::TensorList();
     at::_fused_sgd_({parameter}, {typed}, buffers, sgd.weightDecay,
                     sgd.momentum, sgd.lr, sgd.dampening, sgd.nesterov,
-                    /*maximize=*/false, hasMomentum && update.isFirst);
+                    /*maximize=*/false, hasMomentum && update.number == 0);
   }
 
   const plan::ShardUpdateT &op;

@@ -18,7 +18,8 @@ namespace fcdp {
 struct UpdateState {
   /// AdamW's step count, as a tensor of one f32 as PyTorch keeps it.
   at::Tensor count;
-  bool isFirst = true;
+  /// The same number; SGD has no other.
+  int64_t number = 0;
 };
 
 /// Used by the issuing thread only.

@@ -42,17 +42,6 @@ SessionErrorCode codeOf(const std::exception &error,
   return otherwise;
 }
 
-/// Runs `work` and returns what went wrong.
-template <typename Work>
-std::optional<SessionError> problemOf(SessionErrorCode code, Work work) {
-  try {
-    work();
-    return std::nullopt;
-  } catch (const std::exception &error) {
-    return SessionError(codeOf(error, code), error.what());
-  }
-}
-
 /// A write to a connection whose peer is gone is an error to report.
 void ignoreBrokenPipes() {
   struct sigaction action = {};
@@ -74,6 +63,17 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path) {
   }
 }
 
+std::optional<SessionError>
+Session::Impl::problemOf(SessionErrorCode code,
+                         const std::function<void()> &work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const std::exception &error) {
+    return SessionError(codeOf(error, code), error.what());
+  }
+}
+
 Session::Impl::~Impl() {
   // From here on the monitor ends no waits.
   alarm.watch(nullptr, nullptr);
@@ -84,6 +84,7 @@ Session::Impl::~Impl() {
     });
   if (device.backend && phase != Phase::Closed)
     device.backend->fail("the session was destroyed");
+  saver.reset();
   step.reset();
   device.graphs.reset();
   device.backend.reset();
@@ -107,6 +108,9 @@ void Session::Impl::requireLoading(const char *function) const {
 SessionError Session::Impl::conclude(const std::exception &error,
                                      SessionErrorCode code) {
   phase = Phase::Failed;
+  // What the background thread has published is the cause of all else.
+  if (auto cause = saver ? saver->failure() : std::nullopt)
+    return *cause;
   std::string message = error.what();
   code = codeOf(error, code);
   bool isTransfer = dynamic_cast<const TransportError *>(&error) ||
@@ -213,6 +217,7 @@ void Session::Impl::runStep(const FillInput &fill) {
   stats.systemAllocations = memory.systemAllocations - allocationsCounted;
   allocationsCounted = memory.systemAllocations;
   unread.push_back(std::move(stats));
+  ++numSteps;
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -224,8 +229,9 @@ std::unique_ptr<Session> Session::open(std::shared_ptr<const StepObject> object,
   auto impl = std::make_unique<Impl>(std::move(object), options);
   impl->join();
   impl->attempt(SessionErrorCode::Failed, [&] {
-    impl->agree(problemOf(SessionErrorCode::Failed, [&] { impl->makeStep(); }),
-                "set-up of the step");
+    impl->agree(
+        Impl::problemOf(SessionErrorCode::Failed, [&] { impl->makeStep(); }),
+        "set-up of the step");
   });
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
@@ -237,17 +243,17 @@ uint32_t Session::rank() const { return worldRank(impl->plan.mesh, place()); }
 void Session::loadWeights(const std::string &path) {
   impl->requireLoading("load of the weights");
   impl->attempt(SessionErrorCode::BadWeights, [&] {
-    impl->agree(problemOf(SessionErrorCode::BadWeights,
-                          [&] {
-                            auto source = openWeights(path);
-                            Step &step = *impl->step;
-                            loadShards(impl->plan, place(), *source,
-                                       [&](size_t b) { return step.shard(b); });
-                            loadBuffers(impl->plan, *source, [&](size_t b) {
-                              return step.buffer(b);
-                            });
-                          }),
-                "load of the weights");
+    impl->agree(
+        Impl::problemOf(SessionErrorCode::BadWeights,
+                        [&] {
+                          auto source = openWeights(path);
+                          Step &step = *impl->step;
+                          loadShards(impl->plan, place(), *source,
+                                     [&](size_t b) { return step.shard(b); });
+                          loadBuffers(impl->plan, *source,
+                                      [&](size_t b) { return step.buffer(b); });
+                        }),
+        "load of the weights");
   });
 }
 
@@ -320,6 +326,9 @@ StepStats Session::combine(const RankStats &own) {
 
 void Session::close() {
   impl->attempt(SessionErrorCode::Failed, [&] {
+    if (impl->saver)
+      impl->saver->wait();
+    impl->saver.reset();
     impl->step.reset();
     impl->device.graphs.reset();
     impl->job->barrier("end of the run");

@@ -3,6 +3,7 @@
 // A compiled step on one rank of a job: the library that programs embed.
 #pragma once
 
+#include "session/CheckpointOptions.h"
 #include "session/NamedTensor.h"
 #include "session/SessionError.h"
 #include "session/SessionOptions.h"
@@ -65,10 +66,40 @@ public:
   /// pass an empty one. All steps must have been read. Throws Misuse.
   void getState(const std::string &name, StateRole role,
                 std::span<std::byte> out);
-  /// How many updates AdamW has made of a parameter; it corrects the moments'
-  /// bias. `setUpdateCount` is for before the first step only.
+  /// How many updates the optimizer has made of a parameter, by which AdamW
+  /// corrects the bias of its moments. `setUpdateCount` is for before the first
+  /// step only.
   int64_t getUpdateCount(const std::string &name);
   void setUpdateCount(const std::string &name, int64_t count);
+
+  /// Collective. Loads all states from a checkpoint or, if `path` is the folder
+  /// of a run, from its latest checkpoint; the number of steps, the count of
+  /// updates and the random state go on from there. The checkpoint may be of
+  /// another mesh and strategy. Returns none, and changes nothing, if a run has
+  /// no complete checkpoint. Before the first step only. Throws BadWeights.
+  std::optional<LoadedCheckpoint> loadCheckpoint(const std::string &path);
+  /// Collective. Makes the folder for checkpoints, and allocates host memory
+  /// for a copy of this rank's states. To be called once, after a checkpoint is
+  /// loaded. Throws FileFailed if the folder cannot be written to, or has
+  /// checkpoints of later steps.
+  void openCheckpoints(const CheckpointOptions &options);
+  /// Collective. Copies the states after the last step that was run, and has
+  /// them written in the background; `job` is a JSON object that
+  /// `loadCheckpoint` gives back. Waits if the checkpoint before it is not
+  /// complete. If a file cannot be written, the session ends on all ranks, with
+  /// FileFailed on this one. Throws Misuse without `openCheckpoints`, or if
+  /// `job` is no JSON object.
+  void saveCheckpoint(const std::string &job = "{}");
+  /// Collective. Waits until the last checkpoint is complete. `close` does it,
+  /// too.
+  void finishCheckpoint();
+  /// The checkpoint that has become complete since the last call, if there is
+  /// one.
+  std::optional<SavedCheckpoint> takeSavedCheckpoint();
+  /// Host memory of this rank's copy; 0 without `openCheckpoints`.
+  uint64_t checkpointCopyBytes() const;
+  /// Optimizer steps that were run, those before a loaded checkpoint included.
+  int64_t numSteps() const;
 
   /// Collective. Fills the caches from the parameters. The first `run` does
   /// it, unless this was called before.

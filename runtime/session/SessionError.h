@@ -13,7 +13,8 @@ enum class SessionErrorCode {
   /// The launcher's variables are missing or contradict each other, or the
   /// mesh that it started is not the one that the step was compiled for.
   BadLaunch,
-  /// A file of weights cannot be read, or its tensors do not fit the step.
+  /// A file of weights or a checkpoint cannot be read, or its tensors do not
+  /// fit the step.
   BadWeights,
   /// Inputs are missing, or differ in number, shape, type or range from those
   /// of the step.

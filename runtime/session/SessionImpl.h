@@ -5,6 +5,7 @@
 
 #include "collectives/Job.h"
 #include "core/Backend.h"
+#include "session/CheckpointSaver.h"
 #include "session/Device.h"
 #include "session/PeerAlarm.h"
 #include "session/Session.h"
@@ -50,8 +51,15 @@ struct Session::Impl {
   }
   SessionError conclude(const std::exception &error, SessionErrorCode code);
 
+  /// Runs `work` and returns what went wrong, with `code` unless it has another
+  /// one.
+  static std::optional<SessionError>
+  problemOf(SessionErrorCode code, const std::function<void()> &work);
   /// Fails on all ranks if any of them has a problem.
   void agree(const std::optional<SessionError> &problem, const char *what);
+
+  /// The checkpoint that `path` stands for, the same on all ranks, or none.
+  std::optional<std::string> findCheckpointTogether(const std::string &path);
 
   void begin();
   void runStep(const FillInput &fill);
@@ -67,6 +75,10 @@ struct Session::Impl {
   std::unique_ptr<Job> job;
   RankDevice device;
   std::unique_ptr<Step> step;
+  /// Null before `openCheckpoints`.
+  std::unique_ptr<CheckpointSaver> saver;
+  /// Optimizer steps done, and calls of `loadCheckpoint`.
+  int64_t numSteps = 0, numLoads = 0;
   std::deque<RankStats> unread;
   /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;

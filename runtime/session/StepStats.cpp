@@ -11,7 +11,8 @@ double RankStats::*const kNumbers[] = {
     &RankStats::seconds,         &RankStats::interBytes,
     &RankStats::intraBytes,      &RankStats::h2dBytes,
     &RankStats::d2hBytes,        &RankStats::controlBytes,
-    &RankStats::devicePeakBytes, &RankStats::systemAllocations};
+    &RankStats::devicePeakBytes, &RankStats::systemAllocations,
+    &RankStats::request};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -75,6 +76,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
     stats.devicePeakBytes =
         std::max(stats.devicePeakBytes, rank.devicePeakBytes);
     stats.systemAllocations += rank.systemAllocations;
+    stats.request = std::max(stats.request, rank.request);
   }
   return stats;
 }

@@ -19,6 +19,8 @@ struct RankStats {
   double controlBytes = 0;
   double devicePeakBytes = 0;
   double systemAllocations = 0;
+  /// A number of the program's own, which it may set before `combine`.
+  double request = 0;
 
   /// Converts the figures to numbers that ranks exchange; `unpack` is the
   /// inverse.
@@ -38,6 +40,7 @@ struct StepStats {
   double hostCacheBytes = 0;    ///< per node
   double devicePeakBytes = 0;   ///< the greatest over ranks
   double systemAllocations = 0; ///< over all ranks
+  double request = 0;           ///< the greatest over ranks
 };
 
 /// `ranks` are in the order of world ranks. The loss is the mean over ranks

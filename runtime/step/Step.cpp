@@ -150,8 +150,7 @@ void makeBuffers(StepState &state, std::span<const std::byte> constants) {
 void makeOptimizerState(StepState &state) {
   for (const auto &bucket : state.plan.buckets) {
     state.updates.push_back(
-        {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)),
-         true});
+        {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)), 0});
     for (auto role : {plan::StateRole::exp_avg, plan::StateRole::exp_avg_sq,
                       plan::StateRole::momentum_buffer})
       if (const plan::State *found = findState(*bucket, role);
@@ -251,19 +250,50 @@ std::span<std::byte> Step::region(const plan::Buf &buf) {
   return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes()), DType::U8));
 }
 
-int64_t Step::updateCount(size_t bucket) const {
-  const UpdateState &update = impl->state.updates[bucket];
-  if (impl->state.plan.optimizer.Assgd())
-    return update.isFirst ? 0 : 1;
+void Step::copyRegion(const plan::Buf &buf, uint64_t offset,
+                      std::span<std::byte> out) {
+  StepState &state = impl->state;
+  const std::byte *from = state.address(buf) + offset;
+  if (impl->isOnCpu()) {
+    std::copy(from, from + out.size(), out.begin());
+    return;
+  }
   StreamScope streamScope(impl->computeStream);
-  return int64_t(update.count.item<float>());
+  auto bytes = int64_t(out.size());
+  tensorOver(out.data(), {bytes}, DType::U8, at::kCPU)
+      .copy_(tensorOver(state.address(buf) + offset, {bytes}, DType::U8,
+                        state.device));
+}
+
+std::vector<std::byte> Step::randomState() const {
+  at::Generator generator =
+      at::globalContext().defaultGenerator(impl->state.device);
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  at::Tensor random = generator.get_state();
+  std::span<std::byte> bytes = bytesOf(random);
+  return {bytes.begin(), bytes.end()};
+}
+
+void Step::setRandomState(std::span<const std::byte> random) {
+  at::Tensor value = at::empty({int64_t(random.size())}, at::kByte);
+  std::copy(random.begin(), random.end(), bytesOf(value).begin());
+  at::Generator generator =
+      at::globalContext().defaultGenerator(impl->state.device);
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(value);
+}
+
+void Step::seedRandom(uint64_t seed) { at::manual_seed(seed); }
+
+int64_t Step::updateCount(size_t bucket) const {
+  return impl->state.updates[bucket].number;
 }
 
 void Step::setUpdateCount(size_t bucket, int64_t count) {
   UpdateState &update = impl->state.updates[bucket];
   StreamScope streamScope(impl->computeStream);
   update.count.fill_(float(count));
-  update.isFirst = count == 0;
+  update.number = count;
 }
 
 void Step::throwIfFailed() const {

@@ -70,7 +70,17 @@ public:
   std::span<std::byte> shard(size_t bucket);
   /// This rank's bytes of a bucket's region in device memory.
   std::span<std::byte> region(const plan::Buf &buf);
-  /// How many updates AdamW has made of a bucket; SGD counts to 1.
+  /// Copies the bytes of a region from `offset` on to host memory, after all
+  /// work of compute that was issued. After `init` only.
+  void copyRegion(const plan::Buf &buf, uint64_t offset,
+                  std::span<std::byte> out);
+  /// The state of libtorch's random generator for the step's device.
+  std::vector<std::byte> randomState() const;
+  /// Throws std::runtime_error unless the state is one of such a generator.
+  void setRandomState(std::span<const std::byte> random);
+  /// Starts the random state anew.
+  void seedRandom(uint64_t seed);
+  /// How many updates the optimizer has made of a bucket.
   int64_t updateCount(size_t bucket) const;
   /// Before `init` only.
   void setUpdateCount(size_t bucket, int64_t count);

@@ -42,7 +42,8 @@ typedef enum fcdp_status {
   /* The launcher's variables make no sense, or it started another mesh of
    * ranks than the step was compiled for. */
   FCDP_BAD_LAUNCH = 2,
-  /* A file of weights cannot be read, or does not fit the step. */
+  /* A file of weights or a checkpoint cannot be read, or does not fit the
+   * step. */
   FCDP_BAD_WEIGHTS = 3,
   /* Inputs differ in number, shape, type or range from those of the step. */
   FCDP_INPUT_MISMATCH = 4,
@@ -166,6 +167,37 @@ fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path);
  * file. */
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path);
 
+/* Checkpoints: docs/checkpoints.md.
+ *
+ * Collective. Loads all states, counts of updates and the random state from a
+ * checkpoint or, if `path` is the folder of a run, from its latest one. It may
+ * be of another mesh and strategy. Before the first step only, instead of
+ * fcdp_session_load_weights. *step becomes its number of steps, or -1 if there
+ * is no complete checkpoint, which changes nothing. *job becomes the text that
+ * fcdp_session_save_checkpoint was given; it lives until the next call. Both
+ * may be null. */
+fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
+                                         const char *path, int64_t *step,
+                                         const char **job);
+/* Collective. Makes the folder for checkpoints, which all nodes share, and
+ * allocates host memory for a copy of the states. Once, before the first save
+ * and after a checkpoint is loaded. Keeps the `keep` latest checkpoints; 0 is
+ * all. A folder with checkpoints of later steps is FCDP_FILE_FAILED. */
+fcdp_status fcdp_session_open_checkpoints(fcdp_session *session,
+                                          const char *folder, uint32_t keep);
+/* Collective. Copies the states after the last step that was run, and has a
+ * thread write them while training goes on. Waits if the last checkpoint is not
+ * complete. If it cannot be written, a later call is FCDP_FILE_FAILED. `job` is
+ * a JSON object of the caller's own, such as the position in its data; null
+ * is "{}". */
+fcdp_status fcdp_session_save_checkpoint(fcdp_session *session,
+                                         const char *job);
+/* Collective. Waits until the last checkpoint is complete. fcdp_session_close
+ * does it, too. */
+fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session);
+/* Optimizer steps that were run, those before a loaded checkpoint included. */
+int64_t fcdp_session_num_steps(const fcdp_session *session);
+
 typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
   FCDP_EXP_AVG = 1,        /* AdamW's first moment of a parameter */
@@ -183,7 +215,7 @@ fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes);
-/* How many updates AdamW has made of a parameter. Setting it is for before the
+/* How many updates the optimizer has made of a parameter. Setting it is for before the
  * first step only. */
 fcdp_status fcdp_session_get_update_count(fcdp_session *session,
                                           const char *name, int64_t *count);

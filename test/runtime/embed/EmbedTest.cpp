@@ -70,6 +70,17 @@ protected:
     archive.write(folder.file("w.pt2"));
   }
 
+  void writeInputs() const {
+    std::vector<float> x;
+    std::vector<int64_t> y;
+    for (size_t i = 0; i < kRows * kElements; ++i) {
+      x.push_back(float(int(i * 7 % 11) - 5) / 8);
+      y.push_back(int64_t(i * 5 % 10));
+    }
+    writeRows(folder.file("x"), "<f4", x);
+    writeRows(folder.file("y"), "<i8", y);
+  }
+
   fcdp_session *open() {
     std::string object = linearStep(1, 1, 1).build(folder);
     fcdp_session *session = nullptr;
@@ -84,14 +95,7 @@ protected:
 
 // The example's losses, which it prints in full, are those of fcdp-run.
 TEST_F(EmbedTest, TheExampleTrainsAsFcdpRunDoes) {
-  std::vector<float> x;
-  std::vector<int64_t> y;
-  for (size_t i = 0; i < kRows * kElements; ++i) {
-    x.push_back(float(int(i * 7 % 11) - 5) / 8);
-    y.push_back(int64_t(i * 5 % 10));
-  }
-  writeRows(folder.file("x"), "<f4", x);
-  writeRows(folder.file("y"), "<i8", y);
+  writeInputs();
   std::string object = linearStep(2, 2, 3).build(folder);
   std::string weights = folder.file("w.pt2"), log = folder.file("log.jsonl");
   outputOf(FCDP_RUN " " + object + " --weights=" + weights +
@@ -125,6 +129,24 @@ TEST_F(EmbedTest, TheExampleTrainsAsFcdpRunDoes) {
     EXPECT_EQ(loss, expected["loss"].get<double>());
     EXPECT_EQ(bytes, expected["inter_bytes_sent"].get<uint64_t>());
   }
+}
+
+TEST_F(EmbedTest, TheExampleGoesOnFromItsCheckpoints) {
+  writeInputs();
+  std::string object = linearStep(1, 1, 2).build(folder);
+  auto train = [&](const std::string &steps, const std::string &run) {
+    return outputOf(FCDP_EXAMPLE " " + object + " " + folder.file("w.pt2") +
+                    " " + steps + " " + folder.file("x") + " " +
+                    folder.file("y") + " " + run);
+  };
+  std::string run = folder.file("run");
+  std::string whole = train("5", ""), begun = train("3", run);
+  EXPECT_EQ(begun + train("5", run), whole);
+  EXPECT_EQ(train("5", run), "");
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(run))
+    names.insert(entry.path().filename().string());
+  EXPECT_EQ(names, (std::set<std::string>{"step-00000004", "step-00000005"}));
 }
 
 TEST_F(EmbedTest, StateByName) {
@@ -216,6 +238,12 @@ TEST_F(EmbedTest, NullPointersAreMisuse) {
             FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_get_update_count(none, "w", &count), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_set_update_count(none, "w", 0), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_load_checkpoint(none, "run", &count, nullptr),
+            FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_open_checkpoints(none, "run", 0), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_save_checkpoint(none, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_finish_checkpoint(none), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_num_steps(none), 0);
   EXPECT_EQ(fcdp_session_run(none, nullptr, 0), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_read(none, nullptr, nullptr), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_combine(none, nullptr), FCDP_MISUSE);
@@ -232,6 +260,10 @@ TEST_F(EmbedTest, NullPointersAreMisuse) {
   fcdp_tensor tensor = {w.data(), FCDP_F32, 2, nullptr};
   EXPECT_EQ(fcdp_session_input(session, 2, &info), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_state(session, 0, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_load_checkpoint(session, nullptr, nullptr, nullptr),
+            FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_open_checkpoints(session, nullptr, 0), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_save_checkpoint(session, "{}"), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_run(session, nullptr, 2), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_run(session, &tensor, 1), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_get_state(session, "w", FCDP_VALUE, nullptr, 24),

@@ -9,9 +9,11 @@
 #include "session/Session.h"
 
 #include <arpa/inet.h>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +129,11 @@ void SessionTest::expectAllRefused(Session &session) {
       [&] { session.getState("w", StateRole::Value, bytes); },
       [&] { session.getUpdateCount("w"); },
       [&] { session.setUpdateCount("w", 0); },
+      [&] { session.loadCheckpoint(folder.file("run")); },
+      [&] { session.openCheckpoints({folder.file("run")}); },
+      [&] { session.saveCheckpoint(); },
+      [&] { session.finishCheckpoint(); },
+      [&] { session.takeSavedCheckpoint(); },
       [&] { session.begin(); },
       [&] { session.run(inputs()); },
       [&] { session.run([](size_t, int64_t, std::span<std::byte>) {}); },
@@ -174,6 +181,112 @@ TEST_F(SessionTest, SavedWeightsGoOn) {
   second->run(inputs());
   EXPECT_EQ(second->read().losses[0], loss);
   second->close();
+}
+
+TEST_F(SessionTest, ACheckpointGoesOn) {
+  CheckpointOptions checkpoints{folder.file("a/run")};
+  auto first = openWithValue();
+  first->openCheckpoints(checkpoints);
+  first->run(inputs());
+  first->read();
+  first->saveCheckpoint(R"({"epoch": 3})");
+  // The copy is of step 1, whatever comes behind it.
+  first->run(inputs());
+  double loss = first->read().losses[0];
+  first->finishCheckpoint();
+  auto saved = first->takeSavedCheckpoint();
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(saved->step, 1);
+  EXPECT_EQ(saved->path, folder.file("a/run/step-00000001"));
+  EXPECT_FALSE(first->takeSavedCheckpoint());
+  EXPECT_GE(first->checkpointCopyBytes(), kElements * sizeof(float));
+  first->close();
+
+  auto second = Session::open(step(), only());
+  auto loaded = second->loadCheckpoint(checkpoints.folder);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->step, 1);
+  EXPECT_EQ(loaded->job, R"({"epoch":3})");
+  EXPECT_EQ(second->numSteps(), 1);
+  EXPECT_EQ(second->getUpdateCount("w"), 1);
+  second->openCheckpoints(checkpoints);
+  second->run(inputs());
+  EXPECT_EQ(second->read().losses[0], loss);
+  // `close` waits until it is complete.
+  second->saveCheckpoint();
+  second->close();
+  EXPECT_TRUE(
+      std::filesystem::exists(folder.file("a/run/step-00000002/index.json")));
+}
+
+TEST_F(SessionTest, MisusedCheckpoints) {
+  CheckpointOptions checkpoints{folder.file("run")};
+  auto session = openWithValue();
+  EXPECT_FALSE(session->loadCheckpoint(folder.file("run")));
+  expectError(SessionErrorCode::Misuse, [&] { session->saveCheckpoint(); });
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->openCheckpoints({""}); });
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->openCheckpoints({"run", 0}); });
+  session->openCheckpoints(checkpoints);
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->openCheckpoints(checkpoints); });
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->saveCheckpoint("no object"); });
+  session->run(inputs());
+  expectError(SessionErrorCode::Misuse,
+              [&] { session->loadCheckpoint(folder.file("run")); });
+  session->saveCheckpoint();
+  session->close();
+
+  // Training from the beginning would not be what the checkpoint is of.
+  auto other = openWithValue();
+  std::string text = expectError(SessionErrorCode::FileFailed,
+                                 [&] { other->openCheckpoints(checkpoints); });
+  EXPECT_NE(text.find("has a checkpoint of step 1"), std::string::npos) << text;
+}
+
+TEST_F(SessionTest, ACheckpointOfAnotherModelListsWhatDiffers) {
+  FakeStep other = linearStep(1, 1, 1);
+  other.plan["parameters"][0]["names"] = {"v"};
+  auto first = Session::open(loadStep(other.build(folder)), only());
+  first->setState("v", StateRole::Value, view(w, DType::F32));
+  first->openCheckpoints({folder.file("run")});
+  first->saveCheckpoint();
+  first->close();
+  first.reset();
+
+  auto second = Session::open(step(), only());
+  std::string text = expectError(SessionErrorCode::BadWeights, [&] {
+    second->loadCheckpoint(folder.file("run"));
+  });
+  EXPECT_NE(text.find("step-00000000: does not fit the step: it lacks w; the "
+                      "step has no v"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(SessionTest, AFolderThatCannotBeMade) {
+  std::ofstream(folder.file("file")) << "text";
+  auto session = openWithValue();
+  expectError(SessionErrorCode::FileFailed,
+              [&] { session->openCheckpoints({folder.file("file/run")}); });
+}
+
+TEST_F(SessionTest, AFailedWriteEndsTheSession) {
+  auto session = openWithValue();
+  session->openCheckpoints({folder.file("run")});
+  session->run(inputs());
+  session->read();
+  std::filesystem::remove(folder.file("run"));
+  std::ofstream(folder.file("run")) << "a file in its place";
+  session->saveCheckpoint();
+  std::string text = expectError(SessionErrorCode::FileFailed,
+                                 [&] { session->finishCheckpoint(); });
+  EXPECT_EQ(text.find("the checkpoint cannot be saved: " + folder.file("run")),
+            0u)
+      << text;
+  expectAllRefused(*session);
 }
 
 TEST_F(SessionTest, MicroBatchesHaveALossEach) {
@@ -409,6 +522,47 @@ TEST_F(TwoRanksTest, TrainTogether) {
     EXPECT_NEAR(read[i], w[i], 1e-5);
   session->close();
   waitForOther(0);
+}
+
+// Rank 1 cannot write; rank 0, which waits for it in the background, says so.
+TEST_F(TwoRanksTest, AFailedWriteIsThatOfAll) {
+  std::string run = folder.file("run");
+  auto train = [&](Session &session) {
+    session.openCheckpoints({run});
+    open(session);
+    for (int i = 0; i < 2; ++i) {
+      session.run(inputs());
+      session.read();
+      session.saveCheckpoint();
+      session.finishCheckpoint();
+      if (session.rank() == 1) {
+        const rlimit none = {0, RLIM_INFINITY};
+        std::signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &none);
+      }
+    }
+  };
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    try {
+      train(*session);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::FileFailed ? 0 : 1;
+    }
+    return 2;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  std::string text =
+      expectError(SessionErrorCode::PeerFailed, [&] { train(*session); });
+  EXPECT_NE(text.find("rank 1 (node 0, local 1) failed: the checkpoint cannot "
+                      "be saved: " +
+                      run),
+            std::string::npos)
+      << text;
+  session.reset();
+  waitForOther(0);
+  EXPECT_TRUE(std::filesystem::exists(run + "/step-00000001/index.json"));
+  EXPECT_FALSE(std::filesystem::exists(run + "/step-00000002"));
 }
 
 TEST_F(TwoRanksTest, ADeadRankIsAnError) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loads a checkpoint into the step of a rank, whatever mesh, strategy and
+// buckets it was saved with.
+#pragma once
+
+#include "checkpoint/CheckpointReader.h"
+#include "step/Step.h"
+
+namespace fcdp {
+
+/// Fills the states of the rank at `place`. A rank that the checkpoint has no
+/// random state for starts one from `seed`, its number and the step. Throws
+/// std::runtime_error that lists all states that one side lacks or that differ,
+/// before anything is changed.
+void loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
+                    CheckpointReader &reader, Step &step);
+
+} // namespace fcdp

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+struct CheckpointOptions {
+  /// The folder of the run, shared by all nodes. It is made if it is missing.
+  std::string folder;
+  /// Keep this many checkpoints, the latest ones. None: all.
+  std::optional<uint32_t> keep = std::nullopt;
+};
+
+/// A checkpoint that is complete.
+struct SavedCheckpoint {
+  std::string path;
+  int64_t step = 0;
+  /// The time that training waited: for the last save, and for the copy.
+  double exposedSeconds = 0;
+  /// The time from then until the checkpoint was complete.
+  double writeSeconds = 0;
+  /// The size of all files of ranks.
+  uint64_t bytes = 0;
+};
+
+/// A checkpoint that states were loaded from.
+struct LoadedCheckpoint {
+  std::string path;
+  /// Optimizer steps done when it was saved.
+  int64_t step = 0;
+  /// The settings that its program gave, a JSON object.
+  std::string job;
+};
+
+} // namespace fcdp

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/CheckpointSaver.h"
+
+#include "checkpoint/CheckpointFolders.h"
+#include "collectives/KeyValueStore.h"
+
+#include <ATen/ops/empty.h>
+#include <chrono>
+#include <filesystem>
+#include <sys/resource.h>
+#include <utility>
+
+namespace fcdp {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long all ranks may take to write. A rank that dies is found earlier.
+constexpr std::chrono::hours kMostTime(1);
+/// How often the store is asked for the others' progress.
+constexpr std::chrono::milliseconds kPoll(10);
+/// The background thread leaves cores to the operators.
+constexpr int kNiceness = 10;
+
+constexpr const char *kBegun = "begun", *kComplete = "complete";
+
+std::string writtenKey(uint32_t rank) {
+  return "written/" + std::to_string(rank);
+}
+
+/// The background thread has nothing to report: the session ends, or another
+/// rank has failed.
+class Interrupted : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+uint64_t bytesOf(const std::vector<SavedPiece> &pieces) {
+  uint64_t bytes = 0;
+  for (const SavedPiece &piece : pieces)
+    bytes += piece.bytes;
+  return bytes;
+}
+
+at::Tensor allocate(uint64_t bytes, bool isPinned) {
+  // Written once, so that the first copy finds the pages there.
+  return at::empty({int64_t(bytes)},
+                   at::TensorOptions(at::kByte).pinned_memory(isPinned))
+      .zero_();
+}
+
+} // namespace
+
+CheckpointSaver::CheckpointSaver(Setup given)
+    : setup(std::move(given)),
+      layout(setup.plan, setup.step.randomState().size()),
+      memory(allocate(bytesOf(layout.ofRank[setup.job.rank()]),
+                      setup.plan.target == plan::Target::cuda)),
+      thread([this] { work(); }) {}
+
+CheckpointSaver::~CheckpointSaver() {
+  {
+    std::lock_guard lock(mutex);
+    isEnding = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void CheckpointSaver::save(int64_t step, nlohmann::json job) {
+  auto begin = Clock::now();
+  wait();
+  copyStates();
+  index = layout.index;
+  index.step = step;
+  index.job = std::move(job);
+  for (size_t i = 0; i < index.states.size(); ++i)
+    if (layout.countedBucket[i])
+      index.states[i].updates =
+          setup.step.updateCount(*layout.countedBucket[i]);
+  ++number;
+  exposedSeconds = secondsSince(begin);
+  {
+    std::lock_guard lock(mutex);
+    isBusy = true;
+  }
+  changed.notify_all();
+}
+
+void CheckpointSaver::copyStates() {
+  auto *to = static_cast<std::byte *>(memory.mutable_data_ptr());
+  for (const SavedPiece &piece : layout.ofRank[setup.job.rank()]) {
+    std::span<std::byte> target(to, piece.bytes);
+    if (piece.region) {
+      setup.step.copyRegion(*piece.region, piece.byteOffset, target);
+    } else if (piece.buffer) {
+      std::span<const std::byte> buffer = setup.step.buffer(*piece.buffer);
+      std::copy(buffer.begin(), buffer.end(), target.begin());
+    } else {
+      std::vector<std::byte> random = setup.step.randomState();
+      std::copy(random.begin(), random.end(), target.begin());
+    }
+    to += piece.bytes;
+  }
+}
+
+void CheckpointSaver::wait() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return !isBusy; });
+  if (error)
+    throw *error;
+}
+
+std::optional<SavedCheckpoint> CheckpointSaver::takeSaved() {
+  std::lock_guard lock(mutex);
+  return std::exchange(saved, std::nullopt);
+}
+
+std::optional<SessionError> CheckpointSaver::failure() const {
+  std::lock_guard lock(mutex);
+  return error;
+}
+
+void CheckpointSaver::fail(SessionErrorCode code, const std::string &message) {
+  std::lock_guard lock(mutex);
+  error.emplace(code, message);
+}
+
+void CheckpointSaver::work() {
+  (void)setpriority(PRIO_PROCESS, 0, kNiceness); // 0: this thread
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return isBusy || isEnding; });
+    if (isEnding)
+      return;
+    lock.unlock();
+    try {
+      writeCheckpoint();
+    } catch (const Interrupted &interrupted) {
+      fail(SessionErrorCode::PeerFailed, interrupted.what());
+    } catch (const StoreError &lost) {
+      std::string text = setup.job.explainFailure(lost.what());
+      fail(SessionErrorCode::PeerFailed, text);
+      setup.onFailure(text);
+    } catch (const std::exception &error) {
+      std::string text =
+          std::string("the checkpoint cannot be saved: ") + error.what();
+      fail(SessionErrorCode::FileFailed, text);
+      try {
+        setup.job.publishFailure(text);
+      } catch (const StoreError &) {
+        // The others find that this rank has ended.
+      }
+      setup.onFailure(text);
+    }
+    lock.lock();
+    isBusy = false;
+    changed.notify_all();
+  }
+}
+
+bool CheckpointSaver::hasReached(const std::string &key) const {
+  return setup.job.find("checkpoint/" + key) == std::to_string(number);
+}
+
+void CheckpointSaver::awaitRanks(const std::function<bool()> &isDone) const {
+  auto begin = Clock::now();
+  while (!isDone()) {
+    if (setup.backend.failed())
+      throw Interrupted(setup.backend.failure());
+    if (Clock::now() - begin > kMostTime)
+      throw std::runtime_error("the other ranks took more than an hour");
+    std::unique_lock lock(mutex);
+    if (changed.wait_for(lock, kPoll, [&] { return isEnding; }))
+      throw Interrupted("the session ended while a checkpoint was written");
+  }
+}
+
+void CheckpointSaver::writeOwnFile(const std::string &folder) {
+  uint32_t rank = setup.job.rank();
+  if (!std::filesystem::is_directory(folder))
+    throw std::runtime_error(folder +
+                             ": rank 0 has made it, but this rank does "
+                             "not see it; the folder for checkpoints "
+                             "must be shared by all nodes");
+  auto *data = static_cast<const std::byte *>(memory.const_data_ptr());
+  writeRankFile(folder + "/" + layout.index.files[rank].name,
+                layout.entriesOf(rank), [&](SafetensorsWriter &writer) {
+                  writer.write({data, memory.nbytes()});
+                });
+}
+
+void CheckpointSaver::writeCheckpoint() {
+  auto begin = Clock::now();
+  Job &job = setup.job;
+  const std::string &run = setup.options.folder;
+  auto tell = [&](const std::string &key) {
+    job.set("checkpoint/" + key, std::to_string(number));
+  };
+  if (job.rank() == 0) {
+    beginCheckpoint(run, index.step);
+    tell(kBegun);
+  } else {
+    awaitRanks([&] { return hasReached(kBegun); });
+  }
+  writeOwnFile(partialPath(run, index.step));
+  if (job.rank() == 0) {
+    for (uint32_t rank = 1; rank < index.worldSize; ++rank)
+      awaitRanks([&] { return hasReached(writtenKey(rank)); });
+    commitCheckpoint(run, index);
+    if (setup.options.keep)
+      pruneCheckpoints(run, *setup.options.keep);
+    tell(kComplete);
+  } else {
+    tell(writtenKey(job.rank()));
+    awaitRanks([&] { return hasReached(kComplete); });
+  }
+  SavedCheckpoint done{checkpointPath(run, index.step), index.step,
+                       exposedSeconds, secondsSince(begin), 0};
+  for (const CheckpointFile &file : index.files)
+    done.bytes += file.bytes;
+  std::lock_guard lock(mutex);
+  saved = std::move(done);
+}
+
+} // namespace fcdp

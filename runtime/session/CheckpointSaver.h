@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Saves checkpoints of a session: a copy of this rank's states in host memory,
+// which a background thread writes while training goes on.
+#pragma once
+
+#include "checkpoint/CheckpointLayout.h"
+#include "collectives/Job.h"
+#include "core/Backend.h"
+#include "session/CheckpointOptions.h"
+#include "session/SessionError.h"
+#include "step/Step.h"
+
+#include <ATen/core/Tensor.h>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace fcdp {
+
+/// `save`, `wait` and `takeSaved` are called by the thread of the session. The
+/// ranks agree by the job's store, so that the background threads need no
+/// collective.
+class CheckpointSaver {
+public:
+  struct Setup {
+    const StepPlan &plan;
+    Job &job;
+    Backend &backend;
+    Step &step;
+    CheckpointOptions options;
+    /// Called once, on the background thread, when a write has failed.
+    std::function<void(const std::string &message)> onFailure;
+  };
+
+  /// Allocates the memory for the copy.
+  explicit CheckpointSaver(Setup setup);
+  /// Ends the background thread, even if other ranks are not done.
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver &) = delete;
+  CheckpointSaver &operator=(const CheckpointSaver &) = delete;
+
+  /// Waits for the last save, copies the states and has them written. Throws
+  /// SessionError if the last save has failed.
+  void save(int64_t step, nlohmann::json job);
+  /// Waits until the last save is complete. Throws SessionError.
+  void wait();
+  /// The save that has become complete since the last call, if there is one.
+  std::optional<SavedCheckpoint> takeSaved();
+  /// The error of the background thread.
+  std::optional<SessionError> failure() const;
+  /// Host memory of the copy.
+  uint64_t copyBytes() const { return memory.nbytes(); }
+
+private:
+  void copyStates();
+  void work();
+  void writeCheckpoint();
+  void writeOwnFile(const std::string &folder);
+  void awaitRanks(const std::function<bool()> &isDone) const;
+  bool hasReached(const std::string &key) const;
+  void fail(SessionErrorCode code, const std::string &message);
+
+  const Setup setup;
+  const CheckpointLayout layout;
+  at::Tensor memory;
+
+  // What is being saved: the session's thread writes it while the background
+  // thread is idle.
+  int64_t number = 0; ///< of the save, from 1
+  CheckpointIndex index;
+  double exposedSeconds = 0;
+
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  bool isBusy = false, isEnding = false;
+  std::optional<SavedCheckpoint> saved;
+  std::optional<SessionError> error;
+  std::thread thread;
+};
+
+} // namespace fcdp

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of a session.
+#include "session/CheckpointLoad.h"
+#include "session/SessionImpl.h"
+
+#include "checkpoint/CheckpointFolders.h"
+
+namespace fcdp {
+
+namespace {
+
+/// How long other ranks wait for rank 0 to look for a checkpoint, in seconds.
+constexpr double kFindSeconds = 60;
+
+/// Throws if training from `step` on would make a run with two histories.
+void checkLatest(const std::string &run, int64_t step) {
+  std::vector<int64_t> steps = listCheckpoints(run);
+  if (!steps.empty() && steps.back() > step)
+    throw std::runtime_error(
+        run + ": has a checkpoint of step " + std::to_string(steps.back()) +
+        ", and training would go on from step " + std::to_string(step) +
+        "; resume from the latest one, or save to another folder");
+}
+
+} // namespace
+
+std::optional<std::string>
+Session::Impl::findCheckpointTogether(const std::string &path) {
+  std::string key = "checkpoint/load/" + std::to_string(++numLoads);
+  std::string found;
+  // Rank 0 decides: another node may not see the latest one yet.
+  agree(problemOf(SessionErrorCode::BadWeights,
+                  [&] {
+                    if (job->rank() != 0)
+                      return;
+                    found = fcdp::findCheckpoint(path).value_or("");
+                    job->set(key, found);
+                  }),
+        "search for a checkpoint");
+  if (job->rank() != 0)
+    found = job->get(key, kFindSeconds);
+  return found.empty() ? std::nullopt : std::optional(found);
+}
+
+std::optional<LoadedCheckpoint>
+Session::loadCheckpoint(const std::string &path) {
+  impl->requireLoading("loading a checkpoint");
+  std::optional<LoadedCheckpoint> loaded;
+  impl->attempt(SessionErrorCode::BadWeights, [&] {
+    auto found = impl->findCheckpointTogether(path);
+    if (!found)
+      return;
+    impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
+                                [&] {
+                                  CheckpointReader reader(*found);
+                                  fcdp::loadCheckpoint(impl->plan, place(),
+                                                       impl->options.seed,
+                                                       reader, *impl->step);
+                                  const CheckpointIndex &index = reader.index();
+                                  loaded = {*found, index.step,
+                                            index.job.dump()};
+                                }),
+                "load of the checkpoint");
+    impl->numSteps = loaded->step;
+  });
+  return loaded;
+}
+
+void Session::openCheckpoints(const CheckpointOptions &options) {
+  impl->requireOpen();
+  if (impl->saver)
+    throw SessionError(SessionErrorCode::Misuse,
+                       "the folder for checkpoints is open");
+  if (options.folder.empty() || options.keep == 0)
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a folder for checkpoints, and at least one to "
+                       "keep");
+  impl->attempt(SessionErrorCode::FileFailed, [&] {
+    impl->agree(Impl::problemOf(SessionErrorCode::FileFailed,
+                                [&] {
+                                  makeRunFolder(options.folder);
+                                  checkLatest(options.folder, impl->numSteps);
+                                }),
+                "check of the folder for checkpoints");
+    impl->saver = std::make_unique<CheckpointSaver>(CheckpointSaver::Setup{
+        impl->plan, *impl->job, *impl->device.backend, *impl->step, options,
+        [this](const std::string &message) { impl->alarm.ring(message); }});
+  });
+}
+
+void Session::saveCheckpoint(const std::string &job) {
+  impl->requireOpen();
+  nlohmann::json settings = nlohmann::json::parse(job, nullptr, false);
+  if (!impl->saver || !settings.is_object())
+    throw SessionError(SessionErrorCode::Misuse,
+                       impl->saver ? "expected a JSON object, got " + job
+                                   : "expected the folder for checkpoints to "
+                                     "be opened before one is saved");
+  impl->attempt(SessionErrorCode::FileFailed, [&] {
+    impl->begin();
+    impl->saver->save(impl->numSteps, std::move(settings));
+  });
+}
+
+void Session::finishCheckpoint() {
+  impl->attempt(SessionErrorCode::FileFailed, [&] {
+    if (impl->saver)
+      impl->saver->wait();
+  });
+}
+
+std::optional<SavedCheckpoint> Session::takeSavedCheckpoint() {
+  impl->requireOpen();
+  return impl->saver ? impl->saver->takeSaved() : std::nullopt;
+}
+
+uint64_t Session::checkpointCopyBytes() const {
+  return impl->saver ? impl->saver->copyBytes() : 0;
+}
+
+int64_t Session::numSteps() const { return impl->numSteps; }
+
+} // namespace fcdp

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import Config, Workshop, environment, free_port, rank_environment, run_command, started
+from harness import Config, Workshop, environment, free_port, rank_environment, read_log, run_command, started
 
 MANY_STEPS = 1_000_000
 LIMIT_SECONDS = 30
@@ -44,7 +44,9 @@ def test_killed_rank_of_own_launcher(workshop: Workshop, tmp_path: Path) -> None
     assert launcher.returncode == 1
     assert len(re.findall("error:", errors)) == 1 and f"rank {VICTIM} " in errors, errors
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
-    assert list(tmp_path.iterdir()) == []
+    # The log outlives the job; no other file does.
+    assert list(tmp_path.iterdir()) == [tmp_path / "log"]
+    assert [step["step"] for step in read_log(tmp_path / "log")][:2] == [1, 2]
 
 
 def test_killed_rank_without_launcher(workshop: Workshop) -> None:

@@ -37,16 +37,33 @@ InputOption splitInput(const std::string &text) {
 
 void checkWhatIsRun(const Options &options) {
   if (options.probe.empty()) {
-    for (const auto &[name, value] : {std::pair("STEP", options.step),
-                                      std::pair("--weights", options.weights)})
-      if (value.empty())
+    // A checkpoint has all that --weights has; a folder may have none yet.
+    bool needsWeights = options.resumeFrom.empty();
+    for (const auto &[name, isMissing] :
+         {std::pair("STEP", options.step.empty()),
+          std::pair("--weights", needsWeights && options.weights.empty())})
+      if (isMissing)
         throw std::runtime_error(std::string(name) +
                                  " is required; see fcdp-run --help");
     return;
   }
-  if (!options.step.empty() || outputFiles(options).size() > 1)
+  if (!options.step.empty() || outputFiles(options).size() > 1 ||
+      !options.saveDir.empty() || options.isResumed)
     throw std::runtime_error("--probe-cluster: expected neither a step nor an "
                              "output file of a step");
+}
+
+void checkCheckpoints(const Options &options) {
+  if (!options.saveDir.empty())
+    return;
+  for (const auto &[name, isGiven] :
+       {std::pair("--save-every", options.saveEvery.has_value()),
+        std::pair("--keep", options.keep.has_value()),
+        std::pair("--resume without a path",
+                  options.isResumed && options.resumeFrom.empty())})
+    if (isGiven)
+      throw std::runtime_error(std::string(name) +
+                               ": expected --save-dir, too");
 }
 
 } // namespace
@@ -68,7 +85,8 @@ outputFiles(const Options &options) {
 std::vector<std::string> temporaryFiles(const Options &options) {
   std::vector<std::string> files;
   for (const auto &[option, path] : outputFiles(options))
-    files.push_back(temporaryName(path));
+    if (path != options.json)
+      files.push_back(temporaryName(path));
   return files;
 }
 
@@ -82,7 +100,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Read the values of parameters and buffers from this file: "
                  "the exported .pt2, or a safetensors file");
   app.add_option("--steps", options.steps,
-                 "Run this many optimizer steps; default: 1")
+                 "Train until this many optimizer steps are done, those before "
+                 "a checkpoint that the run resumes from included; default: 1")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_option(
          "--input", inputs,
@@ -96,7 +115,30 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Start this many ranks for each node")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--json", options.json,
-                 "Write one JSON object per step to this file");
+                 "Append one JSON object per step to this file, which can be "
+                 "read at any time. A run that resumes keeps the lines of the "
+                 "steps before, any other run empties the file first");
+  app.add_option(
+      "--save-dir", options.saveDir,
+      "Save checkpoints in this folder, which all nodes share: after "
+      "the last step, and when SIGTERM or SIGINT ends the run, which "
+      "then has the exit code 143 or 130");
+  app.add_option("--save-every", options.saveEvery,
+                 "Save a checkpoint after every so many steps, too; default: "
+                 "never")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  app.add_option("--keep", options.keep,
+                 "Keep this many checkpoints, the latest ones; default: all")
+      ->check(CLI::Range(1, 1 << 30));
+  const std::string latest = "the latest";
+  std::string resume;
+  app.add_flag(
+      "--resume{" + latest + "}", resume,
+      "--resume=PATH goes on from a checkpoint, or from the latest one "
+      "in a folder of checkpoints, and needs no --weights. --resume "
+      "goes on from the latest one in --save-dir, and begins with "
+      "--weights if there is none. The mesh, strategy, micro-batches "
+      "and input files may differ from those that saved");
   app.add_option("--params-out", options.paramsOut,
                  "Write the trained parameters to this safetensors file");
   app.add_option("--profile", options.profile,
@@ -144,6 +186,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
   options.cudaGraphs = graphs == "auto";
+  options.isResumed = !resume.empty();
+  if (resume != latest)
+    options.resumeFrom = resume;
+  checkCheckpoints(options);
   checkWhatIsRun(options);
   if (!options.profile.empty() && options.steps < 2)
     throw std::runtime_error(

@@ -16,6 +16,14 @@ struct Options {
   std::string step, weights;
   int64_t steps = 1;
   std::vector<InputOption> inputs;
+  /// The folder for checkpoints; empty to save none.
+  std::string saveDir;
+  /// None: at the end only.
+  std::optional<int64_t> saveEvery;
+  std::optional<uint32_t> keep;
+  /// --resume was given, and with a path.
+  bool isResumed = false;
+  std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, paramsOut, profile, trace, probe;
   std::optional<int> threads;
@@ -31,6 +39,7 @@ std::vector<std::pair<const char *, std::string>>
 outputFiles(const Options &options);
 
 /// Returns the temporary files that rank 0 may not have removed if it fails.
+/// The file of --json is written in place.
 std::vector<std::string> temporaryFiles(const Options &options);
 
 /// Returns the options, or none after printing the help. Throws

@@ -2,6 +2,7 @@
 #include "Rank.h"
 
 #include "inputs/Inputs.h"
+#include "launch/StopSignals.h"
 #include "output/Failure.h"
 #include "output/JsonLog.h"
 #include "output/Progress.h"
@@ -12,7 +13,10 @@
 #include "session/Session.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace fcdp::run {
@@ -31,7 +35,7 @@ void openFiles(const Options &options, const StepPlan &plan,
   files.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   if (isFirst)
     for (const auto &[option, path] : outputFiles(options))
-      if (path != options.json) // which is made now
+      if (path != options.json) // which is checked
         checkDirectory(option, path);
   files.inputs = std::make_unique<Inputs>(plan, options.inputs);
   // Once per node is enough.
@@ -51,6 +55,13 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   return session;
 }
 
+/// Whether both are the same folder, which need not exist.
+bool isSame(const std::filesystem::path &one,
+            const std::filesystem::path &other) {
+  std::error_code missing;
+  return std::filesystem::equivalent(one, other, missing);
+}
+
 /// Does what the command line requests with an open session. Used by one
 /// thread.
 class Rank {
@@ -60,11 +71,23 @@ public:
         progress(session.rank() == 0) {}
 
   void run();
+  /// The signal that ended the run early, or 0.
+  int stoppedBy() const { return stopped; }
 
 private:
+  void load();
+  /// Loads a checkpoint; returns whether there was one.
+  bool resume();
+  void checkStepsLeft();
+  void openCheckpoints();
   void train();
+  void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
+  void save();
+  void printSaved();
+  void print(const std::string &line);
+  void finish();
   void saveRecords();
   void saveTrace();
 
@@ -74,51 +97,153 @@ private:
   Progress progress;
   /// Null without --profile.
   std::unique_ptr<Profile> profile;
+  int64_t firstStep = 0;
   int64_t numPrinted = 0;
+  /// The step of the last checkpoint in --save-dir.
+  std::optional<int64_t> lastSaved;
+  int stopped = 0;
   StepStats lastStats;
 };
 
 void Rank::run() {
   if (!options.profile.empty())
     profile = std::make_unique<Profile>(session.plan(), session.job());
+  load();
+  openCheckpoints();
+  if (session.rank() == 0)
+    files.log->begin(firstStep);
+  train();
+  finish();
+  progress.clear();
+}
+
+void Rank::load() {
+  if (options.isResumed && resume())
+    return;
   progress.show("loading " + options.weights);
   session.loadWeights(options.weights);
-  train();
-  if (!options.paramsOut.empty()) {
-    progress.show("writing " + options.paramsOut);
-    session.saveWeights(options.paramsOut);
-  }
-  saveRecords();
-  files.log->finish();
-  progress.clear();
+}
+
+bool Rank::resume() {
+  bool isPath = !options.resumeFrom.empty();
+  const std::string &from = isPath ? options.resumeFrom : options.saveDir;
+  progress.show("loading a checkpoint of " + from);
+  auto loaded = session.loadCheckpoint(from);
+  if (!loaded && isPath)
+    throw std::runtime_error("--resume " + from +
+                             ": expected a complete checkpoint, got none");
+  if (!loaded)
+    return false;
+  firstStep = numPrinted = loaded->step;
+  // Another folder gets a checkpoint even if no step is left to run.
+  if (!options.saveDir.empty() &&
+      isSame(std::filesystem::path(loaded->path).parent_path(),
+             options.saveDir))
+    lastSaved = firstStep;
+  auto job = nlohmann::json::parse(loaded->job);
+  // A checkpoint of another program may not say how many rows were read.
+  if (job.contains("rows") && job["rows"].is_number_unsigned())
+    files.inputs->startAt(firstStep, job["rows"].get<int64_t>());
+  print("resumed from " + loaded->path);
+  checkStepsLeft();
+  return true;
+}
+
+void Rank::checkStepsLeft() {
+  int64_t left = std::max<int64_t>(options.steps - firstStep, 0);
+  if (left == 0)
+    print("all steps are done");
+  int64_t least = profile ? 2 : options.trace.empty() ? 0 : 1;
+  if (left < least)
+    throw std::runtime_error(
+        "--steps: expected at least " + std::to_string(firstStep + least) +
+        " for --profile or --trace, as the checkpoint is of step " +
+        std::to_string(firstStep) + ", got " + std::to_string(options.steps));
+}
+
+void Rank::openCheckpoints() {
+  if (options.saveDir.empty())
+    return;
+  session.openCheckpoints({options.saveDir, options.keep});
 }
 
 void Rank::train() {
   progress.show("filling caches");
   session.begin();
-  for (int64_t index = 0; index < options.steps; ++index) {
-    session.run(
-        [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-          files.inputs->read(input, index, microBatch, session.rank(), out);
-        });
-    while (session.numUnread() == session.maxUnread())
-      finishStep();
-    if (profile && index > 0)
-      profile->add(*session.recorder());
-  }
+  while (session.numSteps() < options.steps && stopped == 0)
+    runStep();
   while (session.numUnread() > 0)
     finishStep();
 }
 
+void Rank::runStep() {
+  int64_t index = session.numSteps();
+  session.run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
+    files.inputs->read(input, index, microBatch, session.rank(), out);
+  });
+  while (session.numUnread() == session.maxUnread())
+    finishStep();
+  if (profile && index > firstStep)
+    profile->add(*session.recorder());
+  if (options.saveEvery && (index + 1) % *options.saveEvery == 0)
+    save();
+  printSaved();
+}
+
 void Rank::finishStep() {
-  lastStats = session.combine(session.read());
+  RankStats own = session.read();
+  own.request = stopSignal();
+  lastStats = session.combine(own);
   lastStats.step = ++numPrinted;
+  // The same on all ranks, so that all end after the same step.
+  stopped = std::max(stopped, int(lastStats.request));
+  if (session.rank() == 0)
+    files.log->write(toJson(lastStats));
+  print(toLine(lastStats));
+}
+
+void Rank::print(const std::string &line) {
   if (session.rank() != 0)
     return;
   progress.clear();
-  if (!(std::cout << toLine(lastStats) << std::endl))
+  if (!(std::cout << line << std::endl))
     throw std::runtime_error("standard output cannot be written");
-  files.log->write(toJson(lastStats));
+}
+
+void Rank::save() {
+  nlohmann::ordered_json job = {
+      {"seed", options.seed},
+      {"micro_batches", session.plan().microBatches},
+      {"rows", files.inputs->firstRowOf(session.numSteps())}};
+  for (const InputOption &input : options.inputs)
+    job["inputs"][input.name] = input.spec;
+  session.saveCheckpoint(job.dump());
+  lastSaved = session.numSteps();
+}
+
+void Rank::printSaved() {
+  if (auto saved = session.takeSavedCheckpoint())
+    print(toLine(*saved));
+}
+
+void Rank::finish() {
+  if (!options.saveDir.empty() && lastSaved != session.numSteps())
+    save();
+  if (!options.saveDir.empty())
+    progress.show("writing a checkpoint to " + options.saveDir);
+  session.finishCheckpoint();
+  printSaved();
+  if (stopped != 0) {
+    print("stopped by a signal after step " +
+          std::to_string(session.numSteps()) + " of " +
+          std::to_string(options.steps));
+    return;
+  }
+  if (!options.paramsOut.empty()) {
+    progress.show("writing " + options.paramsOut);
+    session.saveWeights(options.paramsOut);
+  }
+  saveRecords();
 }
 
 void Rank::saveRecords() {
@@ -151,9 +276,9 @@ bool isBeforeMeeting(SessionErrorCode code) {
 
 } // namespace
 
-void runRank(const Options &options,
-             const std::shared_ptr<const StepObject> &object,
-             const Launch &launch) {
+int runRank(const Options &options,
+            const std::shared_ptr<const StepObject> &object,
+            const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
   FailureExit failureExit(rank, rank == 0 ? temporaryFiles(options)
                                           : std::vector<std::string>());
@@ -169,10 +294,19 @@ void runRank(const Options &options,
   // Declared outside the try block, so that after an error its destructor,
   // which could wait, does not run.
   std::unique_ptr<Session> session;
+  // Without checkpoints a signal ends the process at once.
+  if (!options.saveDir.empty())
+    noteStopSignals();
   try {
+    int stopped = 0;
     session = Session::open(object, sessionOptions);
-    session->guard([&] { Rank(options, *session, files).run(); });
+    session->guard([&] {
+      Rank run(options, *session, files);
+      run.run();
+      stopped = run.stoppedBy();
+    });
     session->close();
+    return stopped == 0 ? EXIT_SUCCESS : exitCodeOf(stopped);
   } catch (const SessionError &error) {
     if (isBeforeMeeting(error.code()))
       throw;

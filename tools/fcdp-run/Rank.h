@@ -14,10 +14,11 @@ class StepObject;
 
 namespace fcdp::run {
 
-/// Runs to the end and returns, or ends the process with a message. Throws
+/// Runs to the end and returns the exit code, which is not 0 if a signal has
+/// ended the run early; or ends the process with a message. Throws
 /// std::runtime_error for errors that occur before the ranks have met.
-void runRank(const Options &options,
-             const std::shared_ptr<const StepObject> &object,
-             const Launch &launch);
+int runRank(const Options &options,
+            const std::shared_ptr<const StepObject> &object,
+            const Launch &launch);
 
 } // namespace fcdp::run

@@ -47,36 +47,35 @@ int failBeforeMeeting(const std::exception &error,
 }
 
 int spawn(Options options, const Mesh &mesh,
-          const std::function<void(const Options &, const Launch &)> &body) {
+          const std::function<int(const Options &, const Launch &)> &body) {
   // All ranks are on this machine, whatever the number of nodes.
   options.threads = threadsPerRank(options.threads, mesh.size());
   auto rank = [&](const Launch &launch) {
     try {
-      body(options, launch);
-      return EXIT_SUCCESS;
+      return body(options, launch);
     } catch (const std::exception &error) {
       return failBeforeMeeting(error, launch);
     }
   };
-  return spawnRanks(mesh, rank, temporaryFiles(options));
+  return spawnRanks(mesh, rank, temporaryFiles(options),
+                    options.saveDir.empty() ? OnSignal::End : OnSignal::Ask);
 }
 
-void probeRank(const Options &options, const Launch &launch) {
+int probeRank(const Options &options, const Launch &launch) {
   runProbe({options.probe, options.threads, options.timeout, options.interface},
            launch);
+  return EXIT_SUCCESS;
 }
 
 int probe(const Options &options, const std::optional<Launch> &launch) {
   if (launch) {
     checkMesh(ownMesh(options, launch->mesh), launch->mesh, launch->launcher);
-    probeRank(options, *launch);
-    return EXIT_SUCCESS;
+    return probeRank(options, *launch);
   }
   Mesh asked = ownMesh(options, Mesh());
   if (asked.size() > 1)
     return spawn(options, asked, probeRank);
-  probeRank(options, onlyRank("fcdp-run"));
-  return EXIT_SUCCESS;
+  return probeRank(options, onlyRank("fcdp-run"));
 }
 
 int start(const Options &options, const std::optional<Launch> &launch) {
@@ -88,17 +87,15 @@ int start(const Options &options, const std::optional<Launch> &launch) {
   if (launch) {
     checkMesh(compiled, launch->mesh, launch->launcher);
     checkMesh(asked, launch->mesh, launch->launcher);
-    runRank(options, object, *launch);
-    return EXIT_SUCCESS;
+    return runRank(options, object, *launch);
   }
   checkMesh(compiled, asked, "fcdp-run");
   if (asked.size() > 1)
     return spawn(options, asked,
                  [&](const Options &options, const Launch &launch) {
-                   runRank(options, object, launch);
+                   return runRank(options, object, launch);
                  });
-  runRank(options, object, onlyRank("fcdp-run"));
-  return EXIT_SUCCESS;
+  return runRank(options, object, onlyRank("fcdp-run"));
 }
 
 int runTool(int argc, char **argv) {

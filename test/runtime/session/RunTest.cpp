@@ -71,6 +71,11 @@ protected:
   static float sample(int64_t i) { return float((i * 7) % 11 - 5) / 8; }
   static uint16_t label(int64_t i) { return (i * 5) % 10; }
 
+  std::string contentOf(const std::string &name) const {
+    std::ifstream file(folder.file(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   void writeX() const {
     std::ofstream file(folder.file("x.npy"), std::ios::binary);
     std::string header = "{'descr': '<f4', 'fortran_order': False, "
@@ -116,9 +121,9 @@ protected:
     return losses;
   }
 
-  std::vector<Json> readLog() const {
+  std::vector<Json> readLog(const std::string &name = "log.jsonl") const {
     std::vector<Json> lines;
-    std::ifstream file(folder.file("log.jsonl"));
+    std::ifstream file(folder.file(name));
     for (std::string line; std::getline(file, line);)
       lines.push_back(Json::parse(line));
     return lines;
@@ -207,6 +212,70 @@ TEST_F(RunTest, GoesOnFromSavedParameters) {
   EXPECT_EQ(on.exitCode, 0) << on.output;
 }
 
+// Steps 1 to 3, and 4 to 6 in another run: as one run of 6 steps. The log of
+// the first one has more steps than its checkpoint.
+TEST_F(RunTest, ResumesWhereItWasSaved) {
+  std::string object = linearStep(2, 2, 3).build(folder);
+  std::string log = " --json=" + folder.file("log.jsonl");
+  std::string out = " --params-out=" + folder.file("out.safetensors");
+  ASSERT_EQ(execute(command(object, "--steps=6" + log + out)).exitCode, 0);
+  std::vector<Json> whole = readLog();
+  std::string parameters = contentOf("out.safetensors");
+
+  std::string dir = " --save-dir=" + folder.file("run") + log + out;
+  Outcome first = execute(command(object, "--steps=5 --save-every=3" + dir));
+  ASSERT_EQ(first.exitCode, 0) << first.output;
+  EXPECT_EQ(count(first.output, "saved "), 2u) << first.output;
+  std::filesystem::remove_all(folder.file("run/step-00000005"));
+  Outcome second = execute(command(object, "--steps=6 --resume" + dir));
+  ASSERT_EQ(second.exitCode, 0) << second.output;
+  EXPECT_EQ(count(second.output, "step "), 3u) << second.output;
+  EXPECT_EQ(count(second.output, "resumed from "), 1u) << second.output;
+
+  std::vector<Json> resumed = readLog();
+  ASSERT_EQ(resumed.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(resumed[i]["step"], i + 1);
+    EXPECT_EQ(resumed[i]["loss"], whole[i]["loss"]);
+  }
+  EXPECT_EQ(contentOf("out.safetensors"), parameters);
+
+  // All is done: nothing is run, and nothing is changed.
+  Outcome third = execute(command(object, "--steps=6 --resume" + dir));
+  EXPECT_EQ(third.exitCode, 0) << third.output;
+  EXPECT_EQ(count(third.output, "step "), 0u) << third.output;
+  EXPECT_EQ(readLog().size(), 6u);
+  EXPECT_EQ(contentOf("out.safetensors"), parameters);
+
+  Outcome again = execute(command(object, "--steps=6" + dir));
+  EXPECT_EQ(again.exitCode, 1);
+  EXPECT_EQ(count(again.output, "has a checkpoint of step 6"), 1u)
+      << again.output;
+}
+
+TEST_F(RunTest, ResumesFromAPathWithoutWeights) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  std::string run = folder.file("run");
+  // --resume begins where there is nothing.
+  Outcome first = execute(command(
+      object, "--steps=4 --save-every=1 --keep=2 --resume --save-dir=" + run));
+  ASSERT_EQ(first.exitCode, 0) << first.output;
+  EXPECT_FALSE(std::filesystem::exists(run + "/step-00000002"));
+  std::string inputs = " --input x=" + folder.file("x.npy") +
+                       " --input y=" + folder.file("y.bin") + ":u16";
+  for (const std::string &from : {run, run + "/step-00000004"}) {
+    Outcome second = execute(FCDP_RUN " " + object + " --resume=" + from +
+                             " --steps=5" + inputs);
+    EXPECT_EQ(second.exitCode, 0) << second.output;
+    EXPECT_EQ(count(second.output, "step 5"), 1u) << second.output;
+  }
+  Outcome third = execute(FCDP_RUN " " + object + " --resume=" + run +
+                          "/step-00000002" + inputs);
+  EXPECT_EQ(third.exitCode, 1);
+  EXPECT_EQ(count(third.output, "expected a complete checkpoint, got none"), 1u)
+      << third.output;
+}
+
 struct BadCommand {
   const char *name;
   const char *arguments;
@@ -270,6 +339,27 @@ const BadCommand kBadCommands[] = {
      "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@y.bin:u16 "
      "--json=/no/such/log",
      "--json /no/such/log: cannot be created"},
+    {"SaveEveryAlone", "@step.so --weights=@w.pt2 --save-every=2",
+     "--save-every: expected --save-dir, too"},
+    {"KeepAlone", "@step.so --weights=@w.pt2 --keep=2",
+     "--keep: expected --save-dir, too"},
+    {"KeepNone", "@step.so --weights=@w.pt2 --save-dir=@run --keep=0",
+     "--keep: Value 0 not in range"},
+    {"SaveEveryNone", "@step.so --weights=@w.pt2 --save-dir=@r --save-every=0",
+     "--save-every: Value 0 not in range"},
+    {"ResumeAlone", "--resume @step.so --weights=@w.pt2",
+     "--resume without a path: expected --save-dir, too"},
+    {"ResumeFromNothing",
+     "@step.so --resume=@none --input x=@x.npy --input y=@y.bin:u16 "
+     "--json=@log",
+     "none: expected a complete checkpoint, got none"},
+    {"ResumeFromAFile",
+     "@step.so --resume=@w.pt2 --input x=@x.npy --input y=@y.bin:u16",
+     "w.pt2: expected a checkpoint, or a folder of checkpoints, got a file"},
+    {"SaveDirIsAFile",
+     "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@y.bin:u16 "
+     "--json=@log --save-dir=@w.pt2",
+     "w.pt2: cannot be"},
     {"ParamsUnwritable",
      "@step.so --weights=@w.pt2 --input x=@x.npy --input y=@y.bin:u16 "
      "--params-out=/no/such/file",
@@ -350,8 +440,8 @@ TEST_F(LongRunTest, KilledRankEndsTheJobWithItsName) {
   EXPECT_NE(output().find("error: rank 2 was killed by signal 9"),
             std::string::npos)
       << output().substr(output().size() - 500);
-  EXPECT_FALSE(std::filesystem::exists(folder.file("log")));
-  EXPECT_FALSE(std::filesystem::exists(folder.file("log.tmp")));
+  // The log has all steps that were printed.
+  EXPECT_GE(readLog("log").size(), 3u);
   for (pid_t pid : pids)
     EXPECT_NE(kill(pid, 0), 0);
 }
@@ -374,7 +464,48 @@ TEST_F(LongRunTest, InterruptEndsAll) {
   EXPECT_EQ(waitForEnd(), 130);
   for (pid_t pid : pids)
     EXPECT_NE(kill(pid, 0), 0);
-  EXPECT_FALSE(std::filesystem::exists(folder.file("log.tmp")));
+  EXPECT_GE(readLog("log").size(), 3u);
+}
+
+TEST_F(LongRunTest, TheLogCanBeReadWhileTheRunGoesOn) {
+  start("");
+  EXPECT_GE(readLog("log").size(), 3u);
+  kill(launcher, SIGKILL);
+  waitForEnd();
+  std::vector<Json> log = readLog("log");
+  for (size_t i = 0; i < log.size(); ++i)
+    EXPECT_EQ(log[i]["step"], i + 1);
+}
+
+TEST_F(LongRunTest, SigtermSavesAndEnds) {
+  start("--save-dir=" + folder.file("run"));
+  kill(launcher, SIGTERM);
+  EXPECT_EQ(waitForEnd(), 143) << output();
+  EXPECT_EQ(count(output(), "error:"), 0u) << output();
+  EXPECT_EQ(count(output(), "stopped by a signal after step"), 1u) << output();
+  std::string step = std::to_string(readLog("log").back()["step"].get<int>());
+  step.insert(0, 8 - step.size(), '0');
+  EXPECT_TRUE(
+      std::filesystem::exists(folder.file("run/step-" + step + "/index.json")));
+}
+
+// As a launcher like torchrun does, which signals each rank.
+TEST_F(LongRunTest, ASignalToOneRankEndsAll) {
+  start("--save-dir=" + folder.file("run"));
+  std::vector<pid_t> pids = ranks();
+  ASSERT_EQ(pids.size(), 4u);
+  kill(pids[3], SIGTERM);
+  EXPECT_EQ(waitForEnd(), 143) << output();
+  EXPECT_EQ(count(output(), "error:"), 0u) << output();
+}
+
+TEST_F(LongRunTest, InterruptSavesAndEnds) {
+  start("--save-dir=" + folder.file("run"));
+  kill(launcher, SIGINT);
+  EXPECT_EQ(waitForEnd(), 130) << output();
+  EXPECT_EQ(std::distance(
+                std::filesystem::directory_iterator(folder.file("run")), {}),
+            1);
 }
 
 TEST_F(LongRunTest, RanksEndWithTheirLauncher) {

@@ -74,11 +74,20 @@ void Inputs::checkValues() const {
     source->checkValues();
 }
 
+void Inputs::startAt(int64_t step, int64_t row) {
+  startStep = step;
+  startRow = row;
+}
+
+int64_t Inputs::firstRowOf(int64_t step) const {
+  return startRow +
+         (step - startStep) * plan.microBatches * int64_t(plan.mesh.size());
+}
+
 void Inputs::read(size_t input, int64_t step, int64_t microBatch, uint32_t rank,
                   std::span<std::byte> out) const {
   int64_t row =
-      (step * plan.microBatches + microBatch) * int64_t(plan.mesh.size()) +
-      rank;
+      firstRowOf(step) + microBatch * int64_t(plan.mesh.size()) + rank;
   sources[input]->read(rows ? row % *rows : row, out);
 }
 

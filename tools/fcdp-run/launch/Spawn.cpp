@@ -3,6 +3,7 @@
 
 #include "cpu/FileDescriptor.h"
 #include "launch/ErrorLines.h"
+#include "launch/StopSignals.h"
 #include "launch/StoreServer.h"
 #include "output/Progress.h"
 
@@ -31,7 +32,11 @@ using Clock = std::chrono::steady_clock;
 /// The ranks' own monitors find a dead rank within ten seconds; what has not
 /// ended by then is asked to, and then made to, all within half a minute.
 constexpr std::chrono::seconds kOwnEnd(18), kAskedEnd(5);
-constexpr int kInterrupted = 130;
+
+/// Whether a run ends with this code because of a signal.
+bool isStopped(int exitCode) {
+  return exitCode == exitCodeOf(SIGTERM) || exitCode == exitCodeOf(SIGINT);
+}
 
 [[noreturn]] void failCall(const char *call) {
   throw std::runtime_error(std::string(call) +
@@ -103,6 +108,8 @@ void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
     _exit(EXIT_FAILURE);
   setenv(kTerminalVariable, isatty(STDERR_FILENO) ? "1" : "0", /*replace=*/1);
   dup2(errors, STDERR_FILENO);
+  // A terminal sends it to all processes; the launcher passes it on, once.
+  std::signal(SIGINT, SIG_IGN);
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -120,8 +127,9 @@ Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port) {
 /// The ranks of a job from start to end. Used by one thread.
 class Ranks {
 public:
-  Ranks(const sigset_t &signals, int signalDescriptor)
-      : signals(signals), signalDescriptor(signalDescriptor) {}
+  Ranks(const sigset_t &signals, int signalDescriptor, OnSignal onSignal)
+      : signals(signals), signalDescriptor(signalDescriptor),
+        onSignal(onSignal) {}
   ~Ranks();
 
   /// Forks a process that runs `body`, and ends with the code it returns.
@@ -143,11 +151,14 @@ private:
 
   const sigset_t &signals;
   int signalDescriptor;
+  OnSignal onSignal;
   std::vector<Child> children;
   ErrorLines errorLines;
   /// The message about a failed rank, if no rank has printed one.
   std::string lastResort;
   int exitCode = 0;
+  /// The exit code for the signal that ranks were asked to end by, or 0.
+  int stopCode = 0;
   /// When to send the next, harder signal.
   Clock::time_point deadline = Clock::time_point::max();
   int nextSignal = SIGTERM;
@@ -206,6 +217,9 @@ void Ranks::judge(const Child &child, int status) {
                        std::to_string(WTERMSIG(status)) + " (" +
                        strsignal(WTERMSIG(status)) + ")");
     fail(kOwnEnd);
+  } else if (isStopped(WEXITSTATUS(status))) {
+    if (exitCode == 0)
+      exitCode = WEXITSTATUS(status);
   } else if (WEXITSTATUS(status) != 0) {
     // Most likely another rank has the message, and is about to print it.
     if (lastResort.empty())
@@ -231,7 +245,14 @@ void Ranks::readSignals() {
   while (read(signalDescriptor, &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGCHLD)
       continue;
-    exitCode = kInterrupted;
+    if (onSignal == OnSignal::Ask && info.ssi_signo != SIGHUP) {
+      // The second one does not wait for a checkpoint.
+      onSignal = OnSignal::End;
+      stopCode = exitCodeOf(int(info.ssi_signo));
+      signalAll(SIGTERM);
+      continue;
+    }
+    exitCode = exitCodeOf(info.ssi_signo == SIGTERM ? SIGTERM : SIGINT);
     nextSignal = SIGTERM;
     deadline = Clock::now();
   }
@@ -271,9 +292,10 @@ int Ranks::wait() {
   }
   for (Child &child : children)
     readErrors(child);
-  if (!lastResort.empty() && exitCode != kInterrupted)
+  if (!lastResort.empty() && !isStopped(exitCode))
     errorLines.print(lastResort);
-  return exitCode;
+  // Ranks only know the signal that was passed on.
+  return isStopped(exitCode) && stopCode != 0 ? stopCode : exitCode;
 }
 
 } // namespace
@@ -284,7 +306,8 @@ void endProcess(int exitCode) {
 }
 
 int spawnRanks(const Mesh &mesh, const RankBody &body,
-               const std::vector<std::string> &temporaryFiles) {
+               const std::vector<std::string> &temporaryFiles,
+               OnSignal onSignal) {
   // Blocked before any thread starts, so that none of them takes a signal.
   sigset_t signals = watchedSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -294,7 +317,7 @@ int spawnRanks(const Mesh &mesh, const RankBody &body,
   std::fflush(nullptr); // otherwise each rank would print the buffered text
   int exitCode;
   {
-    Ranks ranks(signals, descriptor);
+    Ranks ranks(signals, descriptor, onSignal);
     PortAnnouncement port;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
       ranks.start(mesh, rank, port, body);

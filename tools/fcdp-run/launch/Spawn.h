@@ -14,15 +14,22 @@ namespace fcdp::run {
 /// Runs one rank; returns its exit code, and does not throw.
 using RankBody = std::function<int(const Launch &)>;
 
+/// What a launcher does with the first SIGTERM or SIGINT.
+enum class OnSignal {
+  End, ///< ends all ranks soon
+  Ask, ///< passes SIGTERM on, and waits until the ranks have ended
+};
+
 /// Runs `body` in a process of its own for each rank, and serves the job's
 /// store. The processes are forked, so that libtorch is loaded once and not
-/// once a rank. Returns the exit code: 0, 1 if a rank failed, 130 after an
-/// interrupt. All ranks have ended when it returns. `temporaryFiles` are
-/// removed if the job fails. Throws std::runtime_error before any rank has done
-/// anything. To be called by the main thread of a process that has started no
-/// other, and has not used a GPU.
+/// once a rank. Returns the exit code: 0, 1 if a rank failed, 143 or 130 after
+/// SIGTERM or SIGINT, or if the ranks ended with it. All ranks have ended when
+/// it returns. `temporaryFiles` are removed if the job fails. Throws
+/// std::runtime_error before any rank has done anything. To be called by the
+/// main thread of a process that has started no other, and has not used a GPU.
 int spawnRanks(const Mesh &mesh, const RankBody &body,
-               const std::vector<std::string> &temporaryFiles);
+               const std::vector<std::string> &temporaryFiles,
+               OnSignal onSignal = OnSignal::End);
 
 /// Ends the process without the destructors of static objects: libtorch would
 /// take its operators out of their tables, one by one.

@@ -1,50 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/JsonLog.h"
 
-#include "output/WholeFile.h"
-
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
+#include <unistd.h>
 
 namespace fcdp::run {
+
+namespace {
+
+/// The step of a line, or none if it is not one that `write` has completed.
+std::optional<int64_t> stepOf(const std::string &line) {
+  auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") ||
+      !json["step"].is_number_integer())
+    return std::nullopt;
+  return json["step"].get<int64_t>();
+}
+
+/// How many bytes the lines up to that of `lastStep` have.
+uint64_t bytesUpTo(const std::string &path, int64_t lastStep) {
+  uint64_t bytes = 0;
+  std::ifstream file(path, std::ios::binary);
+  // The last line counts only with its end.
+  for (std::string line;
+       lastStep > 0 && std::getline(file, line) && !file.eof();) {
+    std::optional<int64_t> step = stepOf(line);
+    if (!step || *step > lastStep)
+      break;
+    bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+} // namespace
 
 JsonLog::JsonLog(const std::string &path) : path(path) {
   if (path.empty())
     return;
-  file.open(temporaryName(path), std::ios::trunc);
-  check("created");
-  isOpen = true;
+  namespace fs = std::filesystem;
+  if (fs::is_directory(path)) {
+    errno = EISDIR;
+    fail("created");
+  }
+  fs::path looked =
+      fs::exists(path) ? fs::path(path) : fs::absolute(path).parent_path();
+  if (access(looked.c_str(), W_OK) != 0)
+    fail("created");
 }
 
-JsonLog::~JsonLog() {
-  if (isOpen)
-    std::remove(temporaryName(path).c_str());
+void JsonLog::fail(const std::string &doing) const {
+  throw std::runtime_error("--json " + path + ": cannot be " + doing + ": " +
+                           std::strerror(errno));
 }
 
-void JsonLog::check(const char *doing) const {
+void JsonLog::begin(int64_t lastStep) {
+  if (path.empty())
+    return;
+  constexpr mode_t mode = 0666;
+  file = FileDescriptor(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode));
   if (!file)
-    throw std::runtime_error("--json " + path + ": cannot be " + doing + ": " +
-                             std::strerror(errno));
+    fail("created");
+  if (ftruncate(file.get(), off_t(bytesUpTo(path, lastStep))) != 0 &&
+      errno != EINVAL) // a pipe or a terminal
+    fail("written");
 }
 
 void JsonLog::write(const std::string &line) {
-  if (!isOpen)
+  if (!file)
     return;
-  file << line << '\n' << std::flush;
-  check("written");
-}
-
-void JsonLog::finish() {
-  if (!isOpen)
-    return;
-  file.close();
-  check("written");
-  if (std::rename(temporaryName(path).c_str(), path.c_str()) != 0)
-    throw std::runtime_error("--json " + path + ": cannot be renamed from " +
-                             temporaryName(path) + ": " + std::strerror(errno));
-  isOpen = false;
+  // One call, so that a line is there whole or not at all.
+  std::string text = line + '\n';
+  size_t done = 0;
+  while (done < text.size()) {
+    ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
+    if (wrote < 0 && errno != EINTR)
+      fail("written");
+    done += size_t(std::max<ssize_t>(wrote, 0));
+  }
 }
 
 } // namespace fcdp::run

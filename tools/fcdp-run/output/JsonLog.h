@@ -3,30 +3,33 @@
 // The file of --json.
 #pragma once
 
-#include <fstream>
+#include "cpu/FileDescriptor.h"
+
+#include <cstdint>
 #include <string>
 
 namespace fcdp::run {
 
-/// Writes line by line to a file beside `path`, and renames it when the run
-/// has ended well. Used by one thread. Functions throw std::runtime_error.
+/// Appends line by line, so that others can read the file while the run goes on
+/// and after any end of it. Used by one thread. Functions throw
+/// std::runtime_error.
 class JsonLog {
 public:
-  /// An empty path: nothing is written.
+  /// Checks that the file can be written, and leaves it as it is. An empty
+  /// path: nothing is written.
   explicit JsonLog(const std::string &path);
-  ~JsonLog();
-  JsonLog(const JsonLog &) = delete;
-  JsonLog &operator=(const JsonLog &) = delete;
 
+  /// Opens the file. Keeps the lines of an earlier part of the job, up to that
+  /// of step `lastStep`.
+  void begin(int64_t lastStep);
+  /// `line` is a JSON object.
   void write(const std::string &line);
-  void finish();
 
 private:
-  void check(const char *doing) const;
+  [[noreturn]] void fail(const std::string &doing) const;
 
   std::string path;
-  std::ofstream file;
-  bool isOpen = false;
+  FileDescriptor file;
 };
 
 } // namespace fcdp::run

@@ -35,6 +35,13 @@ std::string toLine(const StepStats &stats) {
          bytesText(stats.devicePeakBytes);
 }
 
+std::string toLine(const SavedCheckpoint &saved) {
+  char times[96];
+  std::snprintf(times, sizeof(times), "  waited %.3f s  written in %.3f s  ",
+                saved.exposedSeconds, saved.writeSeconds);
+  return "saved " + saved.path + times + bytesText(double(saved.bytes));
+}
+
 std::string toJson(const StepStats &stats) {
   auto whole = [](double number) { return static_cast<uint64_t>(number); };
   nlohmann::ordered_json object = {

@@ -3,6 +3,7 @@
 // The figures of a step as text.
 #pragma once
 
+#include "session/CheckpointOptions.h"
 #include "session/StepStats.h"
 
 #include <string>
@@ -11,6 +12,8 @@ namespace fcdp::run {
 
 /// The line for people.
 std::string toLine(const StepStats &stats);
+/// "saved RUN/step-00000050  ..."
+std::string toLine(const SavedCheckpoint &saved);
 /// A JSON object, on one line.
 std::string toJson(const StepStats &stats);
 

@@ -10,6 +10,7 @@ import torch
 from made_checkpoints import Made, model_states, parameter, weights, write
 from safetensors.torch import load_file, load_model, save_file
 from fcdp.checkpoint.cli import program
+from fcdp.checkpoint.safetensors_files import tensors_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 
@@ -124,6 +125,38 @@ def test_prefixes_of_names(tmp_path, ckpt, source, states):
     done = ckpt("convert", source, tmp_path / "b", "--to=hf", "--strip-prefix=nothing.such")
     assert done.code == 2
     assert "expected names that begin with 'nothing.such'" in done.error
+
+
+def test_names_stay_different(tmp_path, ckpt):
+    source = write(tmp_path / "c", [*parameter(["a.x"], torch.ones(2)), *parameter(["x"], torch.zeros(2))])
+    done = ckpt("convert", source, tmp_path / "out", "--to=fcdp", "--strip-prefix=a.")
+    assert done.code == 2
+    assert "expected one state of each name, found 2 states value/x" in done.error
+    source = write(tmp_path / "d", [*parameter(["optim.state.x.exp_avg"], torch.ones(2)), *parameter(["x"], torch.ones(2))])
+    done = ckpt("convert", source, tmp_path / "out", "--to=dcp", "--model-prefix=")
+    assert done.code == 2
+    assert "found states that PyTorch would give one name; choose other prefixes" in done.error
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (1, 9), (3, 4), (2, 1, 5), (2, 3, 4, 2), (1, 1, 1)])
+def test_every_range_of_a_tensor_is_read(tmp_path, shape):
+    tensor = torch.randn(shape)
+    save_file({"x": tensor}, tmp_path / "x.safetensors")
+    stored = tensors_of(tmp_path / "x.safetensors")["x"]
+    flat = tensor.reshape(-1)
+    for begin in range(flat.numel()):
+        for end in range(begin + 1, flat.numel() + 1):
+            assert torch.equal(stored.read(begin, end - begin), flat[begin:end])
+
+
+def test_what_is_not_known_is_not_claimed(tmp_path, ckpt):
+    """A tensor "pt" is not tied to the metadata's "format", and shards of others say nothing about training."""
+    save_file({"pt": torch.zeros(2), "x": torch.ones(2)}, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    assert ckpt("convert", tmp_path / "x.safetensors", tmp_path / "out", "--to=hf", "--shard-size=8").code == 0
+    for path in (tmp_path / "x.safetensors", tmp_path / "out"):
+        states = json.loads(ckpt("inspect", path, "--json").out)["states"]
+        assert [state["names"] for state in states] == [["pt"], ["x"]]
+        assert not any("trainable" in state for state in states)
 
 
 def test_the_file_loads_into_a_tied_model(tmp_path, ckpt):

@@ -46,6 +46,7 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
     states = list(_rename(filter(_chooser(source, options), source.states), source, options))
     if not states:
         raise CheckpointError(source.path, "states to write", "none that were asked for", "see fcdp-ckpt inspect")
+    _check_names(states, source)
     step = source.step if options.step is None else options.step
     chosen = replace(source, states=states, step=step)
     if options.like is not None:
@@ -102,6 +103,14 @@ def _rename(states: Iterator[State], source: Checkpoint, options: Options) -> It
     if strip and not found:
         expected = f"names that begin with '{strip}'"
         raise CheckpointError(source.path, expected, "none", "see fcdp-ckpt inspect --states for the names")
+
+
+def _check_names(states: list[State], source: Checkpoint) -> None:
+    counts = Counter((state.role, name, state.rank) for state in states for name in state.names)
+    for (role, name, _), count in counts.items():
+        if count > 1:
+            found = f"{count} states {role}/{name}"
+            raise CheckpointError(source.path, "one state of each name", found, "choose another prefix to take away")
 
 
 def _check_step(out: Path, checkpoint: Checkpoint) -> None:

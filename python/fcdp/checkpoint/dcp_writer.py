@@ -26,6 +26,7 @@ from torch.futures import Future
 from fcdp.checkpoint import dcp_names
 from fcdp.checkpoint.dcp_names import Prefixes, key_of
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
+from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.optimizer_groups import param_groups
 from fcdp.checkpoint.state import Checkpoint, State
 
@@ -40,6 +41,9 @@ Entries = dict[dcp_names.KeyPath, State | Any]  # What is no state is stored as 
 def write_dcp(folder: Path, checkpoint: Checkpoint, prefixes: Prefixes, optimizer: str | None) -> None:
     """Writes into an empty folder. `optimizer` gives the settings of the parameter groups, such as "adamw,lr=1e-3"."""
     entries = _entries(checkpoint, prefixes)
+    if len({key_of(path) for path in entries}) < len(entries):
+        found = "states that PyTorch would give one name"
+        raise CheckpointError(checkpoint.path, "states with different names", found, "choose other prefixes")
     if optimizer is not None:
         trained = [state.name for state in checkpoint.states if state.role == "value" and state.trainable is not False]
         entries.update(param_groups(optimizer, trained, prefixes))

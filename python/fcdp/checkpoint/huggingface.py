@@ -66,10 +66,11 @@ def _make_checkpoint(
     for file, found in tensors.items():
         checkpoint.files.append((file.name, file.stat().st_size))
         metadata = metadata_of(file)
+        aliases = {alias: kept for alias, kept in metadata.items() if alias not in ("format", _NOTES)}
         notes = _Notes.read(metadata, file)
         checkpoint.step = notes.step if checkpoint.step is None else checkpoint.step
         for name, tensor in found.items():
-            names = (name, *(alias for alias, kept in metadata.items() if kept == name and alias not in stored))
+            names = (name, *(alias for alias, kept in aliases.items() if kept == name and alias not in stored))
             role = "buffer" if name in notes.buffers else "value"
             checkpoint.states.append(
                 State(
@@ -105,11 +106,14 @@ class _Notes:
 
 def _metadata(checkpoint: Checkpoint, states: Iterable[State]) -> dict[str, str]:
     states = list(states)
-    notes: dict[str, Any] = {} if checkpoint.step is None else {"step": checkpoint.step}
-    notes["buffers"] = [state.name for state in states if state.role == "buffer"]
-    notes["frozen"] = [state.name for state in states if state.trainable is False]
     aliases = {alias: state.name for state in states for alias in state.names[1:]}
-    return {"format": "pt", _NOTES: json.dumps(notes), **aliases}
+    metadata = {"format": "pt", **aliases}
+    if all(state.role == "buffer" or state.trainable is not None for state in states):
+        notes: dict[str, Any] = {} if checkpoint.step is None else {"step": checkpoint.step}
+        notes["buffers"] = [state.name for state in states if state.role == "buffer"]
+        notes["frozen"] = [state.name for state in states if state.trainable is False]
+        metadata[_NOTES] = json.dumps(notes)
+    return metadata
 
 
 def weights_of(checkpoint: Checkpoint) -> Iterator[State]:

@@ -4,7 +4,7 @@
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -56,15 +56,30 @@ class StoredTensor:
             raise CheckpointError(self.path, f"the data of '{self.name}'", str(error), _DAMAGED) from None
 
     def _read(self, offset: int, length: int) -> torch.Tensor:
-        """Reads the rows that have the elements."""
-        rows = open_file(self.path).get_slice(self.name)
-        if len(self.shape) < 2:
-            part = rows[offset : offset + length] if self.shape else open_file(self.path).get_tensor(self.name)
-            return part.reshape(-1)
-        row = math.prod(self.shape[1:])
-        first, last = offset // row, -(-(offset + length) // row)
-        start = offset - first * row
-        return rows[first:last].reshape(-1)[start : start + length]
+        file = open_file(self.path)
+        if not self.shape:
+            return file.get_tensor(self.name).reshape(-1)
+        stored = file.get_slice(self.name)
+        parts = [stored[index].reshape(-1) for index in ranges(self.shape, offset, length)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def ranges(shape: tuple[int, ...], offset: int, length: int) -> Iterator[tuple[int | slice, ...]]:
+    """Yields the slices of a tensor that have the elements [offset, offset + length) of its row-major order."""
+    if len(shape) == 1:
+        yield (slice(offset, offset + length),)
+        return
+    row, end = math.prod(shape[1:]), offset + length
+    while offset < end:
+        number, start = divmod(offset, row)
+        if start == 0 and end - offset >= row:
+            count = (end - offset) // row
+            yield (slice(number, number + count),)
+            offset += count * row
+        else:
+            part = min(row - start, end - offset)
+            yield from ((number, *inner) for inner in ranges(shape[1:], start, part))
+            offset += part
 
 
 def tensors_of(path: Path) -> dict[str, StoredTensor]:

@@ -7,7 +7,7 @@
 #include "flatbuffers/idl.h"
 #include "flatbuffers/minireflect.h"
 #include "plan/Plan_bfbs_generated.h"
-#include "runtime/plan/FieldNames.h"
+#include "runtime/plan/Reflection.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA1.h"
 
@@ -33,27 +33,57 @@ std::string fcdp::packPlan(const plan::PlanT &plan) {
   return pack(plan, /*withDefaults=*/false);
 }
 
-/// The verifier takes unions of types that it does not know. They have no
-/// value, and cannot be packed again.
-static bool isComplete(const plan::PlanT &plan) {
-  return plan.optimizer.value &&
-         llvm::all_of(plan.ops, [](const auto &op) { return op->body.value; });
+namespace {
+/// Looks for vectors that are not aligned.
+class AlignmentCheck : public flatbuffers::IterationVisitor {
+public:
+  bool isAligned = true;
+
+  void Element(size_t index, flatbuffers::ElementaryType type,
+               const flatbuffers::TypeTable *table,
+               const uint8_t *value) override {
+    if (index == 0)
+      isAligned &=
+          reinterpret_cast<uintptr_t>(value) % plan::alignmentOf(type, table) ==
+          0;
+  }
+};
+} // namespace
+
+template <typename Union>
+static bool isKnown(Union type) {
+  return type != Union::NONE && type <= Union::MAX;
 }
 
-llvm::Expected<std::unique_ptr<plan::PlanT>>
-fcdp::unpackPlan(llvm::StringRef bytes, llvm::StringRef origin) {
+/// Returns whether the bytes are a plan. FlatBuffers' verifier takes unions of
+/// types that it does not know, and vectors that are not aligned.
+static bool isPlan(const std::string &bytes) {
   auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
   constexpr int depth = 16;
   // A table has four bytes at the least.
   flatbuffers::Verifier verifier(data, bytes.size(), depth, bytes.size() / 4);
-  std::unique_ptr<plan::PlanT> plan;
-  if (plan::VerifyPlanBuffer(verifier))
-    plan = plan::UnPackPlan(data);
-  if (!plan || !isComplete(*plan))
+  if (!plan::VerifyPlanBuffer(verifier))
+    return false;
+  const plan::Plan &plan = *plan::GetPlan(data);
+  if (!isKnown(plan.optimizer_type()) ||
+      !llvm::all_of(*plan.ops(), [](const plan::Op *op) {
+        return isKnown(op->body_type());
+      }))
+    return false;
+  AlignmentCheck check;
+  flatbuffers::IterateFlatBuffer(data, plan::PlanTypeTable(), &check);
+  return check.isAligned;
+}
+
+llvm::Expected<std::unique_ptr<plan::PlanT>>
+fcdp::unpackPlan(llvm::StringRef bytes, llvm::StringRef origin) {
+  // Sections of files and attributes need not be aligned.
+  std::string aligned = bytes.str();
+  if (!isPlan(aligned))
     return llvm::createStringError(
         "'" + origin +
         "': the plan is damaged, or of another version of this compiler");
-  return plan;
+  return plan::UnPackPlan(aligned.data());
 }
 
 namespace {
@@ -120,6 +150,8 @@ llvm::Expected<std::unique_ptr<plan::PlanT>>
 fcdp::parsePlan(llvm::StringRef json, llvm::StringRef origin) {
   flatbuffers::IDLOptions options;
   options.strict_json = true;
+  // Paths of source files may have any bytes. They are printed as \xNN.
+  options.allow_non_utf8 = true;
   flatbuffers::Parser parser(options);
   if (!parser.Deserialize(plan::PlanBinarySchema::data(),
                           plan::PlanBinarySchema::size()))

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is checked of a plan before anything in it is read.
-#include "plan/FieldNames.h"
 #include "plan/PlanCheck.h"
+#include "plan/Reflection.h"
 
-#include <algorithm>
-#include <flatbuffers/minireflect.h>
 #include <stdexcept>
 
 namespace fcdp {
@@ -17,22 +15,6 @@ using flatbuffers::TypeTable;
 
 /// Sums of a few sizes that are not above this cannot overflow.
 constexpr uint64_t kGreatestSize = uint64_t(1) << 56;
-
-/// The alignment of a value.
-size_t alignmentOf(ElementaryType type, const TypeTable *table) {
-  if (type != flatbuffers::ET_SEQUENCE || table->st != flatbuffers::ST_STRUCT)
-    return flatbuffers::InlineSize(type, table);
-  size_t alignment = 1;
-  for (size_t i = 0; i < table->num_elems; ++i) {
-    flatbuffers::TypeCode code = table->type_codes[i];
-    alignment = std::max(
-        alignment, alignmentOf(ElementaryType(code.base_type),
-                               code.sequence_ref < 0
-                                   ? nullptr
-                                   : table->type_refs[code.sequence_ref]()));
-  }
-  return alignment;
-}
 
 /// Visits all values of a verified plan.
 class ValueCheck final : public flatbuffers::IterationVisitor {
@@ -52,9 +34,9 @@ public:
   void Element(size_t index, ElementaryType type, const TypeTable *table,
                const uint8_t *value) override {
     path.back().index = int64_t(index);
-    // FlatBuffers' verifier does not look at the alignment of elements.
     if (index == 0 &&
-        reinterpret_cast<uintptr_t>(value) % alignmentOf(type, table) != 0)
+        reinterpret_cast<uintptr_t>(value) % plan::alignmentOf(type, table) !=
+            0)
       fail("it is not aligned");
   }
   void UType(uint8_t value, const char *name) override {

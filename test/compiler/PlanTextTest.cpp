@@ -36,6 +36,18 @@ TEST(PlanText, PrintsAndParses) {
   EXPECT_EQ(packPlan(**parsed), makePlan());
 }
 
+// Source files may have names in any encoding.
+TEST(PlanText, PrintsAndParsesAnyBytes) {
+  auto plan = unpackPlan(makePlan(), "step.so");
+  ASSERT_TRUE(bool(plan));
+  std::string loc("caf\xe9\"\\\n\x01.py:3");
+  loc.push_back('\0');
+  (*plan)->ops[0]->loc = loc;
+  auto parsed = parsePlan(printPlan(**plan), "plan.json");
+  ASSERT_TRUE(bool(parsed)) << llvm::toString(parsed.takeError());
+  EXPECT_EQ((*parsed)->ops[0]->loc, loc);
+}
+
 // FlatBuffers' verifier takes them.
 TEST(PlanText, RefusesUnknownKinds) {
   std::string bytes = makePlan();

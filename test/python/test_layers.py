@@ -80,7 +80,7 @@ SHARED = {
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StridedLayout",
-    "runtime/plan/FieldNames",
+    "runtime/plan/Reflection",
     "runtime/plan/Plan",
     "runtime/include/fcdp/runtime",
 }

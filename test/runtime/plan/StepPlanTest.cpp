@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/StepPlan.h"
 #include "plan/FakeStep.h"
-#include "plan/FieldNames.h"
+#include "plan/Reflection.h"
 #include "plan/PlanReader.h"
 
 #include <functional>

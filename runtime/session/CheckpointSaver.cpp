@@ -5,6 +5,7 @@
 #include "collectives/KeyValueStore.h"
 
 #include <ATen/ops/empty.h>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <sys/resource.h>
@@ -114,6 +115,18 @@ void CheckpointSaver::wait() {
   changed.wait(lock, [&] { return !isBusy; });
   if (error)
     throw *error;
+}
+
+uint64_t CheckpointSaver::nodeCopyBytes() const {
+  const Mesh &mesh = setup.plan.mesh;
+  uint64_t greatest = 0;
+  for (uint32_t node = 0; node < mesh.nodes; ++node) {
+    uint64_t bytes = 0;
+    for (uint32_t local = 0; local < mesh.locals; ++local)
+      bytes += bytesOf(layout.ofRank[worldRank(mesh, {node, local})]);
+    greatest = std::max(greatest, bytes);
+  }
+  return greatest;
 }
 
 std::optional<SavedCheckpoint> CheckpointSaver::takeSaved() {

@@ -50,8 +50,8 @@ public:
   std::optional<SavedCheckpoint> takeSaved();
   /// The error of the background thread.
   std::optional<SessionError> failure() const;
-  /// Host memory of the copy.
-  uint64_t copyBytes() const { return memory.nbytes(); }
+  /// Host memory of the copies of a node's ranks, the greatest over nodes.
+  uint64_t nodeCopyBytes() const;
 
 private:
   void copyStates();

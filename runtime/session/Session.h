@@ -96,7 +96,8 @@ public:
   /// The checkpoint that has become complete since the last call, if there is
   /// one.
   std::optional<SavedCheckpoint> takeSavedCheckpoint();
-  /// Host memory of this rank's copy; 0 without `openCheckpoints`.
+  /// Host memory that the copies of a node's ranks take, the greatest over
+  /// nodes; 0 without `openCheckpoints`.
   uint64_t checkpointCopyBytes() const;
   /// Optimizer steps that were run, those before a loaded checkpoint included.
   int64_t numSteps() const;

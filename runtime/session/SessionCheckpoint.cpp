@@ -116,7 +116,7 @@ std::optional<SavedCheckpoint> Session::takeSavedCheckpoint() {
 }
 
 uint64_t Session::checkpointCopyBytes() const {
-  return impl->saver ? impl->saver->copyBytes() : 0;
+  return impl->saver ? impl->saver->nodeCopyBytes() : 0;
 }
 
 int64_t Session::numSteps() const { return impl->numSteps; }

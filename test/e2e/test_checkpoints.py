@@ -116,6 +116,26 @@ def test_another_optimizer_is_refused(workshop: Workshop, tmp_path: Path) -> Non
     assert text.count("error:") == 1, text
 
 
+FCDP_CKPT = Path(sys.executable).with_name("fcdp-ckpt")
+
+
+def test_fcdp_ckpt_reads_and_makes_checkpoints_of_the_runtime(workshop: Workshop, tmp_path: Path) -> None:
+    four, one = Config("gpt_tied", 2, 2), Config("gpt_tied", 1, 1, "zero3")
+    files = (f"--save-dir={tmp_path / 'four'}", f"--params-out={tmp_path / 'four.safetensors'}")
+    tool(*command(workshop, four, 2, *files))
+    assert "step-00000002" in tool(FCDP_CKPT, "inspect", tmp_path / "four")
+    tool(*command(workshop, one, 2, f"--resume={tmp_path / 'four'}", f"--save-dir={tmp_path / 'one'}"))
+    tool(FCDP_CKPT, "diff", tmp_path / "four", tmp_path / "one")
+
+    weights, made = tmp_path / "weights.safetensors", tmp_path / "made" / "step-00000002"
+    tool(FCDP_CKPT, "convert", tmp_path / "four", weights, "--to=safetensors")
+    assert_equal_tensors(parameters(weights), parameters(tmp_path / "four.safetensors"))
+    tool(FCDP_CKPT, "convert", weights, made, "--to=fcdp", f"--like={tmp_path / 'four'}")
+    out = tmp_path / "again.safetensors"
+    tool(*command(workshop, four, 1, f"--resume={made.parent}", f"--params-out={out}"))
+    assert_equal_tensors(parameters(out), parameters(weights))
+
+
 def full_disk_script(run: Path, line: str) -> str:
     """Fills a small file system with checkpoints, then lists what is there and resumes from it."""
     return f"""

@@ -165,6 +165,7 @@ void Rank::openCheckpoints() {
   if (options.saveDir.empty())
     return;
   session.openCheckpoints({options.saveDir, options.keep});
+  print(describeSaving(options.saveDir, session.checkpointCopyBytes()));
 }
 
 void Rank::train() {

@@ -35,6 +35,11 @@ std::string toLine(const StepStats &stats) {
          bytesText(stats.devicePeakBytes);
 }
 
+std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
+  return "saving to " + folder + "  copies take " +
+         bytesText(double(copyBytes)) + " of host memory per node";
+}
+
 std::string toLine(const SavedCheckpoint &saved) {
   char times[96];
   std::snprintf(times, sizeof(times), "  waited %.3f s  written in %.3f s  ",

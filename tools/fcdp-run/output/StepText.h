@@ -12,6 +12,8 @@ namespace fcdp::run {
 
 /// The line for people.
 std::string toLine(const StepStats &stats);
+/// "saving to RUN  copies take 12.00 MiB of host memory per node"
+std::string describeSaving(const std::string &folder, uint64_t copyBytes);
 /// "saved RUN/step-00000050  ..."
 std::string toLine(const SavedCheckpoint &saved);
 /// A JSON object, on one line.

@@ -2,14 +2,10 @@
 #include "checkpoint/CheckpointFolders.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <stdexcept>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace fcdp {
 
@@ -51,6 +47,10 @@ std::vector<std::string> foldersIn(const std::string &path) {
   if (error)
     fail(path, "cannot be listed: " + error.message());
   return names;
+}
+
+std::string markPath(const std::string &run) {
+  return (fs::path(run) / ".fcdp-run").string();
 }
 
 void removeFolder(const std::string &path) {
@@ -129,8 +129,18 @@ void makeRunFolder(const std::string &run) {
   fs::create_directories(run, error);
   if (error)
     fail(run, "cannot be made: " + error.message());
-  if (access(run.c_str(), W_OK | X_OK) != 0)
-    fail(run, std::string("cannot be written to: ") + std::strerror(errno));
+  DurableFile(markPath(run), run).finish();
+}
+
+void checkRunFolder(const std::string &run) {
+  if (!fs::exists(markPath(run)))
+    fail(run, "rank 0 has made a file in this folder that this rank does not "
+              "see; the folder for checkpoints must be shared by all nodes");
+}
+
+void removeRunMark(const std::string &run) {
+  std::error_code ignored; // it does no harm
+  fs::remove(markPath(run), ignored);
 }
 
 void beginCheckpoint(const std::string &run, int64_t step) {

@@ -43,6 +43,25 @@ Session::Impl::findCheckpointTogether(const std::string &path) {
   return found.empty() ? std::nullopt : std::optional(found);
 }
 
+void Session::Impl::openRunFolder(const std::string &run) {
+  bool isFirst = job->rank() == 0;
+  agree(problemOf(SessionErrorCode::FileFailed,
+                  [&] {
+                    if (!isFirst)
+                      return;
+                    checkLatest(run, numSteps);
+                    makeRunFolder(run);
+                  }),
+        "check of the folder for checkpoints");
+  auto problem =
+      problemOf(SessionErrorCode::FileFailed, [&] { checkRunFolder(run); });
+  // All have looked when all agree.
+  job->barrier("check of the folder for checkpoints");
+  if (isFirst)
+    removeRunMark(run);
+  agree(problem, "check of the folder for checkpoints");
+}
+
 std::optional<LoadedCheckpoint>
 Session::loadCheckpoint(const std::string &path) {
   impl->requireLoading("loading a checkpoint");
@@ -77,12 +96,7 @@ void Session::openCheckpoints(const CheckpointOptions &options) {
                        "expected a folder for checkpoints, and at least one to "
                        "keep");
   impl->attempt(SessionErrorCode::FileFailed, [&] {
-    impl->agree(Impl::problemOf(SessionErrorCode::FileFailed,
-                                [&] {
-                                  makeRunFolder(options.folder);
-                                  checkLatest(options.folder, impl->numSteps);
-                                }),
-                "check of the folder for checkpoints");
+    impl->openRunFolder(options.folder);
     impl->saver = std::make_unique<CheckpointSaver>(CheckpointSaver::Setup{
         impl->plan, *impl->job, *impl->device.backend, *impl->step, options,
         [this](const std::string &message) { impl->alarm.ring(message); }});

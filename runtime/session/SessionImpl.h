@@ -61,6 +61,10 @@ struct Session::Impl {
   /// The checkpoint that `path` stands for, the same on all ranks, or none.
   std::optional<std::string> findCheckpointTogether(const std::string &path);
 
+  /// Makes the folder for checkpoints. Fails on all ranks unless rank 0 can
+  /// write to it, all see it, and it has no checkpoints of later steps.
+  void openRunFolder(const std::string &run);
+
   void begin();
   void runStep(const FillInput &fill);
 

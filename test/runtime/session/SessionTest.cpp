@@ -565,6 +565,28 @@ TEST_F(TwoRanksTest, AFailedWriteIsThatOfAll) {
   EXPECT_FALSE(std::filesystem::exists(run + "/step-00000002"));
 }
 
+// As on two nodes that each have a folder of this name.
+TEST_F(TwoRanksTest, AFolderThatIsNotSharedIsRefused) {
+  std::filesystem::create_directory(folder.file("own"));
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    try {
+      session->openCheckpoints({folder.file("own")});
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::FileFailed ? 0 : 1;
+    }
+    return 2;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  std::string text = expectError(SessionErrorCode::PeerFailed, [&] {
+    session->openCheckpoints({folder.file("run")});
+  });
+  EXPECT_NE(text.find("must be shared by all nodes"), std::string::npos)
+      << text;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("run")));
+  waitForOther(0);
+}
+
 TEST_F(TwoRanksTest, ADeadRankIsAnError) {
   startOther([&](const SessionOptions &options) {
     auto session = Session::open(object, options);

@@ -130,7 +130,11 @@ uint64_t CheckpointSaver::nodeCopyBytes() const {
 
 std::optional<SavedCheckpoint> CheckpointSaver::takeSaved() {
   std::lock_guard lock(mutex);
-  return std::exchange(saved, std::nullopt);
+  if (saved.empty())
+    return std::nullopt;
+  SavedCheckpoint oldest = std::move(saved.front());
+  saved.pop_front();
+  return oldest;
 }
 
 std::optional<SessionError> CheckpointSaver::failure() const {
@@ -232,7 +236,11 @@ void CheckpointSaver::writeCheckpoint() {
   for (const CheckpointFile &file : index.files)
     done.bytes += file.bytes;
   std::lock_guard lock(mutex);
-  saved = std::move(done);
+  // A program need not ask.
+  constexpr size_t most = 16;
+  if (saved.size() == most)
+    saved.pop_front();
+  saved.push_back(std::move(done));
 }
 
 } // namespace fcdp

@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -46,7 +47,7 @@ public:
   void save(int64_t step, nlohmann::json job);
   /// Waits until the last save is complete. Throws SessionError.
   void wait();
-  /// The save that has become complete since the last call, if there is one.
+  /// The oldest save that is complete and was not taken, if there is one.
   std::optional<SavedCheckpoint> takeSaved();
   /// The error of the background thread.
   std::optional<SessionError> failure() const;
@@ -75,7 +76,7 @@ private:
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
   bool isBusy = false, isEnding = false;
-  std::optional<SavedCheckpoint> saved;
+  std::deque<SavedCheckpoint> saved;
   std::optional<SessionError> error;
   std::thread thread;
 };

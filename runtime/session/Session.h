@@ -93,8 +93,8 @@ public:
   /// Collective. Waits until the last checkpoint is complete. `close` does it,
   /// too.
   void finishCheckpoint();
-  /// The checkpoint that has become complete since the last call, if there is
-  /// one.
+  /// The oldest checkpoint that is complete and was not taken, if there is one.
+  /// Only the latest ones are remembered.
   std::optional<SavedCheckpoint> takeSavedCheckpoint();
   /// Host memory that the copies of a node's ranks take, the greatest over
   /// nodes; 0 without `openCheckpoints`.

@@ -223,7 +223,7 @@ void Rank::save() {
 }
 
 void Rank::printSaved() {
-  if (auto saved = session.takeSavedCheckpoint())
+  while (auto saved = session.takeSavedCheckpoint())
     print(toLine(*saved));
 }
 

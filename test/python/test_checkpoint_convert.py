@@ -252,10 +252,11 @@ def test_a_full_disk_leaves_nothing(tmp_path, ckpt, source, monkeypatch, to):
 def test_a_signal_leaves_nothing(tmp_path, source, monkeypatch):
     monkeypatch.setattr("fcdp.checkpoint.sharded._Pieces.read", lambda *range_: os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr("sys.argv", ["fcdp-ckpt", "convert", str(source), str(tmp_path / "new" / "out"), "--to=hf"])
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGPIPE)}
     with pytest.raises(SystemExit, match="143"):
         program()
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     assert list((tmp_path / "new").iterdir()) == []
 
 

@@ -37,6 +37,7 @@ _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**
 def program() -> int:
     """Runs the command of this process; returns its exit code."""
     signal.signal(signal.SIGTERM, _end)  # So that temporary files are removed.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may end first.
     # A name in a file may have characters that the terminal has not.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

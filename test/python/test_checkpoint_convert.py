@@ -222,6 +222,9 @@ def test_nothing_is_overwritten(tmp_path, ckpt, source):
         done = ckpt("convert", source, out, f"--to={to}")
         assert done.code == 2
         assert f"{out}: expected a path that does not exist, found a file" in done.error
+    done = ckpt("convert", source, out / "deep" / "er", "--to=hf")
+    assert done.code == 2
+    assert f"{out / 'deep'}: expected a folder, found a file in its place" in done.error
     assert out.read_text() == "mine"
 
 

@@ -16,7 +16,10 @@ def _prepare(path: Path) -> None:
     if path.exists() or path.is_symlink():
         kind = "a folder" if path.is_dir() else "a file"
         raise CheckpointError(path, "a path that does not exist", kind, "remove it, or write to another path")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise CheckpointError(path.parent, "a folder", "a file in its place", "write to another path") from None
 
 
 def sync(path: Path) -> None:

@@ -97,6 +97,23 @@ def test_another_mesh_and_strategy_has_the_same_state(
     assert_equal_tensors(*(parameters(tmp_path / f"{name}.safetensors") for name in ("source", "target")))
 
 
+def test_more_ranks_than_saved(workshop: Workshop, tmp_path: Path) -> None:
+    """Buffers that the step changes, and random states: two ranks have their own, two further ones have none."""
+    two, four = Config("convnet_bn", 1, 2), Config("convnet_bn", 2, 2)
+    tool(*command(workshop, two, 2, f"--save-dir={tmp_path / 'two'}"))
+    tool(*command(workshop, four, 2, f"--resume={tmp_path / 'two'}", f"--save-dir={tmp_path / 'four'}"))
+    one, other = (read_checkpoint(tmp_path / name / "step-00000002").own for name in ("two", "four"))
+    buffers = {name for role, name, _ in other if role == "buffer"}
+    assert "bn1.running_mean" in buffers
+    for name in buffers:
+        for rank in range(4):
+            assert other["buffer", name, rank].equal(one["buffer", name, rank % 2]), (name, rank)
+    assert not one["buffer", "bn1.running_mean", 0].equal(one["buffer", "bn1.running_mean", 1])
+    random = [other["random", "torch", rank] for rank in range(4)]
+    assert all(random[rank].equal(one["random", "torch", rank]) for rank in range(2))
+    assert not any(random[rank].equal(state) for rank in (2, 3) for state in random[:rank])
+
+
 def test_other_ranks_go_on_in_the_data(workshop: Workshop, tmp_path: Path) -> None:
     """Four ranks read 12 rows in 3 steps. Two ranks then begin at row 12, as they do after 6 steps of their own."""
     four, two = Config("gpt", 2, 2), Config("gpt", 1, 2)

@@ -40,4 +40,9 @@ Residency getResidencyWithin(Residency residency, Residency carry,
 /// summed, and between nodes only afterwards.
 bool sumsSlice(Accumulation accumulation);
 
+/// Return whether gathers of a copy, or reductions of gradients, run in one
+/// step over all ranks of a mesh of two levels.
+bool gathersFlat(Collectives collectives, Residency residency, Residency carry);
+bool reducesFlat(Collectives collectives, Accumulation accumulation);
+
 } // namespace fcdp

@@ -197,21 +197,35 @@ bool fcdp::sumsSlice(Accumulation accumulation) {
          accumulation != Accumulation::full;
 }
 
-/// Returns whether `bucket` has flat collectives and the mesh has two levels.
-static bool isFlat(BucketOp bucket, MeshOp mesh) {
-  return bucket.getCollectives() == Collectives::flat && mesh.getNode() > 1 &&
-         mesh.getLocal() > 1;
+bool fcdp::gathersFlat(Collectives collectives, Residency residency,
+                       Residency carry) {
+  return collectives == Collectives::flat && !keepsSlice(residency, carry);
+}
+
+bool fcdp::reducesFlat(Collectives collectives, Accumulation accumulation) {
+  return collectives == Collectives::flat && !sumsSlice(accumulation);
+}
+
+static Collectives getCollectivesOf(BucketOp bucket) {
+  return bucket.getCollectives().value_or(Collectives::two_level);
+}
+
+static bool hasTwoLevels(MeshOp mesh) {
+  return mesh.getNode() > 1 && mesh.getLocal() > 1;
 }
 
 bool fcdp::gathersFlat(BucketOp bucket, MeshOp mesh) {
   Residency residency = bucket.getResidency().value_or(Residency::drop);
-  return isFlat(bucket, mesh) &&
-         !keepsSlice(residency, bucket.getCarry().value_or(residency));
+  return hasTwoLevels(mesh) &&
+         fcdp::gathersFlat(getCollectivesOf(bucket), residency,
+                           bucket.getCarry().value_or(residency));
 }
 
 bool fcdp::reducesFlat(BucketOp bucket, MeshOp mesh) {
-  return isFlat(bucket, mesh) &&
-         !sumsSlice(bucket.getAccumulation().value_or(Accumulation::sharded));
+  return hasTwoLevels(mesh) &&
+         fcdp::reducesFlat(
+             getCollectivesOf(bucket),
+             bucket.getAccumulation().value_or(Accumulation::sharded));
 }
 
 int64_t fcdp::countParts(Sharding sharding, MeshOp mesh) {

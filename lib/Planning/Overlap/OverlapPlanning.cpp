@@ -162,6 +162,8 @@ static llvm::SmallVector<size_t> getChoices(std::optional<size_t> given,
 
 llvm::Expected<OverlapSolution>
 fcdp::planOverlap(const OverlapProblem &problem) {
+  if (llvm::Error error = problem.check())
+    return std::move(error);
   std::vector<OverlapSolution> solutions;
   for (size_t ahead : getChoices(problem.ahead, problem.mostAhead))
     for (size_t inFlight : getChoices(problem.inFlight, problem.mostInFlight))

@@ -4,6 +4,7 @@
 
 #include "UseRanges.h"
 #include "fcdp/Planning/Residency/CopyPolicy.h"
+#include "fcdp/Planning/Residency/PrefetchDistance.h"
 #include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/Simulator.h"
 
@@ -57,8 +58,8 @@ private:
     return ranges.first[problem.uses[index].bucket] == index;
   }
   bool gathersFlat(unsigned bucket) const {
-    return plan[bucket].collectives == Collectives::flat &&
-           !keepsSlice(plan[bucket].residency, plan[bucket].carry);
+    return fcdp::gathersFlat(plan[bucket].collectives, plan[bucket].residency,
+                             plan[bucket].carry);
   }
   void fetch(unsigned index);
   void reduce(unsigned bucket);
@@ -90,8 +91,8 @@ private:
 
 /// Returns whether the copy of use `later` is fetched before use `use`.
 bool isAhead(const ResidencyProblem &problem, size_t use, size_t later) {
-  return problem.prefetch > 0 && problem.uses[later].range <=
-                                     problem.uses[use].range + problem.prefetch;
+  return isFetchedBefore(problem.uses[use].range, problem.uses[later].range,
+                         problem.prefetch);
 }
 
 } // namespace
@@ -178,8 +179,7 @@ void FunctionBuilder::reduce(unsigned bucket) {
   if (!actions.reducesWithin)
     return;
   Reductions &now = reduced.back();
-  if (plan[bucket].collectives == Collectives::flat &&
-      !sumsSlice(costs.accumulation)) {
+  if (reducesFlat(plan[bucket].collectives, costs.accumulation)) {
     order(Stream::compute, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.flatReduce);
     now.events.push_back(gatherSum(costs));

@@ -52,8 +52,9 @@ private:
 /// Returns whether a gather or a reduction of the bucket may be flat.
 static bool mayBeFlat(const ResidencyProblem::Bucket &bucket,
                       Residency residency, Residency carry) {
-  return (bucket.trainable && !sumsSlice(bucket.accumulation)) ||
-         !keepsSlice(residency, carry);
+  return (bucket.trainable &&
+          reducesFlat(Collectives::flat, bucket.accumulation)) ||
+         gathersFlat(Collectives::flat, residency, carry);
 }
 
 /// Options of which none does what another does. A copy that stays on the

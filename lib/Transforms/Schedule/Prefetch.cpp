@@ -3,6 +3,7 @@
 #include "Decide/StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/Fetches.h"
+#include "fcdp/Planning/Residency/PrefetchDistance.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -59,8 +60,8 @@ static void prefetch(Block &block, size_t byDefault) {
   for (size_t i = 1; i < fetches.size(); ++i) {
     size_t distance = getDistance(fetches[i], byDefault);
     size_t ahead = i;
-    while (distance > 0 && ahead > before &&
-           fetches[ahead - 1].range + distance >= fetches[i].range)
+    while (ahead > before && isFetchedBefore(fetches[ahead - 1].range,
+                                             fetches[i].range, distance))
       --ahead;
     while (ahead < i && !isReadyAt(fetches[i], fetches[ahead].use, stores))
       ++ahead;

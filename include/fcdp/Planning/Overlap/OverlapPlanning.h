@@ -13,8 +13,8 @@ namespace fcdp {
 /// time", which issues fetches as late and accumulates as early as possible
 /// without compute waiting longer than with the greatest distances. A solution
 /// that does not fit is shortened where most memory is used. Fails if not even
-/// the shortest distances fit, and says by how much. Pre: problem.check()
-/// succeeds.
+/// the shortest distances fit, and says by how much; or if problem.check()
+/// does.
 llvm::Expected<OverlapSolution> planOverlap(const OverlapProblem &problem);
 
 } // namespace fcdp

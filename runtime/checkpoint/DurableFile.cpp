@@ -14,7 +14,7 @@ namespace fcdp {
 
 namespace {
 
-[[noreturn]] void fail(const std::string &path, const std::string &doing) {
+[[noreturn]] void failAt(const std::string &path, const std::string &doing) {
   throw std::runtime_error(path + ": cannot be " + doing + ": " +
                            std::strerror(errno));
 }
@@ -28,7 +28,7 @@ DurableFile::DurableFile(const std::string &path, const std::string &shownAs)
       file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                 kFileMode)) {
   if (!file)
-    fail(shownAs, "created");
+    failAt(shownAs, "created");
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
@@ -40,14 +40,14 @@ void DurableFile::write(std::span<const std::byte> bytes) {
     if (done < 0 && errno == EINTR)
       continue;
     if (done < 0)
-      fail(shownAs, "written");
+      failAt(shownAs, "written");
     bytes = bytes.subspan(done);
   }
 }
 
 void DurableFile::finish() {
   if (fsync(file.get()) != 0)
-    fail(shownAs, "written to the disk");
+    failAt(shownAs, "written to the disk");
   file = FileDescriptor();
 }
 
@@ -56,12 +56,12 @@ void syncFolder(const std::string &path) {
   // Some file systems have no such operation for folders; their renames are
   // durable or not without it.
   if (!folder || (fsync(folder.get()) != 0 && errno != EINVAL))
-    fail(path, "written to the disk");
+    failAt(path, "written to the disk");
 }
 
 void renameDurably(const std::string &from, const std::string &to) {
   if (std::rename(from.c_str(), to.c_str()) != 0)
-    fail(to, "renamed from " + from);
+    failAt(to, "renamed from " + from);
   syncFolder(std::filesystem::absolute(to).parent_path().string());
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/GlooTransport.h"
+#include "collectives/Milliseconds.h"
 #include "collectives/TcpStore.h"
 
 #include <ATen/ops/from_blob.h>
@@ -13,10 +14,6 @@ namespace {
 
 using Group = c10d::ProcessGroupGloo;
 using Work = c10::intrusive_ptr<c10d::Work>;
-
-std::chrono::milliseconds toMilliseconds(double seconds) {
-  return std::chrono::milliseconds(int64_t(seconds * 1000));
-}
 
 /// Returns Gloo's text without the path of its build folder and without its
 /// advice, which blames a crash in every case.

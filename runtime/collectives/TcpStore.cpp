@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/TcpStore.h"
+#include "collectives/Milliseconds.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
@@ -9,10 +10,6 @@
 
 namespace fcdp {
 namespace {
-
-std::chrono::milliseconds toMilliseconds(double seconds) {
-  return std::chrono::milliseconds(int64_t(seconds * 1000));
-}
 
 std::string toString(const std::vector<uint8_t> &bytes) {
   return std::string(bytes.begin(), bytes.end());

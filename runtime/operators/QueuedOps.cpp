@@ -63,9 +63,9 @@ private:
   size_t bytes;
 };
 
-class Accumulate final : public PreparedOp {
+class QueuedAccumulate final : public PreparedOp {
 public:
-  Accumulate(const plan::AccumulateT &op, StepState &state)
+  QueuedAccumulate(const plan::AccumulateT &op, StepState &state)
       : stream(toStream(op.stream)), in(state.address(op.in)),
         out(state.address(op.out)), elements(op.elements),
         add(op.mode == plan::AccumulateMode::add) {}
@@ -122,7 +122,7 @@ std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
   case plan::OpBody::cache_load:
     return std::make_unique<CacheCopy>(*op.body.Ascache_load(), state);
   case plan::OpBody::accumulate:
-    return std::make_unique<Accumulate>(*op.body.Asaccumulate(), state);
+    return std::make_unique<QueuedAccumulate>(*op.body.Asaccumulate(), state);
   case plan::OpBody::record:
     return std::make_unique<Record>(*op.body.Asrecord());
   default:

@@ -3,6 +3,7 @@
 
 #include "checkpoint/CheckpointFolders.h"
 #include "collectives/KeyValueStore.h"
+#include "session/SessionClock.h"
 
 #include <ATen/ops/empty.h>
 #include <algorithm>
@@ -13,8 +14,6 @@
 namespace fcdp {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// How long all ranks may take to write. A rank that dies is found earlier.
 constexpr std::chrono::hours kMostTime(1);
@@ -35,10 +34,6 @@ class Interrupted : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
-
-double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 uint64_t bytesOf(const std::vector<SavedPiece> &pieces) {
   uint64_t bytes = 0;
@@ -73,7 +68,7 @@ CheckpointSaver::~CheckpointSaver() {
 }
 
 void CheckpointSaver::save(int64_t step, nlohmann::json job) {
-  auto begin = Clock::now();
+  auto begin = SessionClock::now();
   wait();
   copyStates();
   index = layout.index;
@@ -185,11 +180,11 @@ bool CheckpointSaver::hasReached(const std::string &key) const {
 }
 
 void CheckpointSaver::awaitRanks(const std::function<bool()> &isDone) const {
-  auto begin = Clock::now();
+  auto begin = SessionClock::now();
   while (!isDone()) {
     if (setup.backend.failed())
       throw Interrupted(setup.backend.failure());
-    if (Clock::now() - begin > kMostTime)
+    if (SessionClock::now() - begin > kMostTime)
       throw std::runtime_error("the other ranks took more than an hour");
     std::unique_lock lock(mutex);
     if (changed.wait_for(lock, kPoll, [&] { return isEnding; }))
@@ -207,7 +202,7 @@ void CheckpointSaver::writeOwnFile(const std::string &folder) {
 }
 
 void CheckpointSaver::writeCheckpoint() {
-  auto begin = Clock::now();
+  auto begin = SessionClock::now();
   Job &job = setup.job;
   const std::string &run = setup.options.folder;
   auto tell = [&](const std::string &key) {

@@ -20,10 +20,6 @@ namespace fcdp {
 
 namespace {
 
-double secondsSince(SessionClock::time_point begin) {
-  return std::chrono::duration<double>(SessionClock::now() - begin).count();
-}
-
 SessionErrorCode codeOf(const std::exception &error,
                         SessionErrorCode otherwise) {
   if (auto *known = dynamic_cast<const SessionError *>(&error))

@@ -9,14 +9,13 @@
 #include "session/Device.h"
 #include "session/PeerAlarm.h"
 #include "session/Session.h"
+#include "session/SessionClock.h"
 #include "step/Step.h"
 
 #include <chrono>
 #include <deque>
 
 namespace fcdp {
-
-using SessionClock = std::chrono::steady_clock;
 
 struct Session::Impl {
   Impl(std::shared_ptr<const StepObject> object, const SessionOptions &options)

@@ -14,7 +14,7 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr int kRepetitions = 5;
+constexpr int kTimedProducts = 5;
 /// Long enough for clocks, short enough for types that have no fast kernel.
 constexpr double kEnoughSeconds = 0.02;
 constexpr int64_t kLeastRows = 128, kMostRows = 1024;
@@ -27,7 +27,7 @@ template <typename Work>
 double timeOf(Work work) {
   work();
   std::vector<double> seconds;
-  for (int i = 0; i < kRepetitions; ++i) {
+  for (int i = 0; i < kTimedProducts; ++i) {
     double begin = readClock();
     work();
     seconds.push_back(readClock() - begin);

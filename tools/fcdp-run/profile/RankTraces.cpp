@@ -17,7 +17,7 @@ constexpr int kRoundTrips = 5;
 constexpr const char *kWhat = "exchange of the trace";
 
 /// A rank's clock at its answer, and at the beginning of its step.
-struct Clock {
+struct RankClock {
   double now = 0, begin = 0; ///< of its readClock
 };
 
@@ -31,7 +31,7 @@ void answer(Transport &control, const StepRecorder &recorder) {
     std::byte asked{};
     Recv recv{0, &asked, 1};
     control.exchange({}, {&recv, 1}, kWhat);
-    Clock clock{readClock(), recorder.getBegin()};
+    RankClock clock{readClock(), recorder.getBegin()};
     Send send{0, bytesOf(&clock), sizeof(clock)};
     control.exchange({&send, 1}, {}, kWhat);
   }
@@ -42,7 +42,7 @@ double askBegin(Transport &control, uint32_t rank) {
   double begin = 0, quickest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRoundTrips; ++i) {
     std::byte asked{};
-    Clock clock;
+    RankClock clock;
     Send send{rank, &asked, 1};
     Recv recv{rank, bytesOf(&clock), sizeof(clock)};
     double before = readClock();

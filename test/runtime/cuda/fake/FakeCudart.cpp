@@ -310,7 +310,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   Lock lock = enter("cudaEventCreateWithFlags");
   if (flags != cudaEventDisableTiming && flags != cudaEventDefault)
     return cudaErrorInvalidValue;
-  *event = new CUevent_st{flags == cudaEventDefault};
+  *event = new CUevent_st{flags == cudaEventDefault, {}};
   return result();
 }
 

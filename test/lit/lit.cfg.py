@@ -31,21 +31,28 @@ python = venv_python if has_venv else "python3"
 config.substitutions.append(("%python", python))
 # Changes lines of a file (edit.py --help).
 config.substitutions.append(("%edit", f"{python} -S -E {os.path.join(config.test_source_root, 'edit.py')}"))
+
+
+def is_set(parameter):
+    return lit_config.params.get(parameter, "0") not in ("", "0")
+
+
+# `--param verify-roundtrip=1` runs the suite with every module written as text
+# and as bytecode and read again. `--param compile-only=1` runs no steps on
+# simulated ranks: they would be the same steps again.
+compiles_only = is_set("verify-roundtrip") or is_set("compile-only")
+if compiles_only:
+    config.available_features.add("compile-only")
 # Programs of test/simulate, which run steps on simulated ranks. Tests that use them need numpy.
 for program in ("check-steps", "check-faults", "check-order", "check-mutants"):
     path = os.path.join(config.fcdp_src_root, "test", "simulate", program.replace("-", "_") + ".py")
     options = "" if program == "check-order" else ' --opt "fcdp-opt"'
+    options += " --compile-only" if program == "check-steps" and compiles_only else ""
     config.substitutions.append((f"%{program}", f"{python} {path}{options}"))
 config.substitutions.append(("%fcdp_src_root", config.fcdp_src_root))
 config.substitutions.append(("%fcdp_obj_root", config.fcdp_obj_root))
 
-# `--param verify-roundtrip=1` runs the suite with every module written as text
-# and as bytecode and read again.
-if lit_config.params.get("verify-roundtrip", "0") not in ("", "0"):
-    config.available_features.add("verify-roundtrip")
-    fcdp_opt_arguments = ["--verify-roundtrip"]
-else:
-    fcdp_opt_arguments = []
+fcdp_opt_arguments = ["--verify-roundtrip"] if is_set("verify-roundtrip") else []
 
 llvm_config.add_tool_substitutions(
     [

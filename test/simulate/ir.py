@@ -38,10 +38,10 @@ class Op:
 
 class Parser:
     def __init__(self, text):
-        text = re.sub(r"//[^\n]*", "", text)
+        text = re.sub(r"//[^\n]*", "", text).rstrip()
         self.tokens = []
         place = 0
-        while text[place:].strip():
+        while place < len(text):
             match = TOKEN.match(text, place)
             if not match:
                 raise SyntaxError(f"cannot read {text[place:place + 60]!r}")

@@ -20,6 +20,7 @@ from tensors import DTYPES, bytes_of, call, round_to, widen
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 VIEWS = {"aten.t.default", "aten.view.default", "aten._unsafe_view.default"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
+NOISE_BYTES = 1 << 20
 
 
 class Mismatch(Exception):
@@ -94,7 +95,9 @@ class Machine:
         self.N, self.g = self.mesh["node"], self.mesh["local"]
         self.ranks = [Rank(n, l) for n in range(self.N) for l in range(self.g)]
         self.groups = {}  # of a collective's ranks, by one of them and the axes
-        self.noise = np.random.default_rng(seed)
+        self.places = {}  # arrays, by rank, buffer and type
+        self.noise = np.random.default_rng(seed).integers(0, 256, NOISE_BYTES, dtype=np.uint8)
+        self.noise_used = 0
         self.planned = module.phase == "planned"
         self.device_end = self.host_end = self.state_end = 0
         if self.planned:
@@ -113,7 +116,12 @@ class Machine:
     # Memory.
 
     def noisy(self, count):
-        return self.noise.integers(0, 256, count, dtype=np.uint8)
+        """Other bytes each time; drawn once, because small draws take longer than copies."""
+        self.noise_used = (self.noise_used + 4099) % NOISE_BYTES
+        end = self.noise_used + count
+        if end > NOISE_BYTES:
+            return np.resize(np.roll(self.noise, -self.noise_used), count)
+        return self.noise[self.noise_used:end].copy()
 
     def measure(self):
         """Bytes of the arenas, from the places that the plan gives."""
@@ -134,6 +142,12 @@ class Machine:
                         self.device_end = max(self.device_end, end(op.attrs[key]))
 
     def place(self, rank, buffer, type_text):
+        key = id(rank), id(buffer), type_text
+        if key not in self.places:
+            self.places[key] = self.view_of(rank, buffer, type_text)
+        return self.places[key]
+
+    def view_of(self, rank, buffer, type_text):
         shape, element = shape_of(type_text)
         start = (buffer["offset"] + rank.node * buffer.get("node_stride", 0)
                  + rank.local * buffer.get("local_stride", 0))

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_TRANSFORMS_DECIDEPASSES
+#define FCDP_TRANSFORMS_DECIDEPASSES
+
+include "fcdp/Transforms/PassBase.td"
+
+def DecidePass : FcdpPass<"fcdp-decide"> {
+  let summary = "write each bucket's residency and accumulation where none is given";
+  let description = [{
+    Requires phase `sharded`. Strategies are presets of the same decisions. A decision
+    that a bucket already has is kept.
+
+    | strategy | residency | gradients of several micro-batches | sharding |
+    |---|---|---|---|
+    | `zero1` | `full` | `full` | `world` |
+    | `zero2` | `full` | `sharded` | `world` |
+    | `zero3` | `drop` | `sharded` | `world` |
+    | `hpz` | `node` | `sharded` | `world` |
+    | `fcdp` | `host` | `sharded` | `world` |
+    | `ddp` | `full` | `sharded` | `none` |
+    | `hsdp` | `drop` | `sharded` | `node` |
+    | `mics` | `drop` | `node` | `node` |
+
+    The sharding is part of the layout. `--fcdp-bucket` fixes it or leaves it open, and
+    at least one bucket to decide for must have the strategy's sharding. A bucket with
+    another sharding gets the nearest residency that it can have: `drop` instead of
+    `node` and `host` with `sharding node`, where the shard is the node slice, and
+    `full` with `sharding none`, where the shard is the whole bucket.
+
+    The pass also writes on the module how far `--fcdp-prefetch` and
+    `--fcdp-delay-sums` go.
+
+    The collectives of a bucket with `collectives flat` run in one step over all ranks
+    instead of one between nodes and one within nodes, except where a node slice is
+    kept or accumulated. That costs one latency instead of two. Over Gloo it sends g
+    times as many bytes between nodes; over rings of NCCL, (G-1)/G of the bucket
+    instead of (N-1)/N. On the CPU it gives the same bits.
+
+    `auto` chooses for each bucket what minimizes the time of a step on `cluster`,
+    within the memory of its devices and hosts. It also chooses how far ahead to
+    prefetch and how many reductions may be in flight. The pass simulates a step under
+    each plan that it considers; the best plans, and those that treat all buckets alike,
+    are scheduled and simulated once more in full. If the sharding is open, the search
+    is done for each sharding, and all buckets get that of the fastest plan. If
+    `--fcdp-bucket` leaves merging open, the pass merges buckets up to the number of
+    bytes with which the step is fastest, provided that it is faster than with one
+    bucket per unit, and writes that number on the module as `fcdp.bucket_bytes`. It
+    tries numbers that merge about 2, 4, 8, ... buckets, as long as the saved latencies
+    can be a thousandth of the step. A bucket with a given decision is not merged. Among
+    plans of equal time it chooses the smallest.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 members [@a at 0]
+    fcdp.bucket @bucket.b unit "b" elements 64 storage f32 wire f32 residency full members [@b at 0]
+    ```
+
+    After `--fcdp-decide=strategy=fcdp`:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 residency host members [@a at 0]
+    ...
+    fcdp.bucket @bucket.b unit "b" elements 64 storage f32 wire f32 residency full members [@b at 0]
+    ```
+  }];
+  let options = [
+    Strategy, Accumulate, Collectives, Prefetch, Reductions, ClusterFile, ProfileFile,
+    DeviceMemory, HostMemory
+  ];
+}
+
+def TwoLevelPass : FcdpPass<"fcdp-two-level"> {
+  let summary = "split collectives into a step between nodes and a step within nodes";
+  let description = [{
+    Requires phase `sharded` and buckets. A gather over both axes becomes a gather
+    between nodes, which yields this rank's node slice, and one within the node. A
+    reduction becomes the same two steps in reverse. Each byte crosses the network once
+    per node. A step over an axis of one rank is dropped, except for the last step of a
+    reduction, which converts to f32. Collectives of a bucket with `collectives flat`
+    stay whole, except for gathers whose node slice is kept (`residency` or `carry` is
+    `node` or `host`) and reductions whose node slice is accumulated (`accumulation` is
+    `node`).
+
+    Before:
+
+    ```mlir
+    %s = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %whole = fcdp.all_gather %s of @bucket.a over @world[node, local] range 0 : tensor<16xf32> to tensor<64xf32>
+    ```
+
+    After `--fcdp-two-level`:
+
+    ```mlir
+    %s = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %slice = fcdp.all_gather %s of @bucket.a over @world[node] range 0 : tensor<16xf32> to tensor<32xf32>
+    %whole = fcdp.all_gather %slice of @bucket.a over @world[local] range 0 : tensor<32xf32> to tensor<64xf32>
+    ```
+  }];
+}
+
+def AccumulatePass : FcdpPass<"fcdp-accumulate"> {
+  let summary = "accumulate gradients over micro-batches as the buckets say";
+  let description = [{
+    Requires phase `sharded` and two-level collectives. Before this pass, and with
+    `sharded`, every micro-batch reduces its gradients over all ranks and adds this
+    rank's shard of them.
+
+    - `node`: a micro-batch reduces within the node and adds the node slice; the last
+      micro-batch reduces the accumulator between nodes.
+    - `node_host`: the same, with the accumulator in host memory. A micro-batch loads it
+      during the reduction, adds on the device, and stores it; the first one only
+      stores, the last one only loads.
+    - `full`: a micro-batch adds the unreduced gradients; the last one reduces the
+      accumulator.
+
+    Accumulators are f32. They are rounded to the gradient's type before they are
+    reduced further, so that the collective carries as many bytes as with `sharded`.
+    With one micro-batch there is nothing to accumulate. With one node, `node` and
+    `node_host` are the same as `sharded`.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable accumulation node members [@a at 0]
+    func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>} {
+      %g = fcdp.read_input @g : tensor<64xf32>
+      %p = fcdp.pack @bucket.a(%g as @a) : (tensor<64xf32>) -> tensor<64xf32>
+      %n = fcdp.reduce_scatter %p of @bucket.a over @world[local] : tensor<64xf32> to tensor<32xf32>
+      %r = fcdp.reduce_scatter %n of @bucket.a over @world[node] : tensor<32xf32> to tensor<16xf32>
+      fcdp.accumulate %r into @bucket.a add : tensor<16xf32>
+      return
+    }
+    ```
+
+    After `--fcdp-accumulate`:
+
+    ```mlir
+    fcdp.state @bucket.a.node_grad node_grad of @bucket.a in device : tensor<32xf32>
+    ...
+    func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>} {
+      %g = fcdp.read_input @g : tensor<64xf32>
+      %p = fcdp.pack @bucket.a(%g as @a) : (tensor<64xf32>) -> tensor<64xf32>
+      %n = fcdp.reduce_scatter %p of @bucket.a over @world[local] : tensor<64xf32> to tensor<32xf32>
+      fcdp.accumulate %n into @bucket.a.node_grad add : tensor<32xf32>
+      %sum = fcdp.read_state @bucket.a.node_grad : tensor<32xf32>
+      %r = fcdp.reduce_scatter %sum of @bucket.a over @world[node] : tensor<32xf32> to tensor<16xf32>
+      fcdp.accumulate %r into @bucket.a overwrite : tensor<16xf32>
+    ```
+  }];
+}
+
+def CachePass : FcdpPass<"fcdp-cache"> {
+  let summary = "serve later gathers of a bucket from its residency";
+  let description = [{
+    Requires phase `sharded`, two-level gathers, and buckets with a `residency`.
+
+    - `drop`: every live range gathers over the network again.
+    - `host`: the first gather between nodes stores this rank's node slice in the
+      node's host memory; later live ranges load it.
+    - `node`: the node slice stays on the device.
+    - `full`: the gathered copy stays on the device.
+
+    A bucket's `residency` applies between the live ranges of one micro-batch. Its
+    `carry`, which defaults to the residency, applies from one micro-batch to the next.
+    A copy that is carried on the device also serves the live ranges of a micro-batch.
+    Trained buckets are gathered in the first micro-batch of a step, and frozen ones in
+    `@init`, once per job. With a single node there is no node slice, and `host` and
+    `node` act like `drop`.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable residency host members [@a at 0]
+    %s0 = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %n0 = fcdp.all_gather %s0 of @bucket.a over @world[node] range 0 : tensor<16xf32> to tensor<32xf32>
+    %w0 = fcdp.all_gather %n0 of @bucket.a over @world[local] range 0 : tensor<32xf32> to tensor<64xf32>
+    %s1 = fcdp.read_shard @bucket.a : tensor<16xf32>
+    %n1 = fcdp.all_gather %s1 of @bucket.a over @world[node] range 1 : tensor<16xf32> to tensor<32xf32>
+    %w1 = fcdp.all_gather %n1 of @bucket.a over @world[local] range 1 : tensor<32xf32> to tensor<64xf32>
+    ```
+
+    After `--fcdp-cache`:
+
+    ```mlir
+    fcdp.state @bucket.a.cache cache of @bucket.a in host : tensor<32xf32>
+    ...
+    %n0 = fcdp.all_gather %s0 of @bucket.a over @world[node] range 0 : tensor<16xf32> to tensor<32xf32>
+    fcdp.cache_store %n0 to @bucket.a.cache : tensor<32xf32>
+    %w0 = fcdp.all_gather %n0 of @bucket.a over @world[local] range 0 : tensor<32xf32> to tensor<64xf32>
+    %n1 = fcdp.cache_load @bucket.a.cache : tensor<32xf32>
+    %w1 = fcdp.all_gather %n1 of @bucket.a over @world[local] range 1 : tensor<32xf32> to tensor<64xf32>
+    ```
+  }];
+}
+
+#endif // FCDP_TRANSFORMS_DECIDEPASSES

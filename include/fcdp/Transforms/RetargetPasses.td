@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_TRANSFORMS_RETARGETPASSES
+#define FCDP_TRANSFORMS_RETARGETPASSES
+
+include "fcdp/Transforms/PassBase.td"
+
+def RetargetPass : FcdpPass<"fcdp-retarget"> {
+  let summary = "make a step that was exported on a CPU one for CUDA";
+  let description = [{
+    Requires phase `imported`. With target `cuda`, calls that create tensors create
+    them on CUDA. Attention is the one operator of common models for which PyTorch
+    has a CPU operator of its own. It becomes the flash kernel (f16 or bf16, no mask,
+    head dimensions up to 256) or the memory-efficient kernel (all other cases). The
+    pass does what PyTorch's `scaled_dot_product_attention` does for these kernels:
+    it pads head dimensions to multiples of 8, aligns the rows of a mask to multiples
+    of 8 elements, and repeats key heads until there are as many as query heads.
+    Results keep the shapes of the CPU operator, and also its order of dimensions in
+    memory, since views may rely on it. The import recorded that order on the call as
+    `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
+    as far as the kernels sum in another order.
+
+    The pass writes `fcdp.target` on the module. A step that was exported on CUDA has
+    this attribute from the import, and only loses its device numbers, because each
+    rank has one device, `cuda`. Without a target the step stays as it is. The pass
+    refuses operators that PyTorch has for the CPU only, and attention in f64. Running
+    it again changes nothing.
+
+    Before:
+
+    ```mlir
+    %z = aten.call "aten.zeros.default"(size = [4], device = #aten.device<"cpu">) : () -> tensor<4xf32>
+    %a:2 = aten.call "aten._scaled_dot_product_flash_attention_for_cpu.default"(query = %q, key = %q, value = %q, is_causal = true) : (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+    ```
+
+    After `--fcdp-retarget=target=cuda`:
+
+    ```mlir
+    %z = aten.call "aten.zeros.default"(size = [4], device = #aten.device<"cuda">) : () -> tensor<4xf32>
+    %a:5 = aten.call "aten._scaled_dot_product_flash_attention.default"(query = %q, key = %q, value = %q, ...is_causal = true) ...
+    ```
+  }];
+  let options = [Target];
+}
+
+#endif // FCDP_TRANSFORMS_RETARGETPASSES

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FCDP_TRANSFORMS_SHARDPASSES
+#define FCDP_TRANSFORMS_SHARDPASSES
+
+include "fcdp/Transforms/PassBase.td"
+
+def ShardPass : FcdpPass<"fcdp-shard"> {
+  let summary = "shard parameters over a mesh and make the step a family of functions";
+  let description = [{
+    Requires phase `imported`. Every parameter is sharded over all ranks of a mesh of
+    `nodes` x `ranks-per-node`. A parameter is gathered once per live range of its
+    unit. A live range is a longest run of uses in program order without a use of
+    another unit between them. So a block is gathered once in the forward and once in
+    the backward pass, and an embedding that only the forward pass reads is gathered
+    once, as is an output layer whose two uses are adjacent. Views of parameters are
+    cloned to each use first, because a view that lives from the forward to the
+    backward pass would keep the gathered copy alive. The same holds for the casts of a
+    parameter that is read only through casts to one narrower type, which
+    `--fcdp-narrow-gathers` moves before the gather.
+
+    Gradients are reduced as soon as they are computed, and are added to accumulators.
+    `@step` becomes `@only_microbatch`, or, with more than one micro-batch,
+    `@first_microbatch`, `@next_microbatch` and `@last_microbatch`; `@init` and
+    `@update` are added.
+
+    The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
+    compiler does not know may alias its operands; its results are not cloned. The pass
+    errs on the side of gathering again.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
+    func.func @step() {
+      %x = fcdp.read_input @x : tensor<4x4xf32>
+      %w = fcdp.read_parameter @w : tensor<4x4xf32>
+      %y = aten.call "aten.mm.default"(self = %x, mat2 = %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %l = aten.call "aten.sum.default"(self = %y) : (tensor<4x4xf32>) -> tensor<f32>
+      %g = aten.call "aten.mm.default"(self = %x, mat2 = %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      fcdp.loss %l : tensor<f32>
+      fcdp.gradient %g of @w : tensor<4x4xf32>
+      return
+    }
+    ```
+
+    After `--fcdp-shard="nodes=2 ranks-per-node=2"`:
+
+    ```mlir
+    fcdp.mesh @world(node = 2, local = 2)
+    ...
+    func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
+      %x = fcdp.read_input @x : tensor<4x4xf32>
+      %s = fcdp.read_shard @w : !fcdp.shard<tensor<4x4xf32>>
+      %w = fcdp.all_gather %s of @w over @world[node, local] range 0 : !fcdp.shard<tensor<4x4xf32>> to tensor<4x4xf32>
+      %y = aten.call "aten.mm.default"(self = %x, mat2 = %w) ...
+      ...
+      %g = aten.call "aten.mm.default"(self = %x, mat2 = %y) ...
+      %r = fcdp.reduce_scatter %g of @w over @world[node, local] : tensor<4x4xf32> to !fcdp.shard<tensor<4x4xf32>>
+      fcdp.accumulate %r into @w overwrite : !fcdp.shard<tensor<4x4xf32>>
+      ...
+    func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+      fcdp.shard_update @w scale 2.500000e-01 with #fcdp.adamw<...>
+    ```
+  }];
+  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, ClipNorm];
+}
+
+def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
+  let summary = "gather in the narrow type that is used";
+  let description = [{
+    Requires phase `sharded` and gathers of single parameters (after `--fcdp-shard`). If
+    every use of a parameter, in every function, reads it through a cast to one narrower
+    floating-point type, the shard is cast before the gather. The collective then
+    carries half the bytes, and the result is the same bit for bit. Views between gather
+    and cast stay if they show every element once. The pass errs on the side of leaving
+    a parameter alone: it skips a parameter that is also read in its own type, in two
+    types, through a slice, or by a copy to another memory format.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @w : tensor<4x4xf32> unit "fc" names ["w"]
+    %s = fcdp.read_shard @w : !fcdp.shard<tensor<4x4xf32>>
+    %w = fcdp.all_gather %s of @w over @world[node, local] range 0 : !fcdp.shard<tensor<4x4xf32>> to tensor<4x4xf32>
+    %c = aten.call "aten._to_copy.default"(self = %w, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %0 = aten.call "aten.mm.default"(self = %y, mat2 = %c) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    ```
+
+    After `--fcdp-narrow-gathers`:
+
+    ```mlir
+    %s = fcdp.read_shard @w : !fcdp.shard<tensor<4x4xf32>>
+    %c = fcdp.cast_shard %s : !fcdp.shard<tensor<4x4xf32>> to !fcdp.shard<tensor<4x4xbf16>>
+    %w = fcdp.all_gather %c of @w over @world[node, local] range 0 : !fcdp.shard<tensor<4x4xbf16>> to tensor<4x4xbf16>
+    %0 = aten.call "aten.mm.default"(self = %y, mat2 = %w) ...
+    ```
+  }];
+}
+
+def BucketPass : FcdpPass<"fcdp-bucket"> {
+  let summary = "fix the storage layout: one flat bucket per unit, type and trainability";
+  let description = [{
+    Requires phase `sharded` and gathers of single parameters. Parameters of one unit,
+    storage type, wire type, gradient type and trainability form a bucket, in PyTorch's
+    parameter order. Parameters that no function reads form buckets that are never
+    gathered. All parameters must have one optimizer. Members start at multiples of 64
+    bytes, and a bucket is padded to equal shards of a multiple of 64 bytes. `sharding`
+    selects the ranks that states are sharded over. The layout is final: later passes
+    only move whole buckets, except that `--fcdp-decide` may merge them.
+
+    `layout` selects the blocks that no shard boundary may split (see `#fcdp.layout`).
+    Members keep their order and are placed so that shards are as small as that allows,
+    after veScale-FSDP (arXiv 2602.22437).
+
+    The duration of a small collective is nearly all latency. So buckets that differ
+    only in their unit, and are neighbours in the order of parameters, are merged up to
+    `bucket-bytes`. (PyTorch FSDP's gathers lose efficiency below 33 million elements,
+    arXiv 2304.11277.) The copy of a merged bucket is in memory from the first to the
+    last use of its units, in the forward and in the backward pass. It is gathered no
+    more often than the unit that is used most often.
+
+    The gathers of one live range become one gather at the place of the first, and
+    parameters become views of its result. Gradients are packed into a bucket and
+    reduced together as soon as the last of them is computed. The reduced gradient is
+    accumulated when the next bucket is packed, so that the reduction overlaps with the
+    backward pass of the next unit. If a rank owns more than one of the G shards, the
+    copy is gathered over the remaining axes only (none, if the rank owns the whole),
+    and the reduced gradient, in f32, over the others. Sums and their order are those
+    of `world`.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @w : tensor<4x4xf32> unit "fc" names ["w"]
+    fcdp.parameter @b : tensor<4xf32> unit "fc" names ["b"]
+    %0 = fcdp.read_shard @w : !fcdp.shard<tensor<4x4xf32>>
+    %w = fcdp.all_gather %0 of @w over @world[node, local] range 0 : !fcdp.shard<tensor<4x4xf32>> to tensor<4x4xf32>
+    %1 = fcdp.read_shard @b : !fcdp.shard<tensor<4xf32>>
+    %b = fcdp.all_gather %1 of @b over @world[node, local] range 0 : !fcdp.shard<tensor<4xf32>> to tensor<4xf32>
+    %y0 = aten.call "aten.addmm.default"(self = %b, mat1 = %x, mat2 = %w) : (tensor<4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    ```
+
+    After `--fcdp-bucket`:
+
+    ```mlir
+    fcdp.bucket @bucket.fc.frozen unit "fc" elements 64 storage f32 wire f32 members [@w at 0, @b at 16]
+    fcdp.state @bucket.fc.frozen.shard shard of @bucket.fc.frozen in device : tensor<16xf32>
+    ...
+    %0 = fcdp.read_shard @bucket.fc.frozen : tensor<16xf32>
+    %1 = fcdp.all_gather %0 of @bucket.fc.frozen over @world[node, local] range 0 : tensor<16xf32> to tensor<64xf32>
+    %w = fcdp.view_member %1 @w of @bucket.fc.frozen : tensor<64xf32> to tensor<4x4xf32>
+    %b = fcdp.view_member %1 @b of @bucket.fc.frozen : tensor<64xf32> to tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Layout, BucketBytes,
+    Option<"sharding", "sharding", "std::string", "\"world\"",
+           "selects the ranks over which parameters, gradients and optimizer state are "
+           "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "
+           "gathers nothing; 'auto' leaves it to --fcdp-decide (default: world)">,
+    Option<"openMerging", "open-merging", "bool", "false",
+           "lets --fcdp-decide merge the remaining buckets; states must be sharded over "
+           "all ranks, or their sharding left open">
+  ];
+}
+
+#endif // FCDP_TRANSFORMS_SHARDPASSES

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/FileErrors.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <stdexcept>
 
 namespace fcdp {
 
@@ -17,10 +17,6 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kRemoved = ".removed";
 constexpr size_t kDigits = 8;
-
-[[noreturn]] void fail(const std::string &path, const std::string &message) {
-  throw std::runtime_error(path + ": " + message);
-}
 
 /// The step in "step-00000050", or none.
 std::optional<int64_t> stepOf(std::string_view name) {
@@ -45,7 +41,7 @@ std::vector<std::string> foldersIn(const std::string &path) {
     if (std::error_code unknown; at->is_directory(unknown))
       names.push_back(at->path().filename().string());
   if (error)
-    fail(path, "cannot be listed: " + error.message());
+    throwAt(path, "cannot be listed: " + error.message());
   return names;
 }
 
@@ -57,7 +53,7 @@ void removeFolder(const std::string &path) {
   std::error_code error;
   fs::remove_all(path, error);
   if (error)
-    fail(path, "cannot be removed: " + error.message());
+    throwAt(path, "cannot be removed: " + error.message());
 }
 
 /// Whether a checkpoint's folder was left while it was written or removed.
@@ -73,13 +69,14 @@ void checkFile(const std::string &path, uint64_t expected) {
   std::error_code error;
   uint64_t bytes = fs::file_size(path, error);
   if (error == std::errc::no_such_file_or_directory)
-    fail(path, "expected the file that a rank wrote, got none; the folder for "
-               "checkpoints must be shared by all nodes");
+    throwAt(path,
+            "expected the file that a rank wrote, got none; the folder for "
+            "checkpoints must be shared by all nodes");
   if (error)
-    fail(path, "cannot be examined: " + error.message());
+    throwAt(path, "cannot be examined: " + error.message());
   if (bytes != expected)
-    fail(path, "expected " + std::to_string(expected) + " bytes, got " +
-                   std::to_string(bytes));
+    throwAt(path, "expected " + std::to_string(expected) + " bytes, got " +
+                      std::to_string(bytes));
 }
 
 } // namespace
@@ -110,12 +107,13 @@ std::optional<std::string> findCheckpoint(const std::string &path) {
   if (!fs::exists(path))
     return std::nullopt;
   if (!fs::is_directory(path))
-    fail(path, "expected a checkpoint, or a folder of checkpoints, got a file");
+    throwAt(path,
+            "expected a checkpoint, or a folder of checkpoints, got a file");
   fs::path folder = fs::absolute(path).lexically_normal();
   std::string name =
       (folder.has_filename() ? folder : folder.parent_path()).filename();
   if (isLeftover(name))
-    fail(path, "is not a complete checkpoint");
+    throwAt(path, "is not a complete checkpoint");
   if (fs::exists(fs::path(path) / kIndexName))
     return path;
   std::vector<int64_t> steps = listCheckpoints(path);
@@ -128,14 +126,15 @@ void makeRunFolder(const std::string &run) {
   std::error_code error;
   fs::create_directories(run, error);
   if (error)
-    fail(run, "cannot be made: " + error.message());
+    throwAt(run, "cannot be made: " + error.message());
   DurableFile(markPath(run), run).finish();
 }
 
 void checkRunFolder(const std::string &run) {
   if (!fs::exists(markPath(run)))
-    fail(run, "rank 0 has made a file in this folder that this rank does not "
-              "see; the folder for checkpoints must be shared by all nodes");
+    throwAt(run,
+            "rank 0 has made a file in this folder that this rank does not "
+            "see; the folder for checkpoints must be shared by all nodes");
 }
 
 void removeRunMark(const std::string &run) {
@@ -151,7 +150,7 @@ void beginCheckpoint(const std::string &run, int64_t step) {
   std::error_code error;
   fs::create_directory(path, error);
   if (error)
-    fail(path, "cannot be made: " + error.message());
+    throwAt(path, "cannot be made: " + error.message());
 }
 
 void writeRankFile(const std::string &path,

@@ -2,11 +2,11 @@
 #include "checkpoint/CheckpointReader.h"
 
 #include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/FileErrors.h"
 #include "checkpoint/MappedFile.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <stdexcept>
 
 namespace fcdp {
 
@@ -20,7 +20,7 @@ CheckpointIndex readIndex(const std::string &folder) {
     return parseCheckpointIndex(
         {reinterpret_cast<const char *>(bytes.data()), bytes.size()});
   } catch (const std::exception &error) {
-    throw std::runtime_error(path + ": " + error.what());
+    throwAt(path, error.what());
   }
 }
 
@@ -28,11 +28,11 @@ void checkSize(const std::string &path, uint64_t expected) {
   std::error_code error;
   uint64_t bytes = std::filesystem::file_size(path, error);
   if (error)
-    throw std::runtime_error(path + ": cannot be examined: " + error.message());
+    throwAt(path, "cannot be examined: " + error.message());
   if (bytes != expected)
-    throw std::runtime_error(path + ": expected " + std::to_string(expected) +
-                             " bytes, as the index says, got " +
-                             std::to_string(bytes));
+    throwAt(path, "expected " + std::to_string(expected) +
+                      " bytes, as the index says, got " +
+                      std::to_string(bytes));
 }
 
 } // namespace

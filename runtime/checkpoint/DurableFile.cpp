@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/DurableFile.h"
+#include "checkpoint/FileErrors.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <stdexcept>
 #include <unistd.h>
 
 namespace fcdp {
 
-namespace {
-
-[[noreturn]] void failAt(const std::string &path, const std::string &doing) {
-  throw std::runtime_error(path + ": cannot be " + doing + ": " +
-                           std::strerror(errno));
-}
-
-constexpr mode_t kFileMode = 0666;
-
-} // namespace
+static constexpr mode_t kFileMode = 0666;
 
 DurableFile::DurableFile(const std::string &path, const std::string &shownAs)
     : shownAs(shownAs),
       file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                 kFileMode)) {
   if (!file)
-    failAt(shownAs, "created");
+    throwErrno(shownAs, "created");
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
@@ -40,14 +30,14 @@ void DurableFile::write(std::span<const std::byte> bytes) {
     if (done < 0 && errno == EINTR)
       continue;
     if (done < 0)
-      failAt(shownAs, "written");
+      throwErrno(shownAs, "written");
     bytes = bytes.subspan(done);
   }
 }
 
 void DurableFile::finish() {
   if (fsync(file.get()) != 0)
-    failAt(shownAs, "written to the disk");
+    throwErrno(shownAs, "written to the disk");
   file = FileDescriptor();
 }
 
@@ -56,12 +46,12 @@ void syncFolder(const std::string &path) {
   // Some file systems have no such operation for folders; their renames are
   // durable or not without it.
   if (!folder || (fsync(folder.get()) != 0 && errno != EINVAL))
-    failAt(path, "written to the disk");
+    throwErrno(path, "written to the disk");
 }
 
 void renameDurably(const std::string &from, const std::string &to) {
   if (std::rename(from.c_str(), to.c_str()) != 0)
-    failAt(to, "renamed from " + from);
+    throwErrno(to, "renamed from " + from);
   syncFolder(std::filesystem::absolute(to).parent_path().string());
 }
 

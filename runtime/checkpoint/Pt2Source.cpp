@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The weights and constants of a .pt2 archive (torch.export.save).
+#include "checkpoint/FileErrors.h"
 #include "checkpoint/Json.h"
 #include "checkpoint/TorchArchive.h"
 #include "checkpoint/WeightSource.h"
@@ -98,7 +99,7 @@ public:
 
 private:
   [[noreturn]] void fail(const std::string &message) const {
-    throw std::runtime_error(path() + ": " + message);
+    throwAt(path(), message);
   }
   /// The folder that all entries lie in: empty, or with a slash at its end.
   std::string findRoot();

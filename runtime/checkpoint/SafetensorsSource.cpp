@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads safetensors files.
+#include "checkpoint/FileErrors.h"
 #include "checkpoint/Json.h"
 #include "checkpoint/MappedFile.h"
 #include "checkpoint/SafetensorsFormat.h"
@@ -21,7 +22,7 @@ public:
     try {
       readHeader();
     } catch (const std::exception &error) {
-      throw std::runtime_error(path + ": " + error.what());
+      throwAt(path, error.what());
     }
   }
 

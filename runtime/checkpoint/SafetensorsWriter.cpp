@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/SafetensorsWriter.h"
 
+#include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsFormat.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace fcdp {
 
@@ -67,8 +67,8 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
 
 void SafetensorsWriter::finish() {
   if (written != expected)
-    throw std::runtime_error(path + ": expected " + std::to_string(expected) +
-                             " bytes of data, got " + std::to_string(written));
+    throwAt(path, "expected " + std::to_string(expected) +
+                      " bytes of data, got " + std::to_string(written));
   file.finish();
   renameDurably(temporary, path);
   isFinished = true;

@@ -2,6 +2,7 @@
 //
 // Section numbers refer to PKWARE's APPNOTE.TXT 6.3.10.
 #include "checkpoint/TorchArchive.h"
+#include "checkpoint/FileErrors.h"
 
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/crc_alt.h>
@@ -13,20 +14,15 @@ namespace fcdp {
 
 namespace {
 
-[[noreturn]] void fail(const std::string &path, const std::string &what,
-                       const char *message) {
-  throw std::runtime_error(path + ": " + what + ": " + message);
-}
-
 /// Calls `read`. Its errors become errors that name the file and `what`.
 template <typename Read>
 auto naming(const std::string &path, const std::string &what, Read read) {
   try {
     return read();
   } catch (const c10::Error &error) {
-    fail(path, what, error.what_without_backtrace());
+    throwAt(path, what + ": " + error.what_without_backtrace());
   } catch (const std::exception &error) {
-    fail(path, what, error.what());
+    throwAt(path, what + ": " + error.what());
   }
 }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/WeightSource.h"
+#include "checkpoint/FileErrors.h"
 
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <stdexcept>
 
 namespace fcdp {
 
 namespace {
 
-[[noreturn]] void fail(const WeightSource &source, const std::string &name,
-                       const std::string &message) {
-  throw std::runtime_error(source.path() + ": '" + name + "': " + message);
+[[noreturn]] void throwAtTensor(const WeightSource &source,
+                                const std::string &name,
+                                const std::string &message) {
+  throwAt(source.path(), "'" + name + "': " + message);
 }
 
 } // namespace
@@ -21,16 +22,15 @@ std::unique_ptr<WeightSource> openWeights(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 9> start{};
   if (!file.read(start.data(), start.size()))
-    throw std::runtime_error(
-        path + ": expected a .pt2 archive or a safetensors file, got " +
-        (file.is_open() ? "a file of fewer than 9 bytes"
-                        : "a file that cannot be opened"));
+    throwAt(path,
+            std::string("expected a .pt2 archive or a safetensors file, got ") +
+                (file.is_open() ? "a file of fewer than 9 bytes"
+                                : "a file that cannot be opened"));
   if (std::memcmp(start.data(), "PK", 2) == 0)
     return openPt2(path);
   if (start[8] == '{')
     return openSafetensors(path);
-  throw std::runtime_error(
-      path + ": expected a .pt2 archive or a safetensors file, got another");
+  throwAt(path, "expected a .pt2 archive or a safetensors file, got another");
 }
 
 StoredTensor requireTensor(WeightSource &source,
@@ -42,17 +42,18 @@ StoredTensor requireTensor(WeightSource &source,
       break;
   const std::string &name = names.front();
   if (!tensor)
-    fail(source, name,
-         "expected a tensor of this name, got none; give the weights of the "
-         "model that the step was compiled from");
+    throwAtTensor(
+        source, name,
+        "expected a tensor of this name, got none; give the weights of the "
+        "model that the step was compiled from");
   if (tensor->shape != shape)
-    fail(source, name,
-         "expected shape " + toString(shape) + ", got " +
-             toString(tensor->shape));
+    throwAtTensor(source, name,
+                  "expected shape " + toString(shape) + ", got " +
+                      toString(tensor->shape));
   if (tensor->dtype != dtype)
-    fail(source, name,
-         std::string("expected type ") + fcdp::name(dtype) + ", got " +
-             fcdp::name(tensor->dtype));
+    throwAtTensor(source, name,
+                  std::string("expected type ") + fcdp::name(dtype) + ", got " +
+                      fcdp::name(tensor->dtype));
   return *tensor;
 }
 

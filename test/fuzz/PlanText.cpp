@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes the compiler's readers of plans:
-//   build-asan/bin/fcdp-fuzz-plan-text NEW test/fuzz/corpus/plan-text test/fuzz/corpus/plan
+//   build-asan/bin/fcdp-fuzz-plan-text NEW test/fuzz/corpus/plan-text \
+//     test/fuzz/corpus/plan
 //
 // Inputs are plans as text, and in their FlatBuffers form. Checked, besides the
 // sanitizers: an error names the input, and the text of a plan that is taken

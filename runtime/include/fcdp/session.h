@@ -215,8 +215,8 @@ fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes);
-/* How many updates the optimizer has made of a parameter. Setting it is for before the
- * first step only. */
+/* How many updates the optimizer has made of a parameter. Setting it is for
+ * before the first step only. */
 fcdp_status fcdp_session_get_update_count(fcdp_session *session,
                                           const char *name, int64_t *count);
 fcdp_status fcdp_session_set_update_count(fcdp_session *session,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/StepPlan.h"
 #include "plan/FakeStep.h"
-#include "plan/Reflection.h"
 #include "plan/PlanReader.h"
+#include "plan/Reflection.h"
 
 #include <functional>
 #include <gtest/gtest.h>

@@ -22,29 +22,20 @@ def command(workshop: Workshop, config: Config, steps: int, *extra: str | Path) 
 
 
 @pytest.mark.parametrize(
-    ("model", "nodes", "local", "strategy", "micro_batches", "optimizer"),
+    "config",
     [
-        ("gpt", 2, 2, "fcdp", 2, ADAMW),
-        ("gpt", 2, 2, "zero3", 1, MOMENTUM),
-        ("gpt", 2, 2, "zero1", 2, MOMENTUM),
-        ("gpt", 2, 2, "hsdp", 1, ADAMW),
-        ("gpt", 1, 2, "ddp", 2, ADAMW),
-        ("gpt_tied", 2, 1, "hpz", 1, ADAMW),
-        ("mlp_dropout", 2, 2, "fcdp", 2, ADAMW),
-        ("convnet_bn", 2, 2, "fcdp", 1, MOMENTUM),
+        Config("gpt", 2, 2, "fcdp", 2, ADAMW),
+        Config("gpt", 2, 2, "zero3", 1, MOMENTUM),
+        Config("gpt", 2, 2, "zero1", 2, MOMENTUM),
+        Config("gpt", 2, 2, "hsdp", 1, ADAMW),
+        Config("gpt", 1, 2, "ddp", 2, ADAMW),
+        Config("gpt_tied", 2, 1, "hpz", 1, ADAMW),
+        Config("mlp_dropout", 2, 2, "fcdp", 2, ADAMW),
+        Config("convnet_bn", 2, 2, "fcdp", 1, MOMENTUM),
     ],
+    ids=lambda config: config.name,
 )
-def test_goes_on_bit_for_bit(
-    workshop: Workshop,
-    tmp_path: Path,
-    model: str,
-    nodes: int,
-    local: int,
-    strategy: str,
-    micro_batches: int,
-    optimizer: str,
-) -> None:
-    config = Config(model, nodes, local, strategy, micro_batches, optimizer)
+def test_goes_on_bit_for_bit(workshop: Workshop, tmp_path: Path, config: Config) -> None:
     for name, steps in (("whole", (6,)), ("halves", (3, 6))):
         for number in steps:
             out = (f"--json={tmp_path / name}.jsonl", f"--params-out={tmp_path / name}.safetensors")

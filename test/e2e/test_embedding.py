@@ -24,26 +24,17 @@ def losses(workshop: Workshop, config: Config, first: int, last: int, source: Pa
 
 
 @pytest.mark.parametrize(
-    ("model", "nodes", "local", "strategy", "micro_batches", "optimizer"),
+    "config",
     [
-        ("gpt", 2, 2, "fcdp", 2, ADAMW),
-        ("gpt", 1, 2, "zero2", 1, "sgd,lr=0.1,momentum=0.9"),
-        ("convnet_bn", 1, 1, "fcdp", 1, ADAMW),
+        Config("gpt", 2, 2, "fcdp", 2, ADAMW),
+        Config("gpt", 1, 2, "zero2", 1, "sgd,lr=0.1,momentum=0.9"),
+        Config("convnet_bn", 1, 1, "fcdp", 1, ADAMW),
     ],
+    ids=lambda config: config.name,
 )
-def test_trains_and_goes_on(
-    workshop: Workshop,
-    tmp_path: Path,
-    model: str,
-    nodes: int,
-    local: int,
-    strategy: str,
-    micro_batches: int,
-    optimizer: str,
-) -> None:
-    config = Config(model, nodes, local, strategy, micro_batches, optimizer)
+def test_trains_and_goes_on(workshop: Workshop, tmp_path: Path, config: Config) -> None:
     expected = workshop.run(config, 4).losses
-    begun = losses(workshop, config, 0, 2, workshop.model(model).archive, tmp_path / "half")
+    begun = losses(workshop, config, 0, 2, workshop.model(config.model).archive, tmp_path / "half")
     assert begun == expected[:2]
     # Moments and counts of updates, too: without them AdamW would go elsewhere.
     assert losses(workshop, config, 2, 4, tmp_path / "half", tmp_path / "whole") == expected[2:]

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns a PyTorch training step into an archive that fcdp-compile reads."""
 
+from typing import TYPE_CHECKING, Any
+
 from fcdp.data import NpyRows, TokenWindows, batches, batches_from_npy, open_input
 from fcdp.errors import ExportError
-from fcdp.exporter import Exported, export
 from fcdp.reference import reference
 from fcdp.version import __version__
+
+if TYPE_CHECKING:
+    from fcdp.exporter import Exported, export
 
 __all__ = [
     "ExportError",
@@ -19,3 +23,12 @@ __all__ = [
     "open_input",
     "reference",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loads PyTorch's tracing, which takes seconds, only for those who export.
+    if name in ("Exported", "export"):
+        from fcdp import exporter
+
+        return getattr(exporter, name)
+    raise AttributeError(f"module 'fcdp' has no attribute '{name}'")

@@ -10,6 +10,7 @@ from torch import nn
 from fcdp.call import LossFn, loss_forward, make_call
 from fcdp.optimizers import OptimizerFactory, optimizer_factory
 
+ScheduleFactory = Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
 Batches = Sequence[Sequence[Any]] | Callable[[int], Sequence[Any]]
 
 
@@ -23,13 +24,15 @@ def reference(
     seed: int | None = None,
     loss_fn: LossFn | None = None,
     clip_norm: float | None = None,
+    schedule: ScheduleFactory | None = None,
 ) -> list[float]:
     """Trains `model` in place for `steps` optimizer steps. Returns the mean loss of each step, summed in float64.
 
     batches[s], or batches(s), holds the inputs of step s (each a tuple or dict as for fcdp.export) in the order in which
     their gradients are added: micro-batch by micro-batch, and within one by rank (index k * world + r). Gradients are added
     in float32 (float64 for float64 parameters), divided by their number, and rounded once to the parameter's type; with
-    clip_norm they are then clipped by torch.nn.utils.clip_grad_norm_.
+    clip_norm they are then clipped by torch.nn.utils.clip_grad_norm_. `schedule` makes PyTorch's learning-rate scheduler, such
+    as lambda optimizer: LambdaLR(optimizer, factor), which goes on after each step.
 
     Each of the `world` ranks has its own buffers and, with `seed`, its own random generator, which is seeded with
     seed + rank. At the end the model has the trained parameters and rank 0's buffers.
@@ -37,6 +40,7 @@ def reference(
     make_optimizer = optimizer_factory(optimizer) if isinstance(optimizer, str) else optimizer
     parameters = [p for p in model.parameters() if p.requires_grad]
     stepper = make_optimizer(parameters)
+    scheduler = schedule(stepper) if schedule else None
     ranks = [_RankState(model, None if seed is None else seed + rank) for rank in range(world)]
     losses = []
     for step in range(steps):
@@ -54,6 +58,8 @@ def reference(
         if clip_norm is not None:
             nn.utils.clip_grad_norm_(parameters, clip_norm)
         stepper.step()
+        if scheduler:
+            scheduler.step()
         losses.append(loss_sum / len(inputs))
     stepper.zero_grad()
     ranks[0].enter(model)

@@ -107,6 +107,14 @@ std::string textOf(const char *text) {
   return text;
 }
 
+Schedule scheduleOf(const std::string &text) {
+  try {
+    return Schedule::parse(text, "schedule");
+  } catch (const std::exception &error) {
+    throw SessionError(SessionErrorCode::Misuse, error.what());
+  }
+}
+
 SessionErrorCode codeOf(fcdp_status status) {
   for (int i = 0; i <= int(SessionErrorCode::Failed); ++i)
     if (statusOf(SessionErrorCode(i)) == status)
@@ -181,7 +189,8 @@ fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache) {
           uint64_t(stats.d2hBytes),
           uint64_t(stats.controlBytes),
           uint64_t(stats.devicePeakBytes),
-          uint64_t(hostCache)};
+          uint64_t(hostCache),
+          stats.learningRate};
 }
 
 } // namespace
@@ -328,6 +337,22 @@ fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session) {
 
 int64_t fcdp_session_num_steps(const fcdp_session *session) {
   return session ? session->session->numSteps() : 0;
+}
+
+fcdp_status fcdp_session_set_learning_rate(fcdp_session *session, double base) {
+  return attemptOn(session,
+                   [&](Session &session) { session.setLearningRate(base); });
+}
+
+fcdp_status fcdp_session_set_schedule(fcdp_session *session,
+                                      const char *schedule) {
+  return attemptOn(session, [&](Session &session) {
+    session.setSchedule(scheduleOf(textOf(schedule)));
+  });
+}
+
+double fcdp_session_learning_rate(const fcdp_session *session) {
+  return session ? session->session->learningRate() : 0;
 }
 
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,

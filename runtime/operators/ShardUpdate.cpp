@@ -29,9 +29,9 @@ public:
     at::Tensor typed = grad.to(parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
     if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
-      apply(*adamw, typed, update);
+      apply(*adamw, typed, update, state.learningRate);
     else
-      apply(*state.plan.optimizer.Assgd(), typed, update);
+      apply(*state.plan.optimizer.Assgd(), typed, update, state.learningRate);
     ++update.number;
   }
 
@@ -45,21 +45,21 @@ private:
   }
 
   void apply(const plan::AdamWT &adamw, const at::Tensor &typed,
-             UpdateState &update) const {
+             UpdateState &update, double learningRate) const {
     update.count.add_(1);
     at::_fused_adamw_({parameter}, {typed}, {expAvg}, {expAvgSq}, {},
-                      {update.count}, adamw.lr, adamw.beta1, adamw.beta2,
+                      {update.count}, learningRate, adamw.beta1, adamw.beta2,
                       adamw.weightDecay, adamw.eps, /*amsgrad=*/false,
                       /*maximize=*/false);
   }
 
   void apply(const plan::SgdT &sgd, const at::Tensor &typed,
-             UpdateState &update) const {
+             UpdateState &update, double learningRate) const {
     bool hasMomentum = sgd.momentum != 0;
     at::TensorList buffers =
         hasMomentum ? at::TensorList(momentumBuffer) : at::TensorList();
     at::_fused_sgd_({parameter}, {typed}, buffers, sgd.weightDecay,
-                    sgd.momentum, sgd.lr, sgd.dampening, sgd.nesterov,
+                    sgd.momentum, learningRate, sgd.dampening, sgd.nesterov,
                     /*maximize=*/false, hasMomentum && update.number == 0);
   }
 

@@ -35,6 +35,8 @@ struct StepState {
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};
+  /// Of the step that runs.
+  double learningRate = plan.learningRate();
 
   std::byte *address(const plan::Buf &buf) {
     std::byte *base = buf.arena() == plan::Arena::device ? backend.deviceBase()

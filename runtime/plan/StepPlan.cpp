@@ -10,6 +10,11 @@ static_assert(size_t(plan::DType::MAX) == size_t(DType::Bool));
 static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
 static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
 
+double StepPlan::learningRate() const {
+  const plan::AdamWT *adamw = optimizer.Asadamw();
+  return adamw ? adamw->lr : optimizer.Assgd()->lr;
+}
+
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {
   switch (sharding) {
   case plan::Sharding::world:

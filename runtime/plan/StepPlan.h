@@ -96,6 +96,8 @@ struct StepPlan : plan::PlanT {
   /// model.py:12)".
   std::vector<std::string> descriptions;
 
+  /// The learning rate that the step was compiled with.
+  double learningRate() const;
   /// The index of the function; a step that was checked has those that its
   /// number of micro-batches needs.
   size_t indexOf(plan::Role role) const;

@@ -196,6 +196,8 @@ void Session::Impl::begin() {
 void Session::Impl::runStep(const FillInput &fill) {
   auto start = SessionClock::now();
   RankStats stats;
+  stats.learningRate = nextLearningRate();
+  step->setLearningRate(stats.learningRate);
   step->run([&](int64_t microBatch) {
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       fill(i, microBatch, step->input(i));

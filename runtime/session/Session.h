@@ -5,6 +5,7 @@
 
 #include "session/CheckpointOptions.h"
 #include "session/NamedTensor.h"
+#include "session/Schedule.h"
 #include "session/SessionError.h"
 #include "session/SessionOptions.h"
 #include "session/StepStats.h"
@@ -101,6 +102,16 @@ public:
   uint64_t checkpointCopyBytes() const;
   /// Optimizer steps that were run, those before a loaded checkpoint included.
   int64_t numSteps() const;
+
+  /// Sets the rate that a schedule's factors apply to, instead of the one that
+  /// was compiled in. This and the schedule must be the same on all ranks, as
+  /// `combine` checks, hold from the next step on, are part of checkpoints, and
+  /// are replaced by `loadCheckpoint` if the checkpoint has them. Throws Misuse
+  /// for a negative or infinite rate.
+  void setLearningRate(double base);
+  void setSchedule(const Schedule &schedule);
+  /// The learning rate of the next step.
+  double learningRate() const;
 
   /// Collective. Fills the caches from the parameters. The first `run` does
   /// it, unless this was called before.

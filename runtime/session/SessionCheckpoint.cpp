@@ -73,6 +73,8 @@ Session::loadCheckpoint(const std::string &path) {
     impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
                                 [&] {
                                   CheckpointReader reader(*found);
+                                  impl->takeRates(reader.index().job,
+                                                  *found + "/index.json.job");
                                   fcdp::loadCheckpoint(impl->plan, place(),
                                                        impl->options.seed,
                                                        reader, *impl->step);
@@ -113,7 +115,7 @@ void Session::saveCheckpoint(const std::string &job) {
                                      "be opened before one is saved");
   impl->attempt(SessionErrorCode::FileFailed, [&] {
     impl->begin();
-    impl->saver->save(impl->numSteps, std::move(settings));
+    impl->saver->save(impl->numSteps, impl->withRates(std::move(settings)));
   });
 }
 

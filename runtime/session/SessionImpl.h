@@ -64,6 +64,13 @@ struct Session::Impl {
   /// write to it, all see it, and it has no checkpoints of later steps.
   void openRunFolder(const std::string &run);
 
+  /// The job's settings with the learning rate and schedule that were set.
+  nlohmann::json withRates(nlohmann::json job) const;
+  /// Takes these from the settings, if they have them. Throws
+  /// std::runtime_error, in which `origin` names their place.
+  void takeRates(const nlohmann::json &job, const std::string &origin);
+  double nextLearningRate() const;
+
   void begin();
   void runStep(const FillInput &fill);
 
@@ -82,6 +89,9 @@ struct Session::Impl {
   std::unique_ptr<CheckpointSaver> saver;
   /// Optimizer steps done, and calls of `loadCheckpoint`.
   int64_t numSteps = 0, numLoads = 0;
+  /// None if it was not set.
+  std::optional<double> baseRate;
+  std::optional<Schedule> schedule;
   std::deque<RankStats> unread;
   /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;

@@ -2,17 +2,19 @@
 #include "session/StepStats.h"
 
 #include <algorithm>
+#include <sstream>
+#include <stdexcept>
 
 namespace fcdp {
 
 namespace {
 
 double RankStats::*const kNumbers[] = {
-    &RankStats::seconds,         &RankStats::interBytes,
-    &RankStats::intraBytes,      &RankStats::h2dBytes,
-    &RankStats::d2hBytes,        &RankStats::controlBytes,
-    &RankStats::devicePeakBytes, &RankStats::systemAllocations,
-    &RankStats::request};
+    &RankStats::learningRate,      &RankStats::seconds,
+    &RankStats::interBytes,        &RankStats::intraBytes,
+    &RankStats::h2dBytes,          &RankStats::d2hBytes,
+    &RankStats::controlBytes,      &RankStats::devicePeakBytes,
+    &RankStats::systemAllocations, &RankStats::request};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -41,6 +43,18 @@ double meanLoss(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   return sum / (double(mesh.size()) * double(ranks[0].losses.size()));
 }
 
+double commonLearningRate(const std::vector<RankStats> &ranks) {
+  double rate = ranks[0].learningRate;
+  for (size_t i = 1; i < ranks.size(); ++i)
+    if (ranks[i].learningRate != rate) {
+      std::ostringstream text;
+      text << "expected one learning rate on all ranks, got " << rate
+           << " on rank 0 and " << ranks[i].learningRate << " on rank " << i;
+      throw std::runtime_error(text.str());
+    }
+  return rate;
+}
+
 } // namespace
 
 std::vector<double> RankStats::pack() const {
@@ -62,6 +76,7 @@ RankStats RankStats::unpack(std::span<const double> values) {
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   StepStats stats;
   stats.loss = meanLoss(mesh, ranks);
+  stats.learningRate = commonLearningRate(ranks);
   auto perNode = [&](double RankStats::*number) {
     return greatestOverNodes(mesh, ranks, number);
   };

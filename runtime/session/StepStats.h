@@ -14,6 +14,7 @@ namespace fcdp {
 /// The figures of one rank. Byte counts are of this step alone.
 struct RankStats {
   std::vector<double> losses; ///< one per micro-batch
+  double learningRate = 0;
   double seconds = 0;
   double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
   double controlBytes = 0;
@@ -32,6 +33,7 @@ struct RankStats {
 struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;
+  double learningRate = 0;
   double seconds = 0;                 ///< of the slowest rank
   std::vector<double> secondsOfRanks; ///< in the order of world ranks
   /// Per node: summed over its ranks, the greatest over nodes.
@@ -43,7 +45,8 @@ struct StepStats {
   double request = 0;           ///< the greatest over ranks
 };
 
-/// `ranks` are in the order of world ranks. The loss is the mean over ranks
+/// `ranks` are in the order of world ranks. Throws std::runtime_error unless
+/// they have one learning rate. The loss is the mean over ranks
 /// and micro-batches, summed over micro-batches, locals and nodes in order.
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
 

@@ -296,6 +296,8 @@ void Step::setUpdateCount(size_t bucket, int64_t count) {
   update.number = count;
 }
 
+void Step::setLearningRate(double rate) { impl->state.learningRate = rate; }
+
 void Step::throwIfFailed() const {
   if (impl->error)
     throw *impl->error;

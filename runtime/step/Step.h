@@ -85,6 +85,9 @@ public:
   /// Before `init` only.
   void setUpdateCount(size_t bucket, int64_t count);
 
+  /// The learning rate of the steps from the next one on.
+  void setLearningRate(double rate);
+
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// Runs one optimizer step; calls `fillInputs(k)` before micro-batch k. On

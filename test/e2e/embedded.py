@@ -56,7 +56,7 @@ class Options(ctypes.Structure):
 
 
 class Figures(ctypes.Structure):
-    _fields_ = (("loss", ctypes.c_double), ("seconds", ctypes.c_double), ("bytes", ctypes.c_uint64 * 7))
+    _fields_ = (("loss", ctypes.c_double), ("seconds", ctypes.c_double), ("bytes", ctypes.c_uint64 * 7), ("learning_rate", ctypes.c_double))
 
 
 def view(array: np.ndarray, info: TensorInfo) -> Tensor:

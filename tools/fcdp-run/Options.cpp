@@ -4,6 +4,7 @@
 #include "output/WholeFile.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <iostream>
 #include <stdexcept>
 
@@ -24,6 +25,16 @@ Inputs:
                        the first of which begins at token k
   random:SEED[:LIMIT]  the same random values in every run; integers lie in
                        [0, LIMIT)
+
+Schedules:
+  constant[,warmup=W]          1 after the warm-up
+  linear,steps=T[,warmup=W]    falls from the warm-up's end to step T on a line,
+  cosine,steps=T[,warmup=W]    or on half a cosine
+  wsd,steps=T,decay=D[,warmup=W][,shape=linear|cosine|sqrt]
+                               1, then falls in the last D of the T steps
+  T counts all steps of the job, from its first one: warm-up, what follows, and
+  those before a checkpoint. The factor grows from 0, or start=F, to 1 in the
+  first W steps. It falls to 0, or min=F, and stays there after T steps.
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
 set the numbers of nodes and ranks.)";
@@ -51,6 +62,14 @@ void checkWhatIsRun(const Options &options) {
       !options.saveDir.empty() || options.isResumed)
     throw std::runtime_error("--probe-cluster: expected neither a step nor an "
                              "output file of a step");
+}
+
+void checkRate(const Options &options) {
+  double rate = options.learningRate.value_or(0);
+  if (!std::isfinite(rate) || rate < 0)
+    throw std::runtime_error(
+        "--lr: expected a finite rate of at least 0, got " +
+        std::to_string(rate));
 }
 
 void checkCheckpoints(const Options &options) {
@@ -103,6 +122,16 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Train until this many optimizer steps are done, those before "
                  "a checkpoint that the run resumes from included; default: 1")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  app.add_option("--lr", options.learningRate,
+                 "Use this learning rate instead of the one that was compiled "
+                 "in; default: that of the checkpoint that the run resumes "
+                 "from, if it has one");
+  std::string schedule;
+  auto *scheduleOption = app.add_option(
+      "--schedule", schedule,
+      "Multiply the learning rate of each step with a factor; see below. "
+      "Default: that of the checkpoint that the run resumes from, if it has "
+      "one, or constant");
   app.add_option(
          "--input", inputs,
          "Read an input from a file: NAME=FILE, once per input; see below")
@@ -185,10 +214,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   }
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput(text));
+  if (scheduleOption->count() != 0)
+    options.schedule = Schedule::parse(schedule, "--schedule");
   options.cudaGraphs = graphs == "auto";
   options.isResumed = !resume.empty();
   if (resume != latest)
     options.resumeFrom = resume;
+  checkRate(options);
   checkCheckpoints(options);
   checkWhatIsRun(options);
   if (!options.profile.empty() && options.steps < 2)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "inputs/Inputs.h"
+#include "session/Schedule.h"
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,9 @@ struct Options {
   std::string step, weights;
   int64_t steps = 1;
   std::vector<InputOption> inputs;
+  /// None: those of the checkpoint, or else the compiled rate, constantly.
+  std::optional<double> learningRate;
+  std::optional<Schedule> schedule;
   /// The folder for checkpoints; empty to save none.
   std::string saveDir;
   /// None: at the end only.

@@ -79,6 +79,7 @@ private:
   /// Loads a checkpoint; returns whether there was one.
   bool resume();
   void checkStepsLeft();
+  void setRates();
   void openCheckpoints();
   void train();
   void runStep();
@@ -109,6 +110,7 @@ void Rank::run() {
   if (!options.profile.empty())
     profile = std::make_unique<Profile>(session.plan(), session.job());
   load();
+  setRates();
   openCheckpoints();
   if (session.rank() == 0)
     files.log->begin(firstStep);
@@ -159,6 +161,13 @@ void Rank::checkStepsLeft() {
         "--steps: expected at least " + std::to_string(firstStep + least) +
         " for --profile or --trace, as the checkpoint is of step " +
         std::to_string(firstStep) + ", got " + std::to_string(options.steps));
+}
+
+void Rank::setRates() {
+  if (options.learningRate)
+    session.setLearningRate(*options.learningRate);
+  if (options.schedule)
+    session.setSchedule(*options.schedule);
 }
 
 void Rank::openCheckpoints() {

@@ -198,6 +198,21 @@ fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session);
 /* Optimizer steps that were run, those before a loaded checkpoint included. */
 int64_t fcdp_session_num_steps(const fcdp_session *session);
 
+/* Sets the base learning rate instead of the one that was compiled in. It is
+ * finite and at least 0. */
+fcdp_status fcdp_session_set_learning_rate(fcdp_session *session, double base);
+/* Sets by which factor of the base rate each step trains, as fcdp-run
+ * --schedule does: "cosine,warmup=100,steps=10000,min=0.1". docs/schedules.md
+ * has all of them. */
+fcdp_status fcdp_session_set_schedule(fcdp_session *session,
+                                      const char *schedule);
+/* Both hold from the next step on, and must be the same on all ranks, as
+ * fcdp_session_combine checks. Checkpoints have what was set, as the members
+ * "learning_rate" and "schedule" of `job`, and loading one sets it again. */
+
+/* The learning rate of the next step. */
+double fcdp_session_learning_rate(const fcdp_session *session);
+
 typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
   FCDP_EXP_AVG = 1,        /* AdamW's first moment of a parameter */
@@ -236,6 +251,7 @@ typedef struct fcdp_figures {
   uint64_t control_bytes;
   uint64_t device_peak_bytes;
   uint64_t host_cache_bytes; /* of a node */
+  double learning_rate;
 } fcdp_figures;
 
 /* Waits for the oldest step that was run and not read. `losses` receives this

@@ -195,7 +195,17 @@ TEST_F(EmbedTest, StepsFromC) {
   ASSERT_EQ(fcdp_session_get_update_count(session, "w", &count), FCDP_OK);
   EXPECT_EQ(count, 1);
   EXPECT_EQ(fcdp_session_combine(session, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_set_learning_rate(session, -1), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_set_schedule(session, nullptr), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_set_schedule(session, "linear"), FCDP_MISUSE);
+  EXPECT_STREQ(fcdp_last_error(), "schedule: schedule 'linear' needs 'steps'");
+  EXPECT_EQ(fcdp_session_learning_rate(session), 0.5);
+  ASSERT_EQ(fcdp_session_set_learning_rate(session, 4), FCDP_OK);
+  ASSERT_EQ(fcdp_session_set_schedule(session, "constant,warmup=2,start=0.5"),
+            FCDP_OK);
+  EXPECT_EQ(fcdp_session_learning_rate(session), 2);
   ASSERT_EQ(fcdp_session_run(session, inputs.data(), 2), FCDP_OK);
+  EXPECT_EQ(fcdp_session_learning_rate(session), 3);
   EXPECT_EQ(fcdp_session_num_unread(session), 1u);
   double loss = 0;
   fcdp_figures own, all;
@@ -209,6 +219,8 @@ TEST_F(EmbedTest, StepsFromC) {
   ASSERT_EQ(fcdp_session_combine(session, &all), FCDP_OK);
   EXPECT_EQ(all.loss, loss);
   EXPECT_EQ(all.d2h_bytes, own.d2h_bytes);
+  EXPECT_EQ(own.learning_rate, 2);
+  EXPECT_EQ(all.learning_rate, 2);
   ASSERT_EQ(fcdp_session_save_weights(session, saved.c_str()), FCDP_OK);
   EXPECT_TRUE(std::filesystem::exists(saved));
   EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
@@ -244,6 +256,9 @@ TEST_F(EmbedTest, NullPointersAreMisuse) {
   EXPECT_EQ(fcdp_session_save_checkpoint(none, nullptr), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_finish_checkpoint(none), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_num_steps(none), 0);
+  EXPECT_EQ(fcdp_session_set_learning_rate(none, 1), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_set_schedule(none, "constant"), FCDP_MISUSE);
+  EXPECT_EQ(fcdp_session_learning_rate(none), 0);
   EXPECT_EQ(fcdp_session_run(none, nullptr, 0), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_read(none, nullptr, nullptr), FCDP_MISUSE);
   EXPECT_EQ(fcdp_session_combine(none, nullptr), FCDP_MISUSE);

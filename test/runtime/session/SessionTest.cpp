@@ -9,10 +9,12 @@
 #include "session/Session.h"
 
 #include <arpa/inet.h>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -80,12 +82,12 @@ protected:
   }
 
   /// The next loss, and `w` after its update.
-  double nextLoss() {
+  double nextLoss(float rate = 0.5F) {
     double loss = 0;
     for (size_t i = 0; i < kElements; ++i) {
       double diff = w[i] * x[i] - double(y[i]);
       loss += diff * diff;
-      w[i] -= 0.5F * float(2 * diff * x[i]);
+      w[i] -= rate * float(2 * diff * x[i]);
     }
     return loss;
   }
@@ -133,6 +135,8 @@ void SessionTest::expectAllRefused(Session &session) {
       [&] { session.openCheckpoints({folder.file("run")}); },
       [&] { session.saveCheckpoint(); },
       [&] { session.finishCheckpoint(); },
+      [&] { session.setLearningRate(0.5); },
+      [&] { session.setSchedule(Schedule()); },
       [&] { session.takeSavedCheckpoint(); },
       [&] { session.begin(); },
       [&] { session.run(inputs()); },
@@ -217,6 +221,105 @@ TEST_F(SessionTest, ACheckpointGoesOn) {
   second->close();
   EXPECT_TRUE(
       std::filesystem::exists(folder.file("a/run/step-00000002/index.json")));
+}
+
+TEST_F(SessionTest, TrainsAtItsLearningRate) {
+  auto session = openWithValue();
+  EXPECT_EQ(session->learningRate(), 0.5);
+  session->setSchedule(Schedule::parse("linear,steps=4", "text"));
+  for (float rate : {0.5F, 0.375F, 0.5F, 0.25F, 0.0F, 0.0F}) {
+    if (session->numSteps() == 2)
+      session->setLearningRate(1);
+    EXPECT_EQ(session->learningRate(), rate);
+    session->run(inputs());
+    RankStats stats = session->read();
+    EXPECT_EQ(stats.learningRate, rate);
+    EXPECT_EQ(session->combine(stats).learningRate, rate);
+    double loss = nextLoss(rate);
+    EXPECT_NEAR(stats.losses[0], loss, 1e-5 * loss);
+  }
+  session->close();
+}
+
+TEST_F(SessionTest, RefusesRatesThatAreNone) {
+  auto session = openWithValue();
+  for (double rate : {-0.5, double(NAN), double(INFINITY)})
+    expectError(SessionErrorCode::Misuse,
+                [&] { session->setLearningRate(rate); });
+  EXPECT_EQ(session->learningRate(), 0.5);
+}
+
+TEST_F(SessionTest, RanksHaveOneLearningRate) {
+  std::vector<RankStats> ranks(2);
+  for (RankStats &rank : ranks)
+    rank.losses = {1};
+  ranks[0].learningRate = ranks[1].learningRate = 0.5;
+  EXPECT_EQ(combine({1, 2}, ranks).learningRate, 0.5);
+  ranks[1].learningRate = 0.25;
+  try {
+    combine({1, 2}, ranks);
+    ADD_FAILURE() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "expected one learning rate on all ranks, got "
+                               "0.5 on rank 0 and 0.25 on rank 1");
+  }
+}
+
+TEST_F(SessionTest, ACheckpointHasTheLearningRate) {
+  CheckpointOptions checkpoints{folder.file("run")};
+  auto first = openWithValue();
+  first->setSchedule(Schedule::parse("linear,steps=4", "text"));
+  first->setLearningRate(2);
+  first->openCheckpoints(checkpoints);
+  first->run(inputs());
+  first->read();
+  first->saveCheckpoint(R"({"epoch": 3, "schedule": "the program's"})");
+  first->close();
+  first.reset();
+
+  auto second = Session::open(step(), only());
+  auto loaded = second->loadCheckpoint(checkpoints.folder);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->job,
+            R"({"epoch":3,"learning_rate":2.0,"schedule":"linear,steps=4"})");
+  EXPECT_EQ(second->learningRate(), 1.5);
+  second->setSchedule(Schedule::parse("linear,steps=2", "text"));
+  EXPECT_EQ(second->learningRate(), 1);
+}
+
+TEST_F(SessionTest, ACheckpointWithADamagedLearningRate) {
+  const std::tuple<const char *, const char *, const char *> cases[] = {
+      {R"("schedule":"linear,steps=4")", R"("schedule":"linear")",
+       "index.json.job.schedule: schedule 'linear' needs 'steps'"},
+      {R"("schedule":"linear,steps=4")", R"("schedule":4)",
+       "index.json.job.schedule: expected "},
+      {R"("learning_rate":2.0)", R"("learning_rate":-2.0)",
+       "index.json.job.learning_rate: expected a finite rate of at least 0, "
+       "got -2.0"}};
+  for (const auto &[good, bad, expected] : cases) {
+    std::string run = folder.file("run"), index = run + "/step-00000000";
+    std::filesystem::remove_all(run);
+    auto first = openWithValue();
+    first->setSchedule(Schedule::parse("linear,steps=4", "text"));
+    first->setLearningRate(2);
+    first->openCheckpoints({run});
+    first->saveCheckpoint();
+    first->close();
+    first.reset();
+    index += "/index.json";
+    std::stringstream text;
+    text << std::ifstream(index).rdbuf();
+    std::string damaged = text.str();
+    size_t place = damaged.find(good);
+    ASSERT_NE(place, damaged.npos) << damaged;
+    damaged.replace(place, std::strlen(good), bad);
+    std::ofstream(index) << damaged;
+
+    auto second = Session::open(step(), only());
+    std::string error = expectError(SessionErrorCode::BadWeights,
+                                    [&] { second->loadCheckpoint(run); });
+    EXPECT_NE(error.find(expected), error.npos) << error;
+  }
 }
 
 TEST_F(SessionTest, MisusedCheckpoints) {

@@ -25,9 +25,10 @@ std::string bytesText(double bytes) {
 } // namespace
 
 std::string toLine(const StepStats &stats) {
-  char start[96];
-  std::snprintf(start, sizeof(start), "step %lld  loss %.8g  %.3f s",
-                static_cast<long long>(stats.step), stats.loss, stats.seconds);
+  char start[128];
+  std::snprintf(start, sizeof(start), "step %lld  loss %.8g  lr %.4g  %.3f s",
+                static_cast<long long>(stats.step), stats.loss,
+                stats.learningRate, stats.seconds);
   return std::string(start) + "  inter " + bytesText(stats.interBytes) +
          "  intra " + bytesText(stats.intraBytes) + "  h2d " +
          bytesText(stats.h2dBytes) + "  d2h " + bytesText(stats.d2hBytes) +
@@ -52,6 +53,7 @@ std::string toJson(const StepStats &stats) {
   nlohmann::ordered_json object = {
       {"step", stats.step},
       {"loss", stats.loss},
+      {"learning_rate", stats.learningRate},
       {"seconds", stats.seconds},
       {"inter_bytes_sent", whole(stats.interBytes)},
       {"intra_bytes_sent", whole(stats.intraBytes)},

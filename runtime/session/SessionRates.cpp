@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The learning rate of a session's steps.
+#include "session/SessionImpl.h"
+
+#include "checkpoint/Json.h"
+
+#include <cmath>
+
+namespace fcdp {
+
+namespace {
+
+/// Members of a checkpoint's job settings.
+constexpr const char *kRateKey = "learning_rate";
+constexpr const char *kScheduleKey = "schedule";
+
+bool isRate(double rate) { return std::isfinite(rate) && rate >= 0; }
+
+} // namespace
+
+nlohmann::json Session::Impl::withRates(nlohmann::json job) const {
+  job.erase(kRateKey);
+  job.erase(kScheduleKey);
+  if (baseRate)
+    job[kRateKey] = *baseRate;
+  if (schedule)
+    job[kScheduleKey] = schedule->text();
+  return job;
+}
+
+void Session::Impl::takeRates(const nlohmann::json &job,
+                              const std::string &origin) {
+  JsonNode node(job, origin);
+  if (node.has(kRateKey)) {
+    double rate = node.at(kRateKey).number();
+    if (!isRate(rate))
+      node.at(kRateKey).expected("a finite rate of at least 0");
+    baseRate = rate;
+  }
+  if (node.has(kScheduleKey)) {
+    JsonNode stored = node.at(kScheduleKey);
+    schedule = Schedule::parse(stored.text(), stored.path());
+  }
+}
+
+double Session::Impl::nextLearningRate() const {
+  double base = baseRate.value_or(plan.learningRate());
+  return schedule ? base * schedule->factor(numSteps) : base;
+}
+
+void Session::setLearningRate(double base) {
+  impl->requireOpen();
+  if (!isRate(base))
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a finite learning rate of at least 0, got " +
+                           std::to_string(base));
+  impl->baseRate = base;
+}
+
+void Session::setSchedule(const Schedule &schedule) {
+  impl->requireOpen();
+  impl->schedule = schedule;
+}
+
+double Session::learningRate() const { return impl->nextLearningRate(); }
+
+} // namespace fcdp

@@ -3,6 +3,7 @@
 #include "DecideRemarks.h"
 #include "Options/ClusterOption.h"
 #include "Shard/JoinBuckets.h"
+#include "Shard/MergingRemark.h"
 #include "Shard/ShardStates.h"
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
@@ -196,7 +197,7 @@ void DecidePass::remark(size_t bucketsBefore) {
   ModuleOp module = getOperation();
   if (!getContext().getRemarkEngine())
     return;
-  remarkOnMerging(module, bucketsBefore);
+  remarkOnMerging(module, getArgument(), bucketsBefore);
   std::optional<CostModel> model;
   if (!cluster.empty() || described) {
     llvm::Expected<Cluster> given =

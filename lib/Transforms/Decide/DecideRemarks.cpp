@@ -119,15 +119,3 @@ void fcdp::remarkOnResidencies(ModuleOp module, const CostModel *model) {
                      remark::RemarkOpts::name("residency").category(kCategory))
           << Describer(bucket, count, model).describe();
 }
-
-void fcdp::remarkOnMerging(ModuleOp module, size_t before) {
-  size_t after = llvm::range_size(module.getOps<BucketOp>());
-  std::optional<int64_t> limit = getBucketBytes(module);
-  if (!limit || before == after)
-    return;
-  remark::passed(module.getLoc(),
-                 remark::RemarkOpts::name("merging").category(kCategory))
-      << llvm::formatv("merged {0} buckets into {1} of up to {2}", before,
-                       after, formatBytes(*limit))
-             .str();
-}

@@ -13,7 +13,4 @@ namespace fcdp {
 /// remarks are off. Requires collectives over all ranks.
 void remarkOnResidencies(mlir::ModuleOp module, const CostModel *model);
 
-/// Says how many buckets `before` merged into those of `module`.
-void remarkOnMerging(mlir::ModuleOp module, size_t before);
-
 } // namespace fcdp

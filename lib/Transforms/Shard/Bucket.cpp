@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "BucketBuilding.h"
+#include "MergingRemark.h"
 #include "ShardStates.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
@@ -83,6 +84,7 @@ void BucketPass::runOnOperation() {
   if (failed(checkInput()))
     return signalPassFailure();
   SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  size_t before = groups.size();
   // Negative where it is not given, so that --fcdp-decide may choose.
   if (failed(
           mergeBucketGroups(module, groups, std::max<int64_t>(bucketBytes, 0))))
@@ -103,4 +105,5 @@ void BucketPass::runOnOperation() {
     setMergingOpen(module, true);
   if (bucketBytes > 0)
     setBucketBytes(module, bucketBytes);
+  remarkOnMerging(module, getArgument(), before);
 }

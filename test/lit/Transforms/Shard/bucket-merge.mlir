@@ -1,6 +1,11 @@
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/adapters.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=128" -o %t/merged.mlir
 // RUN: FileCheck %s --input-file=%t/merged.mlir
+// A remark reports it.
+// RUN: fcdp-opt %t/adapters.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket="bucket-bytes=128" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: {{.*}}merged {{[0-9]+}} buckets into {{[0-9]+}} of up to 128 B
+// It does not if nothing was merged.
+// RUN: fcdp-opt %t/adapters.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | count 0
 // Twice is once, whatever the options.
 // RUN: fcdp-opt %t/merged.mlir --fcdp-bucket -o %t/twice.mlir && diff %t/merged.mlir %t/twice.mlir
 // Two adapters take more than this.

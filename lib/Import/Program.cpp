@@ -118,7 +118,7 @@ static Error readSignature(const Json &signature, Program &program) {
   if (losses > 1)
     return makeError("expected one loss output, got " + Twine(losses));
 
-  DenseSet<StringRef> inputs, tensors;
+  llvm::DenseSet<StringRef> inputs, tensors;
   for (const InputSpec &input : program.inputs) {
     bool isUserInput = input.kind == InputSpec::Kind::UserInput;
     if (!(isUserInput ? inputs : tensors).insert(input.name).second)

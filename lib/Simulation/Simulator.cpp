@@ -31,7 +31,7 @@ struct Issued {
   uint32_t record = kNoRecord;
 };
 
-struct Stream {
+struct StreamState {
   std::vector<Issued> queue;
   size_t next = 0;
   /// Whether queue[next] is work that has begun.
@@ -54,14 +54,14 @@ private:
   void issue(uint32_t function, const InstructionList &list);
   /// Advances the stream until it begins work or has to wait. Returns whether
   /// it advanced.
-  bool advance(Stream &stream);
-  void finish(Stream &stream);
-  void leave(Stream &stream);
+  bool advance(StreamState &stream);
+  void finish(StreamState &stream);
+  void leave(StreamState &stream);
   void pass(double seconds);
   double findNextEvent() const;
   void findSlowdowns();
-  std::optional<Activity> findWhatHolds(const Stream &stream) const;
-  std::array<Stream, kNumSimulatedStreams> streams;
+  std::optional<Activity> findWhatHolds(const StreamState &stream) const;
+  std::array<StreamState, kNumSimulatedStreams> streams;
   std::vector<bool> recorded;
   /// The stream of each record.
   std::vector<uint8_t> streamOf;
@@ -106,7 +106,7 @@ void Simulator::issue(uint32_t function, const InstructionList &list) {
   }
 }
 
-bool Simulator::advance(Stream &stream) {
+bool Simulator::advance(StreamState &stream) {
   bool moved = false;
   while (!stream.isDone() && !stream.isWorking) {
     const Issued &front = stream.front();
@@ -130,7 +130,7 @@ bool Simulator::advance(Stream &stream) {
   return moved;
 }
 
-void Simulator::finish(Stream &stream) {
+void Simulator::finish(StreamState &stream) {
   const Issued &front = stream.front();
   const Instruction &instruction = *front.instruction;
   --users[static_cast<unsigned>(instruction.cost.resource)];
@@ -147,7 +147,7 @@ void Simulator::finish(Stream &stream) {
   leave(stream);
 }
 
-void Simulator::leave(Stream &stream) {
+void Simulator::leave(StreamState &stream) {
   if (&stream == &streams[kComputeStream])
     result.functions[stream.front().function].end = now;
   ++stream.next;
@@ -194,8 +194,9 @@ double Simulator::findNextEvent() const {
 
 /// Follows the chain of waits from `waiting` to the work that runs now. Returns
 /// nullopt if nothing runs there.
-std::optional<Activity> Simulator::findWhatHolds(const Stream &waiting) const {
-  const Stream *stream = &waiting;
+std::optional<Activity>
+Simulator::findWhatHolds(const StreamState &waiting) const {
+  const StreamState *stream = &waiting;
   for (unsigned i = 0; i <= kNumSimulatedStreams; ++i) {
     if (stream->isDone())
       return std::nullopt;
@@ -208,14 +209,14 @@ std::optional<Activity> Simulator::findWhatHolds(const Stream &waiting) const {
 }
 
 void Simulator::pass(double seconds) {
-  const Stream &compute = streams[kComputeStream];
+  const StreamState &compute = streams[kComputeStream];
   if (!compute.isDone() && !compute.isWorking)
     if (std::optional<Activity> cause = findWhatHolds(compute))
       result.functions[compute.front().function]
           .exposed[static_cast<unsigned>(*cause)] += seconds;
   now += seconds;
   for (unsigned i = 0; i < kNumSimulatedStreams; ++i) {
-    Stream &stream = streams[i];
+    StreamState &stream = streams[i];
     if (!stream.isWorking)
       continue;
     if (stream.latency > 0) {
@@ -233,7 +234,7 @@ SimulatedRun Simulator::take() {
   for (;;) {
     for (bool moved = true; moved;) {
       moved = false;
-      for (Stream &stream : streams)
+      for (StreamState &stream : streams)
         moved |= advance(stream);
     }
     findSlowdowns();

@@ -28,7 +28,7 @@ std::vector<std::string> split(const std::string &text) {
   return parts;
 }
 
-std::string listOf(const std::vector<std::string> &names) {
+std::string joinNames(const std::vector<std::string> &names) {
   std::string list;
   for (const std::string &name : names)
     list += (list.empty() ? "" : ", ") + name;
@@ -103,7 +103,7 @@ private:
     std::string name = part.substr(0, equals);
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("schedule '" + parts[0] + "' has no '" + name + "'; it has " +
-           listOf(known));
+           joinNames(known));
     std::string value = equals == part.npos ? "" : part.substr(equals + 1);
     if (!given.emplace(name, value).second)
       fail("expected '" + name + "' once");

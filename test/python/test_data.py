@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fcdp
-from fcdp.data import row_index
+from fcdp.data import DataOptions, DataOrder, Permutation, row_index
 
 
 def write_tokens(path, count):
@@ -44,3 +44,54 @@ def test_files_that_are_too_short(tmp_path):
         fcdp.open_input(f"{text}+1", (2, 4))
     with pytest.raises(ValueError, match="token type among"):
         fcdp.open_input(f"{tmp_path}/tokens.u16:f32", (2, 4))
+
+
+def test_permutations_have_each_element_once():
+    for size in (*range(1, 70), 1000):
+        assert sorted(Permutation(size, 7, 0, size)) == list(range(size))
+    with pytest.raises(IndexError):
+        Permutation(4, 1, 0, 0)[4]
+
+
+def test_permutations_are_those_of_fcdp_run():
+    """test/runtime/session/DataOrderTest.cpp has the same values."""
+    assert list(Permutation(10, 7, 0, 0)) == [3, 5, 6, 2, 9, 1, 4, 8, 7, 0]
+    assert list(Permutation(10, 7, 0, 1)) == [0, 2, 8, 9, 6, 7, 4, 3, 5, 1]
+    assert list(Permutation(10, 7, 1, 0)) == [9, 2, 8, 7, 0, 5, 6, 1, 4, 3]
+    large = Permutation(10**12, 2**64 - 1, 3, 2**40)
+    assert (large[0], large[10**12 - 1]) == (562034777806, 378917295740)
+    assert Permutation(2**62, 1, 0, 0)[1] == 2395820993371128227
+
+
+def test_each_epoch_is_another_permutation():
+    order = DataOrder(DataOptions.parse("shuffle=3"), 9)
+    epochs = [[order[9 * epoch + i] for i in range(9)] for epoch in range(4)]
+    assert all(sorted(rows) == list(range(9)) for rows in epochs)
+    assert len({tuple(rows) for rows in epochs}) == 4
+
+
+def test_ranks_and_micro_batches_share_the_order_of_shuffled_rows(tmp_path):
+    text = write_tokens(tmp_path / "tokens.u16", 25)
+    sources = {"ids": fcdp.open_input(text, (2,)), "labels": fcdp.open_input(f"{text}+1", (2,))}
+
+    def read(world, micro_batches, steps):
+        step_inputs = fcdp.batches(sources, world, micro_batches, data="shuffle=5")
+        return [batch for step in range(steps) for batch in step_inputs(step)]
+
+    one, other = read(2, 3, 2), read(6, 1, 2)
+    assert [batch["ids"].tolist() for batch in one] == [batch["ids"].tolist() for batch in other]
+    assert all(torch.equal(batch["labels"], batch["ids"] + 1) for batch in one)
+    assert sorted(batch["ids"][0].item() for batch in one) == list(range(0, 24, 2))
+
+
+@pytest.mark.parametrize("text", ["shuffle=", "shuffle=-1", "shuffle=x", f"shuffle={2**64}", "shuffle", "shuffle=\u0663"])
+def test_seeds_that_are_none(text):
+    with pytest.raises(ValueError, match="data: shuffle: expected a seed"):
+        DataOptions.parse(text)
+
+
+def test_unknown_and_repeated_data_options():
+    with pytest.raises(ValueError, match="data: expected shuffle=SEED, got 'seed'"):
+        DataOptions.parse("seed=1")
+    with pytest.raises(ValueError, match="given twice"):
+        DataOptions.parse("shuffle=1,shuffle=1")

@@ -20,7 +20,8 @@ Example, one machine as two nodes of two ranks:
 
 Inputs:
   FILE.npy             an array [M, ...batch shape], one row per micro-batch
-                       and rank: row ((step * K + k) * ranks + rank) mod M
+                       and rank: row ((step * K + k) * ranks + rank) mod M,
+                       unless --data=shuffle=SEED is given
   FILE:u16|i32|i64[+k] a raw file of tokens, split into consecutive windows,
                        the first of which begins at token k
   random:SEED[:LIMIT]  the same random values in every run; integers lie in
@@ -112,6 +113,7 @@ std::vector<std::string> temporaryFiles(const Options &options) {
 std::optional<Options> parseOptions(int argc, char **argv) {
   Options options;
   std::vector<std::string> inputs;
+  std::string data;
   CLI::App app("Runs a compiled training step.", "fcdp-run");
   app.footer(kExample);
   app.add_option("STEP", options.step, "The object that fcdp-compile made");
@@ -137,6 +139,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
          "Read an input from a file: NAME=FILE, once per input; see below")
       ->type_size(1)
       ->allow_extra_args(false);
+  app.add_option("--data", data,
+                 "Choose the order in which rows are read: shuffle=SEED reads "
+                 "all rows once an epoch, each time in another random order; "
+                 "default: in the order of the files");
   app.add_option("--nodes", options.nodes,
                  "Start the ranks of this many nodes on this machine")
       ->check(CLI::Range(1, 1 << 16));
@@ -216,6 +222,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
     options.inputs.push_back(splitInput(text));
   if (scheduleOption->count() != 0)
     options.schedule = Schedule::parse(schedule, "--schedule");
+  options.data = parseDataOptions(data);
   options.cudaGraphs = graphs == "auto";
   options.isResumed = !resume.empty();
   if (resume != latest)

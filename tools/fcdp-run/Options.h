@@ -20,6 +20,7 @@ struct Options {
   /// None: those of the checkpoint, or else the compiled rate, constantly.
   std::optional<double> learningRate;
   std::optional<Schedule> schedule;
+  DataOptions data;
   /// The folder for checkpoints; empty to save none.
   std::string saveDir;
   /// None: at the end only.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
-#include "inputs/Inputs.h"
+#include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/Failure.h"
 #include "output/JsonLog.h"
@@ -37,7 +37,7 @@ void openFiles(const Options &options, const StepPlan &plan,
     for (const auto &[option, path] : outputFiles(options))
       if (path != options.json) // which is checked
         checkDirectory(option, path);
-  files.inputs = std::make_unique<Inputs>(plan, options.inputs);
+  files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
   // Once per node is enough.
   if (launch.place.local == 0)
     files.inputs->checkValues();
@@ -142,11 +142,11 @@ bool Rank::resume() {
       isSame(std::filesystem::path(loaded->path).parent_path(),
              options.saveDir))
     lastSaved = firstStep;
-  auto job = nlohmann::json::parse(loaded->job);
-  // A checkpoint of another program may not say how many rows were read.
-  if (job.contains("rows") && job["rows"].is_number_unsigned())
-    files.inputs->startAt(firstStep, job["rows"].get<int64_t>());
   print("resumed from " + loaded->path);
+  auto job = nlohmann::json::parse(loaded->job);
+  for (const std::string &difference :
+       goOnAtPosition(job, firstStep, *files.inputs))
+    print(difference);
   checkStepsLeft();
   return true;
 }
@@ -207,9 +207,12 @@ void Rank::finishStep() {
   lastStats.step = ++numPrinted;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
+  std::optional<int64_t> epoch = files.inputs->epochOf(numPrinted - 1);
   if (session.rank() == 0)
-    files.log->write(toJson(lastStats));
-  print(toLine(lastStats));
+    files.log->write(toJson(lastStats, epoch));
+  print(toLine(lastStats, epoch));
+  if (auto ended = files.inputs->epochThatEndsIn(numPrinted - 1))
+    print(describeEpoch(*ended, files.inputs->order()->rows()));
 }
 
 void Rank::print(const std::string &line) {
@@ -221,12 +224,9 @@ void Rank::print(const std::string &line) {
 }
 
 void Rank::save() {
-  nlohmann::ordered_json job = {
-      {"seed", options.seed},
-      {"micro_batches", session.plan().microBatches},
-      {"rows", files.inputs->firstRowOf(session.numSteps())}};
-  for (const InputOption &input : options.inputs)
-    job["inputs"][input.name] = input.spec;
+  nlohmann::ordered_json job = {{"seed", options.seed},
+                                {"micro_batches", session.plan().microBatches}};
+  job.update(describePosition(*files.inputs, session.numSteps()));
   session.saveCheckpoint(job.dump());
   lastSaved = session.numSteps();
 }

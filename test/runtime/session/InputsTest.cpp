@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inputs/Inputs.h"
+#include "inputs/Permutation.h"
+#include "inputs/SavedPosition.h"
 #include "plan/FakeStep.h"
 
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
 
 using namespace fcdp;
 using namespace fcdp::run;
@@ -108,6 +111,106 @@ TEST_F(InputsTest, WindowsOfTokens) {
   // The labels have two windows, so the ids have no more.
   EXPECT_EQ(row<int64_t>(inputs, 0, 1, 0), (std::vector<int64_t>{0, 1, 2}));
   EXPECT_EQ(row<int64_t>(inputs, 0, 1, 0, 1), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST_F(InputsTest, ShuffledWindowsAreTheSameForAllInputs) {
+  addInput("ids", plan::DType::i64, {2}, 100);
+  addInput("labels", plan::DType::i64, {2}, 100);
+  std::vector<uint16_t> tokens(27);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::string file = writeRaw("t", tokens);
+  std::vector<InputOption> options = {{"ids", file + ":u16"},
+                                      {"labels", file + ":u16+1"}};
+  Inputs inputs(plan, options, parseDataOptions("shuffle=7"));
+  // 13 windows, 4 rows a step.
+  Permutation first(13, 7, 0, 0), second(13, 7, 0, 1);
+  EXPECT_EQ(inputs.order()->rows(), 13);
+  for (int64_t position = 0; position < 24; ++position) {
+    int64_t window = position < 13 ? first(position) : second(position - 13);
+    int64_t step = position / 4, microBatch = position / 2 % 2;
+    EXPECT_EQ(row<int64_t>(inputs, step, microBatch, position % 2),
+              (std::vector<int64_t>{2 * window, 2 * window + 1}));
+    EXPECT_EQ(row<int64_t>(inputs, step, microBatch, position % 2, 1),
+              (std::vector<int64_t>{2 * window + 1, 2 * window + 2}));
+  }
+  EXPECT_EQ(inputs.epochOf(2), 1);
+  EXPECT_EQ(inputs.epochThatEndsIn(2), std::nullopt);
+  EXPECT_EQ(inputs.epochOf(3), 2);
+  EXPECT_EQ(inputs.epochThatEndsIn(3), 1);
+  EXPECT_EQ(inputs.epochThatEndsIn(4), std::nullopt);
+}
+
+TEST_F(InputsTest, RandomRowsHaveNoEnd) {
+  addInput("x", plan::DType::f32, {2});
+  Inputs inputs(plan, {{"x", "random:1"}});
+  EXPECT_EQ(inputs.epochOf(0), std::nullopt);
+  EXPECT_EQ(inputs.epochThatEndsIn(0), std::nullopt);
+  try {
+    Inputs(plan, {{"x", "random:1"}}, parseDataOptions("shuffle=1"));
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "--data: shuffle: expected an input from a "
+                               "file, got only random ones, which have no end");
+  }
+}
+
+/// What a checkpoint of step 3 has.
+nlohmann::json savedJob(const Inputs &inputs) {
+  return nlohmann::json::parse(describePosition(inputs, 3).dump());
+}
+
+TEST_F(InputsTest, GoesOnAtTheSavedPosition) {
+  addInput("x", plan::DType::f32, {1});
+  std::vector<InputOption> options = {
+      {"x", writeNpy<float>("<f4", "7, 1", {0, 1, 2, 3, 4, 5, 6})}};
+  DataOptions data = parseDataOptions("shuffle=7");
+  Inputs whole(plan, options, data), half(plan, options, data);
+  nlohmann::json job = savedJob(whole);
+  EXPECT_EQ(job["rows"], 12);
+  EXPECT_TRUE(goOnAtPosition(job, 3, half).empty());
+  for (int64_t step = 3; step < 9; ++step)
+    EXPECT_EQ(row<float>(half, step, 1, 1), row<float>(whole, step, 1, 1));
+  // With one micro-batch a step reads half as many rows.
+  plan.microBatches = 1;
+  Inputs other(plan, options, data);
+  EXPECT_TRUE(goOnAtPosition(job, 3, other).empty());
+  EXPECT_EQ(other.firstRowOf(3), 12);
+  EXPECT_EQ(other.firstRowOf(4), 14);
+}
+
+TEST_F(InputsTest, SaysThatTheDataDiffers) {
+  addInput("x", plan::DType::f32, {1});
+  std::vector<InputOption> one = {
+      {"x", writeNpy<float>("<f4", "2, 1", {0, 1})}};
+  nlohmann::json job = savedJob(Inputs(plan, one));
+  Inputs shuffled(plan, one, parseDataOptions("shuffle=7"));
+  auto said = goOnAtPosition(job, 3, shuffled);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0], "--data: was \"\" when the checkpoint was saved, is "
+                     "\"shuffle=7\"; rows of this epoch may be read twice or "
+                     "not at all");
+  Inputs longer(plan, {{"x", writeNpy<float>("<f4", "3, 1", {0, 1, 2})}});
+  said = goOnAtPosition(job, 3, longer);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("rows of an epoch: was 2 "), std::string::npos);
+  Inputs random(plan, {{"x", "random:1"}});
+  EXPECT_EQ(goOnAtPosition(job, 3, random).size(), 2u);
+}
+
+TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
+  addInput("x", plan::DType::f32, {1});
+  Inputs inputs(plan, {{"x", writeNpy<float>("<f4", "2, 1", {0, 1})}});
+  for (const char *text :
+       {"{}", R"({"rows": -1})", R"({"rows": "4"})", R"({"rows": 1.5})"}) {
+    EXPECT_TRUE(goOnAtPosition(nlohmann::json::parse(text), 3, inputs).empty());
+    EXPECT_EQ(inputs.firstRowOf(3), 12) << text;
+  }
+  auto strange = nlohmann::json::parse(
+      R"({"rows": 8, "inputs": ["x"], "data": 4, "epoch_rows": {}})");
+  EXPECT_EQ(goOnAtPosition(strange, 3, inputs).size(), 2u);
+  EXPECT_EQ(inputs.firstRowOf(3), 8);
+  EXPECT_THROW(goOnAtPosition({{"rows", ~uint64_t(0)}}, 3, inputs),
+               std::runtime_error);
 }
 
 TEST_F(InputsTest, TokensOfOtherWidths) {

@@ -42,16 +42,22 @@ const InputOption &optionFor(const plan::InputT &input, const StepPlan &plan,
 
 } // namespace
 
-Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options)
-    : plan(plan) {
+Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
+               const DataOptions &data)
+    : plan(plan), inputOptions(options), data(data) {
   checkNames(plan, options);
   for (const auto &input : plan.inputs)
     sources.push_back(openInput(optionFor(*input, plan, options).spec, *input));
-  findRows();
+  if (auto rows = findRows())
+    dataOrder.emplace(data, *rows);
+  else if (data.shuffleSeed)
+    throw std::runtime_error("--data: shuffle: expected an input from a file, "
+                             "got only random ones, which have no end");
 }
 
-void Inputs::findRows() {
+std::optional<int64_t> Inputs::findRows() const {
   const plan::InputT *whole = nullptr;
+  std::optional<int64_t> rows;
   for (size_t i = 0; i < sources.size(); ++i) {
     auto own = sources[i]->rows();
     if (!own || sources[i]->isWindowed())
@@ -67,6 +73,7 @@ void Inputs::findRows() {
   for (const auto &source : sources)
     if (source->isWindowed())
       rows = std::min(rows.value_or(*source->rows()), *source->rows());
+  return rows;
 }
 
 void Inputs::checkValues() const {
@@ -84,11 +91,26 @@ int64_t Inputs::firstRowOf(int64_t step) const {
          (step - startStep) * plan.microBatches * int64_t(plan.mesh.size());
 }
 
+std::optional<int64_t> Inputs::epochOf(int64_t step) const {
+  if (!dataOrder)
+    return std::nullopt;
+  return dataOrder->epochsBefore(firstRowOf(step + 1) - 1) + 1;
+}
+
+std::optional<int64_t> Inputs::epochThatEndsIn(int64_t step) const {
+  if (!dataOrder)
+    return std::nullopt;
+  int64_t ended = dataOrder->epochsBefore(firstRowOf(step + 1));
+  return ended > dataOrder->epochsBefore(firstRowOf(step))
+             ? std::optional(ended)
+             : std::nullopt;
+}
+
 void Inputs::read(size_t input, int64_t step, int64_t microBatch, uint32_t rank,
                   std::span<std::byte> out) const {
-  int64_t row =
+  int64_t position =
       firstRowOf(step) + microBatch * int64_t(plan.mesh.size()) + rank;
-  sources[input]->read(rows ? row % *rows : row, out);
+  sources[input]->read(dataOrder ? dataOrder->rowAt(position) : position, out);
 }
 
 } // namespace fcdp::run

@@ -2,6 +2,7 @@
 //
 // Made-up inputs, the same in every run.
 #include "inputs/InputSource.h"
+#include "inputs/SplitMix.h"
 #include "session/IntegerAccess.h"
 
 #include <c10/util/BFloat16.h>
@@ -14,16 +15,11 @@ namespace fcdp::run {
 
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): any two seeds give unrelated streams.
-class SplitMix {
+/// Random numbers of one row.
+class RandomStream {
 public:
-  explicit SplitMix(uint64_t seed) : state(seed) {}
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  explicit RandomStream(uint64_t seed) : mix(seed) {}
+  uint64_t next() { return mix.next(); }
   /// Returns a random number in (0, 1].
   double uniform() { return (double(next() >> 11) + 1) * 0x1p-53; }
   /// Box and Muller; one of the two values is thrown away.
@@ -36,7 +32,7 @@ public:
   }
 
 private:
-  uint64_t state;
+  SplitMix mix;
 };
 
 /// FNV-1a.
@@ -89,15 +85,16 @@ public:
   void checkValues() const override {}
 
   void read(int64_t row, std::span<std::byte> out) const override {
-    SplitMix mix(SplitMix(seed ^ hashOf(input.name)).next() ^ uint64_t(row));
+    RandomStream random(SplitMix(seed ^ hashOf(input.name)).next() ^
+                        uint64_t(row));
     int64_t elements = numElements(input.shape);
     for (int64_t i = 0; i < elements; ++i) {
       if (isInteger(toDType(input.dtype)))
-        storeInteger(out.data(), i, toDType(input.dtype), mix.below(limit));
+        storeInteger(out.data(), i, toDType(input.dtype), random.below(limit));
       else if (toDType(input.dtype) == DType::Bool)
-        storeAs(out, i, uint8_t(mix.next() >> 63));
+        storeAs(out, i, uint8_t(random.next() >> 63));
       else
-        storeFloat(out, i, toDType(input.dtype), mix.normal());
+        storeFloat(out, i, toDType(input.dtype), random.normal());
     }
   }
 

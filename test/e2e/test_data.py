@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of rows: epochs, shuffled rows, and runs that go on in the middle of an epoch."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fcdp
+from checkpoints import read_checkpoint
+from harness import Config, Run, Workshop, assert_bit_equal, read_log, relative_error, run_command, tool
+from models import build
+
+# 16 windows, of which a step reads 4 or 8: an epoch ends in step 4 or 2.
+WINDOWS = 16
+TOLERANCE = 1e-5
+
+
+@pytest.fixture
+def tokens(workshop: Workshop, tmp_path: Path) -> dict[str, str]:
+    """The inputs of the model gpt from one file of tokens."""
+    rows = np.load(workshop.model("gpt").inputs["ids"])
+    file = tmp_path / "tokens.u16"
+    np.random.default_rng(5).integers(0, 96, WINDOWS * rows[0].size + 1).astype("<u2").tofile(file)
+    return {"ids": f"{file}:u16", "labels": f"{file}:u16+1"}
+
+
+class Job:
+    """Runs of the model gpt on `inputs`, which save checkpoints in `folder`."""
+
+    def __init__(self, workshop: Workshop, folder: Path, inputs: dict[str, str]):
+        self.workshop, self.folder, self.inputs = workshop, folder, inputs
+        self.said: list[str] = []
+
+    def run(self, config: Config, steps: int, *options: str) -> Run:
+        log, out = self.folder.with_suffix(".jsonl"), self.folder.with_suffix(".safetensors")
+        files = (f"--save-dir={self.folder}", f"--json={log}", f"--params-out={out}", "--resume")
+        archive = self.workshop.model("gpt").archive
+        printed = tool(*run_command(self.workshop.step(config), archive, self.inputs, steps, *files, *options))
+        self.said = printed.splitlines()
+        return Run(read_log(log), out)
+
+
+@pytest.fixture
+def job(workshop: Workshop, tmp_path: Path, tokens: dict[str, str]) -> Callable[[str], Job]:
+    return lambda name: Job(workshop, tmp_path / name, tokens)
+
+
+def reference(workshop: Workshop, config: Config, inputs: dict[str, str], steps: int, data: str) -> Sequence[float]:
+    shape = np.load(workshop.model("gpt").inputs["ids"]).shape[1:]
+    sources = {name: fcdp.open_input(text, shape) for name, text in inputs.items()}
+    batches = fcdp.batches(sources, config.world, config.micro_batches, data)
+    return fcdp.reference(build("gpt"), batches, config.optimizer, steps, world=config.world, seed=0)
+
+
+def test_shuffled_rows_are_those_of_the_reference(
+    workshop: Workshop, tokens: dict[str, str], job: Callable[[str], Job]
+) -> None:
+    config = Config("gpt", 2, 2)
+    shuffled, in_order = job("shuffled").run(config, 6, "--data=shuffle=7"), job("in-order").run(config, 6)
+    assert relative_error(shuffled.losses, reference(workshop, config, tokens, 6, "shuffle=7")) <= TOLERANCE
+    assert relative_error(shuffled.losses, in_order.losses) > 100 * TOLERANCE
+
+
+def test_the_end_of_an_epoch_is_said(job: Callable[[str], Job]) -> None:
+    run = job("run")
+    steps = run.run(Config("gpt", 2, 2), 9).steps
+    assert [step["epoch"] for step in steps] == [1, 1, 1, 1, 2, 2, 2, 2, 3]
+    assert [line for line in run.said if line.startswith("epoch ")] == [
+        "epoch 1 ends: all 16 rows have been read",
+        "epoch 2 ends: all 16 rows have been read",
+    ]
+    assert ["epoch 2" in line.split("  ") for line in run.said if line.startswith("step ")] == [False] * 4 + [True] * 4 + [False]
+
+
+@pytest.mark.parametrize("config", [Config("gpt", 2, 2), Config("gpt", 1, 2, "zero3", 4)], ids=lambda config: config.name)
+@pytest.mark.parametrize("half", [1, 3])
+def test_goes_on_within_an_epoch_bit_for_bit(job: Callable[[str], Job], config: Config, half: int) -> None:
+    """The border between two epochs lies before and after the step at which the second part begins."""
+    whole = job("whole").run(config, 6, "--data=shuffle=7")
+    job("parts").run(config, half, "--data=shuffle=7")
+    parts = job("parts").run(config, 6, "--data=shuffle=7")
+    assert_bit_equal(whole, parts)
+    assert [step["epoch"] for step in whole.steps] == [step["epoch"] for step in parts.steps]
+    assert whole.steps[-1]["epoch"] > 1
+
+
+def test_other_ranks_go_on_within_an_epoch(job: Callable[[str], Job]) -> None:
+    """A step of four ranks reads the rows of one of two ranks with two micro-batches."""
+    four, two = Config("gpt", 2, 2), Config("gpt", 1, 2, micro_batches=2)
+    whole = job("whole").run(four, 6, "--data=shuffle=7")
+    job("parts").run(four, 3, "--data=shuffle=7")
+    parts = job("parts")
+    run = parts.run(two, 6, "--data=shuffle=7")
+    assert relative_error(run.losses, whole.losses) <= TOLERANCE
+    assert not any("when the checkpoint was saved" in line for line in parts.said)
+    saved = read_checkpoint(parts.folder / "step-00000006").index["job"]
+    assert (saved["rows"], saved["data"], saved["epoch_rows"]) == (24, "shuffle=7", WINDOWS)
+
+
+def test_another_seed_is_said(job: Callable[[str], Job]) -> None:
+    run = job("run")
+    run.run(Config("gpt", 1, 2), 1, "--data=shuffle=7")
+    run.run(Config("gpt", 1, 2), 2, "--data=shuffle=8")
+    assert any(line.startswith('--data: was "shuffle=7" when the checkpoint was saved, is "shuffle=8";') for line in run.said)
+
+
+def test_options_that_are_refused(job: Callable[[str], Job]) -> None:
+    with pytest.raises(Exception) as error:
+        job("run").run(Config("gpt", 1, 2), 1, "--data=shuffle=x")
+    assert "--data: shuffle: expected a seed, a whole number in [0, 2^64), got 'x'" in str(error.value)

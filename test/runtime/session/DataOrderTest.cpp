@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs/DataOrder.h"
+#include "inputs/Permutation.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+using namespace fcdp::run;
+
+namespace {
+
+std::vector<int64_t> all(const Permutation &permutation, int64_t size) {
+  std::vector<int64_t> values(size);
+  for (int64_t i = 0; i < size; ++i)
+    values[i] = permutation(i);
+  return values;
+}
+
+bool isPermutation(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  std::vector<int64_t> expected(values.size());
+  std::iota(expected.begin(), expected.end(), 0);
+  return values == expected;
+}
+
+void expectError(const std::string &text, const std::string &message) {
+  try {
+    parseDataOptions(text);
+    FAIL() << "expected an error for " << text;
+  } catch (const std::runtime_error &error) {
+    EXPECT_EQ(std::string(error.what()), "--data: " + message);
+  }
+}
+
+TEST(PermutationTest, HasEachElementOnce) {
+  for (int64_t size = 1; size < 300; ++size)
+    EXPECT_TRUE(isPermutation(all(Permutation(size, 7, 0, size), size)))
+        << size;
+  EXPECT_TRUE(isPermutation(all(Permutation(70000, 7, 0, 1), 70000)));
+}
+
+/// test/python/test_data.py has the same values.
+TEST(PermutationTest, IsTheSameInPython) {
+  EXPECT_EQ(all(Permutation(10, 7, 0, 0), 10),
+            (std::vector<int64_t>{3, 5, 6, 2, 9, 1, 4, 8, 7, 0}));
+  EXPECT_EQ(all(Permutation(10, 7, 0, 1), 10),
+            (std::vector<int64_t>{0, 2, 8, 9, 6, 7, 4, 3, 5, 1}));
+  EXPECT_EQ(all(Permutation(10, 7, 1, 0), 10),
+            (std::vector<int64_t>{9, 2, 8, 7, 0, 5, 6, 1, 4, 3}));
+  constexpr int64_t large = 1'000'000'000'000;
+  Permutation ofLarge(large, ~uint64_t(0), 3, uint64_t(1) << 40);
+  EXPECT_EQ(ofLarge(0), 562034777806);
+  EXPECT_EQ(ofLarge(large - 1), 378917295740);
+  EXPECT_EQ(Permutation(int64_t(1) << 62, 1, 0, 0)(1), 2395820993371128227);
+}
+
+TEST(PermutationTest, IsUniform) {
+  constexpr int epochs = 12000, permutations = 24;
+  std::map<std::vector<int64_t>, int> counts;
+  for (int epoch = 0; epoch < epochs; ++epoch)
+    ++counts[all(Permutation(4, 5, 0, epoch), 4)];
+  EXPECT_EQ(counts.size(), size_t(permutations));
+  double expected = double(epochs) / permutations, chiSquare = 0;
+  for (const auto &[values, count] : counts)
+    chiSquare += (count - expected) * (count - expected) / expected;
+  // The quantile 0.999 of chi-square with 23 degrees of freedom.
+  EXPECT_LT(chiSquare, 49.7);
+}
+
+TEST(DataOrderTest, EachEpochReadsAllRowsInAnotherOrder) {
+  DataOrder order(parseDataOptions("shuffle=7"), 24);
+  std::vector<std::vector<int64_t>> epochs(3);
+  for (int64_t position = 0; position < 72; ++position) {
+    EXPECT_EQ(order.epochsBefore(position), position / 24);
+    epochs[position / 24].push_back(order.rowAt(position));
+  }
+  for (const auto &rows : epochs)
+    EXPECT_TRUE(isPermutation(rows));
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+  DataOrder other(parseDataOptions("shuffle=8"), 24);
+  EXPECT_NE(other.rowAt(0) * 24 + other.rowAt(1),
+            order.rowAt(0) * 24 + order.rowAt(1));
+}
+
+TEST(DataOrderTest, WithoutShuffleRowsAreInOrder) {
+  DataOrder order({}, 5);
+  EXPECT_EQ(order.rowAt(4), 4);
+  EXPECT_EQ(order.rowAt(11), 1);
+  EXPECT_EQ(order.epochsBefore(9), 1);
+  EXPECT_EQ(order.epochsBefore(10), 2);
+}
+
+TEST(DataOptionsTest, ParsesAndPrints) {
+  for (const char *text : {"", "shuffle=0", "shuffle=18446744073709551615"})
+    EXPECT_EQ(toText(parseDataOptions(text)), text);
+}
+
+TEST(DataOptionsTest, NamesWhatIsWrong) {
+  std::string expected = "shuffle: expected a seed, a whole number in [0, "
+                         "2^64), got ";
+  for (const char *seed :
+       {"", "x", "-1", "1x", "0x1", "1.5", " 1", "18446744073709551616"})
+    expectError("shuffle=" + std::string(seed), expected + "'" + seed + "'");
+  expectError("shuffle", expected + "''");
+  expectError("shuffle=1,shuffle=2", "shuffle: given twice");
+  expectError("seed=1", "expected shuffle=SEED, got 'seed'");
+  expectError("shuffle=1,", "expected shuffle=SEED, got ''");
+}
+
+TEST(DataOptionsTest, AnyTextIsParsedOrRefused) {
+  std::mt19937 random(1);
+  const std::vector<std::string> pieces = {"shuffle=",
+                                           ",",
+                                           "1",
+                                           ":",
+                                           "0.5",
+                                           "-",
+                                           "weights=",
+                                           "validation=",
+                                           "split=",
+                                           "train",
+                                           std::string(1, '\0'),
+                                           "\xff",
+                                           "9999999999"};
+  int parsed = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (int length = random() % 8; length > 0; --length)
+      text += pieces[random() % pieces.size()];
+    try {
+      DataOptions options = parseDataOptions(text);
+      EXPECT_EQ(toText(parseDataOptions(toText(options))), toText(options));
+      parsed += !text.empty();
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(std::string(error.what()).substr(0, 8), "--data: ");
+    }
+  }
+  EXPECT_GT(parsed, 5);
+}
+
+} // namespace

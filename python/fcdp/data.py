@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assigns training data to ranks, by the same rule as fcdp-run --input.
 
-Every input is a list of M rows, one row per micro-batch. In step s, rank r reads for its micro-batch k (of K) the row at
-position (s * K + k) * world + r of the data's order, the same one of every input; M is the smallest number of rows among the
-inputs. An epoch has M positions. The order is that of the rows or, with shuffle=SEED, another permutation in each epoch.
+Every input is a list of rows from one or several files, one row per micro-batch. In step s, rank r reads for its micro-batch
+k (of K) the row at position (s * K + k) * world + r of the data's order, the same one of every input; a file has the smallest
+number of rows among the inputs. docs/data.md describes the order.
 """
 
+import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from decimal import Decimal
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -68,8 +71,41 @@ class TokenWindows:
         return torch.from_numpy(window).reshape(self._shape)
 
 
+class RowFiles:
+    """The rows of several files, one after the other."""
+
+    def __init__(self, files: Sequence[Rows]):
+        self.files = list(files)
+
+    def __len__(self) -> int:
+        return sum(len(file) for file in self.files)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        for file in self.files:
+            if index < len(file):
+                return file[index]
+            index -= len(file)
+        raise IndexError(f"expected an index below {len(self)}")
+
+
+def _split_files(text: str) -> list[str]:
+    """Splits "FILE,FILE". A comma separates files if it follows a type of tokens or ".npy"; others are part of a name."""
+    files = [""]
+    for character in text:
+        if character == "," and re.search(r"(\.npy|:(u16|i32|i64)(\+[0-9]+)?)\Z", files[-1]):
+            files.append("")
+        else:
+            files[-1] += character
+    return files
+
+
 def open_input(text: str, shape: Sequence[int]) -> Rows:
-    """Opens the rows of "FILE.npy", "FILE:u16" or "FILE:u16+1", the syntax of fcdp-run --input."""
+    """Opens "FILE.npy", "FILE:u16", "FILE:u16+1", or several with commas between them: the syntax of fcdp-run --input."""
+    files = [_open_file(file, shape) for file in _split_files(text)]
+    return files[0] if len(files) == 1 else RowFiles(files)
+
+
+def _open_file(text: str, shape: Sequence[int]) -> Rows:
     file, colon, kind = text.rpartition(":")
     if not colon:
         return NpyRows(text)
@@ -132,40 +168,98 @@ class Permutation:
         return left << self._half_bits | right
 
 
+_MOST_ROWS_OF_PERIOD = 100000
+
+
+def _parse_seed(value: str) -> int:
+    if not re.fullmatch("[0-9]+", value) or int(value) > _MASK:
+        raise ValueError(f"data: shuffle: expected a seed, a whole number in [0, 2^64), got '{value}'")
+    return int(value)
+
+
+def _parse_weights(value: str) -> tuple[int, ...]:
+    """Returns the weights as whole numbers in lowest terms."""
+    texts = value.split(":")
+    if not all(re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text) and float(text) > 0 for text in texts):
+        expected = "positive numbers of at most 9 digits and 6 decimals, separated by ':'"
+        raise ValueError(f"data: weights: expected {expected}, got '{value}'")
+    millionths = [int(Decimal(text) * 10**6) for text in texts]
+    weights = tuple(weight // math.gcd(*millionths) for weight in millionths)
+    if sum(weights) > _MOST_ROWS_OF_PERIOD:
+        expected = f"a sum of at most {_MOST_ROWS_OF_PERIOD} as whole numbers in lowest terms, not {sum(weights)}"
+        raise ValueError(f"data: weights: expected {expected}, got '{value}'")
+    return weights
+
+
 @dataclass(frozen=True)
 class DataOptions:
-    """The order in which rows are read: fcdp-run --data."""
+    """Which rows are read, and in what order: fcdp-run --data."""
 
     shuffle: int | None = None
+    weights: tuple[int, ...] = ()
 
     @staticmethod
     def parse(text: str) -> "DataOptions":
         """Parses "KEY=VALUE,..." or nothing."""
-        values: dict[str, int] = {}
+        parsers: dict[str, Callable[[str], Any]] = {"shuffle": _parse_seed, "weights": _parse_weights}
+        values: dict[str, Any] = {}
         for item in text.split(",") if text else ():
             key, _, value = item.partition("=")
-            if key != "shuffle":
-                raise ValueError(f"data: expected shuffle=SEED, got '{key}'")
+            if key not in parsers:
+                raise ValueError(f"data: expected shuffle=SEED or weights=W:W..., got '{key}'")
             if key in values:
                 raise ValueError(f"data: {key}: given twice")
-            if not (value.isascii() and value.isdigit()) or int(value) > _MASK:
-                raise ValueError(f"data: shuffle: expected a seed, a whole number in [0, 2^64), got '{value}'")
-            values[key] = int(value)
+            values[key] = parsers[key](value)
         return DataOptions(**values)
 
 
+class Mixture:
+    """Spreads the rows of several files over positions, in periods of as many positions as the weights' sum.
+
+    Each position goes to the file that is most behind, the first one of equals ("smooth weighted round-robin", as in nginx).
+    """
+
+    def __init__(self, weights: Sequence[int]):
+        self._weights = weights
+        self._files: list[int] = []
+        behind = [0] * len(weights)
+        for _ in range(sum(weights)):
+            behind = [amount + weight for amount, weight in zip(behind, weights)]
+            self._files.append(behind.index(max(behind)))
+            behind[self._files[-1]] -= sum(weights)
+
+    def file_at(self, position: int) -> int:
+        return self._files[position % len(self._files)]
+
+    def count_before(self, file: int, position: int) -> int:
+        """Returns how many of the positions before `position` are of `file`."""
+        periods, rest = divmod(position, len(self._files))
+        return periods * self._weights[file] + self._files[:rest].count(file)
+
+
 class DataOrder:
-    """Gives each position in the data, which counts over all ranks and micro-batches of a job, a row."""
+    """Gives each position in the data, which counts over all ranks and micro-batches of a job, a file and a row of it."""
 
-    def __init__(self, options: DataOptions, rows: int):
-        self._options = options
-        self._rows = rows
+    def __init__(self, options: DataOptions, file_rows: Sequence[int]):
+        if options.weights and len(options.weights) != len(file_rows):
+            count = f"{len(file_rows)}, one for each file of an input"
+            raise ValueError(f"data: weights: expected {count}, got {len(options.weights)}")
+        self._shuffle = options.shuffle
+        self._file_rows = list(file_rows)
+        self._mixture = Mixture(options.weights) if options.weights else None
 
-    def __getitem__(self, position: int) -> int:
-        epoch, index = divmod(position, self._rows)
-        if self._options.shuffle is None:
-            return index
-        return Permutation(self._rows, self._options.shuffle, 0, epoch)[index]
+    def __getitem__(self, position: int) -> tuple[int, int]:
+        file = self._mixture.file_at(position) if self._mixture else 0
+        count = self._mixture.count_before(file, position) if self._mixture else position
+        rows = self._file_rows[file] if self._mixture else sum(self._file_rows)
+        epoch, row = divmod(count, rows)
+        if self._shuffle is not None:
+            row = Permutation(rows, self._shuffle, file, epoch)[row]
+        # Without weights the row counts over all files.
+        while row >= self._file_rows[file]:
+            row -= self._file_rows[file]
+            file += 1
+        return file, row
 
 
 def position(step: int, micro_batch: int, rank: int, *, micro_batches: int, world: int) -> int:
@@ -186,15 +280,19 @@ def batches(
     The inputs are in the order of fcdp.reference: all ranks of micro-batch 0, then of micro-batch 1, and so on. `data` is
     that of fcdp-run --data.
     """
-    order = DataOrder(DataOptions.parse(data), min(len(source) for source in sources.values()))
+    files = {name: source.files if isinstance(source, RowFiles) else [source] for name, source in sources.items()}
+    if len({len(rows) for rows in files.values()}) > 1:
+        counts = {name: len(rows) for name, rows in files.items()}
+        raise ValueError(f"expected as many files for each input, got {counts}")
+    order = DataOrder(DataOptions.parse(data), [min(map(len, rows)) for rows in zip(*files.values())])
 
     def step_inputs(step: int) -> list[dict[str, torch.Tensor]]:
-        indices = [
+        places = [
             order[position(step, k, rank, micro_batches=micro_batches, world=world)]
             for k in range(micro_batches)
             for rank in range(world)
         ]
-        return [{name: source[index] for name, source in sources.items()} for index in indices]
+        return [{name: rows[file][row] for name, rows in files.items()} for file, row in places]
 
     return step_inputs
 

@@ -64,8 +64,8 @@ def test_permutations_are_those_of_fcdp_run():
 
 
 def test_each_epoch_is_another_permutation():
-    order = DataOrder(DataOptions.parse("shuffle=3"), 9)
-    epochs = [[order[9 * epoch + i] for i in range(9)] for epoch in range(4)]
+    order = DataOrder(DataOptions.parse("shuffle=3"), [9])
+    epochs = [[order[9 * epoch + i][1] for i in range(9)] for epoch in range(4)]
     assert all(sorted(rows) == list(range(9)) for rows in epochs)
     assert len({tuple(rows) for rows in epochs}) == 4
 
@@ -91,7 +91,58 @@ def test_seeds_that_are_none(text):
 
 
 def test_unknown_and_repeated_data_options():
-    with pytest.raises(ValueError, match="data: expected shuffle=SEED, got 'seed'"):
+    with pytest.raises(ValueError, match="data: expected shuffle=SEED or weights=W:W..., got 'seed'"):
         DataOptions.parse("seed=1")
     with pytest.raises(ValueError, match="given twice"):
         DataOptions.parse("shuffle=1,shuffle=1")
+
+
+def test_weights_are_exact_in_each_period():
+    order = DataOrder(DataOptions.parse("shuffle=3,weights=0.5:0.2:0.3"), [5, 3, 4])
+    places = [order[position] for position in range(60)]
+    for period in range(6):
+        files = [file for file, _ in places[10 * period : 10 * period + 10]]
+        assert [files.count(file) for file in range(3)] == [5, 2, 3]
+    assert all(places.count((0, row)) == 6 for row in range(5))
+    assert all(places.count((1, row)) == 4 for row in range(3))
+
+
+def test_mixtures_are_those_of_fcdp_run():
+    """test/runtime/session/DataOrderTest.cpp has the same values."""
+    order = DataOrder(DataOptions.parse("shuffle=7,weights=3:1"), [5, 2])
+    assert [order[position] for position in range(8)] == [(0, 3), (0, 1), (1, 1), (0, 4), (0, 2), (0, 0), (1, 0), (0, 0)]
+
+
+def test_files_without_weights_are_one_series():
+    order = DataOrder(DataOptions.parse("shuffle=3"), [5, 3, 4])
+    epoch = [order[position] for position in range(12, 24)]
+    assert sorted(epoch) == [(file, row) for file, rows in enumerate([5, 3, 4]) for row in range(rows)]
+    assert [DataOrder(DataOptions(), [2, 1])[position] for position in range(4)] == [(0, 0), (0, 1), (1, 0), (0, 0)]
+
+
+def test_lists_of_files(tmp_path):
+    one, two = write_tokens(tmp_path / "a", 5), write_tokens(tmp_path / "b,c", 3)
+    sources = {
+        "ids": fcdp.open_input(f"{one},{two}", (1,)),
+        "labels": fcdp.open_input(f"{one}+1,{two}+1", (1,)),
+    }
+    assert len(sources["ids"]) == 8 and sources["ids"][6].item() == 1
+    step_inputs = fcdp.batches(sources, world=8, data="weights=3:1")
+    assert [batch["ids"].item() for batch in step_inputs(0)] == [0, 1, 0, 2, 3, 0, 1, 1]
+    assert all(torch.equal(batch["labels"], batch["ids"] + 1) for batch in step_inputs(0))
+    with pytest.raises(ValueError, match="expected as many files for each input"):
+        fcdp.batches({**sources, "labels": fcdp.open_input(f"{one}+1", (1,))})
+    with pytest.raises(ValueError, match="weights: expected 2, one for each file of an input, got 3"):
+        fcdp.batches(sources, data="weights=1:2:3")
+
+
+@pytest.mark.parametrize("text", ["", "0", "1:0", "1:", "1::2", "-1", "1.", ".5", "1e3", "1.0000001", "1234567890", "a"])
+def test_weights_that_are_none(text):
+    with pytest.raises(ValueError, match="data: weights: expected positive numbers"):
+        DataOptions.parse(f"weights={text}")
+
+
+def test_weights_with_a_long_period():
+    with pytest.raises(ValueError, match="a sum of at most 100000 .* not 1000001"):
+        DataOptions.parse("weights=0.000001:1")
+    assert DataOptions.parse("weights=0.5:0.25:1").weights == (2, 1, 4)

@@ -24,6 +24,7 @@ Inputs:
                        unless --data=shuffle=SEED is given
   FILE:u16|i32|i64[+k] a raw file of tokens, split into consecutive windows,
                        the first of which begins at token k
+  FILE,FILE            several files, each with its type
   random:SEED[:LIMIT]  the same random values in every run; integers lie in
                        [0, LIMIT)
 
@@ -140,9 +141,11 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option("--data", data,
-                 "Choose the order in which rows are read: shuffle=SEED reads "
-                 "all rows once an epoch, each time in another random order; "
-                 "default: in the order of the files");
+                 "Choose the order in which rows are read, as KEY=VALUE,...: "
+                 "shuffle=SEED reads all rows once an epoch, each time in "
+                 "another random order; weights=W:W... mixes several files in "
+                 "these proportions; default: all rows in the order of the "
+                 "files");
   app.add_option("--nodes", options.nodes,
                  "Start the ranks of this many nodes on this machine")
       ->check(CLI::Range(1, 1 << 16));

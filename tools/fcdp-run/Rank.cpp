@@ -207,12 +207,12 @@ void Rank::finishStep() {
   lastStats.step = ++numPrinted;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
-  std::optional<int64_t> epoch = files.inputs->epochOf(numPrinted - 1);
+  std::vector<int64_t> epochs = files.inputs->epochsOf(numPrinted - 1);
   if (session.rank() == 0)
-    files.log->write(toJson(lastStats, epoch));
-  print(toLine(lastStats, epoch));
-  if (auto ended = files.inputs->epochThatEndsIn(numPrinted - 1))
-    print(describeEpoch(*ended, files.inputs->order()->rows()));
+    files.log->write(toJson(lastStats, epochs));
+  print(toLine(lastStats, epochs));
+  for (const EpochEnd &end : files.inputs->epochsThatEndIn(numPrinted - 1))
+    print(describeEnd(end));
 }
 
 void Rank::print(const std::string &line) {

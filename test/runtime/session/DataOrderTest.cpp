@@ -72,32 +72,102 @@ TEST(PermutationTest, IsUniform) {
 }
 
 TEST(DataOrderTest, EachEpochReadsAllRowsInAnotherOrder) {
-  DataOrder order(parseDataOptions("shuffle=7"), 24);
+  DataOrder order(parseDataOptions("shuffle=7"), {24});
   std::vector<std::vector<int64_t>> epochs(3);
   for (int64_t position = 0; position < 72; ++position) {
-    EXPECT_EQ(order.epochsBefore(position), position / 24);
-    epochs[position / 24].push_back(order.rowAt(position));
+    EXPECT_EQ(order.epochsBefore(0, position), position / 24);
+    EXPECT_EQ(order.epochAt(0, position + 1), position / 24 + 1);
+    epochs[position / 24].push_back(order.at(position).row);
   }
   for (const auto &rows : epochs)
     EXPECT_TRUE(isPermutation(rows));
   EXPECT_NE(epochs[0], epochs[1]);
   EXPECT_NE(epochs[1], epochs[2]);
-  DataOrder other(parseDataOptions("shuffle=8"), 24);
-  EXPECT_NE(other.rowAt(0) * 24 + other.rowAt(1),
-            order.rowAt(0) * 24 + order.rowAt(1));
+  DataOrder other(parseDataOptions("shuffle=8"), {24});
+  EXPECT_NE(other.at(0).row * 24 + other.at(1).row,
+            order.at(0).row * 24 + order.at(1).row);
 }
 
 TEST(DataOrderTest, WithoutShuffleRowsAreInOrder) {
-  DataOrder order({}, 5);
-  EXPECT_EQ(order.rowAt(4), 4);
-  EXPECT_EQ(order.rowAt(11), 1);
-  EXPECT_EQ(order.epochsBefore(9), 1);
-  EXPECT_EQ(order.epochsBefore(10), 2);
+  DataOrder order({}, {5});
+  EXPECT_EQ(order.at(4).row, 4);
+  EXPECT_EQ(order.at(11).row, 1);
+  EXPECT_EQ(order.epochsBefore(0, 9), 1);
+  EXPECT_EQ(order.epochsBefore(0, 10), 2);
+}
+
+std::vector<std::pair<size_t, int64_t>> places(const DataOrder &order,
+                                               int64_t first, int64_t count) {
+  std::vector<std::pair<size_t, int64_t>> list;
+  for (int64_t position = first; position < first + count; ++position)
+    list.emplace_back(order.at(position).file, order.at(position).row);
+  return list;
+}
+
+TEST(DataOrderTest, AnEpochReadsAllFiles) {
+  DataOrder inOrder({}, {2, 1});
+  EXPECT_EQ(places(inOrder, 0, 4), (std::vector<std::pair<size_t, int64_t>>{
+                                       {0, 0}, {0, 1}, {1, 0}, {0, 0}}));
+  DataOrder order(parseDataOptions("shuffle=3"), {5, 3, 4});
+  ASSERT_EQ(order.numSeries(), 1u);
+  EXPECT_EQ(order.rowsOf(0), 12);
+  auto read = places(order, 12, 12);
+  EXPECT_NE(read, places(order, 0, 12));
+  std::sort(read.begin(), read.end());
+  EXPECT_EQ(read, places(DataOrder({}, {5, 3, 4}), 0, 12));
+}
+
+TEST(DataOrderTest, WeightsAreExactInEachPeriod) {
+  DataOrder order(parseDataOptions("shuffle=3,weights=0.5:0.2:0.3"), {5, 3, 4});
+  std::vector<std::map<int64_t, int>> read(3);
+  for (int64_t period = 0; period < 6; ++period) {
+    std::vector<int> counts(3);
+    for (const auto &[file, row] : places(order, 10 * period, 10)) {
+      ++counts[file];
+      ++read[file][row];
+    }
+    EXPECT_EQ(counts, (std::vector<int>{5, 2, 3}));
+  }
+  // Each file has read its rows equally often: 30 of 5, 12 of 3, 18 of 4.
+  for (int64_t row = 0; row < 5; ++row)
+    EXPECT_EQ(read[0][row], 6);
+  for (int64_t row = 0; row < 3; ++row)
+    EXPECT_EQ(read[1][row], 4);
+  for (int64_t row = 0; row < 4; ++row)
+    EXPECT_TRUE(read[2][row] == 4 || read[2][row] == 5);
+  EXPECT_EQ(order.numSeries(), 3u);
+  EXPECT_EQ(order.epochsBefore(2, 60), 4);
+  EXPECT_EQ(order.epochAt(2, 60), 5);
+  EXPECT_EQ(order.epochAt(1, 0), 1);
+}
+
+/// test/python/test_data.py has the same values.
+TEST(DataOrderTest, IsTheSameInPython) {
+  DataOrder order(parseDataOptions("shuffle=7,weights=3:1"), {5, 2});
+  EXPECT_EQ(
+      places(order, 0, 8),
+      (std::vector<std::pair<size_t, int64_t>>{
+          {0, 3}, {0, 1}, {1, 1}, {0, 4}, {0, 2}, {0, 0}, {1, 0}, {0, 0}}));
+}
+
+TEST(DataOrderTest, WeightsAreOfFiles) {
+  try {
+    DataOrder(parseDataOptions("weights=1:2:3"), {5, 2});
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "--data: weights: expected 2, one for each file "
+                               "of an input, got 3");
+  }
 }
 
 TEST(DataOptionsTest, ParsesAndPrints) {
   for (const char *text : {"", "shuffle=0", "shuffle=18446744073709551615"})
     EXPECT_EQ(toText(parseDataOptions(text)), text);
+  EXPECT_EQ(toText(parseDataOptions("weights=0.5:0.25:1,shuffle=2")),
+            "shuffle=2,weights=2:1:4");
+  EXPECT_EQ(toText(parseDataOptions("weights=7")), "weights=1");
+  EXPECT_EQ(toText(parseDataOptions("weights=999999999:999999999")),
+            "weights=1:1");
 }
 
 TEST(DataOptionsTest, NamesWhatIsWrong) {
@@ -107,9 +177,19 @@ TEST(DataOptionsTest, NamesWhatIsWrong) {
        {"", "x", "-1", "1x", "0x1", "1.5", " 1", "18446744073709551616"})
     expectError("shuffle=" + std::string(seed), expected + "'" + seed + "'");
   expectError("shuffle", expected + "''");
+  for (const char *weights :
+       {"", "0", "1:0", "1:", ":1", "1::2", "-1", "1.", ".5", "1e3",
+        "1.0000001", "1234567890", "a", "0.0:1"})
+    expectError("weights=" + std::string(weights),
+                "weights: expected positive numbers of at most 9 digits and 6 "
+                "decimals, separated by ':', got '" +
+                    std::string(weights) + "'");
+  expectError("weights=0.000001:1", "weights: expected a sum of at most 100000 "
+                                    "as whole numbers in lowest terms, not "
+                                    "1000001, got '0.000001:1'");
   expectError("shuffle=1,shuffle=2", "shuffle: given twice");
-  expectError("seed=1", "expected shuffle=SEED, got 'seed'");
-  expectError("shuffle=1,", "expected shuffle=SEED, got ''");
+  expectError("seed=1", "expected shuffle=SEED or weights=W:W..., got 'seed'");
+  expectError("shuffle=1,", "expected shuffle=SEED or weights=W:W..., got ''");
 }
 
 TEST(DataOptionsTest, AnyTextIsParsedOrRefused) {

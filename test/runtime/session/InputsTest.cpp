@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 using namespace fcdp;
 using namespace fcdp::run;
@@ -124,7 +125,7 @@ TEST_F(InputsTest, ShuffledWindowsAreTheSameForAllInputs) {
   Inputs inputs(plan, options, parseDataOptions("shuffle=7"));
   // 13 windows, 4 rows a step.
   Permutation first(13, 7, 0, 0), second(13, 7, 0, 1);
-  EXPECT_EQ(inputs.order()->rows(), 13);
+  EXPECT_EQ(inputs.order()->rowsOf(0), 13);
   for (int64_t position = 0; position < 24; ++position) {
     int64_t window = position < 13 ? first(position) : second(position - 13);
     int64_t step = position / 4, microBatch = position / 2 % 2;
@@ -133,24 +134,75 @@ TEST_F(InputsTest, ShuffledWindowsAreTheSameForAllInputs) {
     EXPECT_EQ(row<int64_t>(inputs, step, microBatch, position % 2, 1),
               (std::vector<int64_t>{2 * window + 1, 2 * window + 2}));
   }
-  EXPECT_EQ(inputs.epochOf(2), 1);
-  EXPECT_EQ(inputs.epochThatEndsIn(2), std::nullopt);
-  EXPECT_EQ(inputs.epochOf(3), 2);
-  EXPECT_EQ(inputs.epochThatEndsIn(3), 1);
-  EXPECT_EQ(inputs.epochThatEndsIn(4), std::nullopt);
+  EXPECT_EQ(inputs.epochsOf(2), std::vector<int64_t>{1});
+  EXPECT_TRUE(inputs.epochsThatEndIn(2).empty());
+  EXPECT_EQ(inputs.epochsOf(3), std::vector<int64_t>{2});
+  std::vector<EpochEnd> ends = inputs.epochsThatEndIn(3);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(describeEnd(ends[0]), "epoch 1 ends: all 13 rows have been read");
+  EXPECT_TRUE(inputs.epochsThatEndIn(4).empty());
+}
+
+TEST_F(InputsTest, SeveralFilesWithWeights) {
+  addInput("ids", plan::DType::i64, {1}, 100);
+  addInput("labels", plan::DType::i64, {1}, 100);
+  addInput("noise", plan::DType::f32, {1});
+  std::string a = writeRaw<uint16_t>("a", {0, 1, 2, 3, 4}),
+              b = writeRaw<uint16_t>("b,c", {50, 51, 52});
+  std::vector<InputOption> options = {{"ids", a + ":u16," + b + ":u16"},
+                                      {"labels", a + ":u16+1," + b + ":u16+1"},
+                                      {"noise", "random:3"}};
+  Inputs inputs(plan, options, parseDataOptions("weights=3:1"));
+  std::vector<int64_t> read, labels;
+  std::set<float> noise;
+  for (int64_t position = 0; position < 8; ++position) {
+    int64_t step = position / 4, microBatch = position / 2 % 2;
+    read.push_back(row<int64_t>(inputs, step, microBatch, position % 2)[0]);
+    labels.push_back(
+        row<int64_t>(inputs, step, microBatch, position % 2, 1)[0] - 1);
+    noise.insert(row<float>(inputs, step, microBatch, position % 2, 2)[0]);
+  }
+  EXPECT_EQ(read, (std::vector<int64_t>{0, 1, 50, 2, 3, 0, 51, 1}));
+  EXPECT_EQ(labels, read);
+  // Rows that are the same have the same noise, others have another.
+  EXPECT_EQ(noise.size(), 6u);
+  EXPECT_EQ(inputs.epochsOf(1), (std::vector<int64_t>{2, 1}));
+  std::vector<EpochEnd> ends = inputs.epochsThatEndIn(1);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(describeEnd(ends[0]),
+            "epoch 1 ends: all 4 rows of " + a + ":u16 have been read");
+  EXPECT_EQ(ends[1].file, b + ":u16");
+}
+
+TEST_F(InputsTest, ListsOfFiles) {
+  EXPECT_EQ(
+      splitFiles("a.npy,b,c.npy,d:u16+12,e:i64"),
+      (std::vector<std::string>{"a.npy", "b,c.npy", "d:u16+12", "e:i64"}));
+  EXPECT_EQ(splitFiles("a,b"), std::vector<std::string>{"a,b"});
+  EXPECT_EQ(splitFiles("a:u16,"), (std::vector<std::string>{"a:u16", ""}));
+  addInput("ids", plan::DType::i64, {1}, 100);
+  addInput("labels", plan::DType::i64, {1}, 100);
+  std::string a = writeRaw<uint16_t>("a", {0, 1, 2}) + ":u16";
+  expectError("--input: expected as many files for each input, got 2 for input "
+              "'ids' and 1 for input 'labels'",
+              {{"ids", a + "," + a}, {"labels", a}});
+  expectError("--input ids: expected files, separated by ',', got",
+              {{"ids", a + ",random:1"}, {"labels", a}});
+  expectError("--input ids: expected files, separated by ',', got",
+              {{"ids", a + ","}, {"labels", a}});
 }
 
 TEST_F(InputsTest, RandomRowsHaveNoEnd) {
   addInput("x", plan::DType::f32, {2});
   Inputs inputs(plan, {{"x", "random:1"}});
-  EXPECT_EQ(inputs.epochOf(0), std::nullopt);
-  EXPECT_EQ(inputs.epochThatEndsIn(0), std::nullopt);
+  EXPECT_TRUE(inputs.epochsOf(0).empty());
+  EXPECT_TRUE(inputs.epochsThatEndIn(0).empty());
   try {
     Inputs(plan, {{"x", "random:1"}}, parseDataOptions("shuffle=1"));
     FAIL();
   } catch (const std::runtime_error &error) {
-    EXPECT_STREQ(error.what(), "--data: shuffle: expected an input from a "
-                               "file, got only random ones, which have no end");
+    EXPECT_STREQ(error.what(), "--data: expected an input from a file, "
+                               "got only random ones, which have no end");
   }
 }
 
@@ -192,7 +244,7 @@ TEST_F(InputsTest, SaysThatTheDataDiffers) {
   Inputs longer(plan, {{"x", writeNpy<float>("<f4", "3, 1", {0, 1, 2})}});
   said = goOnAtPosition(job, 3, longer);
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_NE(said[0].find("rows of an epoch: was 2 "), std::string::npos);
+  EXPECT_NE(said[0].find("rows of the files: was [2] "), std::string::npos);
   Inputs random(plan, {{"x", "random:1"}});
   EXPECT_EQ(goOnAtPosition(job, 3, random).size(), 2u);
 }
@@ -206,7 +258,7 @@ TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
     EXPECT_EQ(inputs.firstRowOf(3), 12) << text;
   }
   auto strange = nlohmann::json::parse(
-      R"({"rows": 8, "inputs": ["x"], "data": 4, "epoch_rows": {}})");
+      R"({"rows": 8, "inputs": ["x"], "data": 4, "file_rows": {}})");
   EXPECT_EQ(goOnAtPosition(strange, 3, inputs).size(), 2u);
   EXPECT_EQ(inputs.firstRowOf(3), 8);
   EXPECT_THROW(goOnAtPosition({{"rows", ~uint64_t(0)}}, 3, inputs),

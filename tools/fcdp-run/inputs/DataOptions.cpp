@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/DataOptions.h"
 
+#include <algorithm>
 #include <charconv>
-#include <set>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 
@@ -16,49 +19,114 @@ namespace {
                            ", got '" + std::string(value) + "'");
 }
 
-uint64_t parseSeed(std::string_view value) {
-  uint64_t seed = 0;
-  auto [end, error] =
-      std::from_chars(value.data(), value.data() + value.size(), seed);
-  if (error != std::errc() || end != value.data() + value.size())
-    refuse("shuffle", "a seed, a whole number in [0, 2^64)", value);
-  return seed;
+/// Returns none unless all of `text` is a whole number that fits.
+std::optional<uint64_t> parseWhole(std::string_view text) {
+  uint64_t number = 0;
+  const char *end = text.data() + text.size();
+  auto [parsed, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && parsed == end ? std::optional(number)
+                                               : std::nullopt;
 }
 
-void set(DataOptions &options, const std::string &key, std::string_view value) {
-  if (key == "shuffle")
-    options.shuffleSeed = parseSeed(value);
-  else
-    throw std::runtime_error("--data: expected shuffle=SEED, got '" + key +
-                             "'");
+/// Calls `use` with the parts of `text`, at least one.
+void forEachPart(std::string_view text, char separator,
+                 const std::function<void(std::string_view)> &use) {
+  for (;;) {
+    size_t end = text.find(separator);
+    use(text.substr(0, end));
+    if (end == text.npos)
+      return;
+    text.remove_prefix(end + 1);
+  }
+}
+
+void setShuffle(DataOptions &options, std::string_view value) {
+  options.shuffleSeed = parseWhole(value);
+  if (!options.shuffleSeed)
+    refuse("shuffle", "a seed, a whole number in [0, 2^64)", value);
+}
+
+/// Digits of a weight behind and before the point.
+constexpr size_t kMostDecimals = 6, kMostDigits = 9;
+/// The greatest period: it is kept as a table.
+constexpr uint64_t kMostRowsOfPeriod = 100000;
+
+/// Returns a weight in millionths, or none unless it is a positive decimal
+/// number.
+std::optional<uint64_t> parseWeight(std::string_view text) {
+  size_t point = std::min(text.find('.'), text.size());
+  std::string digits(text.substr(0, point));
+  std::string decimals(text.substr(std::min(point + 1, text.size())));
+  if (digits.empty() || digits.size() > kMostDigits ||
+      decimals.size() > kMostDecimals ||
+      decimals.empty() != (point == text.size()))
+    return std::nullopt;
+  decimals.resize(kMostDecimals, '0');
+  auto weight = parseWhole(digits + decimals);
+  return weight == uint64_t(0) ? std::nullopt : weight;
+}
+
+void setWeights(DataOptions &options, std::string_view value) {
+  std::vector<uint64_t> weights;
+  uint64_t divisor = 0;
+  forEachPart(value, ':', [&](std::string_view text) {
+    auto weight = parseWeight(text);
+    if (!weight)
+      refuse("weights",
+             "positive numbers of at most 9 digits and 6 decimals, separated "
+             "by ':'",
+             value);
+    weights.push_back(*weight);
+    divisor = std::gcd(divisor, *weight);
+  });
+  uint64_t sum = 0;
+  for (uint64_t weight : weights) {
+    sum += weight / divisor;
+    options.weights.push_back(uint32_t(weight / divisor));
+  }
+  if (sum > kMostRowsOfPeriod)
+    refuse("weights",
+           "a sum of at most " + std::to_string(kMostRowsOfPeriod) +
+               " as whole numbers in lowest terms, not " + std::to_string(sum),
+           value);
 }
 
 } // namespace
 
 DataOptions parseDataOptions(const std::string &text) {
+  using Set = void (*)(DataOptions &, std::string_view);
+  std::map<std::string, Set> keys = {{"shuffle", setShuffle},
+                                     {"weights", setWeights}};
   DataOptions options;
-  std::set<std::string, std::less<>> given;
   if (text.empty())
     return options;
-  std::string_view rest = text;
-  for (bool isLast = false; !isLast;) {
-    size_t comma = rest.find(',');
-    std::string_view item = rest.substr(0, comma);
+  forEachPart(text, ',', [&](std::string_view item) {
     std::string key(item.substr(0, item.find('=')));
-    if (!given.insert(key).second)
+    auto found = keys.find(key);
+    if (found == keys.end())
+      throw std::runtime_error(
+          "--data: expected shuffle=SEED or weights=W:W..., got '" + key + "'");
+    if (!found->second)
       throw std::runtime_error("--data: " + key + ": given twice");
-    set(options, key,
-        key.size() < item.size() ? item.substr(key.size() + 1)
-                                 : std::string_view());
-    isLast = comma == rest.npos;
-    rest.remove_prefix(isLast ? rest.size() : comma + 1);
-  }
+    found->second(options, item.substr(std::min(key.size() + 1, item.size())));
+    found->second = nullptr;
+  });
   return options;
 }
 
 std::string toText(const DataOptions &options) {
-  return options.shuffleSeed ? "shuffle=" + std::to_string(*options.shuffleSeed)
-                             : "";
+  std::string text;
+  auto add = [&](const std::string &key, const std::string &value) {
+    text += (text.empty() ? "" : ",") + key + "=" + value;
+  };
+  if (options.shuffleSeed)
+    add("shuffle", std::to_string(*options.shuffleSeed));
+  std::string weights;
+  for (uint32_t weight : options.weights)
+    weights += (weights.empty() ? "" : ":") + std::to_string(weight);
+  if (!weights.empty())
+    add("weights", weights);
+  return text;
 }
 
 } // namespace fcdp::run

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fcdp::run {
 
@@ -14,6 +15,9 @@ struct DataOptions {
   /// Each epoch reads the rows in another random order; none: in the order of
   /// the files.
   std::optional<uint64_t> shuffleSeed;
+  /// How many rows of each file are read in a period, which has as many rows as
+  /// their sum. Empty: an epoch reads all rows of all files.
+  std::vector<uint32_t> weights;
 };
 
 /// Parses "KEY=VALUE,...", or nothing. Throws std::runtime_error.

@@ -4,28 +4,49 @@
 #pragma once
 
 #include "inputs/DataOptions.h"
+#include "inputs/Mixture.h"
 
 #include <cstdint>
 
 namespace fcdp::run {
 
+/// A row of one of the files that an input lists.
+struct RowPlace {
+  size_t file;
+  int64_t row;
+};
+
 /// Gives each position in the data, which counts from 0 over all ranks and
-/// micro-batches of a job, a row. A function of the options and the number of
-/// rows alone: neither ranks nor micro-batches change it. python/fcdp/data.py
-/// has the same one. Immutable, hence thread-safe.
+/// micro-batches of a job, a row. A function of the options and the files'
+/// numbers of rows alone: neither ranks nor micro-batches change it.
+/// python/fcdp/data.py has the same one. Immutable, hence thread-safe.
+///
+/// Rows that have epochs in common are a series: all rows of all files or, with
+/// weights, those of one file.
 class DataOrder {
 public:
-  /// `rows` is at least 1.
-  DataOrder(const DataOptions &options, int64_t rows);
+  /// `fileRows` has the number of rows of each file, at least 1. Throws
+  /// std::runtime_error unless there are as many weights, if any.
+  DataOrder(const DataOptions &options, const std::vector<int64_t> &fileRows);
 
-  int64_t rowAt(int64_t position) const;
-  /// How often all rows have been read when `position` rows have been read.
-  int64_t epochsBefore(int64_t position) const;
-  int64_t rows() const { return numRows; }
+  RowPlace at(int64_t position) const;
+  const std::vector<int64_t> &fileRows() const { return rowsOfFiles; }
+
+  size_t numSeries() const { return rowsOfSeries.size(); }
+  int64_t rowsOf(size_t series) const { return rowsOfSeries[series]; }
+  /// How often all rows of a series have been read, and of which of its epochs,
+  /// from 1, the last row was, when the rows of `position` positions have been
+  /// read.
+  int64_t epochsBefore(size_t series, int64_t position) const;
+  int64_t epochAt(size_t series, int64_t position) const;
 
 private:
+  int64_t countBefore(size_t series, int64_t position) const;
+
   DataOptions options;
-  int64_t numRows;
+  std::vector<int64_t> rowsOfFiles, rowsOfSeries;
+  /// None without weights.
+  std::optional<Mixture> mixture;
 };
 
 } // namespace fcdp::run

@@ -5,6 +5,7 @@
 
 #include <regex>
 #include <stdexcept>
+#include <utility>
 
 namespace fcdp::run {
 
@@ -50,11 +51,32 @@ std::unique_ptr<InputSource> openRandom(const std::string &spec,
   return makeRandom(parseNumber(parts[1], spec), limit, input);
 }
 
+/// Whether `text` is a whole element of a list of files.
+bool endsAsFile(const std::string &text) {
+  static const std::regex type(":(u16|i32|i64)(\\+[0-9]+)?$");
+  return text.ends_with(".npy") || std::regex_search(text, type);
+}
+
 } // namespace
+
+bool isRandom(const std::string &spec) { return spec.starts_with("random:"); }
+
+std::vector<std::string> splitFiles(const std::string &spec) {
+  std::vector<std::string> files;
+  std::string file;
+  for (char c : spec) {
+    if (c == ',' && endsAsFile(file))
+      files.push_back(std::exchange(file, ""));
+    else
+      file += c;
+  }
+  files.push_back(file);
+  return files;
+}
 
 std::unique_ptr<InputSource> openInput(const std::string &spec,
                                        const plan::InputT &input) {
-  if (spec.starts_with("random:"))
+  if (isRandom(spec))
     return openRandom(spec, input);
   static const std::regex tokens("(.+):(u16|i32|i64)(?:\\+([0-9]+))?");
   std::smatch parts;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace fcdp::run {
 
@@ -27,6 +28,12 @@ public:
   /// Looks at all values; throws at the first that the input may not hold.
   virtual void checkValues() const = 0;
 };
+
+bool isRandom(const std::string &spec);
+
+/// Splits a list "FILE,FILE". A comma separates files if it follows a type of
+/// tokens or ".npy"; others are part of a name.
+std::vector<std::string> splitFiles(const std::string &spec);
 
 /// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy).
 std::unique_ptr<InputSource> openInput(const std::string &spec,

@@ -47,38 +47,83 @@ Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
     : plan(plan), inputOptions(options), data(data) {
   checkNames(plan, options);
   for (const auto &input : plan.inputs)
-    sources.push_back(openInput(optionFor(*input, plan, options).spec, *input));
-  if (auto rows = findRows())
-    dataOrder.emplace(data, *rows);
-  else if (data.shuffleSeed)
-    throw std::runtime_error("--data: shuffle: expected an input from a file, "
-                             "got only random ones, which have no end");
+    sources.push_back(openAll(optionFor(*input, plan, options).spec, *input));
+  auto files = findFiles();
+  if (!files && !toText(data).empty())
+    throw std::runtime_error("--data: expected an input from a file, got only "
+                             "random ones, which have no end");
+  if (!files)
+    return;
+  std::vector<int64_t> rows;
+  int64_t before = 0;
+  for (size_t file = 0; file < *files; ++file) {
+    randomRows.push_back(before);
+    rows.push_back(findRows(file));
+    before += rows.back();
+  }
+  dataOrder.emplace(data, rows);
 }
 
-std::optional<int64_t> Inputs::findRows() const {
-  const plan::InputT *whole = nullptr;
-  std::optional<int64_t> rows;
+Inputs::Sources Inputs::openAll(const std::string &spec,
+                                const plan::InputT &input) {
+  Sources sources;
+  std::vector<std::string> files = splitFiles(spec);
+  for (const std::string &file : files) {
+    if (file.empty() || (files.size() > 1 && isRandom(file)))
+      throw std::runtime_error("--input " + input.name +
+                               ": expected files, separated by ',', got '" +
+                               spec + "'");
+    sources.push_back(openInput(file, input));
+  }
+  return sources;
+}
+
+std::optional<size_t> Inputs::findFiles() const {
+  std::optional<size_t> first;
   for (size_t i = 0; i < sources.size(); ++i) {
-    auto own = sources[i]->rows();
-    if (!own || sources[i]->isWindowed())
+    if (!sources[i][0]->rows())
       continue;
-    if (whole && *own != *rows)
+    if (first && sources[*first].size() != sources[i].size())
+      throw std::runtime_error(
+          "--input: expected as many files for each input, got " +
+          std::to_string(sources[*first].size()) + " for input '" +
+          plan.inputs[*first]->name + "' and " +
+          std::to_string(sources[i].size()) + " for input '" +
+          plan.inputs[i]->name + "'");
+    first = first.value_or(i);
+  }
+  return first ? std::optional(sources[*first].size()) : std::nullopt;
+}
+
+int64_t Inputs::findRows(size_t file) const {
+  const plan::InputT *whole = nullptr;
+  std::optional<int64_t> rows, windows;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!sources[i][0]->rows())
+      continue;
+    const InputSource &source = *sources[i][file];
+    int64_t own = *source.rows();
+    if (source.isWindowed()) {
+      windows = std::min(windows.value_or(own), own);
+      continue;
+    }
+    if (whole && own != *rows)
       throw std::runtime_error(
           "expected files with equal numbers of rows, got " +
           std::to_string(*rows) + " for input '" + whole->name + "' and " +
-          std::to_string(*own) + " for input '" + plan.inputs[i]->name + "'");
+          std::to_string(own) + " for input '" + plan.inputs[i]->name + "'");
     whole = plan.inputs[i].get();
     rows = own;
   }
-  for (const auto &source : sources)
-    if (source->isWindowed())
-      rows = std::min(rows.value_or(*source->rows()), *source->rows());
-  return rows;
+  if (!rows || (windows && *windows < *rows))
+    rows = windows;
+  return *rows;
 }
 
 void Inputs::checkValues() const {
-  for (const auto &source : sources)
-    source->checkValues();
+  for (const Sources &files : sources)
+    for (const auto &source : files)
+      source->checkValues();
 }
 
 void Inputs::startAt(int64_t step, int64_t row) {
@@ -91,26 +136,52 @@ int64_t Inputs::firstRowOf(int64_t step) const {
          (step - startStep) * plan.microBatches * int64_t(plan.mesh.size());
 }
 
-std::optional<int64_t> Inputs::epochOf(int64_t step) const {
-  if (!dataOrder)
-    return std::nullopt;
-  return dataOrder->epochsBefore(firstRowOf(step + 1) - 1) + 1;
+std::vector<int64_t> Inputs::epochsOf(int64_t step) const {
+  std::vector<int64_t> epochs;
+  for (size_t series = 0; dataOrder && series < dataOrder->numSeries();
+       ++series)
+    epochs.push_back(dataOrder->epochAt(series, firstRowOf(step + 1)));
+  return epochs;
 }
 
-std::optional<int64_t> Inputs::epochThatEndsIn(int64_t step) const {
-  if (!dataOrder)
-    return std::nullopt;
-  int64_t ended = dataOrder->epochsBefore(firstRowOf(step + 1));
-  return ended > dataOrder->epochsBefore(firstRowOf(step))
-             ? std::optional(ended)
-             : std::nullopt;
+std::vector<EpochEnd> Inputs::epochsThatEndIn(int64_t step) const {
+  std::vector<EpochEnd> ends;
+  for (size_t series = 0; dataOrder && series < dataOrder->numSeries();
+       ++series) {
+    int64_t ended = dataOrder->epochsBefore(series, firstRowOf(step + 1));
+    if (ended > dataOrder->epochsBefore(series, firstRowOf(step)))
+      ends.push_back({ended, dataOrder->rowsOf(series),
+                      dataOrder->numSeries() > 1 ? fileName(series) : ""});
+  }
+  return ends;
+}
+
+std::string Inputs::fileName(size_t file) const {
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources[i][0]->rows())
+      return splitFiles(optionFor(*plan.inputs[i], plan, inputOptions).spec)
+          .at(file);
+  return "";
+}
+
+std::string describeEnd(const EpochEnd &end) {
+  return "epoch " + std::to_string(end.epoch) + " ends: all " +
+         std::to_string(end.rows) + " rows" +
+         (end.file.empty() ? "" : " of " + end.file) + " have been read";
 }
 
 void Inputs::read(size_t input, int64_t step, int64_t microBatch, uint32_t rank,
                   std::span<std::byte> out) const {
   int64_t position =
       firstRowOf(step) + microBatch * int64_t(plan.mesh.size()) + rank;
-  sources[input]->read(dataOrder ? dataOrder->rowAt(position) : position, out);
+  const Sources &files = sources[input];
+  if (!dataOrder)
+    return files[0]->read(position, out);
+  RowPlace place = dataOrder->at(position);
+  if (files[0]->rows())
+    files[place.file]->read(place.row, out);
+  else
+    files[0]->read(randomRows[place.file] + place.row, out);
 }
 
 } // namespace fcdp::run

@@ -13,6 +13,17 @@ struct InputOption {
   std::string name, spec;
 };
 
+/// All rows of a series have been read.
+struct EpochEnd {
+  int64_t epoch; ///< from 1
+  int64_t rows;
+  /// The file, as the first input lists it, if the series is one of several.
+  std::string file;
+};
+
+/// "epoch 1 ends: all 48 rows have been read", or "... rows of FILE have ..."
+std::string describeEnd(const EpochEnd &end);
+
 /// Immutable once `startAt` was called, hence thread-safe.
 class Inputs {
 public:
@@ -33,25 +44,35 @@ public:
   void read(size_t input, int64_t step, int64_t microBatch, uint32_t rank,
             std::span<std::byte> out) const;
   size_t size() const { return sources.size(); }
-  /// The number of the epoch, from 1, that the last row of a step is of; none
-  /// if the data has no end.
-  std::optional<int64_t> epochOf(int64_t step) const;
-  /// The number of the last epoch whose last row a step reads, if any.
-  std::optional<int64_t> epochThatEndsIn(int64_t step) const;
+  /// For each series of rows the number of the epoch, from 1, that the last row
+  /// up to the end of a step is of; empty if the data has no end.
+  std::vector<int64_t> epochsOf(int64_t step) const;
+  /// The epochs whose last row a step reads, the last one of each series.
+  std::vector<EpochEnd> epochsThatEndIn(int64_t step) const;
   const std::vector<InputOption> &options() const { return inputOptions; }
   const DataOptions &dataOptions() const { return data; }
   /// None if all inputs are random, and the data has no end.
   const std::optional<DataOrder> &order() const { return dataOrder; }
 
 private:
-  /// M, the number of rows of all inputs; none if all are random.
-  std::optional<int64_t> findRows() const;
+  /// An input's files, or its one random source.
+  using Sources = std::vector<std::unique_ptr<InputSource>>;
+
+  static Sources openAll(const std::string &spec, const plan::InputT &input);
+  /// The number of files of each input; none if all are random.
+  std::optional<size_t> findFiles() const;
+  /// The number of rows that all inputs have in a file.
+  int64_t findRows(size_t file) const;
+  /// A file, as the first input that has files lists it.
+  std::string fileName(size_t file) const;
 
   int64_t startStep = 0, startRow = 0;
   const StepPlan &plan;
   const std::vector<InputOption> inputOptions;
   const DataOptions data;
-  std::vector<std::unique_ptr<InputSource>> sources;
+  std::vector<Sources> sources;
+  /// Where the rows of each file begin in a random source.
+  std::vector<int64_t> randomRows;
   std::optional<DataOrder> dataOrder;
 };
 

@@ -27,7 +27,7 @@ nlohmann::ordered_json describePosition(const Inputs &inputs, int64_t step) {
   nlohmann::ordered_json job = {{"rows", inputs.firstRowOf(step)},
                                 {"data", toText(inputs.dataOptions())}};
   if (inputs.order())
-    job["epoch_rows"] = inputs.order()->rows();
+    job["file_rows"] = inputs.order()->fileRows();
   for (const InputOption &input : inputs.options())
     job["inputs"][input.name] = input.spec;
   return job;
@@ -49,8 +49,8 @@ std::vector<std::string> goOnAtPosition(const nlohmann::json &job, int64_t step,
   nlohmann::ordered_json own = describePosition(inputs, step);
   if (job.contains("data"))
     compare(job["data"], own["data"], "--data", differences);
-  if (job.contains("epoch_rows"))
-    compare(job["epoch_rows"], own["epoch_rows"], "rows of an epoch",
+  if (job.contains("file_rows"))
+    compare(job["file_rows"], own["file_rows"], "rows of the files",
             differences);
   for (const InputOption &input : inputs.options())
     if (job.contains("inputs") && job["inputs"].is_object() &&

@@ -24,23 +24,20 @@ std::string bytesText(double bytes) {
 
 } // namespace
 
-std::string toLine(const StepStats &stats, std::optional<int64_t> epoch) {
+std::string toLine(const StepStats &stats, const std::vector<int64_t> &epochs) {
+  std::string epochText;
+  for (int64_t epoch : epochs)
+    epochText += (epochText.empty() ? "  epoch " : ":") + std::to_string(epoch);
   char start[128], time[32];
   std::snprintf(start, sizeof(start), "step %lld  loss %.8g  lr %.4g",
                 static_cast<long long>(stats.step), stats.loss,
                 stats.learningRate);
   std::snprintf(time, sizeof(time), "  %.3f s", stats.seconds);
-  return start + std::string(epoch ? "  epoch " + std::to_string(*epoch) : "") +
-         time + "  inter " + bytesText(stats.interBytes) + "  intra " +
-         bytesText(stats.intraBytes) + "  h2d " + bytesText(stats.h2dBytes) +
-         "  d2h " + bytesText(stats.d2hBytes) + "  host cache " +
-         bytesText(stats.hostCacheBytes) + "  peak " +
+  return start + epochText + time + "  inter " + bytesText(stats.interBytes) +
+         "  intra " + bytesText(stats.intraBytes) + "  h2d " +
+         bytesText(stats.h2dBytes) + "  d2h " + bytesText(stats.d2hBytes) +
+         "  host cache " + bytesText(stats.hostCacheBytes) + "  peak " +
          bytesText(stats.devicePeakBytes);
-}
-
-std::string describeEpoch(int64_t epoch, int64_t rows) {
-  return "epoch " + std::to_string(epoch) + " ends: all " +
-         std::to_string(rows) + " rows have been read";
 }
 
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
@@ -55,7 +52,7 @@ std::string toLine(const SavedCheckpoint &saved) {
   return "saved " + saved.path + times + bytesText(double(saved.bytes));
 }
 
-std::string toJson(const StepStats &stats, std::optional<int64_t> epoch) {
+std::string toJson(const StepStats &stats, const std::vector<int64_t> &epochs) {
   auto whole = [](double number) { return static_cast<uint64_t>(number); };
   nlohmann::ordered_json object = {
       {"step", stats.step},
@@ -70,8 +67,10 @@ std::string toJson(const StepStats &stats, std::optional<int64_t> epoch) {
       {"device_peak_bytes", whole(stats.devicePeakBytes)},
       {"host_cache_bytes", whole(stats.hostCacheBytes)},
       {"system_allocations", whole(stats.systemAllocations)}};
-  if (epoch)
-    object["epoch"] = *epoch;
+  if (epochs.size() == 1)
+    object["epoch"] = epochs[0];
+  else if (!epochs.empty())
+    object["epochs"] = epochs;
   return object.dump();
 }
 

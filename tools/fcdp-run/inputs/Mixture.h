@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fcdp::run {
+
+/// Spreads the rows of several files over positions by whole weights. A period
+/// has as many positions as the weights' sum, and each file as many of them as
+/// its weight, spread evenly ("smooth weighted round-robin", as in nginx): each
+/// position goes to the file that is most behind, the first one of equals.
+/// python/fcdp/data.py has the same. Immutable, hence thread-safe.
+class Mixture {
+public:
+  explicit Mixture(const std::vector<uint32_t> &weights);
+
+  size_t fileAt(int64_t position) const;
+  /// How many of the positions before `position` are of `file`.
+  int64_t countBefore(size_t file, int64_t position) const;
+
+private:
+  std::vector<uint32_t> weights;
+  std::vector<uint32_t> files; ///< by position within a period
+};
+
+} // namespace fcdp::run

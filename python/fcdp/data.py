@@ -177,10 +177,26 @@ def _parse_seed(value: str) -> int:
     return int(value)
 
 
+_DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,6})?"
+
+
+def _parse_validation(value: str) -> int:
+    if not re.fullmatch(_DECIMAL, value) or not 0 < Decimal(value) < 1:
+        expected = "a number between 0 and 1 of at most 6 decimals, such as 0.01"
+        raise ValueError(f"data: validation: expected {expected}, got '{value}'")
+    return int(Decimal(value) * 10**6)
+
+
+def _parse_split(value: str) -> str:
+    if value not in ("train", "validation"):
+        raise ValueError(f"data: split: expected train or validation, got '{value}'")
+    return value
+
+
 def _parse_weights(value: str) -> tuple[int, ...]:
     """Returns the weights as whole numbers in lowest terms."""
     texts = value.split(":")
-    if not all(re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text) and float(text) > 0 for text in texts):
+    if not all(re.fullmatch(_DECIMAL, text) and Decimal(text) > 0 for text in texts):
         expected = "positive numbers of at most 9 digits and 6 decimals, separated by ':'"
         raise ValueError(f"data: weights: expected {expected}, got '{value}'")
     millionths = [int(Decimal(text) * 10**6) for text in texts]
@@ -197,20 +213,41 @@ class DataOptions:
 
     shuffle: int | None = None
     weights: tuple[int, ...] = ()
+    validation: int = 0  # millionths of each file's rows, at its end
+    split: str = "train"
 
     @staticmethod
     def parse(text: str) -> "DataOptions":
         """Parses "KEY=VALUE,..." or nothing."""
-        parsers: dict[str, Callable[[str], Any]] = {"shuffle": _parse_seed, "weights": _parse_weights}
+        parsers: dict[str, Callable[[str], Any]] = {
+            "shuffle": _parse_seed,
+            "weights": _parse_weights,
+            "validation": _parse_validation,
+            "split": _parse_split,
+        }
         values: dict[str, Any] = {}
         for item in text.split(",") if text else ():
             key, _, value = item.partition("=")
             if key not in parsers:
-                raise ValueError(f"data: expected shuffle=SEED or weights=W:W..., got '{key}'")
+                expected = "shuffle=SEED, weights=W:W..., validation=FRACTION or split=train|validation"
+                raise ValueError(f"data: expected {expected}, got '{key}'")
             if key in values:
                 raise ValueError(f"data: {key}: given twice")
             values[key] = parsers[key](value)
-        return DataOptions(**values)
+        options = DataOptions(**values)
+        if options.split == "validation" and not options.validation:
+            raise ValueError("data: split=validation: expected validation=FRACTION, too")
+        return options
+
+    def rows_of(self, rows: int) -> range:
+        """Returns the rows that are read of a file of `rows`."""
+        if not self.validation:
+            return range(rows)
+        held_out = (rows * self.validation + 500000) // 10**6
+        if not 1 <= held_out < rows:
+            expected = "a fraction that holds out at least one row of each file and leaves one to train on"
+            raise ValueError(f"data: validation: expected {expected}, got {held_out} of {rows} rows")
+        return range(rows - held_out) if self.split == "train" else range(rows - held_out, rows)
 
 
 class Mixture:
@@ -245,21 +282,21 @@ class DataOrder:
             count = f"{len(file_rows)}, one for each file of an input"
             raise ValueError(f"data: weights: expected {count}, got {len(options.weights)}")
         self._shuffle = options.shuffle
-        self._file_rows = list(file_rows)
+        self._file_rows = [options.rows_of(rows) for rows in file_rows]
         self._mixture = Mixture(options.weights) if options.weights else None
 
     def __getitem__(self, position: int) -> tuple[int, int]:
         file = self._mixture.file_at(position) if self._mixture else 0
         count = self._mixture.count_before(file, position) if self._mixture else position
-        rows = self._file_rows[file] if self._mixture else sum(self._file_rows)
+        rows = len(self._file_rows[file]) if self._mixture else sum(map(len, self._file_rows))
         epoch, row = divmod(count, rows)
         if self._shuffle is not None:
             row = Permutation(rows, self._shuffle, file, epoch)[row]
         # Without weights the row counts over all files.
-        while row >= self._file_rows[file]:
-            row -= self._file_rows[file]
+        while row >= len(self._file_rows[file]):
+            row -= len(self._file_rows[file])
             file += 1
-        return file, row
+        return file, self._file_rows[file][row]
 
 
 def position(step: int, micro_batch: int, rank: int, *, micro_batches: int, world: int) -> int:

@@ -120,6 +120,29 @@ def test_files_with_weights(workshop: Workshop, tmp_path: Path, tokens: dict[str
     ]
 
 
+def test_training_reads_no_held_out_windows(workshop: Workshop, tmp_path: Path, tokens: dict[str, str]) -> None:
+    """Files that differ in the last quarter alone train equally, and files that differ before it validate equally."""
+    file, config = Path(tokens["ids"].removesuffix(":u16")), Config("gpt", 1, 2)
+    original = np.fromfile(file, "<u2")
+    # The first token of the first window that is held out is the last label of the window before it.
+    first = WINDOWS * 3 // 4 * ((len(original) - 1) // WINDOWS)
+    runs = []
+    for number, changed in enumerate((slice(0), slice(first + 1, None), slice(0, first))):
+        values = original.copy()
+        values[changed] = (values[changed] + 1) % 96
+        values.tofile(file)
+        for split in ("train", "validation"):
+            job = Job(workshop, tmp_path / f"{split}-{number}", tokens)
+            # More than an epoch of either part.
+            runs.append(job.run(config, 7, f"--data=shuffle=7,validation=0.25,split={split}"))
+    train, validation, other_held_out, changed_validation, changed_train, other_trained = runs
+    assert_bit_equal(train, other_held_out)
+    assert_bit_equal(validation, other_trained)
+    assert changed_train.losses[0] != train.losses[0] and changed_validation.losses[0] != validation.losses[0]
+    assert [step["epoch"] for step in train.steps] == [1, 1, 1, 1, 1, 1, 2]
+    assert [step["epoch"] for step in validation.steps] == [1, 1, 2, 2, 3, 3, 4]
+
+
 def test_another_seed_is_said(job: Callable[[str], Job]) -> None:
     run = job("run")
     run.run(Config("gpt", 1, 2), 1, "--data=shuffle=7")

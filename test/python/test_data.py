@@ -91,7 +91,7 @@ def test_seeds_that_are_none(text):
 
 
 def test_unknown_and_repeated_data_options():
-    with pytest.raises(ValueError, match="data: expected shuffle=SEED or weights=W:W..., got 'seed'"):
+    with pytest.raises(ValueError, match="data: expected shuffle=SEED, weights=W:W..., .* got 'seed'"):
         DataOptions.parse("seed=1")
     with pytest.raises(ValueError, match="given twice"):
         DataOptions.parse("shuffle=1,shuffle=1")
@@ -146,3 +146,28 @@ def test_weights_with_a_long_period():
     with pytest.raises(ValueError, match="a sum of at most 100000 .* not 1000001"):
         DataOptions.parse("weights=0.000001:1")
     assert DataOptions.parse("weights=0.5:0.25:1").weights == (2, 1, 4)
+
+
+@pytest.mark.parametrize("order", ["", ",shuffle=3", ",weights=2:1,shuffle=3"])
+def test_training_never_reads_held_out_rows(order):
+    train = DataOrder(DataOptions.parse(f"validation=0.25{order}"), [10, 7])
+    validation = DataOrder(DataOptions.parse(f"validation=0.25{order},split=validation"), [10, 7])
+    trained, validated = ({split[position] for position in range(200)} for split in (train, validation))
+    assert validated == {(0, 7), (0, 8), (0, 9), (1, 5), (1, 6)}
+    assert len(trained) == 12 and not trained & validated
+
+
+@pytest.mark.parametrize("text", ["", "0", "1", "1.5", "-0.1", "10%", "0.0000001"])
+def test_fractions_that_are_none(text):
+    with pytest.raises(ValueError, match="data: validation: expected a number between 0 and 1"):
+        DataOptions.parse(f"validation={text}")
+
+
+def test_splits_that_are_none():
+    with pytest.raises(ValueError, match="data: split: expected train or validation, got 'test'"):
+        DataOptions.parse("split=test")
+    with pytest.raises(ValueError, match="split=validation: expected validation=FRACTION, too"):
+        DataOptions.parse("split=validation")
+    for text, got in (("validation=0.01", "got 0 of 40 rows"), ("validation=0.999", "got 100 of 100 rows")):
+        with pytest.raises(ValueError, match=got):
+            DataOrder(DataOptions.parse(text), [100, 40])

@@ -144,8 +144,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Choose the order in which rows are read, as KEY=VALUE,...: "
                  "shuffle=SEED reads all rows once an epoch, each time in "
                  "another random order; weights=W:W... mixes several files in "
-                 "these proportions; default: all rows in the order of the "
-                 "files");
+                 "these proportions; validation=FRACTION holds out rows at "
+                 "the end of each file, and split=validation reads only "
+                 "those; default: all rows in the order of the files");
   app.add_option("--nodes", options.nodes,
                  "Start the ranks of this many nodes on this machine")
       ->check(CLI::Range(1, 1 << 16));

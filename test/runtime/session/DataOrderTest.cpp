@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 using namespace fcdp::run;
@@ -160,12 +161,55 @@ TEST(DataOrderTest, WeightsAreOfFiles) {
   }
 }
 
+TEST(DataOrderTest, TrainingNeverReadsHeldOutRows) {
+  for (const char *order : {"", ",shuffle=3", ",weights=2:1,shuffle=3"}) {
+    std::string text = std::string("validation=0.25") + order;
+    DataOrder train(parseDataOptions(text), {10, 7});
+    DataOrder validation(parseDataOptions(text + ",split=validation"), {10, 7});
+    // 2.5 and 1.75 rows are rounded to 3 and 2.
+    std::set<std::pair<size_t, int64_t>> trained, validated, all;
+    for (const auto &place : places(train, 0, 200))
+      trained.insert(place);
+    for (const auto &place : places(validation, 0, 200))
+      validated.insert(place);
+    EXPECT_EQ(validated, (std::set<std::pair<size_t, int64_t>>{
+                             {0, 7}, {0, 8}, {0, 9}, {1, 5}, {1, 6}}));
+    EXPECT_EQ(trained.size(), 12u) << order;
+    for (const auto &place : trained)
+      EXPECT_EQ(validated.count(place), 0u) << order;
+  }
+  DataOrder train(parseDataOptions("validation=0.25"), {10, 7});
+  EXPECT_EQ(train.rowsOf(0), 12);
+  EXPECT_EQ(train.epochsBefore(0, 12), 1);
+}
+
+TEST(DataOrderTest, FilesThatAreTooShortToSplit) {
+  std::string start = "--data: validation: expected a fraction that holds out "
+                      "at least one row of each file and leaves one to train "
+                      "on, got ";
+  for (const auto &[text, message] :
+       {std::pair<std::string, std::string>("validation=0.01",
+                                            "0 of the 40 rows of file 2"),
+        {"validation=0.999", "100 of the 100 rows of file 1"}})
+    try {
+      DataOrder(parseDataOptions(text), {100, 40});
+      FAIL();
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(error.what(), start + message);
+    }
+}
+
 TEST(DataOptionsTest, ParsesAndPrints) {
-  for (const char *text : {"", "shuffle=0", "shuffle=18446744073709551615"})
+  for (const char *text :
+       {"", "shuffle=0", "shuffle=18446744073709551615", "validation=0.01",
+        "validation=0.000001", "validation=0.999999,split=validation",
+        "shuffle=1,weights=1:2,validation=0.5,split=validation"})
     EXPECT_EQ(toText(parseDataOptions(text)), text);
   EXPECT_EQ(toText(parseDataOptions("weights=0.5:0.25:1,shuffle=2")),
             "shuffle=2,weights=2:1:4");
   EXPECT_EQ(toText(parseDataOptions("weights=7")), "weights=1");
+  EXPECT_EQ(toText(parseDataOptions("validation=0.50,split=train")),
+            "validation=0.5");
   EXPECT_EQ(toText(parseDataOptions("weights=999999999:999999999")),
             "weights=1:1");
 }
@@ -187,9 +231,21 @@ TEST(DataOptionsTest, NamesWhatIsWrong) {
   expectError("weights=0.000001:1", "weights: expected a sum of at most 100000 "
                                     "as whole numbers in lowest terms, not "
                                     "1000001, got '0.000001:1'");
+  for (const char *fraction : {"", "0", "1", "1.5", "-0.1", "10%", "0.0000001"})
+    expectError("validation=" + std::string(fraction),
+                "validation: expected a number between 0 and 1 of at most 6 "
+                "decimals, such as 0.01, got '" +
+                    std::string(fraction) + "'");
+  expectError("split=test", "split: expected train or validation, got 'test'");
+  expectError("split=validation",
+              "split=validation: expected validation=FRACTION, too");
   expectError("shuffle=1,shuffle=2", "shuffle: given twice");
-  expectError("seed=1", "expected shuffle=SEED or weights=W:W..., got 'seed'");
-  expectError("shuffle=1,", "expected shuffle=SEED or weights=W:W..., got ''");
+  expectError("seed=1",
+              "expected shuffle=SEED, weights=W:W..., validation=FRACTION or "
+              "split=train|validation, got 'seed'");
+  expectError("shuffle=1,",
+              "expected shuffle=SEED, weights=W:W..., validation=FRACTION or "
+              "split=train|validation, got ''");
 }
 
 TEST(DataOptionsTest, AnyTextIsParsedOrRefused) {

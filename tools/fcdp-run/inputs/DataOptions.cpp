@@ -46,14 +46,15 @@ void setShuffle(DataOptions &options, std::string_view value) {
     refuse("shuffle", "a seed, a whole number in [0, 2^64)", value);
 }
 
-/// Digits of a weight behind and before the point.
+/// Digits of a decimal number behind and before the point.
 constexpr size_t kMostDecimals = 6, kMostDigits = 9;
+constexpr uint64_t kMillion = 1000000;
 /// The greatest period: it is kept as a table.
 constexpr uint64_t kMostRowsOfPeriod = 100000;
 
-/// Returns a weight in millionths, or none unless it is a positive decimal
+/// Returns a number in millionths, or none unless `text` is a positive decimal
 /// number.
-std::optional<uint64_t> parseWeight(std::string_view text) {
+std::optional<uint64_t> parseMillionths(std::string_view text) {
   size_t point = std::min(text.find('.'), text.size());
   std::string digits(text.substr(0, point));
   std::string decimals(text.substr(std::min(point + 1, text.size())));
@@ -62,15 +63,15 @@ std::optional<uint64_t> parseWeight(std::string_view text) {
       decimals.empty() != (point == text.size()))
     return std::nullopt;
   decimals.resize(kMostDecimals, '0');
-  auto weight = parseWhole(digits + decimals);
-  return weight == uint64_t(0) ? std::nullopt : weight;
+  auto millionths = parseWhole(digits + decimals);
+  return millionths == uint64_t(0) ? std::nullopt : millionths;
 }
 
 void setWeights(DataOptions &options, std::string_view value) {
   std::vector<uint64_t> weights;
   uint64_t divisor = 0;
   forEachPart(value, ':', [&](std::string_view text) {
-    auto weight = parseWeight(text);
+    auto weight = parseMillionths(text);
     if (!weight)
       refuse("weights",
              "positive numbers of at most 9 digits and 6 decimals, separated "
@@ -91,12 +92,35 @@ void setWeights(DataOptions &options, std::string_view value) {
            value);
 }
 
+void setValidation(DataOptions &options, std::string_view value) {
+  uint64_t millionths = parseMillionths(value).value_or(kMillion);
+  if (millionths >= kMillion)
+    refuse("validation",
+           "a number between 0 and 1 of at most 6 decimals, such as 0.01",
+           value);
+  options.validationMillionths = uint32_t(millionths);
+}
+
+void setSplit(DataOptions &options, std::string_view value) {
+  if (value != "train" && value != "validation")
+    refuse("split", "train or validation", value);
+  options.split = value == "train" ? Split::Train : Split::Validation;
+}
+
+/// Returns "0.01" for 10000.
+std::string millionthsText(uint32_t millionths) {
+  std::string digits = std::to_string(kMillion + millionths).substr(1);
+  return "0." + digits.substr(0, digits.find_last_not_of('0') + 1);
+}
+
 } // namespace
 
 DataOptions parseDataOptions(const std::string &text) {
   using Set = void (*)(DataOptions &, std::string_view);
   std::map<std::string, Set> keys = {{"shuffle", setShuffle},
-                                     {"weights", setWeights}};
+                                     {"weights", setWeights},
+                                     {"validation", setValidation},
+                                     {"split", setSplit}};
   DataOptions options;
   if (text.empty())
     return options;
@@ -105,12 +129,17 @@ DataOptions parseDataOptions(const std::string &text) {
     auto found = keys.find(key);
     if (found == keys.end())
       throw std::runtime_error(
-          "--data: expected shuffle=SEED or weights=W:W..., got '" + key + "'");
+          "--data: expected shuffle=SEED, weights=W:W..., validation=FRACTION "
+          "or split=train|validation, got '" +
+          key + "'");
     if (!found->second)
       throw std::runtime_error("--data: " + key + ": given twice");
     found->second(options, item.substr(std::min(key.size() + 1, item.size())));
     found->second = nullptr;
   });
+  if (options.split == Split::Validation && options.validationMillionths == 0)
+    throw std::runtime_error("--data: split=validation: expected "
+                             "validation=FRACTION, too");
   return options;
 }
 
@@ -126,6 +155,10 @@ std::string toText(const DataOptions &options) {
     weights += (weights.empty() ? "" : ":") + std::to_string(weight);
   if (!weights.empty())
     add("weights", weights);
+  if (options.validationMillionths != 0)
+    add("validation", millionthsText(options.validationMillionths));
+  if (options.split == Split::Validation)
+    add("split", "validation");
   return text;
 }
 

@@ -10,6 +10,9 @@
 
 namespace fcdp::run {
 
+/// The part of each file that is read.
+enum class Split { Train, Validation };
+
 /// Which rows of the inputs are read, and in what order.
 struct DataOptions {
   /// Each epoch reads the rows in another random order; none: in the order of
@@ -18,6 +21,10 @@ struct DataOptions {
   /// How many rows of each file are read in a period, which has as many rows as
   /// their sum. Empty: an epoch reads all rows of all files.
   std::vector<uint32_t> weights;
+  /// The share of each file's rows, in millionths and at its end, that training
+  /// does not read; below a million.
+  uint32_t validationMillionths = 0;
+  Split split = Split::Train;
 };
 
 /// Parses "KEY=VALUE,...", or nothing. Throws std::runtime_error.

@@ -11,18 +11,38 @@ namespace fcdp::run {
 
 DataOrder::DataOrder(const DataOptions &options,
                      const std::vector<int64_t> &fileRows)
-    : options(options), rowsOfFiles(fileRows), rowsOfSeries(fileRows) {
-  if (options.weights.empty()) {
-    rowsOfSeries = {
-        std::accumulate(fileRows.begin(), fileRows.end(), int64_t(0))};
-    return;
-  }
-  if (options.weights.size() != fileRows.size())
+    : options(options), firstRows(fileRows.size()), rowsOfFiles(fileRows) {
+  if (!options.weights.empty() && options.weights.size() != fileRows.size())
     throw std::runtime_error("--data: weights: expected " +
                              std::to_string(fileRows.size()) +
                              ", one for each file of an input, got " +
                              std::to_string(options.weights.size()));
-  mixture.emplace(options.weights);
+  for (size_t file = 0; file < fileRows.size(); ++file)
+    if (options.validationMillionths != 0)
+      splitFile(file);
+  rowsOfSeries = rowsOfFiles;
+  if (!options.weights.empty())
+    mixture.emplace(options.weights);
+  else
+    rowsOfSeries = {
+        std::accumulate(rowsOfFiles.begin(), rowsOfFiles.end(), int64_t(0))};
+}
+
+void DataOrder::splitFile(size_t file) {
+  constexpr int64_t million = 1000000;
+  int64_t rows = rowsOfFiles[file];
+  // Rounded to the nearest number.
+  auto heldOut = int64_t(
+      (__int128(rows) * options.validationMillionths + million / 2) / million);
+  if (heldOut < 1 || heldOut == rows)
+    throw std::runtime_error(
+        "--data: validation: expected a fraction that holds out at least one "
+        "row of each file and leaves one to train on, got " +
+        std::to_string(heldOut) + " of the " + std::to_string(rows) +
+        " rows of file " + std::to_string(file + 1));
+  bool isTrain = options.split == Split::Train;
+  firstRows[file] = isTrain ? 0 : rows - heldOut;
+  rowsOfFiles[file] = isTrain ? rows - heldOut : heldOut;
 }
 
 int64_t DataOrder::countBefore(size_t series, int64_t position) const {
@@ -49,7 +69,7 @@ RowPlace DataOrder::at(int64_t position) const {
   // Without weights the row counts over all files.
   while (row >= rowsOfFiles[file])
     row -= rowsOfFiles[file++];
-  return {file, row};
+  return {file, firstRows[file] + row};
 }
 
 } // namespace fcdp::run

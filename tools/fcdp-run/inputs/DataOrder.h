@@ -22,15 +22,15 @@ struct RowPlace {
 /// python/fcdp/data.py has the same one. Immutable, hence thread-safe.
 ///
 /// Rows that have epochs in common are a series: all rows of all files or, with
-/// weights, those of one file.
+/// weights, those of one file. Rows that the split does not have are in none.
 class DataOrder {
 public:
   /// `fileRows` has the number of rows of each file, at least 1. Throws
-  /// std::runtime_error unless there are as many weights, if any.
+  /// std::runtime_error unless there are as many weights, if any, or if a file
+  /// is too short to be split.
   DataOrder(const DataOptions &options, const std::vector<int64_t> &fileRows);
 
   RowPlace at(int64_t position) const;
-  const std::vector<int64_t> &fileRows() const { return rowsOfFiles; }
 
   size_t numSeries() const { return rowsOfSeries.size(); }
   int64_t rowsOf(size_t series) const { return rowsOfSeries[series]; }
@@ -41,10 +41,13 @@ public:
   int64_t epochAt(size_t series, int64_t position) const;
 
 private:
+  void splitFile(size_t file);
   int64_t countBefore(size_t series, int64_t position) const;
 
   DataOptions options;
-  std::vector<int64_t> rowsOfFiles, rowsOfSeries;
+  /// What the split has of each file.
+  std::vector<int64_t> firstRows, rowsOfFiles;
+  std::vector<int64_t> rowsOfSeries;
   /// None without weights.
   std::optional<Mixture> mixture;
 };

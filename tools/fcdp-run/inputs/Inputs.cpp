@@ -54,14 +54,13 @@ Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
                              "random ones, which have no end");
   if (!files)
     return;
-  std::vector<int64_t> rows;
   int64_t before = 0;
   for (size_t file = 0; file < *files; ++file) {
     randomRows.push_back(before);
-    rows.push_back(findRows(file));
-    before += rows.back();
+    rowsOfFiles.push_back(findRows(file));
+    before += rowsOfFiles.back();
   }
-  dataOrder.emplace(data, rows);
+  dataOrder.emplace(data, rowsOfFiles);
 }
 
 Inputs::Sources Inputs::openAll(const std::string &spec,

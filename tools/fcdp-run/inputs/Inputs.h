@@ -50,6 +50,8 @@ public:
   /// The epochs whose last row a step reads, the last one of each series.
   std::vector<EpochEnd> epochsThatEndIn(int64_t step) const;
   const std::vector<InputOption> &options() const { return inputOptions; }
+  /// The number of rows of each file; empty if all inputs are random.
+  const std::vector<int64_t> &fileRows() const { return rowsOfFiles; }
   const DataOptions &dataOptions() const { return data; }
   /// None if all inputs are random, and the data has no end.
   const std::optional<DataOrder> &order() const { return dataOrder; }
@@ -71,6 +73,7 @@ private:
   const std::vector<InputOption> inputOptions;
   const DataOptions data;
   std::vector<Sources> sources;
+  std::vector<int64_t> rowsOfFiles;
   /// Where the rows of each file begin in a random source.
   std::vector<int64_t> randomRows;
   std::optional<DataOrder> dataOrder;

@@ -27,7 +27,7 @@ nlohmann::ordered_json describePosition(const Inputs &inputs, int64_t step) {
   nlohmann::ordered_json job = {{"rows", inputs.firstRowOf(step)},
                                 {"data", toText(inputs.dataOptions())}};
   if (inputs.order())
-    job["file_rows"] = inputs.order()->fileRows();
+    job["file_rows"] = inputs.fileRows();
   for (const InputOption &input : inputs.options())
     job["inputs"][input.name] = input.spec;
   return job;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
+#include "inputs/ReadAhead.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/Failure.h"
@@ -26,6 +27,8 @@ namespace {
 /// The files of a rank, opened before it meets the others.
 struct Files {
   std::unique_ptr<Inputs> inputs;
+  /// Null without inputs, and before training.
+  std::unique_ptr<ReadAhead> ahead;
   std::unique_ptr<JsonLog> log;
 };
 
@@ -82,6 +85,7 @@ private:
   void setRates();
   void openCheckpoints();
   void train();
+  void readAhead();
   void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
@@ -177,7 +181,25 @@ void Rank::openCheckpoints() {
   print(describeSaving(options.saveDir, session.checkpointCopyBytes()));
 }
 
+void Rank::readAhead() {
+  std::vector<size_t> bytes;
+  for (const auto &input : session.plan().inputs)
+    bytes.push_back(numElements(input->shape) *
+                    byteSize(toDType(input->dtype)));
+  int64_t microBatches = session.plan().microBatches;
+  if (bytes.empty() || firstStep >= options.steps)
+    return;
+  files.ahead = std::make_unique<ReadAhead>(
+      bytes, firstStep * microBatches, options.steps * microBatches - 1,
+      [inputs = files.inputs.get(), microBatches, rank = session.rank()](
+          size_t input, int64_t number, std::span<std::byte> out) {
+        inputs->read(input, number / microBatches, number % microBatches, rank,
+                     out);
+      });
+}
+
 void Rank::train() {
+  readAhead();
   progress.show("filling caches");
   session.begin();
   while (session.numSteps() < options.steps && stopped == 0)
@@ -188,8 +210,8 @@ void Rank::train() {
 
 void Rank::runStep() {
   int64_t index = session.numSteps();
-  session.run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-    files.inputs->read(input, index, microBatch, session.rank(), out);
+  session.run([&](size_t input, int64_t, std::span<std::byte> out) {
+    files.ahead->take(input, out);
   });
   while (session.numUnread() == session.maxUnread())
     finishStep();

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs/ReadAhead.h"
+
+#include <cstring>
+
+namespace fcdp::run {
+
+ReadAhead::ReadAhead(const std::vector<size_t> &bytes, int64_t first,
+                     int64_t last, Read read)
+    : read(std::move(read)), number(first) {
+  for (size_t size : bytes)
+    buffers.emplace_back(size);
+  reader = std::thread([this, last] { readAll(last); });
+}
+
+ReadAhead::~ReadAhead() {
+  {
+    std::lock_guard lock(mutex);
+    isStopped = true;
+  }
+  changed.notify_all();
+  reader.join();
+}
+
+void ReadAhead::readAll(int64_t last) {
+  for (bool goesOn = true; goesOn && number <= last; ++number) {
+    std::exception_ptr thrown;
+    try {
+      for (size_t input = 0; input < buffers.size(); ++input)
+        read(input, number, buffers[input]);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    {
+      std::lock_guard lock(mutex);
+      failure = thrown;
+      isRead = true;
+    }
+    changed.notify_all();
+    goesOn = waitUntilTaken();
+  }
+}
+
+bool ReadAhead::waitUntilTaken() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return !isRead || isStopped; });
+  return !isStopped;
+}
+
+void ReadAhead::take(size_t input, std::span<std::byte> out) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return isRead; });
+  if (failure)
+    std::rethrow_exception(failure);
+  // The thread does not touch the buffers until the last one is taken.
+  if (!out.empty())
+    std::memcpy(out.data(), buffers[input].data(), out.size());
+  if (input + 1 < buffers.size())
+    return;
+  isRead = false;
+  lock.unlock();
+  changed.notify_all();
+}
+
+} // namespace fcdp::run

@@ -265,6 +265,30 @@ TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
                std::runtime_error);
 }
 
+TEST_F(InputsTest, LongSpecs) {
+  addInput("ids", plan::DType::i64, {1}, 100);
+  std::string name(1000000, 'a'), digits(1000000, '1');
+  std::string tokens = writeRaw<uint16_t>("t", {0, 1, 2}) + ":u16";
+  expectError("cannot be opened", {{"ids", name}});
+  expectError("cannot be opened", {{"ids", name + ":u16"}});
+  expectError("is too large", {{"ids", "random:" + digits}});
+  expectError("expected random:SEED", {{"ids", "random:" + name}});
+  expectError("is too large", {{"ids", tokens + "+" + digits}});
+  expectError("shifted by 9223372036854775807, got 3",
+              {{"ids", tokens + "+9223372036854775807"}});
+  for (const char *spec : {":u16", "+1", "x:u16+", "x:u8", "x:u16+1+1"})
+    expectError("cannot be opened", {{"ids", spec}});
+}
+
+TEST_F(InputsTest, LongNpyHeaders) {
+  addInput("x", plan::DType::i64, {2}, 10);
+  expectError(
+      "expected type i64",
+      {{"x", write("a.npy", npy(std::string(60000, 'a'), "1, 2", ""))}});
+  expectError("too large",
+              {{"x", write("b.npy", npy("<i8", std::string(60000, '1'), ""))}});
+}
+
 TEST_F(InputsTest, TokensOfOtherWidths) {
   addInput("a", plan::DType::i32, {2}, 70000, -1);
   addInput("b", plan::DType::i32, {2}, 70000);

@@ -3,8 +3,9 @@
 
 #include "session/InputCheck.h"
 
-#include <regex>
+#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace fcdp::run {
@@ -27,6 +28,8 @@ void checkValue(int64_t value, int64_t position, const std::string &file,
 
 namespace {
 
+constexpr std::string_view kRandom = "random:";
+
 int64_t parseNumber(const std::string &text, const std::string &spec) {
   try {
     return std::stoll(text);
@@ -36,30 +39,56 @@ int64_t parseNumber(const std::string &text, const std::string &spec) {
   }
 }
 
+bool isNumber(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::unique_ptr<InputSource> openRandom(const std::string &spec,
                                         const plan::InputT &input) {
-  static const std::regex form("random:([0-9]+)(?::([0-9]+))?");
-  std::smatch parts;
-  if (!std::regex_match(spec, parts, form))
+  std::string seed = spec.substr(kRandom.size());
+  std::optional<std::string> limit;
+  if (size_t colon = seed.find(':'); colon != seed.npos) {
+    limit = seed.substr(colon + 1);
+    seed.resize(colon);
+  }
+  if (!isNumber(seed) || (limit && !isNumber(*limit)))
     throw std::runtime_error("--input " + input.name +
                              ": expected random:SEED or random:SEED:LIMIT, "
                              "got '" +
                              spec + "'");
-  std::optional<int64_t> limit;
-  if (parts[2].matched)
-    limit = parseNumber(parts[2], spec);
-  return makeRandom(parseNumber(parts[1], spec), limit, input);
+  return makeRandom(
+      parseNumber(seed, spec),
+      limit ? std::optional(parseNumber(*limit, spec)) : std::nullopt, input);
+}
+
+/// `FILE:TYPE` or `FILE:TYPE+SHIFT`.
+struct TokenSpec {
+  std::string file, type, shift;
+};
+
+std::optional<TokenSpec> parseTokens(const std::string &spec) {
+  size_t colon = spec.rfind(':');
+  if (colon == 0 || colon == spec.npos)
+    return std::nullopt;
+  size_t plus = std::min(spec.find('+', colon), spec.size());
+  TokenSpec tokens{spec.substr(0, colon),
+                   spec.substr(colon + 1, plus - colon - 1),
+                   plus < spec.size() ? spec.substr(plus + 1) : "0"};
+  bool isType =
+      tokens.type == "u16" || tokens.type == "i32" || tokens.type == "i64";
+  return isType && isNumber(tokens.shift) ? std::optional(tokens)
+                                          : std::nullopt;
 }
 
 /// Whether `text` is a whole element of a list of files.
 bool endsAsFile(const std::string &text) {
-  static const std::regex type(":(u16|i32|i64)(\\+[0-9]+)?$");
-  return text.ends_with(".npy") || std::regex_search(text, type);
+  return text.ends_with(".npy") || parseTokens(text);
 }
 
 } // namespace
 
-bool isRandom(const std::string &spec) { return spec.starts_with("random:"); }
+bool isRandom(const std::string &spec) { return spec.starts_with(kRandom); }
 
 std::vector<std::string> splitFiles(const std::string &spec) {
   std::vector<std::string> files;
@@ -78,15 +107,14 @@ std::unique_ptr<InputSource> openInput(const std::string &spec,
                                        const plan::InputT &input) {
   if (isRandom(spec))
     return openRandom(spec, input);
-  static const std::regex tokens("(.+):(u16|i32|i64)(?:\\+([0-9]+))?");
-  std::smatch parts;
-  if (!std::regex_match(spec, parts, tokens))
+  auto tokens = parseTokens(spec);
+  if (!tokens)
     return openNpy(spec, input);
-  DType stored = parts[2] == "i64"   ? DType::I64
-                 : parts[2] == "i32" ? DType::I32
-                                     : DType::I16;
-  int64_t shift = parts[3].matched ? parseNumber(parts[3], spec) : 0;
-  return openTokens(parts[1], stored, parts[2] == "u16", shift, input);
+  DType stored = tokens->type == "i64"   ? DType::I64
+                 : tokens->type == "i32" ? DType::I32
+                                         : DType::I16;
+  return openTokens(tokens->file, stored, tokens->type == "u16",
+                    parseNumber(tokens->shift, spec), input);
 }
 
 } // namespace fcdp::run

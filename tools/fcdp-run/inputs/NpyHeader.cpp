@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/NpyHeader.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <regex>
 #include <stdexcept>
+#include <string_view>
 
 namespace fcdp::run {
 
@@ -60,27 +61,52 @@ std::string headerText(std::span<const std::byte> file, size_t &dataOffset) {
   return std::string(bytes.substr(kPrefix + lengthBytes, length));
 }
 
-std::string match(const std::string &text, const char *form, const char *what) {
-  std::smatch parts;
-  if (!std::regex_search(text, parts, std::regex(form)))
-    throw std::runtime_error(std::string("the .npy header has no '") + what +
-                             "' that fcdp-run understands");
-  return parts[1];
+[[noreturn]] void refuse(const std::string &key) {
+  throw std::runtime_error("the .npy header has no '" + key +
+                           "' that fcdp-run understands");
 }
 
-Shape parseShape(const std::string &list) {
-  static const std::regex item("[0-9]+");
+/// The text behind `'key' :` in the dictionary.
+std::string_view valueOf(std::string_view text, std::string_view key) {
+  const std::string quoted = "'" + std::string(key) + "'";
+  size_t begin = text.find(quoted);
+  if (begin == text.npos)
+    return {};
+  begin = std::min(text.find_first_not_of(" \t\n", begin + quoted.size()),
+                   text.size());
+  bool isThere = begin < text.size() && text[begin] == ':';
+  size_t value =
+      isThere ? text.find_first_not_of(" \t\n", begin + 1) : text.npos;
+  return value == text.npos ? std::string_view() : text.substr(value);
+}
+
+/// The part of a value between two characters, the first of which begins it.
+/// `what` is the key.
+std::string_view between(std::string_view value, char open, char close,
+                         const char *what) {
+  size_t end = value.empty() ? value.npos : value.find(close, 1);
+  if (end == value.npos || value[0] != open)
+    refuse(what);
+  return value.substr(1, end - 1);
+}
+
+Shape parseShape(std::string_view list) {
   constexpr int64_t greatest = int64_t(1) << 40;
+  constexpr std::string_view digits = "0123456789";
   Shape shape;
   __int128 elements = 1;
-  for (std::sregex_iterator it(list.begin(), list.end(), item), end; it != end;
-       ++it) {
-    if (it->length() > 13)
+  if (list.find_first_not_of("0123456789, ") != list.npos)
+    refuse("shape");
+  for (size_t at = list.find_first_of(digits); at != list.npos;
+       at = list.find_first_of(digits, at)) {
+    size_t end = std::min(list.find_first_not_of(digits, at), list.size());
+    if (end - at > 13)
       throw std::runtime_error("the .npy header's shape is too large");
-    shape.push_back(std::stoll(it->str()));
+    shape.push_back(std::stoll(std::string(list.substr(at, end - at))));
     elements *= shape.back();
     if (elements > greatest)
       throw std::runtime_error("the .npy header's shape is too large");
+    at = end;
   }
   return shape;
 }
@@ -90,12 +116,13 @@ Shape parseShape(const std::string &list) {
 NpyHeader parseNpyHeader(std::span<const std::byte> file) {
   NpyHeader header;
   std::string text = headerText(file, header.dataOffset);
-  header.descr = match(text, "'descr'\\s*:\\s*'([^']*)'", "descr");
+  header.descr = between(valueOf(text, "descr"), '\'', '\'', "descr");
   header.dtype = dtypeOf(header.descr);
-  header.fortranOrder = match(text, "'fortran_order'\\s*:\\s*(True|False)",
-                              "fortran_order") == "True";
-  header.shape =
-      parseShape(match(text, "'shape'\\s*:\\s*\\(([0-9, ]*)\\)", "shape"));
+  std::string_view order = valueOf(text, "fortran_order");
+  header.fortranOrder = order.starts_with("True");
+  if (!header.fortranOrder && !order.starts_with("False"))
+    refuse("fortran_order");
+  header.shape = parseShape(between(valueOf(text, "shape"), '(', ')', "shape"));
   return header;
 }
 

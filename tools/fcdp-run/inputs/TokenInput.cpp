@@ -25,8 +25,9 @@ public:
       fail("expected a multiple of " + std::to_string(form.bytes) +
            " bytes, got " + std::to_string(bytes));
     tokens = bytes / form.bytes;
-    if (window == 0 || tokens < shift + window)
-      fail("expected at least " + std::to_string(shift + window) +
+    if (window == 0 || tokens < window || tokens - window < shift)
+      fail("expected at least " +
+           std::to_string(uint64_t(shift) + uint64_t(window)) +
            " tokens for one batch of shape " + toString(input.shape) +
            (shift ? " shifted by " + std::to_string(shift) : "") + ", got " +
            std::to_string(tokens));

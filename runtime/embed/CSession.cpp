@@ -22,6 +22,9 @@ static_assert(int(StateRole::Value) == FCDP_VALUE &&
               int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
               int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&
               int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER);
+static_assert(int(OnNonfinite::Stop) == FCDP_NONFINITE_STOP &&
+              int(OnNonfinite::Skip) == FCDP_NONFINITE_SKIP &&
+              int(OnNonfinite::Continue) == FCDP_NONFINITE_CONTINUE);
 
 namespace {
 
@@ -49,6 +52,8 @@ fcdp_status statusOf(SessionErrorCode code) {
     return FCDP_OUT_OF_MEMORY;
   case SessionErrorCode::FileFailed:
     return FCDP_FILE_FAILED;
+  case SessionErrorCode::NotFinite:
+    return FCDP_NOT_FINITE;
   case SessionErrorCode::Misuse:
     return FCDP_MISUSE;
   case SessionErrorCode::Failed:
@@ -160,6 +165,10 @@ SessionOptions optionsOf(const fcdp_options *given) {
     options.threads = from.threads;
   options.seed = from.seed;
   options.cudaGraphs = from.cuda_graphs != 0;
+  require(from.on_nonfinite >= FCDP_NONFINITE_STOP &&
+              from.on_nonfinite <= FCDP_NONFINITE_CONTINUE,
+          "on_nonfinite: expected a value of fcdp_on_nonfinite");
+  options.onNonfinite = OnNonfinite(from.on_nonfinite);
   options.interface = from.network_interface ? from.network_interface : "";
   return options;
 }
@@ -180,7 +189,8 @@ void describe(const std::string &name, DType dtype, const Shape &shape,
 }
 
 template <typename Stats>
-fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache) {
+fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache,
+                       uint64_t skippedSteps) {
   return {loss,
           stats.seconds,
           uint64_t(stats.interBytes),
@@ -190,7 +200,8 @@ fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache) {
           uint64_t(stats.controlBytes),
           uint64_t(stats.devicePeakBytes),
           uint64_t(hostCache),
-          stats.learningRate};
+          stats.learningRate,
+          skippedSteps};
 }
 
 } // namespace
@@ -199,6 +210,7 @@ struct fcdp_session {
   std::unique_ptr<Session> session;
   /// The figures that were read last.
   RankStats last;
+  uint64_t skippedSteps = 0;
   /// The checkpoint that was loaded last.
   LoadedCheckpoint loaded;
 };
@@ -403,6 +415,7 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
                               fcdp_figures *figures) {
   return attemptOn(session, [&](Session &own) {
     RankStats stats = own.read();
+    session->skippedSteps += stats.skipped != 0;
     if (losses)
       std::copy(stats.losses.begin(), stats.losses.end(), losses);
     if (figures) {
@@ -410,7 +423,7 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
       for (double loss : stats.losses)
         sum += loss;
       *figures = figuresOf(stats, sum / double(stats.losses.size()),
-                           double(own.plan().hostBytes));
+                           double(own.plan().hostBytes), session->skippedSteps);
     }
     session->last = std::move(stats);
   });
@@ -430,7 +443,9 @@ fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
             "expected a step that was read before");
     StepStats stats = own.combine(session->last);
     if (figures)
-      *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes);
+      *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes,
+                           session->skippedSteps);
+    own.requireFinite(stats);
   });
 }
 }

@@ -7,13 +7,15 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+#include <cmath>
 
 namespace fcdp {
 
 namespace {
 
-/// Clips gradients on their device; on a GPU the host reads no value. Used by
-/// the issuing thread only.
+/// Clips gradients on their device. On a GPU the host reads no value, unless
+/// steps are skipped by it. Used by the issuing thread only.
 class ClipGradients final : public PreparedOp {
 public:
   ClipGradients(const plan::ClipGradientsT &op, const char *what,
@@ -24,6 +26,7 @@ public:
     factor = at::empty({}, options);
     maxNorm = at::full({}, op.maxNorm, options);
     scratch = at::empty({int64_t(state.plan.mesh.size())}, options);
+    state.gradientNorm = at::zeros({}, options);
     for (const auto &bucket : state.plan.buckets)
       if (const auto *grad = findState(*bucket, plan::StateRole::grad);
           grad && bucket->shardElements != 0)
@@ -40,7 +43,12 @@ public:
     state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
                                scratch.mutable_data_ptr<double>(), what);
     // As in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays NaN.
-    sum.sqrt_().mul_(op.gradScale).add_(1e-6);
+    sum.sqrt_().mul_(op.gradScale);
+    state.gradientNorm.copy_(sum);
+    if (state.onNonfinite == OnNonfinite::Skip &&
+        !std::isfinite(sum.item<double>()))
+      state.skipsUpdates = true;
+    sum.add_(1e-6);
     at::div_out(factor, maxNorm, sum).clamp_max_(1);
     for (Grad &grad : grads)
       grad.all.mul_(factor);

@@ -2,6 +2,8 @@
 #include "operators/LossLog.h"
 
 #include <ATen/ops/zeros.h>
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -40,6 +42,13 @@ void LossLog::endStep() {
     throw std::runtime_error("expected one loss per micro-batch, " +
                              std::to_string(microBatches) + ", got " +
                              std::to_string(kept));
+}
+
+bool LossLog::isFinite() const {
+  const double *first =
+      memory.const_data_ptr<double>() + newest() * microBatches;
+  return std::all_of(first, first + kept,
+                     [](double loss) { return std::isfinite(loss); });
 }
 
 std::vector<double> LossLog::take() {

@@ -23,6 +23,9 @@ public:
   void keep(const at::Tensor &loss);
   /// Throws std::runtime_error unless the step has had all of them.
   void endStep();
+  /// Returns whether all losses of the last step that has begun are finite.
+  /// Their copies must be done.
+  bool isFinite() const;
 
   /// Steps that have begun and are not read.
   size_t numUnread() const { return begun - read; }

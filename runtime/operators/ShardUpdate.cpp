@@ -23,7 +23,7 @@ public:
   }
 
   void run(StepState &state) override {
-    if (bucket.shardElements == 0)
+    if (bucket.shardElements == 0 || state.skipsUpdates)
       return;
     grad.mul_(op.gradScale);
     at::Tensor typed = grad.to(parameter.scalar_type());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/Backend.h"
+#include "core/OnNonfinite.h"
 #include "operators/LossLog.h"
 #include "operators/TorchTypes.h"
 #include "plan/StepPlan.h"
@@ -37,6 +38,12 @@ struct StepState {
   LossLog losses = {};
   /// Of the step that runs.
   double learningRate = plan.learningRate();
+  OnNonfinite onNonfinite = OnNonfinite::Continue;
+  /// The norm of the step's gradients over all ranks, an f64 of no dimension,
+  /// if the step clips them.
+  at::Tensor gradientNorm = {};
+  /// The updates of this step leave everything as it is. The same on all ranks.
+  bool skipsUpdates = false;
 
   std::byte *address(const plan::Buf &buf) {
     std::byte *base = buf.arena() == plan::Arena::device ? backend.deviceBase()

@@ -179,10 +179,18 @@ void Session::Impl::makeStep() {
     recorder = std::make_unique<StepRecorder>(plan.ops.size());
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
-  step =
-      std::make_unique<Step>(*object, *device.backend,
-                             StepSetup{job->place(), options.seed, device.gpu,
-                                       recorder.get(), device.graphs.get()});
+  step = std::make_unique<Step>(
+      *object, *device.backend,
+      StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
+                device.graphs.get(), options.onNonfinite,
+                [this](bool own) { return isAnywhere(own); }});
+}
+
+bool Session::Impl::isAnywhere(bool own) {
+  double flag = own;
+  std::vector<double> flags =
+      job->gather({&flag, 1}, "agreement to skip a step");
+  return std::find(flags.begin(), flags.end(), 1.0) != flags.end();
 }
 
 void Session::Impl::begin() {
@@ -203,6 +211,7 @@ void Session::Impl::runStep(const FillInput &fill) {
       fill(i, microBatch, step->input(i));
   });
   stats.seconds = secondsSince(start);
+  stats.skipped = step->isSkipped();
   ByteCounters now = device.backend->counters();
   stats.interBytes = now.interSent - counted.interSent;
   stats.intraBytes = now.intraSent - counted.intraSent;
@@ -291,11 +300,14 @@ RankStats Session::read() {
   impl->unread.pop_front();
   impl->attempt(SessionErrorCode::Failed, [&] {
     stats.losses = impl->step->losses();
+    if (auto bucket = impl->step->nonfiniteGradient())
+      stats.nonfiniteGradient = double(*bucket);
     // The host has only issued it: its time is from one end to the next.
     if (impl->isAhead()) {
       stats.seconds = secondsSince(impl->lastEnd);
       impl->lastEnd = SessionClock::now();
     }
+    impl->noteNonfinite(stats);
   });
   return stats;
 }
@@ -318,6 +330,7 @@ StepStats Session::combine(const RankStats &own) {
           RankStats::unpack(std::span(all).subspan(i, packed.size())));
     stats = fcdp::combine(impl->plan.mesh, ranks);
     stats.hostCacheBytes = impl->plan.hostBytes;
+    stats.step = impl->numRead();
   });
   return stats;
 }

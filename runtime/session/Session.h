@@ -89,7 +89,9 @@ public:
   /// `loadCheckpoint` gives back. Waits if the checkpoint before it is not
   /// complete. If a file cannot be written, the session ends on all ranks, with
   /// FileFailed on this one. Throws Misuse without `openCheckpoints`, or if
-  /// `job` is no JSON object.
+  /// `job` is no JSON object. Saves nothing and ends the session, with
+  /// NotFinite on this rank, if a step that was read here calls for that (see
+  /// `requireFinite`).
   void saveCheckpoint(const std::string &job = "{}");
   /// Collective. Waits until the last checkpoint is complete. `close` does it,
   /// too.
@@ -135,9 +137,14 @@ public:
   /// Steps that were run and not read, and how many there may be.
   size_t numUnread() const;
   size_t maxUnread() const;
-  /// Collective. The figures of all ranks in a step, given those that each
-  /// rank has read. `step` is not set.
+  /// Collective. The figures of all ranks in the step that was read last, given
+  /// those of each rank.
   StepStats combine(const RankStats &own);
+  /// Collective. Ends the session on all ranks, with NotFinite, if a loss or
+  /// gradient of the step is infinite or NaN and did not have the step skipped,
+  /// unless the session is to continue. A checkpoint that is being written is
+  /// completed.
+  void requireFinite(const StepStats &stats);
 
   /// Collective. Ends the session when all ranks are here, and returns when
   /// this one needs the others no more.

@@ -114,6 +114,7 @@ void Session::saveCheckpoint(const std::string &job) {
                                    : "expected the folder for checkpoints to "
                                      "be opened before one is saved");
   impl->attempt(SessionErrorCode::FileFailed, [&] {
+    impl->agree(impl->notFinite, "check of the losses before a checkpoint");
     impl->begin();
     impl->saver->save(impl->numSteps, impl->withRates(std::move(settings)));
   });

@@ -25,6 +25,8 @@ const char *name(SessionErrorCode code) {
     return "out of memory";
   case SessionErrorCode::FileFailed:
     return "file failed";
+  case SessionErrorCode::NotFinite:
+    return "not finite";
   case SessionErrorCode::Misuse:
     return "misuse";
   case SessionErrorCode::Failed:

@@ -30,6 +30,8 @@ enum class SessionErrorCode {
   OutOfMemory,
   /// A file cannot be written.
   FileFailed,
+  /// A loss or a gradient is infinite or NaN, and the session is to stop then.
+  NotFinite,
   /// The call was not allowed in the session's state, or an argument was wrong.
   Misuse,
   /// An operator of the step failed, or anything that has no code of its own.

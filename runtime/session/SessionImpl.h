@@ -72,7 +72,16 @@ struct Session::Impl {
   double nextLearningRate() const;
 
   void begin();
+  /// Collective. Whether `own` is true on any rank.
+  bool isAnywhere(bool own);
   void runStep(const FillInput &fill);
+  /// The error with which an infinite or NaN number in a step ends the session,
+  /// or none.
+  std::optional<SessionError> nonfiniteError(const StepStats &stats) const;
+  /// Notes what is wrong with this rank's numbers in a step.
+  void noteNonfinite(const RankStats &stats);
+  /// Steps that were run and read.
+  int64_t numRead() const { return numSteps - int64_t(unread.size()); }
 
   const std::shared_ptr<const StepObject> object;
   const StepPlan &plan;
@@ -93,6 +102,8 @@ struct Session::Impl {
   std::optional<double> baseRate;
   std::optional<Schedule> schedule;
   std::deque<RankStats> unread;
+  /// What is wrong with the numbers of this rank in the steps that were read.
+  std::optional<SessionError> notFinite;
   /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;
   ByteCounters counted;

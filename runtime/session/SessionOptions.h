@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/OnNonfinite.h"
 #include "session/Launch.h"
 
 #include <functional>
@@ -29,6 +30,10 @@ struct SessionOptions {
   uint64_t seed = 0;
   /// Launch operators as CUDA graphs where that is possible.
   bool cudaGraphs = false;
+  /// What happens to a step whose loss or gradients are infinite or NaN. With
+  /// Skip, a GPU has no next step to work on while the losses of one are
+  /// awaited. Equal on all ranks.
+  OnNonfinite onNonfinite = OnNonfinite::Stop;
   /// Record when operations run, which makes a step on a GPU slower.
   bool record = false;
   /// Called before the ranks meet. If it throws on any rank, `open` fails on

@@ -2,6 +2,7 @@
 #include "session/StepStats.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <stdexcept>
 
@@ -14,7 +15,8 @@ double RankStats::*const kNumbers[] = {
     &RankStats::interBytes,        &RankStats::intraBytes,
     &RankStats::h2dBytes,          &RankStats::d2hBytes,
     &RankStats::controlBytes,      &RankStats::devicePeakBytes,
-    &RankStats::systemAllocations, &RankStats::request};
+    &RankStats::systemAllocations, &RankStats::skipped,
+    &RankStats::nonfiniteGradient, &RankStats::request};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -55,6 +57,21 @@ double commonLearningRate(const std::vector<RankStats> &ranks) {
   return rate;
 }
 
+/// Losses come first: their gradients are not finite, either.
+std::optional<Nonfinite> findNonfinite(const std::vector<RankStats> &ranks) {
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<double> &losses = ranks[rank].losses;
+    for (size_t k = 0; k < losses.size(); ++k)
+      if (!std::isfinite(losses[k]))
+        return Nonfinite{rank, k, losses[k]};
+  }
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    if (double bucket = ranks[rank].nonfiniteGradient;
+        bucket != RankStats::kNoBucket)
+      return Nonfinite{rank, std::nullopt, 0, int64_t(bucket)};
+  return std::nullopt;
+}
+
 } // namespace
 
 std::vector<double> RankStats::pack() const {
@@ -77,6 +94,8 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   StepStats stats;
   stats.loss = meanLoss(mesh, ranks);
   stats.learningRate = commonLearningRate(ranks);
+  stats.skipped = ranks[0].skipped != 0;
+  stats.nonfinite = findNonfinite(ranks);
   auto perNode = [&](double RankStats::*number) {
     return greatestOverNodes(mesh, ranks, number);
   };

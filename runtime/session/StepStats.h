@@ -6,6 +6,7 @@
 #include "core/Mesh.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,12 @@ struct RankStats {
   double controlBytes = 0;
   double devicePeakBytes = 0;
   double systemAllocations = 0;
+  /// 1 if the step made no update, because a loss or gradient was not finite.
+  double skipped = 0;
+  /// A bucket with an infinite or NaN gradient, -1 if only the gradients' norm
+  /// is known to be so, and none as the number kNoBucket.
+  double nonfiniteGradient = kNoBucket;
+  static constexpr double kNoBucket = -2;
   /// A number of the program's own, which it may set before `combine`.
   double request = 0;
 
@@ -27,6 +34,16 @@ struct RankStats {
   /// inverse.
   std::vector<double> pack() const;
   static RankStats unpack(std::span<const double> values);
+};
+
+/// The first infinite or NaN number of a step.
+struct Nonfinite {
+  uint32_t rank;
+  /// Of the loss; none if all losses are finite.
+  std::optional<size_t> microBatch;
+  double loss = 0;
+  /// Of a gradient, if all losses are finite; -1 for the norm of all.
+  int64_t bucket = -1;
 };
 
 /// The figures of all ranks.
@@ -43,6 +60,10 @@ struct StepStats {
   double devicePeakBytes = 0;   ///< the greatest over ranks
   double systemAllocations = 0; ///< over all ranks
   double request = 0;           ///< the greatest over ranks
+  /// Whether the step made no update.
+  bool skipped = false;
+  int64_t skippedSteps = 0; ///< of the job so far; for the program to count
+  std::optional<Nonfinite> nonfinite;
 };
 
 /// `ranks` are in the order of world ranks. Throws std::runtime_error unless

@@ -3,6 +3,7 @@
 
 #include "memory/Pool.h"
 #include "operators/CpuPool.h"
+#include "operators/GradientCheck.h"
 #include "operators/GraphSegment.h"
 #include "operators/PreparedOp.h"
 #include "operators/RecordedOp.h"
@@ -42,8 +43,8 @@ std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
 
 struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepSetup &options)
-      : object(object), recorder(options.recorder),
-        computeStream(streamOf(options.cuda)),
+      : object(object), isNonfiniteAnywhere(options.isNonfiniteAnywhere),
+        recorder(options.recorder), computeStream(streamOf(options.cuda)),
         state{object.plan(),         backend, options.place, {}, {}, {}, {}, {},
               deviceOf(options.cuda)},
         hostCopies(state),
@@ -75,8 +76,14 @@ struct Step::Impl {
   void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
   void waitForOldest();
+  /// Waits for the micro-batches' losses, and returns whether one of them is
+  /// infinite or NaN on any rank.
+  bool isLossNonfinite();
+  /// Looks for infinite and NaN gradients in a step that was not skipped.
+  void checkGradients();
 
   const StepObject &object;
+  const std::function<bool(bool)> isNonfiniteAnywhere;
   StepRecorder *const recorder;
   const std::optional<c10::Stream> computeStream;
   StepState state;
@@ -84,6 +91,10 @@ struct Step::Impl {
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   ResultPool pool;
+  /// Null if steps continue with any gradients.
+  std::unique_ptr<GradientCheck> gradientCheck;
+  /// Of the step whose losses were read last.
+  std::optional<int64_t> nonfiniteGradient;
   /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
@@ -193,6 +204,7 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
     state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
   state.losses.reserve(kMostUnread, plan.microBatches, state.device);
+  state.onNonfinite = options.onNonfinite;
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const std::string &what = plan.descriptions[i];
     try {
@@ -205,6 +217,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
       throw wrapError(object.path() + ": " + what + ": ", error);
     }
   }
+  if (options.onNonfinite != OnNonfinite::Continue)
+    impl->gradientCheck = std::make_unique<GradientCheck>(state, kMostUnread);
   if (options.graphs && !impl->recorder)
     impl->makeSegments(*options.graphs);
 }
@@ -386,10 +400,13 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
     impl->hostCopies.uploadInputs(impl->filling);
     call(roleOf(k, plan.microBatches));
   }
+  state.skipsUpdates =
+      state.onNonfinite == OnNonfinite::Skip && impl->isLossNonfinite();
   {
     ComputeScope scope(impl->pool, impl->computeStream);
     call(plan::Role::update);
   }
+  impl->checkGradients();
   if (!impl->isOnCpu())
     state.backend.record(impl->eventOfStep(state.losses.newest()),
                          StreamId::Compute);
@@ -416,6 +433,34 @@ void Step::Impl::waitForOldest() {
     state.backend.waitOnHost(eventOfStep(state.losses.oldest()));
 }
 
+bool Step::Impl::isLossNonfinite() {
+  if (!isOnCpu()) {
+    // The end of the step uses this event again.
+    uint32_t event = eventOfStep(state.losses.newest());
+    state.backend.record(event, StreamId::Compute);
+    state.backend.waitOnHost(event);
+  }
+  bool own = !state.losses.isFinite();
+  return isNonfiniteAnywhere ? isNonfiniteAnywhere(own) : own;
+}
+
+void Step::Impl::checkGradients() {
+  if (!gradientCheck)
+    return;
+  at::NoGradGuard noGrad;
+  StreamScope streamScope(computeStream);
+  if (state.skipsUpdates)
+    gradientCheck->clear(state.losses.newest());
+  else
+    gradientCheck->issue(state, state.losses.newest());
+}
+
+bool Step::isSkipped() const { return impl->state.skipsUpdates; }
+
+std::optional<int64_t> Step::nonfiniteGradient() const {
+  return impl->nonfiniteGradient;
+}
+
 std::vector<double> Step::losses() {
   StepState &state = impl->state;
   if (state.losses.numUnread() == 0)
@@ -423,6 +468,8 @@ std::vector<double> Step::losses() {
   if (!impl->isOnCpu())
     impl->waitForOldest();
   throwIfFailed();
+  if (impl->gradientCheck)
+    impl->nonfiniteGradient = impl->gradientCheck->find(state.losses.oldest());
   return state.losses.take();
 }
 

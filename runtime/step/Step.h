@@ -5,6 +5,7 @@
 
 #include "core/Backend.h"
 #include "core/GraphCapture.h"
+#include "core/OnNonfinite.h"
 #include "core/StepRecorder.h"
 #include "plan/StepPlan.h"
 
@@ -46,6 +47,10 @@ struct StepSetup {
   /// Captures operations as graphs, unless there is a recorder. May be null,
   /// and must outlive the step.
   GraphCapture *graphs = nullptr;
+  OnNonfinite onNonfinite = OnNonfinite::Continue;
+  /// Collective: whether any rank has an infinite or NaN loss. Called before
+  /// each update if steps are skipped; may be null on a single rank.
+  std::function<bool(bool own)> isNonfiniteAnywhere = nullptr;
 };
 
 /// Used by one thread, the issuer, whose random state it sets. Functions throw
@@ -98,6 +103,13 @@ public:
   /// The micro-batches' losses of the oldest step that they were not read of.
   /// Waits for that step, and, if it is the last one, for all work.
   std::vector<double> losses();
+  /// Whether the last step that was run left parameters and optimizer states as
+  /// they were.
+  bool isSkipped() const;
+  /// Returns the bucket of an infinite or NaN gradient of this rank in the step
+  /// whose losses were read last, -1 if the step clips gradients and their norm
+  /// is infinite or NaN, or none. Always none if steps continue.
+  std::optional<int64_t> nonfiniteGradient() const;
 
   static constexpr uint32_t kMostUnread = 2;
   /// Returns the number of events that the backend must have: those of the

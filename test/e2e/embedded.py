@@ -52,11 +52,18 @@ class Options(ctypes.Structure):
         ("seed", ctypes.c_uint64),
         ("cuda_graphs", ctypes.c_int),
         ("network_interface", ctypes.c_char_p),
+        ("on_nonfinite", ctypes.c_int),
     )
 
 
 class Figures(ctypes.Structure):
-    _fields_ = (("loss", ctypes.c_double), ("seconds", ctypes.c_double), ("bytes", ctypes.c_uint64 * 7), ("learning_rate", ctypes.c_double))
+    _fields_ = (
+        ("loss", ctypes.c_double),
+        ("seconds", ctypes.c_double),
+        ("bytes", ctypes.c_uint64 * 7),
+        ("learning_rate", ctypes.c_double),
+        ("skipped_steps", ctypes.c_uint64),
+    )
 
 
 def view(array: np.ndarray, info: TensorInfo) -> Tensor:

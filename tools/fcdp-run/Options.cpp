@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <stdexcept>
 
 namespace fcdp::run {
@@ -192,6 +193,18 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Run no step; measure the hardware that the ranks run on, and "
                  "write its description to this file, which other tools read "
                  "with --cluster");
+  app.add_option("--on-nonfinite", options.onNonfinite,
+                 "Selects what happens to a step whose loss or gradients are "
+                 "infinite or NaN. stop (default): the run ends with an error, "
+                 "and no checkpoint is saved. skip: parameters and optimizer "
+                 "states stay as they were, and the run goes on; gradients are "
+                 "judged by their norm, for which the step must be compiled "
+                 "with --clip-norm, and end the run otherwise. continue: the "
+                 "update is made")
+      ->transform(CLI::Transformer(std::map<std::string, OnNonfinite>{
+          {"stop", OnNonfinite::Stop},
+          {"skip", OnNonfinite::Skip},
+          {"continue", OnNonfinite::Continue}}));
   app.add_option("--threads", options.threads,
                  "Use this many threads per rank; default: cores / ranks of "
                  "this machine")

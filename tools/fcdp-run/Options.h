@@ -3,6 +3,7 @@
 // The command line of fcdp-run.
 #pragma once
 
+#include "core/OnNonfinite.h"
 #include "inputs/Inputs.h"
 #include "session/Schedule.h"
 
@@ -37,6 +38,7 @@ struct Options {
   std::string interface;
   /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
   bool cudaGraphs = false;
+  OnNonfinite onNonfinite = OnNonfinite::Stop;
 };
 
 /// The files that rank 0 makes, by option.

@@ -54,6 +54,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.threads = options.threads;
   session.seed = options.seed;
   session.cudaGraphs = options.cudaGraphs;
+  session.onNonfinite = options.onNonfinite;
   session.record = !options.profile.empty() || !options.trace.empty();
   return session;
 }
@@ -103,7 +104,8 @@ private:
   /// Null without --profile.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
-  int64_t numPrinted = 0;
+  /// Steps of the job that made no update.
+  int64_t skippedSteps = 0;
   /// The step of the last checkpoint in --save-dir.
   std::optional<int64_t> lastSaved;
   int stopped = 0;
@@ -140,7 +142,7 @@ bool Rank::resume() {
                              ": expected a complete checkpoint, got none");
   if (!loaded)
     return false;
-  firstStep = numPrinted = loaded->step;
+  firstStep = loaded->step;
   // Another folder gets a checkpoint even if no step is left to run.
   if (!options.saveDir.empty() &&
       isSame(std::filesystem::path(loaded->path).parent_path(),
@@ -148,6 +150,9 @@ bool Rank::resume() {
     lastSaved = firstStep;
   print("resumed from " + loaded->path);
   auto job = nlohmann::json::parse(loaded->job);
+  if (job.contains("skipped_steps") &&
+      job["skipped_steps"].is_number_unsigned())
+    skippedSteps = job["skipped_steps"].get<int64_t>();
   for (const std::string &difference :
        goOnAtPosition(job, firstStep, *files.inputs))
     print(difference);
@@ -226,15 +231,16 @@ void Rank::finishStep() {
   RankStats own = session.read();
   own.request = stopSignal();
   lastStats = session.combine(own);
-  lastStats.step = ++numPrinted;
+  lastStats.skippedSteps = skippedSteps += lastStats.skipped;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
-  std::vector<int64_t> epochs = files.inputs->epochsOf(numPrinted - 1);
+  std::vector<int64_t> epochs = files.inputs->epochsOf(lastStats.step - 1);
   if (session.rank() == 0)
     files.log->write(toJson(lastStats, epochs));
   print(toLine(lastStats, epochs));
-  for (const EpochEnd &end : files.inputs->epochsThatEndIn(numPrinted - 1))
+  for (const EpochEnd &end : files.inputs->epochsThatEndIn(lastStats.step - 1))
     print(describeEnd(end));
+  session.requireFinite(lastStats);
 }
 
 void Rank::print(const std::string &line) {
@@ -246,8 +252,11 @@ void Rank::print(const std::string &line) {
 }
 
 void Rank::save() {
+  while (session.numUnread() > 0)
+    finishStep(); // which may end the run
   nlohmann::ordered_json job = {{"seed", options.seed},
-                                {"micro_batches", session.plan().microBatches}};
+                                {"micro_batches", session.plan().microBatches},
+                                {"skipped_steps", skippedSteps}};
   job.update(describePosition(*files.inputs, session.numSteps()));
   session.saveCheckpoint(job.dump());
   lastSaved = session.numSteps();
@@ -344,6 +353,9 @@ int runRank(const Options &options,
       throw;
     if (error.code() == SessionErrorCode::PeerFailed)
       failureExit.shared(error.what());
+    // All ranks have this error.
+    if (error.code() == SessionErrorCode::NotFinite && rank != 0)
+      failureExit.silent();
     failureExit.own(error.what());
   }
 }

@@ -61,7 +61,9 @@ typedef enum fcdp_status {
   /* The call is not allowed now, or an argument is wrong. */
   FCDP_MISUSE = 11,
   /* An operator of the step failed, or anything that has no code of its own. */
-  FCDP_FAILED = 12
+  FCDP_FAILED = 12,
+  /* A loss or a gradient is infinite or NaN, and the session is to stop then. */
+  FCDP_NOT_FINITE = 13
 } fcdp_status;
 
 /* "peer failed", ... */
@@ -108,6 +110,20 @@ typedef struct fcdp_launch {
   int serves_store;
 } fcdp_launch;
 
+/* What happens to a step whose loss or gradients are infinite or NaN. */
+typedef enum fcdp_on_nonfinite {
+  /* fcdp_session_combine fails with FCDP_NOT_FINITE on all ranks, and
+   * fcdp_session_save_checkpoint saves nothing. */
+  FCDP_NONFINITE_STOP = 0,
+  /* The step makes no update: parameters, optimizer states and counts of
+   * updates stay as they are. Its losses are found on any rank; its gradients
+   * by their norm, if the step clips them, and otherwise as with
+   * FCDP_NONFINITE_STOP. On a GPU, each step waits for its losses. */
+  FCDP_NONFINITE_SKIP = 1,
+  /* The update is made. */
+  FCDP_NONFINITE_CONTINUE = 2
+} fcdp_on_nonfinite;
+
 typedef struct fcdp_options {
   /* Null: the variables of torchrun, mpirun or srun say it, and without them
    * this process is the only rank. */
@@ -128,6 +144,8 @@ typedef struct fcdp_options {
   /* The network interface for traffic between ranks. Default: null, which is
    * the one by which the store is reached. */
   const char *network_interface;
+  /* Equal on all ranks. Default: FCDP_NONFINITE_STOP. */
+  fcdp_on_nonfinite on_nonfinite;
 } fcdp_options;
 
 /* Sets the defaults. */
@@ -252,6 +270,9 @@ typedef struct fcdp_figures {
   uint64_t device_peak_bytes;
   uint64_t host_cache_bytes; /* of a node */
   double learning_rate;
+  /* Steps of this session, up to this one, that made no update because a loss
+   * or a gradient was not finite. */
+  uint64_t skipped_steps;
 } fcdp_figures;
 
 /* Waits for the oldest step that was run and not read. `losses` receives this

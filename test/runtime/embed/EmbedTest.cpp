@@ -8,6 +8,7 @@
 #include "plan/FakeStep.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -233,6 +234,50 @@ TEST_F(EmbedTest, StepsFromC) {
   fcdp_session_destroy(session);
 }
 
+TEST_F(EmbedTest, InfiniteLossesFromC) {
+  std::vector<float> x(kElements, 1e30F);
+  std::vector<int64_t> y(kElements, 3);
+  const int64_t shape[] = {2, 3};
+  fcdp_tensor inputs[] = {{x.data(), FCDP_F32, 2, shape},
+                          {y.data(), FCDP_I64, 2, shape}};
+  std::string object = linearStep(1, 1, 1).build(folder);
+  std::string weights = folder.file("w.pt2");
+  fcdp_options options;
+  fcdp_options_init(&options);
+  EXPECT_EQ(options.on_nonfinite, FCDP_NONFINITE_STOP);
+  for (int mode = FCDP_NONFINITE_STOP; mode <= FCDP_NONFINITE_CONTINUE;
+       ++mode) {
+    options.on_nonfinite = fcdp_on_nonfinite(mode);
+    fcdp_session *session = nullptr;
+    ASSERT_EQ(fcdp_session_open(object.c_str(), &options, &session), FCDP_OK);
+    ASSERT_EQ(fcdp_session_load_weights(session, weights.c_str()), FCDP_OK);
+    bool stops = mode == FCDP_NONFINITE_STOP;
+    bool skips = mode == FCDP_NONFINITE_SKIP;
+    for (uint64_t step = 1; step <= (stops ? 1 : 2); ++step) {
+      ASSERT_EQ(fcdp_session_run(session, inputs, 2), FCDP_OK);
+      fcdp_figures own, all;
+      ASSERT_EQ(fcdp_session_read(session, nullptr, &own), FCDP_OK);
+      EXPECT_EQ(own.skipped_steps, skips ? step : 0);
+      EXPECT_EQ(fcdp_session_combine(session, &all),
+                stops ? FCDP_NOT_FINITE : FCDP_OK);
+      EXPECT_FALSE(std::isfinite(all.loss));
+      EXPECT_EQ(all.skipped_steps, own.skipped_steps);
+    }
+    if (stops)
+      EXPECT_STREQ(fcdp_last_error(),
+                   "step 1: the loss of micro-batch 1 of 1 "
+                   "on rank 0 (node 0, local 0) is infinite");
+    int64_t updates = -1;
+    EXPECT_EQ(fcdp_session_get_update_count(session, "w", &updates),
+              stops ? FCDP_MISUSE : FCDP_OK);
+    EXPECT_EQ(updates, stops ? -1 : skips ? 0 : 2);
+    fcdp_session_destroy(session);
+  }
+  options.on_nonfinite = fcdp_on_nonfinite(3);
+  fcdp_session *session = nullptr;
+  EXPECT_EQ(fcdp_session_open(object.c_str(), &options, &session), FCDP_MISUSE);
+}
+
 TEST_F(EmbedTest, NullPointersAreMisuse) {
   EXPECT_EQ(fcdp_session_open(nullptr, nullptr, nullptr), FCDP_MISUSE);
   fcdp_session *none = nullptr;
@@ -309,9 +354,9 @@ TEST_F(EmbedTest, FailEndsTheSession) {
 
 TEST_F(EmbedTest, EachStatusHasAName) {
   std::set<std::string> names;
-  for (int status = FCDP_OK; status <= FCDP_FAILED; ++status)
+  for (int status = FCDP_OK; status <= FCDP_NOT_FINITE; ++status)
     names.insert(fcdp_status_name(fcdp_status(status)));
-  EXPECT_EQ(names.size(), size_t(FCDP_FAILED) + 1);
+  EXPECT_EQ(names.size(), size_t(FCDP_NOT_FINITE) + 1);
   EXPECT_TRUE(names.count("ok"));
 }
 

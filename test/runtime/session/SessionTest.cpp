@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -142,6 +143,7 @@ void SessionTest::expectAllRefused(Session &session) {
       [&] { session.run(inputs()); },
       [&] { session.run([](size_t, int64_t, std::span<std::byte>) {}); },
       [&] { session.read(); },
+      [&] { session.requireFinite({}); },
       [&] { session.combine(RankStats()); },
       [&] { session.guard([] {}); },
       [&] { session.close(); }};
@@ -347,6 +349,43 @@ TEST_F(SessionTest, MisusedCheckpoints) {
   std::string text = expectError(SessionErrorCode::FileFailed,
                                  [&] { other->openCheckpoints(checkpoints); });
   EXPECT_NE(text.find("has a checkpoint of step 1"), std::string::npos) << text;
+}
+
+TEST_F(SessionTest, NoCheckpointIsSavedAfterAnInfiniteLoss) {
+  x[1] = 1e30F;
+  auto session = openWithValue();
+  session->openCheckpoints({folder.file("run")});
+  session->run(inputs());
+  session->read();
+  EXPECT_EQ(expectError(SessionErrorCode::NotFinite,
+                        [&] { session->saveCheckpoint(); }),
+            "step 1: the loss of micro-batch 1 of 1 on rank 0 (node 0, local "
+            "0) is infinite");
+  expectAllRefused(*session);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("run")));
+}
+
+TEST_F(SessionTest, AStepIsSkippedOrNot) {
+  for (auto mode : {OnNonfinite::Skip, OnNonfinite::Continue}) {
+    SessionOptions options = only();
+    options.onNonfinite = mode;
+    auto session = Session::open(step(), options);
+    session->setState("w", StateRole::Value, view(w, DType::F32));
+    x[1] = std::numeric_limits<float>::quiet_NaN();
+    session->run(inputs());
+    StepStats stats = session->combine(session->read());
+    EXPECT_EQ(stats.step, 1);
+    EXPECT_EQ(stats.skipped, mode == OnNonfinite::Skip);
+    ASSERT_TRUE(stats.nonfinite);
+    EXPECT_EQ(stats.nonfinite->microBatch, 0u);
+    session->requireFinite(stats);
+    EXPECT_EQ(session->getUpdateCount("w"), mode == OnNonfinite::Skip ? 0 : 1);
+    std::vector<float> read(kElements);
+    session->getState("w", StateRole::Value,
+                      std::as_writable_bytes(std::span(read)));
+    EXPECT_EQ(read == w, mode == OnNonfinite::Skip);
+    session->close();
+  }
 }
 
 TEST_F(SessionTest, ACheckpointOfAnotherModelListsWhatDiffers) {
@@ -624,6 +663,31 @@ TEST_F(TwoRanksTest, TrainTogether) {
   for (size_t i = 0; i < kElements; ++i)
     EXPECT_NEAR(read[i], w[i], 1e-5);
   session->close();
+  waitForOther(0);
+}
+
+// Rank 0 has a finite loss, and learns of the other one.
+TEST_F(TwoRanksTest, AnInfiniteLossIsThatOfAll) {
+  auto train = [&](Session &session) {
+    open(session);
+    if (session.rank() == 1)
+      x[1] = 1e30F;
+    session.run(inputs());
+    session.requireFinite(session.combine(session.read()));
+  };
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    try {
+      train(*session);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::NotFinite ? 0 : 1;
+    }
+    return 2;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  EXPECT_EQ(expectError(SessionErrorCode::NotFinite, [&] { train(*session); }),
+            "step 1: the loss of micro-batch 1 of 1 on rank 1 (node 0, local "
+            "1) is infinite");
   waitForOther(0);
 }
 

@@ -37,7 +37,10 @@ std::string toLine(const StepStats &stats, const std::vector<int64_t> &epochs) {
          "  intra " + bytesText(stats.intraBytes) + "  h2d " +
          bytesText(stats.h2dBytes) + "  d2h " + bytesText(stats.d2hBytes) +
          "  host cache " + bytesText(stats.hostCacheBytes) + "  peak " +
-         bytesText(stats.devicePeakBytes);
+         bytesText(stats.devicePeakBytes) +
+         (stats.skipped
+              ? "  skipped (" + std::to_string(stats.skippedSteps) + ")"
+              : "");
 }
 
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
@@ -66,7 +69,8 @@ std::string toJson(const StepStats &stats, const std::vector<int64_t> &epochs) {
       {"control_bytes", whole(stats.controlBytes)},
       {"device_peak_bytes", whole(stats.devicePeakBytes)},
       {"host_cache_bytes", whole(stats.hostCacheBytes)},
-      {"system_allocations", whole(stats.systemAllocations)}};
+      {"system_allocations", whole(stats.systemAllocations)},
+      {"skipped_steps", stats.skippedSteps}};
   if (epochs.size() == 1)
     object["epoch"] = epochs[0];
   else if (!epochs.empty())

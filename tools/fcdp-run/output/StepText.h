@@ -18,7 +18,7 @@ std::string toLine(const StepStats &stats, const std::vector<int64_t> &epochs);
 std::string describeSaving(const std::string &folder, uint64_t copyBytes);
 /// "saved RUN/step-00000050  ..."
 std::string toLine(const SavedCheckpoint &saved);
-/// A JSON object, on one line.
+/// A JSON object, on one line. A loss that is not finite is null.
 std::string toJson(const StepStats &stats,
                    const std::vector<int64_t> &epochs = {});
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/GradientCheck.h"
+
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace fcdp {
+
+namespace {
+
+bool clipsGradients(const StepPlan &plan) {
+  return std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto &op) {
+    return op->body.type == plan::OpBody::clip_gradients;
+  });
+}
+
+} // namespace
+
+GradientCheck::GradientCheck(StepState &state, size_t steps) {
+  bool hasNorm = clipsGradients(state.plan);
+  for (size_t i = 0; i < state.plan.buckets.size() && !hasNorm; ++i) {
+    const plan::BucketT &bucket = *state.plan.buckets[i];
+    const auto *grad = findState(bucket, plan::StateRole::grad);
+    if (!grad || bucket.shardElements == 0)
+      continue;
+    buckets.push_back(int64_t(i));
+    gradients.push_back(
+        state.flat(grad->buf(), int64_t(bucket.shardElements), DType::F32));
+  }
+  auto count = int64_t(hasNorm ? 1 : buckets.size());
+  auto options = at::TensorOptions(hasNorm ? at::kDouble : at::kFloat);
+  numbers = at::zeros({count}, options.device(state.device));
+  for (int64_t i = 0; i < count; ++i)
+    numberOf.push_back(numbers.select(0, i));
+  // To memory that is not pinned, the device would copy synchronously.
+  results = at::zeros({int64_t(steps), count},
+                      options.pinned_memory(!state.device.is_cpu()));
+}
+
+void GradientCheck::issue(const StepState &state, size_t place) {
+  if (gradients.empty() && state.gradientNorm.defined())
+    numberOf[0].copy_(state.gradientNorm);
+  // The greatest magnitude needs no memory besides its result, and is NaN if a
+  // gradient is.
+  for (size_t i = 0; i < gradients.size(); ++i)
+    at::linalg_vector_norm_out(numberOf[i], gradients[i],
+                               std::numeric_limits<double>::infinity());
+  results.select(0, int64_t(place)).copy_(numbers, /*non_blocking=*/true);
+}
+
+void GradientCheck::clear(size_t place) {
+  results.select(0, int64_t(place)).zero_();
+}
+
+std::optional<int64_t> GradientCheck::find(size_t place) const {
+  at::Tensor row = results.select(0, int64_t(place)).to(at::kDouble);
+  const double *first = row.const_data_ptr<double>();
+  const double *end = first + row.numel();
+  const double *found = std::find_if(
+      first, end, [](double number) { return !std::isfinite(number); });
+  if (found == end)
+    return std::nullopt;
+  return buckets.empty() ? -1 : buckets[found - first];
+}
+
+} // namespace fcdp

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session does about infinite and NaN numbers.
+#include "session/SessionImpl.h"
+
+#include <cmath>
+#include <sstream>
+
+namespace fcdp {
+
+namespace {
+
+std::string describeNonfinite(const StepPlan &plan, const Nonfinite &found) {
+  std::ostringstream text;
+  if (found.microBatch)
+    text << "the loss of micro-batch " << *found.microBatch + 1 << " of "
+         << plan.microBatches << " on " << describeRank(plan.mesh, found.rank)
+         << " is " << (std::isnan(found.loss) ? "NaN" : "infinite");
+  else if (found.bucket >= 0)
+    text << "a gradient of '" << plan.buckets[size_t(found.bucket)]->unit
+         << "' is infinite or NaN";
+  else
+    text << "the norm of the gradients is infinite or NaN";
+  return text.str();
+}
+
+} // namespace
+
+std::optional<SessionError>
+Session::Impl::nonfiniteError(const StepStats &stats) const {
+  if (!stats.nonfinite || stats.skipped ||
+      options.onNonfinite == OnNonfinite::Continue)
+    return std::nullopt;
+  std::ostringstream text;
+  text << "step " << stats.step << ": " << describeNonfinite(plan, *stats.nonfinite);
+  if (!stats.nonfinite->microBatch)
+    text << ", and the loss is " << stats.loss;
+  if (options.onNonfinite == OnNonfinite::Skip)
+    text << "; expected a step that is compiled with --clip-norm, which may be "
+            "as large as 1e30, for steps to be skipped by their gradients";
+  return SessionError(SessionErrorCode::NotFinite, text.str());
+}
+
+void Session::Impl::noteNonfinite(const RankStats &stats) {
+  if (notFinite)
+    return;
+  // This rank alone, whose number is not 0.
+  StepStats own = fcdp::combine({1, 1}, {stats});
+  own.step = numRead();
+  if (own.nonfinite)
+    own.nonfinite->rank = job->rank();
+  notFinite = nonfiniteError(own);
+}
+
+void Session::requireFinite(const StepStats &stats) {
+  auto error = impl->nonfiniteError(stats);
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    if (!error)
+      return;
+    if (impl->saver)
+      impl->saver->wait();
+    // All ranks have found the same, so none waits for another.
+    impl->job->finish();
+    impl->phase = Impl::Phase::Failed;
+    throw *error;
+  });
+}
+
+} // namespace fcdp

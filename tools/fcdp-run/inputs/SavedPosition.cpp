@@ -9,7 +9,7 @@ namespace fcdp::run {
 namespace {
 
 /// Far from overflow, whatever is added in a job.
-constexpr uint64_t kMostRows = uint64_t(1) << 60;
+constexpr uint64_t kMostPositions = uint64_t(1) << 60;
 
 void compare(const nlohmann::json &saved, const nlohmann::ordered_json &own,
              const std::string &what, std::vector<std::string> &differences) {
@@ -39,10 +39,10 @@ std::vector<std::string> goOnAtPosition(const nlohmann::json &job, int64_t step,
   if (!job.contains("rows") || !job["rows"].is_number_unsigned())
     return {};
   auto rows = job["rows"].get<uint64_t>();
-  if (rows > kMostRows)
+  if (rows > kMostPositions)
     throw std::runtime_error("the checkpoint's number of rows: expected at "
                              "most " +
-                             std::to_string(kMostRows) + ", got " +
+                             std::to_string(kMostPositions) + ", got " +
                              std::to_string(rows));
   inputs.startAt(step, int64_t(rows));
   std::vector<std::string> differences;

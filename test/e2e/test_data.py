@@ -9,7 +9,7 @@ import pytest
 
 import fcdp
 from checkpoints import read_checkpoint
-from harness import Config, Run, Workshop, assert_bit_equal, read_log, relative_error, run_command, tool
+from harness import Config, Run, ToolError, Workshop, assert_bit_equal, read_log, relative_error, run_command, tool
 from models import build
 
 # 16 windows, of which a step reads 4 or 8: an epoch ends in step 4 or 2.
@@ -141,6 +141,26 @@ def test_training_reads_no_held_out_windows(workshop: Workshop, tmp_path: Path, 
     assert changed_train.losses[0] != train.losses[0] and changed_validation.losses[0] != validation.losses[0]
     assert [step["epoch"] for step in train.steps] == [1, 1, 1, 1, 1, 1, 2]
     assert [step["epoch"] for step in validation.steps] == [1, 1, 2, 2, 3, 3, 4]
+
+
+def test_a_bad_token_of_a_large_file_ends_the_job_in_its_step(
+    workshop: Workshop, tmp_path: Path, tokens: dict[str, str]
+) -> None:
+    """A file of more than 1 GiB, mostly a hole, is not read before the first step. Rank 1 reads the token in step 3."""
+    file = Path(tokens["ids"].removesuffix(":u16"))
+    bad = 5 * ((file.stat().st_size // 2 - 1) // WINDOWS) + 5
+    with open(file, "r+b") as out:
+        out.truncate(2**30 + 2)
+        out.seek(2 * bad)
+        out.write(b"\x60\0")
+    job = Job(workshop, tmp_path / "run", tokens)
+    with pytest.raises(ToolError) as error:
+        job.run(Config("gpt", 1, 2), 4)
+    text = str(error.value)
+    assert text.count("error:") == 1, text
+    assert f"{file}: input 'ids': value 96 at position {bad}: expected [0, 96)" in text, text
+    steps = [step["step"] for step in read_log(job.folder.with_suffix(".jsonl"))]
+    assert steps[:1] == [1] and steps[-1] < 3
 
 
 def test_another_seed_is_said(job: Callable[[str], Job]) -> None:

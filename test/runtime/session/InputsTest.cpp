@@ -4,6 +4,7 @@
 #include "plan/FakeStep.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -355,6 +356,38 @@ TEST_F(InputsTest, ValuesMustBeInRange) {
               {{"ids", writeNpy<int64_t>("<i8", "1, 2", {-1, 0})}});
   expectError("value 300 at position 1: expected [0, 10)",
               {{"ids", writeRaw<uint16_t>("t", {1, 300}) + ":u16"}});
+}
+
+TEST_F(InputsTest, ValuesOfLargeFilesAreCheckedAsTheyAreRead) {
+  addInput("ids", plan::DType::i64, {4}, 10);
+  plan.mesh = {1, 1};
+  plan.microBatches = 1;
+  std::string tokens = write("t", "");
+  // A hole of 1 GiB, and a token out of range in the last window.
+  std::filesystem::resize_file(tokens, kMostCheckedBytes + 8);
+  std::fstream(tokens, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(int64_t(kMostCheckedBytes) + 2)
+      .put(99);
+  Inputs inputs(plan, {{"ids", tokens + ":u16"}});
+  inputs.checkValues();
+  EXPECT_EQ(row<int64_t>(inputs, 0, 0, 0), (std::vector<int64_t>{0, 0, 0, 0}));
+  int64_t last = inputs.fileRows()[0] - 1;
+  try {
+    row<int64_t>(inputs, last, 0, 0);
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_EQ(std::string(error.what()),
+              tokens + ": input 'ids': value 99 at position 536870913: "
+                       "expected [0, 10)");
+  }
+}
+
+TEST_F(InputsTest, RowsOfArraysAreCheckedAsTheyAreRead) {
+  addInput("ids", plan::DType::i64, {2}, 10, -100);
+  Inputs inputs(plan,
+                {{"ids", writeNpy<int64_t>("<i8", "2, 2", {9, -100, 1, 10})}});
+  EXPECT_EQ(row<int64_t>(inputs, 0, 0, 0), (std::vector<int64_t>{9, -100}));
+  EXPECT_THROW(row<int64_t>(inputs, 0, 0, 1), std::runtime_error);
 }
 
 TEST_F(InputsTest, TokensMustFitTheInputsType) {

@@ -23,9 +23,11 @@ public:
   virtual std::optional<int64_t> rows() const = 0;
   /// Returns whether rows are windows of a longer file.
   virtual bool isWindowed() const = 0;
-  /// Writes a row, of the input's shape and type.
+  /// Writes a row, of the input's shape and type. Throws at a value that the
+  /// input may not hold.
   virtual void read(int64_t row, std::span<std::byte> out) const = 0;
-  /// Looks at all values; throws at the first that the input may not hold.
+  /// Looks at all values of a file that is not too large for it; throws at the
+  /// first that the input may not hold.
   virtual void checkValues() const = 0;
 };
 
@@ -47,6 +49,9 @@ std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
 std::unique_ptr<InputSource> makeRandom(uint64_t seed,
                                         std::optional<int64_t> limit,
                                         const plan::InputT &input);
+
+/// The largest file of which all values are looked at before the first step.
+inline constexpr size_t kMostCheckedBytes = size_t(1) << 30;
 
 bool isInteger(DType type);
 

@@ -38,19 +38,23 @@ public:
   bool isWindowed() const override { return false; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
+    auto elements = int64_t(numElements(input.shape));
+    check(row * elements, (row + 1) * elements);
     std::memcpy(out.data(), data.data() + row * rowBytes, rowBytes);
   }
 
   void checkValues() const override {
-    if (!input.indexLimit)
-      return;
-    int64_t elements = data.size() / byteSize(toDType(input.dtype));
-    for (int64_t i = 0; i < elements; ++i)
-      checkValue(loadInteger(data.data(), i, formOf(toDType(input.dtype))), i,
-                 path, input);
+    if (data.size() <= kMostCheckedBytes)
+      check(0, int64_t(data.size() / byteSize(toDType(input.dtype))));
   }
 
 private:
+  /// Looks at the elements [from, to) of an input that is an index.
+  void check(int64_t from, int64_t to) const {
+    for (int64_t i = from; input.indexLimit && i < to; ++i)
+      checkValue(loadInteger(data.data(), i, formOf(toDType(input.dtype))), i,
+                 path, input);
+  }
   [[noreturn]] void fail(const std::string &message) const {
     throw std::runtime_error(describe(path, input) + message);
   }

@@ -177,6 +177,18 @@ def Fcdp_SGDAttr : Fcdp_Attr<"SGD", "sgd"> {
                         "::mlir::FloatAttr":$dampening,
                         "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);
 }
+def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {
+  let summary = "the settings of the optimizer for parameters of a group";
+  let description = [{
+    `lr` is a factor of the learning rate, which the runtime sets for each step.
+    `weight_decay` replaces the optimizer's.
+
+    Constraints:
+    - (C1) All numbers are finite `f64` and not negative.
+  }];
+  let genVerifyDecl = 1;
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$weight_decay);
+}
 def Fcdp_OptimizerAttr : AnyAttrOf<[Fcdp_AdamWAttr, Fcdp_SGDAttr], "an optimizer">;
 
 #endif // FCDP_FCDP_ATTRS

@@ -120,6 +120,13 @@ LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                FloatAttr lr, FloatAttr weightDecay) {
+  return success(
+      succeeded(verifyNumber(emitError, "lr", lr)) &&
+      succeeded(verifyNumber(emitError, "weight_decay", weightDecay)));
+}
+
 int64_t fcdp::elementBytes(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
     return 2 * elementBytes(complex.getElementType());

@@ -43,7 +43,7 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
     Declares a parameter; its value stays in the archive. `names` are its names
     in PyTorch; a tied parameter has several, and it is saved under the first.
     `unit` is the module that it is gathered with. Parameters are in PyTorch's
-    order.
+    order. A parameter of a `group` has settings of its own in the update.
 
     Example:
     ```mlir
@@ -54,11 +54,14 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
     Constraints:
     - (C1) The type is a static tensor of floats whose bytes an `i64` counts.
     - (C2) `names` is not empty.
+    - (C3) Only a trainable parameter has a `group`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
-                       StrAttr:$unit, UnitAttr:$trainable, StrArrayAttr:$names);
+                       StrAttr:$unit, UnitAttr:$trainable, StrArrayAttr:$names,
+                       OptionalAttr<Fcdp_GroupAttr>:$group);
   let assemblyFormat = [{
-    $sym_name `:` $type `unit` $unit (`trainable` $trainable^)? `names` $names attr-dict
+    $sym_name `:` $type `unit` $unit (`trainable` $trainable^)? `names` $names
+    (`group` $group^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -47,6 +47,8 @@ LogicalResult ParameterOp::verify() {
            << getType();
   if (getNames().empty()) // C2
     return emitOpError("expected at least one name");
+  if (getGroup() && !getTrainable()) // C3
+    return emitOpError("expected no group, as it is not trainable");
   return success();
 }
 

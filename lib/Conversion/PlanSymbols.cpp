@@ -54,6 +54,22 @@ static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {
   return success();
 }
 
+/// Returns the index of a group in the plan.
+static uint32_t addGroup(plan::PlanT &plan, GroupAttr group) {
+  double lr = group.getLr().getValueAsDouble();
+  double weightDecay = group.getWeightDecay().getValueAsDouble();
+  auto found = llvm::find_if(plan.groups, [&](const auto &made) {
+    return made->lrFactor == lr && made->weightDecay == weightDecay;
+  });
+  size_t index = found - plan.groups.begin();
+  if (index == plan.groups.size()) {
+    plan::GroupT &out = append(plan.groups);
+    out.lrFactor = lr;
+    out.weightDecay = weightDecay;
+  }
+  return index;
+}
+
 /// Describes the parameters and their places in buckets.
 static LogicalResult fillParameters(plan::PlanT &plan, ModuleOp module) {
   llvm::DenseMap<StringAttr, std::pair<uint32_t, uint64_t>> memberships;
@@ -70,6 +86,8 @@ static LogicalResult fillParameters(plan::PlanT &plan, ModuleOp module) {
       out.names.push_back(name.str());
     out.trainable = parameter.getTrainable();
     std::tie(out.bucket, out.offsetElements) = membership->second;
+    if (parameter.getGroup())
+      out.group = addGroup(plan, *parameter.getGroup());
     if (failed(setType(out, parameter.getTensorType(), parameter)))
       return failure();
   }

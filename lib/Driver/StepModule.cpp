@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -61,6 +62,7 @@ private:
                         "' was made, got '" + asked + "'");
   }
   LogicalResult checkOptimizer();
+  LogicalResult checkGroups();
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
   LogicalResult checkLayout();
@@ -83,6 +85,20 @@ LogicalResult Checker::checkOptimizer() {
   if (result.wasInterrupted())
     return fail(option::Optimizer,
                 "the step in '" + input + "' was made for another one");
+  return success();
+}
+
+LogicalResult Checker::checkGroups() {
+  auto groups = llvm::cantFail(parseGroups(wanted.group));
+  Attribute optimizer;
+  module.walk([&](ShardUpdateOp update) { optimizer = update.getOptimizer(); });
+  if (!optimizer)
+    return success(); // nothing is trained
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (parameter.getGroupAttr() != findGroup(parameter, groups, optimizer))
+      return fail(option::Group, "'" + parameter.getSymName() +
+                                     "' of the step in '" + input +
+                                     "' was made for another one");
   return success();
 }
 
@@ -165,6 +181,7 @@ LogicalResult Checker::check() {
           getRemat(module).value_or("none"));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
+        std::pair(option::Group, &Checker::checkGroups),
         std::pair(option::Layout, &Checker::checkLayout),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),

@@ -4,6 +4,7 @@
 
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace fcdp;
@@ -52,12 +53,16 @@ static llvm::Error checkCluster(const StepOptions &options) {
 }
 
 llvm::Expected<StepOptions> StepCommandLine::take() const {
+  std::string joined;
   llvm::Expected<StepOptions> options = readStepOptions(
       [&](const PipelineOption &option) -> std::optional<llvm::StringRef> {
-        const cl::opt<std::string> &text = texts[option.id];
-        if (text.getNumOccurrences())
-          return llvm::StringRef(text);
-        return std::nullopt;
+        const cl::list<std::string> &given = texts[option.id];
+        if (given.empty())
+          return std::nullopt;
+        if (!option.isRepeatable)
+          return llvm::StringRef(given[given.size() - 1]);
+        joined = llvm::join(given, ";");
+        return joined;
       });
   if (!options)
     return llvm::createStringError("--" + toString(options.takeError()));

@@ -169,10 +169,10 @@ void Declarer::declareParameters() {
     bool trainable = any_of(parameter.names, [&](StringRef name) {
       return result.gradients.contains(name);
     });
-    auto op =
-        ParameterOp::create(builder, location, makeSymbol(root), parameter.type,
-                            extras.getUnit(root), trainable,
-                            builder.getStrArrayAttr(parameter.names));
+    auto op = ParameterOp::create(
+        builder, location, makeSymbol(root), parameter.type,
+        extras.getUnit(root), trainable,
+        builder.getStrArrayAttr(parameter.names), GroupAttr());
     symbol = parameter.symbol = FlatSymbolRefAttr::get(op.getSymNameAttr());
   }
 }

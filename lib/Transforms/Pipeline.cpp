@@ -163,7 +163,7 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     pm.addPass(createRematPass());
     pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
                                 options.microBatches, options.optimizer,
-                                options.clipNorm}));
+                                options.group, options.clipNorm}));
     [[fallthrough]];
   case Phase::sharded:
     buildLayout(pm, options, described);

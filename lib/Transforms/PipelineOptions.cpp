@@ -5,6 +5,7 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/Profile.h"
+#include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
@@ -62,6 +63,12 @@ static llvm::Error checkAttribute(StringRef text, Parse parse) {
 
 static llvm::Error checkLayout(StringRef text) {
   return checkAttribute(text, parseLayout);
+}
+
+static llvm::Error checkGroups(StringRef text) {
+  if (text.empty())
+    return llvm::createStringError("expected a group, got ''");
+  return parseGroups(text).takeError();
 }
 
 static llvm::Error checkOptimizer(StringRef text) {

@@ -2,6 +2,7 @@
 //
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
 #include "operators/PreparedOp.h"
+#include "operators/UpdateSegments.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -20,6 +21,9 @@ public:
     expAvg = flat(plan::StateRole::exp_avg, state);
     expAvgSq = flat(plan::StateRole::exp_avg_sq, state);
     momentumBuffer = flat(plan::StateRole::momentum_buffer, state);
+    for (const UpdateSegment &segment :
+         updateSegments(state.plan, op.bucket, state.place))
+      parts.push_back(cutPart(segment));
   }
 
   void run(StepState &state) override {
@@ -28,10 +32,16 @@ public:
     grad.mul_(op.gradScale);
     at::Tensor typed = grad.to(parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
-    if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
-      apply(*adamw, typed, update, state.learningRate);
-    else
-      apply(*state.plan.optimizer.Assgd(), typed, update, state.learningRate);
+    update.count.add_(1);
+    for (const Part &part : parts) {
+      at::Tensor own =
+          typed.narrow(0, part.segment.begin, part.segment.elements);
+      double rate = state.learningRate * part.segment.lrFactor;
+      if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
+        apply(*adamw, part, own, rate, update);
+      else
+        apply(*state.plan.optimizer.Assgd(), part, own, rate, update);
+    }
     ++update.number;
   }
 
@@ -44,28 +54,45 @@ private:
                  : at::Tensor();
   }
 
-  void apply(const plan::AdamWT &adamw, const at::Tensor &typed,
-             UpdateState &update, double learningRate) const {
-    update.count.add_(1);
-    at::_fused_adamw_({parameter}, {typed}, {expAvg}, {expAvgSq}, {},
-                      {update.count}, learningRate, adamw.beta1, adamw.beta2,
-                      adamw.weightDecay, adamw.eps, /*amsgrad=*/false,
-                      /*maximize=*/false);
+  /// A segment of the shard and of its states.
+  struct Part {
+    UpdateSegment segment;
+    at::Tensor parameter, expAvg, expAvgSq, momentumBuffer;
+  };
+
+  Part cutPart(const UpdateSegment &segment) const {
+    auto cut = [&](const at::Tensor &whole) {
+      return whole.defined() ? whole.narrow(0, segment.begin, segment.elements)
+                             : at::Tensor();
+    };
+    return {segment, cut(parameter), cut(expAvg), cut(expAvgSq),
+            cut(momentumBuffer)};
   }
 
-  void apply(const plan::SgdT &sgd, const at::Tensor &typed,
-             UpdateState &update, double learningRate) const {
+  void apply(const plan::AdamWT &adamw, const Part &part,
+             const at::Tensor &typed, double rate, UpdateState &update) const {
+    at::_fused_adamw_({part.parameter}, {typed}, {part.expAvg}, {part.expAvgSq},
+                      {}, {update.count}, rate, adamw.beta1, adamw.beta2,
+                      part.segment.weightDecay, adamw.eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
+
+  void apply(const plan::SgdT &sgd, const Part &part, const at::Tensor &typed,
+             double rate, UpdateState &update) const {
     bool hasMomentum = sgd.momentum != 0;
     at::TensorList buffers =
-        hasMomentum ? at::TensorList(momentumBuffer) : at::TensorList();
-    at::_fused_sgd_({parameter}, {typed}, buffers, sgd.weightDecay,
-                    sgd.momentum, learningRate, sgd.dampening, sgd.nesterov,
-                    /*maximize=*/false, hasMomentum && update.number == 0);
+        hasMomentum ? at::TensorList(part.momentumBuffer) : at::TensorList();
+    at::_fused_sgd_({part.parameter}, {typed}, buffers,
+                    part.segment.weightDecay, sgd.momentum, rate, sgd.dampening,
+                    sgd.nesterov, /*maximize=*/false,
+                    hasMomentum && update.number == 0);
   }
 
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
   at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
+  /// One, unless parameters of the bucket have different settings.
+  std::vector<Part> parts;
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "plan/PlanCheck.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace fcdp {
@@ -100,6 +101,34 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
   }
 }
 
+void checkGroups(const StepPlan &plan) {
+  for (size_t i = 0; i < plan.groups.size(); ++i)
+    for (auto [name, number] :
+         {std::pair(".lr_factor", plan.groups[i]->lrFactor),
+          std::pair(".weight_decay", plan.groups[i]->weightDecay)})
+      if (!std::isfinite(number) || number < 0)
+        failCheck(at("groups", i) + name,
+                  "expected a finite number of at least 0, got ", number);
+}
+
+void checkGroup(const StepPlan &plan, const plan::ParameterT &parameter,
+                const Where &where) {
+  if (parameter.group) {
+    checkIndex({where, ".group"}, *parameter.group, plan.groups.size(),
+               "groups");
+    if (!parameter.trainable)
+      failCheck(where + ".group", "'", parameter.names[0], "' is frozen");
+  }
+  if (plan.groups.empty() || !parameter.trainable)
+    return;
+  constexpr uint64_t alignment = 64;
+  uint64_t offset = parameter.offsetElements *
+                    byteSize(toDType(plan.buckets[parameter.bucket]->storage));
+  if (offset % alignment != 0)
+    failCheck(where + ".offset_elements", "expected a multiple of ", alignment,
+              " bytes, as the plan has groups, got ", offset);
+}
+
 void checkParameters(const StepPlan &plan) {
   std::set<std::string> names;
   // Per bucket: [begin, end) of each member.
@@ -117,6 +146,7 @@ void checkParameters(const StepPlan &plan) {
       if (!names.insert(name).second)
         failCheck(where + ".names", "the name '", name, "' is there twice");
     checkShape(where, parameter.shape);
+    checkGroup(plan, parameter, where);
     uint64_t begin = parameter.offsetElements;
     uint64_t end = begin + numElements(parameter.shape);
     if (end > bucket.elements)
@@ -242,6 +272,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
   checkHead(plan);
   for (size_t i = 0; i < plan.buckets.size(); ++i)
     checkBucket(plan, *plan.buckets[i], at("buckets", i));
+  checkGroups(plan);
   checkParameters(plan);
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     checkBuffer(*plan.buffers[i], at("buffers", i), constants.size());

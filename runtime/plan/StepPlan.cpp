@@ -15,6 +15,11 @@ double StepPlan::learningRate() const {
   return adamw ? adamw->lr : optimizer.Assgd()->lr;
 }
 
+double StepPlan::weightDecay() const {
+  const plan::AdamWT *adamw = optimizer.Asadamw();
+  return adamw ? adamw->weightDecay : optimizer.Assgd()->weightDecay;
+}
+
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {
   switch (sharding) {
   case plan::Sharding::world:

@@ -98,6 +98,8 @@ struct StepPlan : plan::PlanT {
 
   /// The learning rate that the step was compiled with.
   double learningRate() const;
+  /// That of parameters without a group.
+  double weightDecay() const;
   /// The index of the function; a step that was checked has those that its
   /// number of micro-batches needs.
   size_t indexOf(plan::Role role) const;

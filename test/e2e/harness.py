@@ -55,6 +55,7 @@ class Config:
     cluster: str = ""
     device_memory: int = 0
     collectives: str = ""
+    groups: tuple[str, ...] = ()
 
     @property
     def world(self) -> int:
@@ -71,7 +72,9 @@ class Config:
         merged = f"-b{self.bucket_bytes}" if self.bucket_bytes else ""
         cluster = self.cluster and f"-{self.cluster}-{self.device_memory}"
         mesh = f"{self.nodes}x{self.local}"
-        return f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}-{optimizer}{clip}{remat}{layout}{merged}{cluster}"
+        groups = "".join(f"-g{hashlib.sha256(group.encode()).hexdigest()[:8]}" for group in self.groups)
+        shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
+        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}"
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         f"--strategy={config.strategy}",
         f"--micro-batches={config.micro_batches}",
         f"--optimizer={config.optimizer}",
+        *(f"--group={group}" for group in config.groups),
         *([f"--accumulate={config.accumulate}"] if config.accumulate else []),
         *([f"--prefetch={config.prefetch}"] if config.prefetch is not None else []),
         *([f"--collectives={config.collectives}"] if config.collectives else []),

@@ -22,7 +22,7 @@ public:
 private:
   /// One for each row of the table. All are text, as LLVM's parser of numbers
   /// prints its complaints itself.
-  std::deque<llvm::cl::opt<std::string>> texts;
+  std::deque<llvm::cl::list<std::string>> texts;
 };
 
 /// Parses as LLVM's tools do, but returns the first complaint as an error. Help

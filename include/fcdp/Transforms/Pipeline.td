@@ -17,7 +17,8 @@ def OptionId : GenericEnum {
 }
 def PipelineOptionTable : GenericTable {
   let FilterClass = "PipelineOption";
-  let Fields = ["id", "argument", "placeholderText", "description", "read"];
+  let Fields = ["id", "argument", "placeholderText", "description", "read",
+                "isRepeatable"];
   string TypeOf_id = "code";
   string TypeOf_read = "code";
 }

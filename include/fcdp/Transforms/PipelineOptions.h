@@ -30,6 +30,8 @@ struct PipelineOption {
   llvm::StringRef help;
   /// Sets the option in `options`. The error says which texts the option takes.
   llvm::Error (*read)(llvm::StringRef text, PipelineOptions &options);
+  /// A flag may be given several times; `;` joins the texts.
+  bool isRepeatable;
 };
 
 /// All options; the index of each is its id.

@@ -31,6 +31,8 @@ class PipelineOption<string name, string flag, OptionKind kind, string default,
   string id = "option::" # NAME;
   string placeholderText = placeholder;
   string read = kind.reader # "<&PipelineOptions::" # name # kind.readerArguments # ">";
+  // A flag that may be given several times. `;` joins the texts.
+  bit isRepeatable = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,6 +65,15 @@ def Optimizer : PipelineOption<
   "NAME[,KEY=VALUE]...", "adamw",
   "selects the optimizer and its settings, with PyTorch's names and defaults: for "
   "example adamw,lr=1e-3,weight_decay=0 or sgd,lr=0.1,momentum=0.9">;
+def Group : PipelineOption<
+  "group", "group", CheckedBy<"checkGroups">, "\"\"",
+  "PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]...", "none",
+  "gives the parameters whose names match a pattern settings of their own: weight_decay, "
+  "and lr as a factor of the learning rate; for example *.bias,*norm*:weight_decay=0. "
+  "It may be given several times (or several groups with ';' between them), and the "
+  "first group that matches counts"> {
+  let isRepeatable = 1;
+}
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

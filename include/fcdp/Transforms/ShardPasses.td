@@ -62,7 +62,7 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
       fcdp.shard_update @w scale 2.500000e-01 with #fcdp.adamw<...>
     ```
   }];
-  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, ClipNorm];
+  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, Group, ClipNorm];
 }
 
 def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {

@@ -3,6 +3,7 @@
 #include "Verify/VerifyPhase.h"
 #include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/LiveRanges.h"
+#include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/PipelineOptions.h"
@@ -31,6 +32,7 @@ private:
   void insertMesh(func::FuncOp step);
   void insertGathers(func::FuncOp step);
   void insertReductions(func::FuncOp step);
+  LogicalResult setGroups(Attribute optimizer);
   void makeFamily(func::FuncOp step, Attribute optimizer);
   func::FuncOp makeFunction(OpBuilder &builder, Role role);
 
@@ -132,6 +134,21 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role) {
   return function;
 }
 
+/// Gives parameters the groups of the option; groups that are there stay.
+LogicalResult ShardPass::setGroups(Attribute optimizer) {
+  ModuleOp module = getOperation();
+  llvm::Expected<SmallVector<GroupSpec>> groups = parseGroups(group);
+  if (!groups)
+    return module.emitError() << llvm::toString(groups.takeError());
+  if (failed(checkPatterns(module, *groups)))
+    return failure();
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (!parameter.getGroup())
+      if (GroupAttr found = findGroup(parameter, *groups, optimizer))
+        parameter.setGroupAttr(found);
+  return success();
+}
+
 /// Replaces @step by the family of functions.
 void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
   OpBuilder builder(step);
@@ -174,6 +191,8 @@ void ShardPass::runOnOperation() {
     getOperation().emitError() << llvm::toString(spec.takeError());
     return signalPassFailure();
   }
+  if (failed(setGroups(*spec)))
+    return signalPassFailure();
   insertMesh(*step);
   insertGathers(*step);
   insertReductions(*step);

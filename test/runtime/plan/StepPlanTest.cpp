@@ -315,6 +315,34 @@ const Refusal kRefusals[] = {
        m["parameters"].push_back(other);
      },
      "overlap at element 2"},
+    {"GroupIndex", [](Json &m) { m["parameters"][0]["group"] = 0; },
+     "parameters[0].group: index 0 is out of range: there are 0 groups"},
+    {"GroupRate",
+     [](Json &m) {
+       m["groups"] = Json::parse(R"([{"lr_factor": -1, "weight_decay": 0}])");
+     },
+     "groups[0].lr_factor: expected a finite number of at least 0, got "
+     "-1"},
+    {"GroupDecay",
+     [](Json &m) {
+       m["groups"] = Json::parse(R"([{"lr_factor": 1, "weight_decay": -1}])");
+     },
+     "groups[0].weight_decay: expected a finite number of at least 0, got "
+     "-1"},
+    {"GroupOfAFrozenParameter",
+     [](Json &m) {
+       m["groups"] = Json::parse(R"([{"lr_factor": 1, "weight_decay": 0}])");
+       m["parameters"][0]["group"] = 0;
+       m["parameters"][0]["trainable"] = false;
+     },
+     "parameters[0].group: 'w' is frozen"},
+    {"GroupAlignment",
+     [](Json &m) {
+       m["groups"] = Json::parse(R"([{"lr_factor": 1, "weight_decay": 0}])");
+       m["parameters"][0]["offset_elements"] = 2;
+     },
+     "parameters[0].offset_elements: expected a multiple of 64 bytes, as "
+     "the plan has groups, got 8"},
     {"ConstantEnd",
      [](Json &m) {
        m["buffers"] = Json::parse(

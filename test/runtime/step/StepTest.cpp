@@ -445,9 +445,9 @@ TEST_F(StepTest, UnknownOperatorIsNamedAtLoad) {
 }
 
 TEST_F(StepTest, OtherAbi) {
-  fake.abi = 7;
+  fake.abi = 1;
   expectLoadError("step.so: expected ABI version " +
-                  std::to_string(FCDP_ABI_VERSION) + ", got 7");
+                  std::to_string(FCDP_ABI_VERSION) + ", got 1");
 }
 
 TEST_F(StepTest, NoSharedObject) {

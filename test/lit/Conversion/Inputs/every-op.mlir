@@ -5,7 +5,7 @@ module attributes {fcdp.archive = "every-op.pt2", fcdp.micro_batches = 3 : i64, 
 
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["fc.weight", "tied.weight"]
-fcdp.parameter @b : tensor<3xf32> unit "fc" trainable names ["fc.bias"]
+fcdp.parameter @b : tensor<3xf32> unit "fc" trainable names ["fc.bias"] group <lr = 0.5, weight_decay = 0.25>
 fcdp.parameter @e : tensor<3x4xf32> unit "emb" names ["emb.weight"]
 fcdp.buffer @mean : tensor<2x3xbf16> name "running_mean" persistent mutable
 fcdp.buffer @mask : tensor<5xi1> name "mask"

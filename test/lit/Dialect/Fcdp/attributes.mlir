@@ -36,6 +36,10 @@ func.func private @optimizers() attributes {values = [
   #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
   #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>]}
 
+// CHECK-LABEL: func.func private @groups
+// CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]
+func.func private @groups() attributes {values = [#fcdp.group<lr = 0.5, weight_decay = 0.0>]}
+
 // CHECK-LABEL: func.func private @types
 // CHECK-SAME: (!fcdp.token, !fcdp.shard<tensor<8x4xbf16>>, !fcdp.shard<tensor<f32>>, !fcdp.shard<tensor<0x4xf8E4M3FN>>)
 func.func private @types(!fcdp.token, !fcdp.shard<tensor<8x4xbf16>>, !fcdp.shard<tensor<f32>>, !fcdp.shard<tensor<0x4xf8E4M3FN>>)

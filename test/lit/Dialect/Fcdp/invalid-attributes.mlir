@@ -107,6 +107,16 @@ func.func private @sgd_c2_dampening() attributes {value = #fcdp.sgd<lr = 0.1, mo
 
 // -----
 
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @group_c1_lr() attributes {value = #fcdp.group<lr = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @group_c1_weight_decay() attributes {value = #fcdp.group<lr = 1.0, weight_decay = 0x7FF0000000000000 : f64>}
+
+// -----
+
 // expected-error@+1 {{expected a static tensor of floats, got 'tensor<?xf32>'}}
 func.func private @shard_c1_dynamic(!fcdp.shard<tensor<?xf32>>)
 

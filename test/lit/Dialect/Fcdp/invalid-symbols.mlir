@@ -136,6 +136,12 @@ fcdp.parameter @a : tensor<f32> unit "" names []
 
 // -----
 
+// parameter_c3
+// expected-error@+1 {{expected no group, as it is not trainable}}
+fcdp.parameter @a : tensor<f32> unit "" names ["a"] group <lr = 1.0, weight_decay = 0.0>
+
+// -----
+
 // parameter_names_of_another_kind
 // expected-error@+1 {{attribute 'names' failed to satisfy constraint: string array attribute}}
 fcdp.parameter @a : tensor<f32> unit "" names [1]

@@ -12,6 +12,8 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @fc.weight : tensor<3x4xf32> unit "fc" trainable names ["fc.weight"]
 // CHECK-NEXT: fcdp.parameter @fc.bias : tensor<3xf32> unit "fc" trainable names ["fc.bias", "tied.bias"]
 fcdp.parameter @fc.bias : tensor<3xf32> unit "fc" trainable names ["fc.bias", "tied.bias"]
+// CHECK-NEXT: fcdp.parameter @norm : tensor<3xf32> unit "fc" trainable names ["norm"] group <lr = 2.000000e+00 : f64, weight_decay = 0.000000e+00 : f64>
+fcdp.parameter @norm : tensor<3xf32> unit "fc" trainable names ["norm"] group <lr = 2.0, weight_decay = 0.0>
 // CHECK-NEXT: fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
 fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
 // CHECK-NEXT: fcdp.parameter @none : tensor<0x4xf32> unit "" names ["none"]

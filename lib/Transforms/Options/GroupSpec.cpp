@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Options/GroupSpec.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fcdp;
+
+static llvm::Error parsePatterns(StringRef text, GroupSpec &group) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    if (part.empty())
+      return llvm::createStringError("expected a pattern of names, got ''");
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(part);
+    if (!glob)
+      return llvm::createStringError("expected a pattern of names, got '" +
+                                     part + "': " + toString(glob.takeError()));
+    group.patterns.push_back({part.str(), std::move(*glob)});
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Error parseSetting(StringRef text, GroupSpec &group) {
+  auto [name, number] = text.split('=');
+  if (name != "lr" && name != "weight_decay")
+    return llvm::createStringError("a group has no '" + name +
+                                   "'; it has lr, weight_decay");
+  double value;
+  if (number.getAsDouble(value))
+    return llvm::createStringError("expected a number for '" + name +
+                                   "', got '" + number + "'");
+  if (!std::isfinite(value) || value < 0)
+    return llvm::createStringError("expected '" + name +
+                                   "' in [0.00, INF), got '" + number + "'");
+  if (name == "lr")
+    group.lr = value;
+  else
+    group.weightDecay = value;
+  return llvm::Error::success();
+}
+
+static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
+  GroupSpec group;
+  auto [patterns, settings] = text.split(':');
+  if (patterns.empty() || settings.empty())
+    return llvm::createStringError(
+        "expected PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]..., got '" + text +
+        "'");
+  if (llvm::Error error = parsePatterns(patterns, group))
+    return std::move(error);
+  SmallVector<StringRef> parts;
+  settings.split(parts, ',');
+  for (StringRef part : parts)
+    if (llvm::Error error = parseSetting(part, group))
+      return std::move(error);
+  return group;
+}
+
+llvm::Expected<SmallVector<GroupSpec>> fcdp::parseGroups(StringRef text) {
+  SmallVector<GroupSpec> groups;
+  if (text.empty())
+    return groups;
+  SmallVector<StringRef> parts;
+  text.split(parts, ';');
+  for (StringRef part : parts) {
+    llvm::Expected<GroupSpec> group = parseGroup(part);
+    if (!group)
+      return group.takeError();
+    groups.push_back(std::move(*group));
+  }
+  return groups;
+}
+
+static bool matches(ParameterOp parameter, const GroupSpec::Pattern &pattern) {
+  return llvm::any_of(
+      parameter.getNames().getAsRange<StringAttr>(),
+      [&](StringAttr name) { return pattern.glob.match(name); });
+}
+
+static FloatAttr getWeightDecay(Attribute optimizer) {
+  if (auto adamw = dyn_cast<AdamWAttr>(optimizer))
+    return adamw.getWeightDecay();
+  return cast<SGDAttr>(optimizer).getWeightDecay();
+}
+
+GroupAttr fcdp::findGroup(ParameterOp parameter, ArrayRef<GroupSpec> groups,
+                          Attribute optimizer) {
+  if (!parameter.getTrainable())
+    return {};
+  const auto *group = llvm::find_if(groups, [&](const GroupSpec &candidate) {
+    return llvm::any_of(candidate.patterns,
+                        [&](const GroupSpec::Pattern &pattern) {
+                          return matches(parameter, pattern);
+                        });
+  });
+  if (group == groups.end())
+    return {};
+  Builder builder(parameter.getContext());
+  return GroupAttr::get(
+      parameter.getContext(), builder.getF64FloatAttr(group->lr),
+      group->weightDecay ? builder.getF64FloatAttr(*group->weightDecay)
+                         : getWeightDecay(optimizer));
+}
+
+/// Returns "'a', 'b', 'c', ...": the first names of what is trained.
+static std::string listTrained(ModuleOp module) {
+  constexpr size_t most = 5;
+  SmallVector<std::string> names;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    if (!parameter.getTrainable())
+      continue;
+    if (names.size() == most) {
+      names.push_back("...");
+      break;
+    }
+    names.push_back("'" + cast<StringAttr>(parameter.getNames()[0]).str() +
+                    "'");
+  }
+  return llvm::join(names, ", ");
+}
+
+LogicalResult fcdp::checkPatterns(ModuleOp module, ArrayRef<GroupSpec> groups) {
+  for (const GroupSpec &group : groups)
+    for (const GroupSpec::Pattern &pattern : group.patterns)
+      if (llvm::none_of(module.getOps<ParameterOp>(), [&](ParameterOp op) {
+            return op.getTrainable() && matches(op, pattern);
+          }))
+        return module.emitError("group: no parameter that is trained has a "
+                                "name like '")
+               << pattern.text << "'; there are " << listTrained(module);
+  return success();
+}

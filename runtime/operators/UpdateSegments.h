@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of a shard that the optimizer updates with settings of their own.
+#pragma once
+
+#include "plan/StepPlan.h"
+
+#include <vector>
+
+namespace fcdp {
+
+/// Elements [begin, begin + elements) of a rank's shard.
+struct UpdateSegment {
+  int64_t begin = 0, elements = 0;
+  /// The factor of the learning rate.
+  double lrFactor = 1;
+  double weightDecay = 0;
+};
+
+/// The segments of a bucket's shard at `place`, which cover it in order.
+/// Neighbours differ in their settings. Padding belongs to the parameter in
+/// front of it, so that every segment begins at a multiple of 64 bytes, as the
+/// plan has the parameters. This is what makes updates of segments exact:
+/// libtorch's kernels compute whole vectors with fused multiply-adds and the
+/// elements behind the last one without, so a cut within a vector, at a place
+/// that depends on the number of ranks, would change bits.
+std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
+                                          Place place);
+
+} // namespace fcdp

@@ -6,6 +6,8 @@
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
+#include <algorithm>
 
 namespace fcdp {
 
@@ -24,6 +26,11 @@ public:
     for (const UpdateSegment &segment :
          updateSegments(state.plan, op.bucket, state.place))
       parts.push_back(cutPart(segment));
+    if (state.plan.optimizer.Assgd() && parameter.device().is_cpu() &&
+        at::isReducedFloatingType(parameter.scalar_type()))
+      for (at::Tensor *wide : {&wideParameter, &wideGrad, &wideMomentum})
+        *wide =
+            at::empty({std::min(kWideElements, parameter.numel())}, at::kFloat);
   }
 
   void run(StepState &state) override {
@@ -39,6 +46,8 @@ public:
       double rate = state.learningRate * part.segment.lrFactor;
       if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
         apply(*adamw, part, own, rate, update);
+      else if (wideParameter.defined())
+        applyWide(*state.plan.optimizer.Assgd(), part, own, rate, update);
       else
         apply(*state.plan.optimizer.Assgd(), part, own, rate, update);
     }
@@ -88,9 +97,38 @@ private:
                     hasMomentum && update.number == 0);
   }
 
+  /// libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs: whole
+  /// vectors of parameters get values that have nothing to do with the
+  /// gradients. So such shards are updated in f32, piece by piece, and each
+  /// result is rounded once, as the kernel of AdamW does.
+  void applyWide(const plan::SgdT &sgd, const Part &part,
+                 const at::Tensor &typed, double rate, UpdateState &update) {
+    for (int64_t begin = 0; begin < part.segment.elements;
+         begin += kWideElements) {
+      int64_t size = std::min(kWideElements, part.segment.elements - begin);
+      auto widen = [&](const at::Tensor &narrow, at::Tensor &wide) {
+        return narrow.defined() ? wide.narrow(0, 0, size)
+                                      .copy_(narrow.narrow(0, begin, size))
+                                : at::Tensor();
+      };
+      Part piece = part;
+      piece.parameter = widen(part.parameter, wideParameter);
+      piece.momentumBuffer = widen(part.momentumBuffer, wideMomentum);
+      apply(sgd, piece, widen(typed, wideGrad), rate, update);
+      part.parameter.narrow(0, begin, size).copy_(piece.parameter);
+      if (part.momentumBuffer.defined())
+        part.momentumBuffer.narrow(0, begin, size).copy_(piece.momentumBuffer);
+    }
+  }
+
+  /// A multiple of all vectors' lengths.
+  static constexpr int64_t kWideElements = 1 << 16;
+
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
   at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
+  /// For SGD on f16 and bf16.
+  at::Tensor wideParameter, wideGrad, wideMomentum;
   /// One, unless parameters of the bucket have different settings.
   std::vector<Part> parts;
 };

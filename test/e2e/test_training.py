@@ -56,6 +56,17 @@ def test_twenty_steps_of_adamw(workshop: Workshop) -> None:
     assert run.losses[-1] < run.losses[0]
 
 
+@pytest.mark.parametrize("optimizer", ["sgd,lr=0.5", "sgd,lr=0.1,momentum=0.9,weight_decay=0.1"])
+def test_sgd_in_bf16(workshop: Workshop, optimizer: str) -> None:
+    config = Config("gpt_bf16", optimizer=optimizer)
+    run, expected = workshop.run(config, STEPS), workshop.reference(config, STEPS)
+    assert relative_error(run.losses, expected.losses) <= LOSS_TOLERANCE[config.model]
+    trained = parameters(run.parameters)
+    for name, value in expected.parameters.items():
+        torch.testing.assert_close(trained[name], value, rtol=1e-2, atol=4e-3, msg=lambda text: f"{name}: {text}")
+    assert_bit_equal(run, workshop.run(replace(config, strategy="ddp"), STEPS))
+
+
 def test_a_run_repeats_bit_for_bit(workshop: Workshop) -> None:
     config = Config("mlp_dropout")
     again = workshop.run_object(workshop.step(config), config, STEPS, "mlp-again")

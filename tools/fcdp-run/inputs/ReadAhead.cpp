@@ -15,7 +15,7 @@ ReadAhead::ReadAhead(const std::vector<size_t> &bytes, int64_t first,
 
 ReadAhead::~ReadAhead() {
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     isStopped = true;
   }
   changed.notify_all();
@@ -32,7 +32,7 @@ void ReadAhead::readAll(int64_t last) {
       thrown = std::current_exception();
     }
     {
-      std::lock_guard lock(mutex);
+      std::lock_guard<std::mutex> lock(mutex);
       failure = thrown;
       isRead = true;
     }
@@ -42,13 +42,13 @@ void ReadAhead::readAll(int64_t last) {
 }
 
 bool ReadAhead::waitUntilTaken() {
-  std::unique_lock lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return !isRead || isStopped; });
   return !isStopped;
 }
 
 void ReadAhead::take(size_t input, std::span<std::byte> out) {
-  std::unique_lock lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return isRead; });
   if (failure)
     std::rethrow_exception(failure);

@@ -32,7 +32,8 @@ Session::Impl::nonfiniteError(const StepStats &stats) const {
       options.onNonfinite == OnNonfinite::Continue)
     return std::nullopt;
   std::ostringstream text;
-  text << "step " << stats.step << ": " << describeNonfinite(plan, *stats.nonfinite);
+  text << "step " << stats.step << ": "
+       << describeNonfinite(plan, *stats.nonfinite);
   if (!stats.nonfinite->microBatch)
     text << ", and the loss is " << stats.loss;
   if (options.onNonfinite == OnNonfinite::Skip)

@@ -62,7 +62,7 @@ typedef enum fcdp_status {
   FCDP_MISUSE = 11,
   /* An operator of the step failed, or anything that has no code of its own. */
   FCDP_FAILED = 12,
-  /* A loss or a gradient is infinite or NaN, and the session is to stop then. */
+  /* A loss or a gradient is infinite or NaN, and the session stops then. */
   FCDP_NOT_FINITE = 13
 } fcdp_status;
 

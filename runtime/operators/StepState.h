@@ -37,7 +37,7 @@ struct StepState {
   at::Device device = at::kCPU;
   LossLog losses = {};
   /// Of the step that runs.
-  double learningRate = plan.learningRate();
+  double learningRate = 0;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
   /// The norm of the step's gradients over all ranks, an f64 of no dimension,
   /// if the step clips them.

@@ -205,6 +205,7 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   state.stack.reserve(kStackReserve);
   state.losses.reserve(kMostUnread, plan.microBatches, state.device);
   state.onNonfinite = options.onNonfinite;
+  state.learningRate = plan.learningRate();
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const std::string &what = plan.descriptions[i];
     try {

@@ -2,10 +2,9 @@
 
 #include "fcdp/Transforms/Options/GroupSpec.h"
 
+#include "SettingSpec.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace fcdp;
@@ -25,25 +24,6 @@ static llvm::Error parsePatterns(StringRef text, GroupSpec &group) {
   return llvm::Error::success();
 }
 
-static llvm::Error parseSetting(StringRef text, GroupSpec &group) {
-  auto [name, number] = text.split('=');
-  if (name != "lr" && name != "weight_decay")
-    return llvm::createStringError("a group has no '" + name +
-                                   "'; it has lr, weight_decay");
-  double value;
-  if (number.getAsDouble(value))
-    return llvm::createStringError("expected a number for '" + name +
-                                   "', got '" + number + "'");
-  if (!std::isfinite(value) || value < 0)
-    return llvm::createStringError("expected '" + name +
-                                   "' in [0.00, INF), got '" + number + "'");
-  if (name == "lr")
-    group.lr = value;
-  else
-    group.weightDecay = value;
-  return llvm::Error::success();
-}
-
 static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
   GroupSpec group;
   auto [patterns, settings] = text.split(':');
@@ -53,11 +33,15 @@ static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
         "'");
   if (llvm::Error error = parsePatterns(patterns, group))
     return std::move(error);
+  SmallVector<Setting> own{{"lr", 1, 0, kAnyNumber},
+                           {"weight_decay", std::nullopt, 0, kAnyNumber}};
   SmallVector<StringRef> parts;
   settings.split(parts, ',');
   for (StringRef part : parts)
-    if (llvm::Error error = parseSetting(part, group))
+    if (llvm::Error error = parseSetting(part, "a group", own))
       return std::move(error);
+  group.lr = *own[0].value;
+  group.weightDecay = own[1].value;
   return group;
 }
 

@@ -41,8 +41,10 @@ public:
     UpdateState &update = state.updates[op.bucket];
     update.count.add_(1);
     for (const Part &part : parts) {
-      at::Tensor own =
-          typed.narrow(0, part.segment.begin, part.segment.elements);
+      const at::Tensor own =
+          typed.is_same(grad)
+              ? part.grad
+              : typed.narrow(0, part.segment.begin, part.segment.elements);
       double rate = state.learningRate * part.segment.lrFactor;
       if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
         apply(*adamw, part, own, rate, update);
@@ -66,7 +68,7 @@ private:
   /// A segment of the shard and of its states.
   struct Part {
     UpdateSegment segment;
-    at::Tensor parameter, expAvg, expAvgSq, momentumBuffer;
+    at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
   };
 
   Part cutPart(const UpdateSegment &segment) const {
@@ -74,8 +76,8 @@ private:
       return whole.defined() ? whole.narrow(0, segment.begin, segment.elements)
                              : at::Tensor();
     };
-    return {segment, cut(parameter), cut(expAvg), cut(expAvgSq),
-            cut(momentumBuffer)};
+    return {segment,     cut(parameter), cut(grad),
+            cut(expAvg), cut(expAvgSq),  cut(momentumBuffer)};
   }
 
   void apply(const plan::AdamWT &adamw, const Part &part,

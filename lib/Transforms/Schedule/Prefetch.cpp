@@ -6,6 +6,8 @@
 #include "fcdp/Planning/Residency/PrefetchDistance.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_PREFETCHPASS
@@ -53,10 +55,19 @@ static size_t getDistance(const Fetch &fetch, size_t distance) {
   return getPrefetch(fetch.last).value_or(distance);
 }
 
-static void prefetch(Block &block, size_t byDefault) {
+namespace {
+/// Fetches that have no distance of their own, and how many of them are issued
+/// ahead of their use.
+struct Counts {
+  size_t fetches = 0, ahead = 0;
+};
+} // namespace
+
+static Counts prefetch(Block &block, size_t byDefault) {
   SmallVector<Fetch> fetches = findFetches(block);
   llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
   size_t before = 0; // no fetch overtakes another
+  Counts counts;
   for (size_t i = 1; i < fetches.size(); ++i) {
     size_t distance = getDistance(fetches[i], byDefault);
     size_t ahead = i;
@@ -68,8 +79,29 @@ static void prefetch(Block &block, size_t byDefault) {
     if (ahead < i)
       for (Operation *op : fetches[i].ops)
         op->moveBefore(fetches[ahead].use);
+    if (!getPrefetch(fetches[i].last)) {
+      ++counts.fetches;
+      counts.ahead += ahead < i;
+    }
     before = ahead;
   }
+  return counts;
+}
+
+/// Says how many of the fetches that have no distance of their own are issued
+/// ahead. --fcdp-decide-overlap has said it of the others.
+static void remarkOn(func::FuncOp function, Counts counts, size_t distance) {
+  if (counts.fetches == 0)
+    return;
+  remark::passed(function.getLoc(), remark::RemarkOpts::name("prefetch")
+                                        .category("fcdp-prefetch")
+                                        .function(function.getSymName()))
+      << llvm::formatv("@{0}: {1} of {2} copies are fetched ahead of their "
+                       "use, at the prefetch distance {3} that the strategy "
+                       "or --prefetch gives",
+                       function.getSymName(), counts.ahead, counts.fetches,
+                       distance)
+             .str();
 }
 
 void PrefetchPass::runOnOperation() {
@@ -80,7 +112,7 @@ void PrefetchPass::runOnOperation() {
     return; // else what is ahead would go further ahead
   int64_t distance = getPrefetch(module).value_or(kDefaultPrefetch);
   for (auto function : module.getOps<func::FuncOp>())
-    prefetch(function.front(), distance);
+    remarkOn(function, prefetch(function.front(), distance), distance);
   setPrefetch(module, distance);
   setPrefetched(module);
 }

@@ -151,6 +151,10 @@ int64_t countParts(Sharding sharding, MeshOp mesh);
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
+/// Returns the type in which the optimizer updates the parameters of `bucket`
+/// and keeps its own states.
+mlir::Type getOptimizerType(BucketOp bucket);
+
 /// Returns the type of a state of `bucket`; for `resident`, that of a node
 /// slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,

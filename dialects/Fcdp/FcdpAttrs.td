@@ -88,7 +88,7 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
   I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
   I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
-  I32EnumAttrCase<"prefetched", 10>]>;
+  I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {

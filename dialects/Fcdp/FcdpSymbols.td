@@ -136,6 +136,10 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
     with zeros. `layout` (default: `flat`) defines blocks of members, and no
     shard begins inside a block.
 
+    `master` is the type in which the optimizer keeps a copy of the parameters and
+    its own states. It updates the copy, and the shard is the copy's rounding.
+    Without it, the optimizer works on the shard.
+
     `unit` is the module that the bucket is gathered with. A bucket that serves
     several units names the first and the last of them, `h.0..h.3`.
 
@@ -175,10 +179,11 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
       `sharding none`.
     - (C9) A shard that begins inside a member begins with a block of the
       `layout`.
+    - (C10) `master` is f32, in a trainable bucket with a narrower `storage`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
-                       TypeAttr:$wire, UnitAttr:$trainable,
+                       TypeAttr:$wire, OptionalAttr<TypeAttr>:$master, UnitAttr:$trainable,
                        DefaultValuedAttr<Fcdp_ShardingAttr, "::fcdp::Sharding::world">:$sharding,
                        OptionalAttr<Fcdp_LayoutAttr>:$layout,
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
@@ -188,7 +193,7 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
+    (`master` $master^)? (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
     (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
     (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
   }];
@@ -200,7 +205,7 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
   let summary = "memory of a bucket that outlives a function";
   let description = [{
     A state is memory of a bucket that outlives a function: the rank's shard,
-    optimizer state, the node slice in the host cache (`cache`), a gathered copy
+    optimizer state, the shard in the optimizer's type (`master`), the node slice in the host cache (`cache`), a gathered copy
     that stays on the device (`resident`) or that the previous function has
     issued (`prefetched`), or a gradient accumulator. Accumulated gradients are
     reduced over all ranks (`grad`), within the node (`node_grad`, or
@@ -220,8 +225,10 @@ def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::Modu
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
       a node slice or the whole bucket in it, `prefetched` the whole; `node_grad` and
       `host_grad` hold one node slice and `full_grad` the whole, in f32; all others hold what
-      the rank owns by the bucket's `sharding`, `grad` in f32 and the rest in the storage type.
+      the rank owns by the bucket's `sharding`, `grad` in f32, `shard` in the storage type, and
+      the rest in the bucket's `master` type or, without one, in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
+    - (C5) `master` is a state of a bucket with a `master` type.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,
                        FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,

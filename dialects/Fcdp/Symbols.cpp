@@ -133,6 +133,11 @@ LogicalResult BucketOp::verify() {
   if (!llvm::checkedMul(static_cast<int64_t>(getElements()), bytes)) // C6
     return emitOpError("expected fewer than 2^63 bytes, got ")
            << getElements() << " elements of " << bytes << " bytes";
+  if (std::optional<Type> master = getMaster(); // C10
+      master && (!master->isF32() || !getTrainable() || storageBytes >= 4))
+    return emitOpError("expected a 'master' type of f32 in a trainable bucket "
+                       "with a narrower storage type, got ")
+           << *master << " beside " << getStorage();
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
@@ -242,6 +247,10 @@ int64_t fcdp::countParts(Sharding sharding, MeshOp mesh) {
   llvm_unreachable("unknown sharding");
 }
 
+Type fcdp::getOptimizerType(BucketOp bucket) {
+  return bucket.getMaster().value_or(bucket.getStorage());
+}
+
 RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh) {
   Type f32 = Float32Type::get(bucket.getContext());
@@ -263,10 +272,13 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::grad:
     return type(countParts(bucket.getSharding(), mesh), f32);
   case StateRole::shard:
+    return type(countParts(bucket.getSharding(), mesh), bucket.getStorage());
+  case StateRole::master:
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
-    return type(countParts(bucket.getSharding(), mesh), bucket.getStorage());
+    return type(countParts(bucket.getSharding(), mesh),
+                getOptimizerType(bucket));
   }
   llvm_unreachable("unknown role");
 }
@@ -281,6 +293,9 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
   if (!bucket) // C1
     return emitOpError("expected a bucket, got ") << getBucketAttr();
+  if (getRole() == StateRole::master && !bucket.getMaster()) // C5
+    return emitOpError("expected a bucket with a 'master' type, got ")
+           << getBucketAttr();
   auto module = (*this)->getParentOfType<ModuleOp>();
   MeshOp mesh = getMesh(module);
   if (!mesh)

@@ -184,14 +184,23 @@ static double countOwned(BucketOp bucket) {
   return getStateType(bucket, StateRole::grad, mesh).getNumElements();
 }
 
-/// Returns the number of elements that a rank owns of a bucket or, before
-/// bucketing, of a parameter, and their type.
-static std::pair<double, Type> getOwned(Operation *symbol, int64_t ranks) {
+namespace {
+/// What a rank owns of a bucket or, before bucketing, of a parameter.
+struct Owned {
+  double elements;
+  Type storage;
+  /// Null without one.
+  Type master;
+};
+} // namespace
+
+static Owned getOwned(Operation *symbol, int64_t ranks) {
   if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
-    return {countOwned(bucket), bucket.getStorage()};
+    return {countOwned(bucket), bucket.getStorage(),
+            bucket.getMaster().value_or(Type())};
   auto type = cast<ParameterOp>(symbol).getTensorType();
   return {static_cast<double>(type.getNumElements()) / ranks,
-          type.getElementType()};
+          type.getElementType(), Type()};
 }
 
 static int64_t countStates(Attribute optimizer) {
@@ -201,16 +210,18 @@ static int64_t countStates(Attribute optimizer) {
 }
 
 Cost Estimator::costOf(ShardUpdateOp update) const {
-  auto [elements, type] = getOwned(
+  Owned owned = getOwned(
       SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
       cluster.getWorldSize());
-  // It reads the gradient in f32, and reads and writes the parameter and the
-  // optimizer's states.
+  // It reads the gradient in f32, and reads and writes the parameter, or its
+  // master, and the optimizer's states. A master's rounding is written.
+  Type type = owned.master ? owned.master : owned.storage;
   int64_t bytes =
       kGradientBytes +
-      2 * (1 + countStates(update.getOptimizer())) * elementBytes(type);
-  return inMemory("shard_update", elements * elementBytes(type),
-                  elements * bytes);
+      2 * (1 + countStates(update.getOptimizer())) * elementBytes(type) +
+      (owned.master ? elementBytes(owned.storage) : 0);
+  return inMemory("shard_update", owned.elements * elementBytes(type),
+                  owned.elements * bytes);
 }
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {

@@ -6,6 +6,7 @@
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/MasterSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Pipeline.h"
@@ -66,6 +67,7 @@ private:
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
   LogicalResult checkLayout();
+  LogicalResult checkMaster();
   LogicalResult checkClipNorm();
 
   ModuleOp module;
@@ -109,6 +111,17 @@ LogicalResult Checker::checkLayout() {
     if (getLayout(bucket) != layout)
       return fail(option::Layout, "the buckets in '" + input +
                                       "' were laid out in another one");
+  return success();
+}
+
+LogicalResult Checker::checkMaster() {
+  Type master = llvm::cantFail(parseMaster(wanted.master, module.getContext()));
+  for (auto bucket : module.getOps<BucketOp>()) {
+    bool isWanted =
+        bucket.getTrainable() && needsMaster(bucket.getStorage(), master);
+    if (isWanted != bucket.getMaster().has_value())
+      return failAt(option::Master, isWanted ? "model" : "f32", wanted.master);
+  }
   return success();
 }
 
@@ -183,6 +196,7 @@ LogicalResult Checker::check() {
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
         std::pair(option::Group, &Checker::checkGroups),
         std::pair(option::Layout, &Checker::checkLayout),
+        std::pair(option::Master, &Checker::checkMaster),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
         std::pair(option::Collectives, &Checker::checkCollectives)})

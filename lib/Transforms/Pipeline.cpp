@@ -92,6 +92,7 @@ static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
   BucketPassOptions bucket;
   bucket.layout = options.layout;
   bucket.bucketBytes = options.bucketBytes;
+  bucket.master = options.master;
   bucket.sharding = getSharding(options.strategy);
   bucket.openMerging =
       options.bucketBytes < 0 && options.strategy == kAutoStrategy;

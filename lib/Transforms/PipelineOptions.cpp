@@ -7,6 +7,7 @@
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/MasterSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -69,6 +70,10 @@ static llvm::Error checkGroups(StringRef text) {
   if (text.empty())
     return llvm::createStringError("expected a group, got ''");
   return parseGroups(text).takeError();
+}
+
+static llvm::Error checkMaster(StringRef text) {
+  return checkAttribute(text, parseMaster);
 }
 
 static llvm::Error checkOptimizer(StringRef text) {

@@ -67,6 +67,7 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   case StateRole::full_grad:
   case StateRole::host_grad:
     return content.kind == ContentKind::gradient;
+  case StateRole::master:
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:

@@ -28,6 +28,7 @@ RunState PlanRun::begin() {
       content.kind = ContentKind::weights;
       content.axes = getOwnAxes(content.bucket);
       break;
+    case StateRole::master:
     case StateRole::exp_avg:
     case StateRole::exp_avg_sq:
     case StateRole::momentum_buffer:
@@ -112,7 +113,8 @@ LogicalResult PlanRun::leave() {
              << describeBucket(bucket.op) << " in @update, got none";
   for (size_t i = 0; i < plan.states.size(); ++i) {
     StateRole role = StateOp(plan.states[i].op).getRole();
-    bool isSaved = role == StateRole::shard || role == StateRole::exp_avg ||
+    bool isSaved = role == StateRole::shard || role == StateRole::master ||
+                   role == StateRole::exp_avg ||
                    role == StateRole::exp_avg_sq ||
                    role == StateRole::momentum_buffer;
     if (!isSaved || findContent(i))

@@ -61,7 +61,7 @@ private:
 static int64_t getCastBytes(ShardUpdateOp update) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
       update, update.getTargetAttr());
-  if (!bucket || bucket.getStorage().isF32())
+  if (!bucket || getOptimizerType(bucket).isF32())
     return 0;
   MeshOp mesh = getMesh(update->getParentOfType<ModuleOp>());
   return static_cast<int64_t>(bucket.getElements()) *

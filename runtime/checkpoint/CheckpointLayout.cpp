@@ -9,6 +9,7 @@ const char *checkpointRole(plan::StateRole role) {
   switch (role) {
   case plan::StateRole::shard:
     return kValueRole;
+  case plan::StateRole::master:
   case plan::StateRole::exp_avg:
   case plan::StateRole::exp_avg_sq:
   case plan::StateRole::momentum_buffer:

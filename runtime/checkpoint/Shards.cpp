@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
 
+#include "core/SumKernels.h"
+
 #include <algorithm>
 
 namespace fcdp {
@@ -20,6 +22,32 @@ entriesOf(const StepPlan &plan,
       entries.push_back(
           {{buffer->name}, buffer->shape, toDType(buffer->dtype)});
   return entries;
+}
+
+/// This rank's part of a bucket, in one type. Zeros at first.
+struct OwnedValues {
+  OwnedValues(std::span<std::byte> memory, DType dtype)
+      : memory(memory), dtype(dtype) {
+    std::fill(memory.begin(), memory.end(), std::byte(0));
+  }
+  std::byte *at(const ShardRange &range) const {
+    return memory.data() + size_t(range.inShard) * byteSize(dtype);
+  }
+  void convert(const OwnedValues &from, const ShardRange &range) const {
+    convertElements(at(range), dtype, from.at(range), from.dtype,
+                    size_t(range.elements));
+  }
+
+  std::span<std::byte> memory;
+  DType dtype;
+};
+
+bool isStoredAs(WeightSource &source, const std::vector<std::string> &names,
+                DType dtype) {
+  for (const std::string &name : names)
+    if (auto tensor = source.find(name))
+      return tensor->dtype == dtype;
+  return false;
 }
 
 } // namespace
@@ -63,20 +91,25 @@ std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh) {
 }
 
 void loadShards(const StepPlan &plan, Place place, WeightSource &source,
-                const MemoryOf &shard) {
+                const MemoryOf &shard, const MemoryOf &master) {
   auto members = membersOf(plan);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const plan::BucketT &bucket = *plan.buckets[b];
-    std::span<std::byte> memory = shard(b);
-    std::fill(memory.begin(), memory.end(), std::byte(0));
+    std::optional<OwnedValues> wide;
+    OwnedValues own(shard(b), toDType(bucket.storage));
+    if (findState(bucket, plan::StateRole::master))
+      wide.emplace(master(b), DType::F32);
     uint32_t part = partOf(bucket.sharding, plan.mesh, place);
     for (const plan::ParameterT *parameter : members[b]) {
+      bool isWide = wide && isStoredAs(source, parameter->names, DType::F32);
       StoredTensor tensor =
           requireTensor(source, parameter->names, parameter->shape,
-                        toDType(parameter->dtype));
+                        isWide ? DType::F32 : own.dtype);
       ShardRange range = rangeOf(*parameter, bucket, part);
-      copyElements(tensor, range.inParameter, range.elements,
-                   memory.data() + range.inShard * byteSize(tensor.dtype));
+      OwnedValues &read = isWide ? *wide : own;
+      copyElements(tensor, range.inParameter, range.elements, read.at(range));
+      if (wide)
+        (isWide ? own : *wide).convert(read, range);
     }
   }
 }

@@ -33,10 +33,12 @@ membersOf(const StepPlan &plan);
 /// Memory of this rank's shard of a bucket, or of a buffer.
 using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
 
-/// Fills this rank's shards, padding with zeros. Throws std::runtime_error
+/// Fills this rank's shards, and the masters of buckets that have them, padding
+/// with zeros. A parameter with a master may be in f32 in the file: the master
+/// keeps its value, and the shard is the rounding. Throws std::runtime_error
 /// that names file and parameter.
 void loadShards(const StepPlan &plan, Place place, WeightSource &source,
-                const MemoryOf &shard);
+                const MemoryOf &shard, const MemoryOf &master);
 
 /// Fills the buffers that have no constant.
 void loadBuffers(const StepPlan &plan, WeightSource &source,

@@ -188,6 +188,11 @@ void sumChunks(std::byte *out, DType outType,
   sumTypes(out, outType, sources, sources.size(), inType, elements);
 }
 
+void convertElements(std::byte *out, DType outType, const std::byte *in,
+                     DType inType, size_t elements) {
+  sumChunks(out, outType, std::span(&in, 1), inType, elements);
+}
+
 void sumGroups(std::byte *out, DType outType,
                std::span<const std::byte *const> sources, size_t groupSize,
                DType inType, size_t elements) {

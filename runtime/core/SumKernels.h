@@ -21,6 +21,11 @@ void sumChunks(std::byte *out, DType outType,
                std::span<const std::byte *const> sources, DType inType,
                size_t elements);
 
+/// Converts elements, rounded to nearest even. Throws std::runtime_error for
+/// types that cannot be summed.
+void convertElements(std::byte *out, DType outType, const std::byte *in,
+                     DType inType, size_t elements);
+
 /// Does the same in two levels. Each group of `groupSize` consecutive sources
 /// is summed and rounded to `inType`, then the groups are summed. With one
 /// group, or groups of one, the result is that of sumChunks. `groupSize` must

@@ -21,7 +21,8 @@ static_assert(int(DType::F16) == FCDP_F16 && int(DType::BF16) == FCDP_BF16 &&
 static_assert(int(StateRole::Value) == FCDP_VALUE &&
               int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
               int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&
-              int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER);
+              int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER &&
+              int(StateRole::Master) == FCDP_MASTER);
 static_assert(int(OnNonfinite::Stop) == FCDP_NONFINITE_STOP &&
               int(OnNonfinite::Skip) == FCDP_NONFINITE_SKIP &&
               int(OnNonfinite::Continue) == FCDP_NONFINITE_CONTINUE);
@@ -101,7 +102,7 @@ fcdp_status attemptOn(Handle *handle, Work work) noexcept {
 }
 
 StateRole roleOf(fcdp_state_role role) {
-  require(role >= FCDP_VALUE && role <= FCDP_MOMENTUM_BUFFER,
+  require(role >= FCDP_VALUE && role <= FCDP_MASTER,
           "expected a known role of a state");
   return StateRole(role);
 }

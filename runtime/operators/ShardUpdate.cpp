@@ -18,7 +18,9 @@ class ShardUpdate final : public PreparedOp {
 public:
   ShardUpdate(const plan::ShardUpdateT &op, StepState &state)
       : op(op), bucket(*state.plan.buckets[op.bucket]),
-        parameter(flat(plan::StateRole::shard, state)),
+        shard(flat(plan::StateRole::shard, state)),
+        master(flat(plan::StateRole::master, state)),
+        parameter(master.defined() ? master : shard),
         grad(flat(plan::StateRole::grad, state)) {
     expAvg = flat(plan::StateRole::exp_avg, state);
     expAvgSq = flat(plan::StateRole::exp_avg_sq, state);
@@ -53,6 +55,8 @@ public:
       else
         apply(*state.plan.optimizer.Assgd(), part, own, rate, update);
     }
+    if (master.defined())
+      shard.copy_(master);
     ++update.number;
   }
 
@@ -128,8 +132,11 @@ private:
 
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
-  at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
-  /// For SGD on f16 and bf16.
+  /// `parameter` is what the optimizer updates: the master, if there is one, or
+  /// the shard.
+  at::Tensor shard, master, parameter;
+  at::Tensor grad, expAvg, expAvgSq, momentumBuffer;
+  /// For SGD on f16 and bf16 without a master.
   at::Tensor wideParameter, wideGrad, wideMomentum;
   /// One, unless parameters of the bucket have different settings.
   std::vector<Part> parts;

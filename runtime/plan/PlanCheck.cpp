@@ -53,10 +53,15 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                 const plan::BucketT &bucket) {
   switch (role) {
   case StateRole::shard:
+    return StateRule{bucket.storage, bucket.shardElements};
+  case StateRole::master:
+    return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
-    return StateRule{bucket.storage, bucket.shardElements};
+    return StateRule{findState(bucket, StateRole::master) ? plan::DType::f32
+                                                          : bucket.storage,
+                     bucket.shardElements};
   case StateRole::grad:
     return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::node_grad:
@@ -93,6 +98,10 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
               " ranks, got ", bucket.elements);
   if (!findState(bucket, StateRole::shard))
     failCheck(where + ".states", "the state 'shard' is missing");
+  if (findState(bucket, StateRole::master) &&
+      (!bucket.trainable || byteSize(toDType(bucket.storage)) >= 4))
+    failCheck(where + ".states.master",
+              "expected a trainable bucket with a narrower storage type");
   for (const plan::State &state : bucket.states) {
     Where path = where + ".states." + plan::EnumNameStateRole(state.role());
     if (findState(bucket, state.role()) != &state)

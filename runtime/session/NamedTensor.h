@@ -22,6 +22,7 @@ enum class StateRole {
   ExpAvg,         ///< AdamW's first moment
   ExpAvgSq,       ///< AdamW's second moment
   MomentumBuffer, ///< SGD's
+  Master,         ///< the parameter in f32, which the optimizer updates
 };
 
 } // namespace fcdp

@@ -250,17 +250,19 @@ uint32_t Session::rank() const { return worldRank(impl->plan.mesh, place()); }
 void Session::loadWeights(const std::string &path) {
   impl->requireLoading("load of the weights");
   impl->attempt(SessionErrorCode::BadWeights, [&] {
-    impl->agree(
-        Impl::problemOf(SessionErrorCode::BadWeights,
-                        [&] {
-                          auto source = openWeights(path);
-                          Step &step = *impl->step;
-                          loadShards(impl->plan, place(), *source,
-                                     [&](size_t b) { return step.shard(b); });
-                          loadBuffers(impl->plan, *source,
+    impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
+                                [&] {
+                                  auto source = openWeights(path);
+                                  Step &step = *impl->step;
+                                  loadShards(
+                                      impl->plan, place(), *source,
+                                      [&](size_t b) { return step.shard(b); },
+                                      [&](size_t b) { return step.master(b); });
+                                  loadBuffers(
+                                      impl->plan, *source,
                                       [&](size_t b) { return step.buffer(b); });
-                        }),
-        "load of the weights");
+                                }),
+                "load of the weights");
   });
 }
 

@@ -2,6 +2,7 @@
 #include "session/StateByName.h"
 
 #include "checkpoint/Shards.h"
+#include "core/SumKernels.h"
 #include "session/SessionError.h"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ const char *spell(StateRole role) {
     return "exp_avg_sq";
   case StateRole::MomentumBuffer:
     return "momentum_buffer";
+  case StateRole::Master:
+    return "master";
   }
   return "role";
 }
@@ -35,6 +38,8 @@ const plan::State *regionOf(const plan::BucketT &bucket, StateRole role) {
     return findState(bucket, plan::StateRole::exp_avg_sq);
   case StateRole::MomentumBuffer:
     return findState(bucket, plan::StateRole::momentum_buffer);
+  case StateRole::Master:
+    return findState(bucket, plan::StateRole::master);
   case StateRole::Value:
     break;
   }
@@ -89,9 +94,24 @@ void scatterState(const StepPlan &plan, Place place, Step &step,
   const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
   Piece piece =
       pieceOf(state, bucket, partOf(bucket.sharding, plan.mesh, place));
-  if (piece.bytes != 0)
-    std::memcpy(step.region(*state.region).data() + piece.inShard,
-                value + piece.inParameter, piece.bytes);
+  if (piece.bytes == 0)
+    return;
+  std::byte *own = step.region(*state.region).data() + piece.inShard;
+  std::memcpy(own, value + piece.inParameter, piece.bytes);
+  const plan::State *shard = findState(bucket, plan::StateRole::shard);
+  const plan::State *master = findState(bucket, plan::StateRole::master);
+  if (!master)
+    return;
+  const plan::State *other = state.region == &shard->buf()    ? master
+                             : state.region == &master->buf() ? shard
+                                                              : nullptr;
+  if (!other)
+    return;
+  DType type = toDType(other->dtype());
+  size_t elements = piece.bytes / byteSize(state.dtype);
+  size_t first = piece.inShard / byteSize(state.dtype);
+  convertElements(step.region(other->buf()).data() + first * byteSize(type),
+                  type, own, state.dtype, elements);
 }
 
 void gatherState(const StepPlan &plan, Job &job, Step &step,

@@ -25,7 +25,8 @@ struct NamedState {
 NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role);
 
-/// Copies what `place` owns of `value`, which is whole.
+/// Copies what `place` owns of `value`, which is whole. A parameter that has a
+/// master sets the master, too, and the master sets the parameter, rounded.
 void scatterState(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state, const std::byte *value);
 

@@ -162,8 +162,9 @@ void makeOptimizerState(StepState &state) {
   for (const auto &bucket : state.plan.buckets) {
     state.updates.push_back(
         {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)), 0});
-    for (auto role : {plan::StateRole::exp_avg, plan::StateRole::exp_avg_sq,
-                      plan::StateRole::momentum_buffer})
+    for (auto role :
+         {plan::StateRole::master, plan::StateRole::exp_avg,
+          plan::StateRole::exp_avg_sq, plan::StateRole::momentum_buffer})
       if (const plan::State *found = findState(*bucket, role);
           found && found->buf().bytes() != 0)
         state.flat(found->buf(), int64_t(found->buf().bytes()), DType::U8)
@@ -254,6 +255,12 @@ std::span<std::byte> Step::buffer(size_t index) {
 std::span<std::byte> Step::shard(size_t bucket) {
   return region(
       findState(*impl->state.plan.buckets[bucket], plan::StateRole::shard)
+          ->buf());
+}
+
+std::span<std::byte> Step::master(size_t bucket) {
+  return region(
+      findState(*impl->state.plan.buckets[bucket], plan::StateRole::master)
           ->buf());
 }
 

@@ -73,6 +73,8 @@ public:
   std::span<std::byte> buffer(size_t index);
   /// This rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);
+  /// The same in f32, of a bucket that has a master.
+  std::span<std::byte> master(size_t bucket);
   /// This rank's bytes of a bucket's region in device memory.
   std::span<std::byte> region(const plan::Buf &buf);
   /// Copies the bytes of a region from `offset` on to host memory, after all

@@ -18,17 +18,19 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Two units with a cast between parameter and use, and a buffer that the step
-/// writes.
+/// Two units with a cast between parameter and use, a parameter in a narrow
+/// type, and a buffer that the step writes.
 constexpr const char *kStep = R"(
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @a : tensor<64x64xf32> unit "a" trainable names ["a"]
   fcdp.parameter @b : tensor<64x64xf32> unit "b" trainable names ["b"]
+  fcdp.parameter @c : tensor<64xbf16> unit "b" trainable names ["c"]
   fcdp.input @x : tensor<64x64xbf16> name "x"
   fcdp.buffer @mean : tensor<64x64xbf16> name "mean" persistent mutable
   func.func @step() {
     %a = fcdp.read_parameter @a : tensor<64x64xf32>
     %b = fcdp.read_parameter @b : tensor<64x64xf32>
+    %c = fcdp.read_parameter @c : tensor<64xbf16>
     %x = fcdp.read_input @x : tensor<64x64xbf16>
     %mean = fcdp.read_buffer @mean : tensor<64x64xbf16>
     %0 = aten.call "aten._to_copy.default"(self = %a, dtype = bf16) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
@@ -37,7 +39,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %3 = aten.call "aten.mm.default"(self = %1, mat2 = %2) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
     %4 = aten.call "aten.mul.Tensor"(self = %3, other = %mean) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
     fcdp.write_buffer %4 to @mean : tensor<64x64xbf16>
-    %5 = aten.call "aten.sum.default"(self = %4) : (tensor<64x64xbf16>) -> tensor<bf16>
+    %11 = aten.call "aten.mul.Tensor"(self = %4, other = %c) : (tensor<64x64xbf16>, tensor<64xbf16>) -> tensor<64x64xbf16>
+    %5 = aten.call "aten.sum.default"(self = %11) : (tensor<64x64xbf16>) -> tensor<bf16>
     fcdp.loss %5 : tensor<bf16>
     %6 = aten.call "aten.mm.default"(self = %1, mat2 = %4) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
     %7 = aten.call "aten._to_copy.default"(self = %6, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
@@ -46,12 +49,14 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %9 = aten.call "aten.mm.default"(self = %x, mat2 = %8) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
     %10 = aten.call "aten._to_copy.default"(self = %9, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
     fcdp.gradient %10 of @a : tensor<64x64xf32>
+    %12 = aten.call "aten.sum.dim_IntList"(self = %4, dim = [0]) : (tensor<64x64xbf16>) -> tensor<64xbf16>
+    fcdp.gradient %12 of @c : tensor<64xbf16>
     return
   }
 })";
 
 PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
-                            StringRef optimizer) {
+                            StringRef optimizer, StringRef master = "model") {
   PipelineOptions options;
   options.nodes = 2;
   options.ranksPerNode = 2;
@@ -60,6 +65,7 @@ PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
   options.strategy = strategy;
   options.accumulate = accumulate;
   options.optimizer = optimizer;
+  options.master = master;
   return options;
 }
 
@@ -68,7 +74,7 @@ std::vector<PipelineOptions> makeRuns() {
   return {makeOptions("fcdp", "node_host", "adamw"),
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
-          makeOptions("zero2", "sharded", "adamw")};
+          makeOptions("zero2", "sharded", "adamw", "f32")};
 }
 
 class DialectCoverageTest : public testing::Test {

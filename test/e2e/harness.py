@@ -56,6 +56,7 @@ class Config:
     device_memory: int = 0
     collectives: str = ""
     groups: tuple[str, ...] = ()
+    master: str = ""
 
     @property
     def world(self) -> int:
@@ -73,8 +74,9 @@ class Config:
         cluster = self.cluster and f"-{self.cluster}-{self.device_memory}"
         mesh = f"{self.nodes}x{self.local}"
         groups = "".join(f"-g{hashlib.sha256(group.encode()).hexdigest()[:8]}" for group in self.groups)
+        master = self.master and f"-master-{self.master}"
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
-        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}"
+        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}"
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--bucket-bytes={config.bucket_bytes}"] if config.bucket_bytes else []),
         *([f"--cluster={config.cluster}"] if config.cluster else []),
         *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
+        *([f"--master={config.master}"] if config.master else []),
         "-o",
         out,
     ]

@@ -20,6 +20,8 @@ struct BucketKind {
   bool trainable = false;
   /// Whether a function reads them, so that they are gathered at all.
   bool gathered = false;
+  /// The type in which the optimizer keeps a copy of them; null without one.
+  mlir::Type master = {};
 
   /// An order without a meaning, for maps.
   bool operator<(const BucketKind &other) const {
@@ -27,10 +29,14 @@ struct BucketKind {
   }
 
 private:
-  std::tuple<const void *, const void *, const void *, bool, bool>
+  std::tuple<const void *, const void *, const void *, bool, bool, const void *>
   getKey() const {
-    return {storage.getAsOpaquePointer(), wire.getAsOpaquePointer(),
-            gradient.getAsOpaquePointer(), trainable, gathered};
+    return {storage.getAsOpaquePointer(),
+            wire.getAsOpaquePointer(),
+            gradient.getAsOpaquePointer(),
+            trainable,
+            gathered,
+            master.getAsOpaquePointer()};
   }
 };
 

@@ -74,6 +74,11 @@ def Group : PipelineOption<
   "first group that matches counts"> {
   let isRepeatable = 1;
 }
+def Master : PipelineOption<
+  "master", "master", CheckedBy<"checkMaster">, "\"model\"", "model|f32", "model",
+  "selects the type in which the optimizer updates parameters of a narrower type and keeps "
+  "its states: 'model' the parameters' own, 'f32' float32, in a copy of them whose rounding "
+  "is what is gathered">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

@@ -112,6 +112,10 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     Members keep their order and are placed so that shards are as small as that allows,
     after veScale-FSDP (arXiv 2602.22437).
 
+    With `master` f32, a bucket of trained parameters in a narrower type gets a state
+    `master`, a copy of the shard in f32 that the optimizer updates, and the optimizer's
+    own states are in f32, too. Gathers and reductions stay as they are.
+
     The duration of a small collective is nearly all latency. So buckets that differ
     only in their unit, and are neighbours in the order of parameters, are merged up to
     `bucket-bytes`. (PyTorch FSDP's gathers lose efficiency below 33 million elements,
@@ -153,7 +157,7 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     ```
   }];
   let options = [
-    Layout, BucketBytes,
+    Layout, BucketBytes, Master,
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "selects the ranks over which parameters, gradients and optimizer state are "
            "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "

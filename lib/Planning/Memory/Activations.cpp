@@ -71,7 +71,7 @@ static int64_t castBytes(ShardUpdateOp update) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
       update, update.getTargetAttr());
   MeshOp mesh = getMesh(module);
-  if (!bucket || !mesh || bucket.getStorage().isF32())
+  if (!bucket || !mesh || getOptimizerType(bucket).isF32())
     return 0;
   return static_cast<int64_t>(bucket.getElements()) / mesh.getWorldSize() *
          elementBytes(bucket.getStorage());

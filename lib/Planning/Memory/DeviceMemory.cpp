@@ -40,6 +40,7 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
   switch (role) {
   case StateRole::shard:
     return MemoryUse::Shards;
+  case StateRole::master:
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:

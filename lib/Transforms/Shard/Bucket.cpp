@@ -5,6 +5,7 @@
 #include "ShardStates.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/MasterSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
@@ -28,8 +29,9 @@ private:
   LogicalResult readOptions();
   LogicalResult checkInput();
 
-  /// The option, read.
+  /// The options, read.
   LayoutAttr blocks;
+  Type masterType;
 };
 } // namespace
 
@@ -66,6 +68,10 @@ LogicalResult BucketPass::readOptions() {
   if (!kind)
     return module.emitError("layout: ") << toString(kind.takeError());
   blocks = *kind;
+  llvm::Expected<Type> type = parseMaster(master, &getContext());
+  if (!type)
+    return module.emitError("master: ") << toString(type.takeError());
+  masterType = *type;
   if (sharding != kAutoStrategy && !symbolizeSharding(sharding))
     return module.emitError("sharding: expected 'world', 'node', 'none' or "
                             "'auto', got '")
@@ -83,7 +89,7 @@ void BucketPass::runOnOperation() {
     return; // the layout is final
   if (failed(checkInput()))
     return signalPassFailure();
-  SmallVector<BucketGroup> groups = collectBucketGroups(module);
+  SmallVector<BucketGroup> groups = collectBucketGroups(module, masterType);
   size_t before = groups.size();
   // Negative where it is not given, so that --fcdp-decide may choose.
   if (failed(

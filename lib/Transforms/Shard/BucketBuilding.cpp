@@ -58,7 +58,9 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
   OpBuilder builder(context);
   auto bucket = BucketOp::create(
       builder, members.front()->getLoc(), group.getName(), group.unit,
-      *elements, group.storage, group.wire, group.trainable, Sharding::world,
+      *elements, group.storage, group.wire,
+      group.master ? TypeAttr::get(group.master) : TypeAttr(), group.trainable,
+      Sharding::world,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
       builder.getArrayAttr(places));
@@ -82,6 +84,8 @@ void BucketBuilder::addStates(BucketOp bucket, Block::iterator place) {
   if (!bucket.getTrainable())
     return;
   make(StateRole::grad);
+  if (bucket.getMaster())
+    make(StateRole::master);
   if (isa_and_present<AdamWAttr>(optimizer)) {
     make(StateRole::exp_avg);
     make(StateRole::exp_avg_sq);

@@ -2,6 +2,8 @@
 
 #include "BucketGroups.h"
 
+#include "fcdp/Transforms/Options/MasterSpec.h"
+
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -61,7 +63,8 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
       continue;
     Usage use = usage.lookup(bucket.getSymNameAttr());
     BucketGroup group{{bucket.getStorage(), bucket.getWire(), use.gradient,
-                       bucket.getTrainable(), !!use.wire},
+                       bucket.getTrainable(), !!use.wire,
+                       bucket.getMaster().value_or(Type())},
                       bucket.getUnitAttr(),
                       {},
                       {bucket}};
@@ -73,7 +76,8 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
   return groups;
 }
 
-SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
+SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module,
+                                                   Type master) {
   llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
   if (!module.getOps<BucketOp>().empty())
     return groupBuckets(module, usage);
@@ -84,6 +88,8 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module) {
     Type storage = parameter.getTensorType().getElementType();
     BucketKind kind{storage, use.wire ? use.wire : storage, use.gradient,
                     parameter.getTrainable(), !!use.wire};
+    if (kind.trainable && needsMaster(storage, master))
+      kind.master = master;
     size_t number = numbering.get(parameter.getUnitAttr(), kind);
     if (number == groups.size())
       groups.push_back({kind, parameter.getUnitAttr(), {}, {}});

@@ -22,8 +22,11 @@ struct BucketGroup : BucketKind {
 
 /// Returns the parameters that each unit gathers together, in the order of the
 /// first members. If buckets exist, returns those without further decisions.
-/// Requires gathers of single parameters or of whole buckets.
-llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module);
+/// Requires gathers of single parameters or of whole buckets. New buckets of
+/// trained parameters in a narrower type get masters of the type `master`,
+/// unless it is null.
+llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module,
+                                                   mlir::Type master = {});
 
 /// Returns, for each kind, the bytes that neighbours gather which differ only
 /// in their unit.

@@ -47,6 +47,8 @@ static LogicalResult verifyStates(ModuleOp module) {
       return bucket.emitOpError("expected a state 'shard' of it");
     if (bucket.getTrainable() && !has(StateRole::grad))
       return bucket.emitOpError("expected a state 'grad' of it");
+    if (bucket.getMaster() && !has(StateRole::master))
+      return bucket.emitOpError("expected a state 'master' of it");
   }
   return success();
 }

@@ -233,13 +233,15 @@ double fcdp_session_learning_rate(const fcdp_session *session);
 
 typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
-  FCDP_EXP_AVG = 1,        /* AdamW's first moment of a parameter */
-  FCDP_EXP_AVG_SQ = 2,     /* AdamW's second moment */
-  FCDP_MOMENTUM_BUFFER = 3 /* SGD's */
+  FCDP_EXP_AVG = 1,         /* AdamW's first moment of a parameter */
+  FCDP_EXP_AVG_SQ = 2,      /* AdamW's second moment */
+  FCDP_MOMENTUM_BUFFER = 3, /* SGD's */
+  FCDP_MASTER = 4           /* the parameter in f32, which the optimizer updates */
 } fcdp_state_role;
 
 /* Sets a parameter, a buffer or an optimizer state from its whole tensor, of
- * which each rank keeps its shard. Before the first step only. */
+ * which each rank keeps its shard. Before the first step only. A parameter that
+ * has a master sets it, too, and a master sets its parameter, rounded. */
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role,
                                    const fcdp_tensor *value);

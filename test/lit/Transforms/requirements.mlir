@@ -13,6 +13,7 @@
 // RUN: not fcdp-opt %t/no-body.mlir --fcdp-schedule 2>&1 | FileCheck %s --check-prefix=BLOCK
 // RUN: not fcdp-opt %t/no-shard.mlir --fcdp-two-level 2>&1 | FileCheck %s --check-prefix=SHARD
 // RUN: not fcdp-opt %t/no-grad.mlir --fcdp-schedule 2>&1 | FileCheck %s --check-prefix=GRAD
+// RUN: not fcdp-opt %t/no-master.mlir --fcdp-schedule 2>&1 | FileCheck %s --check-prefix=MASTER
 // RUN: not fcdp-opt %t/two-axes.mlir --fcdp-schedule 2>&1 | FileCheck %s --check-prefix=AXES
 
 // PHASE: error: expected a module in phase 'sharded'
@@ -23,6 +24,7 @@
 // BLOCK: error: expected one block
 // SHARD: error: 'fcdp.bucket' op expected a state 'shard' of it
 // GRAD: error: 'fcdp.bucket' op expected a state 'grad' of it
+// MASTER: error: 'fcdp.bucket' op expected a state 'master' of it
 // AXES: error: 'fcdp.all_gather' op expected one axis and flat tensors; run --fcdp-bucket and --fcdp-two-level first
 
 //--- imported.mlir
@@ -72,6 +74,18 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
   fcdp.bucket @b unit "" elements 16 storage f32 wire f32 trainable members [@w at 0]
   fcdp.state @b.shard shard of @b in device : tensor<16xf32>
+  func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
+  func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} { return }
+  func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
+}
+
+//--- no-master.mlir
+module attributes {fcdp.phase = #fcdp.phase<sharded>} {
+  fcdp.mesh @world(node = 1, local = 1)
+  fcdp.parameter @w : tensor<32xbf16> unit "" trainable names ["w"]
+  fcdp.bucket @b unit "" elements 32 storage bf16 wire bf16 master f32 trainable members [@w at 0]
+  fcdp.state @b.shard shard of @b in device : tensor<32xbf16>
+  fcdp.state @b.grad grad of @b in device : tensor<32xf32>
   func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
   func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} { return }
   func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }

@@ -3,6 +3,7 @@
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -61,9 +62,12 @@ protected:
   std::vector<float> shardOfRank(uint32_t rank, const std::string &file) {
     std::vector<float> shard(plan.buckets[0]->shardElements, -1);
     auto source = openWeights(file);
-    loadShards(plan, placeOf(plan.mesh, rank), *source, [&](size_t) {
-      return std::as_writable_bytes(std::span(shard));
-    });
+    loadShards(
+        plan, placeOf(plan.mesh, rank), *source,
+        [&](size_t) { return std::as_writable_bytes(std::span(shard)); },
+        [](size_t) -> std::span<std::byte> {
+          throw std::logic_error("the bucket has no master");
+        });
     return shard;
   }
 
@@ -108,6 +112,42 @@ TEST_F(ShardsTest, RanksOwnTheWhole) {
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(shardOfRank(rank, folder.file("w.pt2")), whole);
   EXPECT_EQ(ownersOf(*plan.buckets[0], plan.mesh), (std::vector<uint32_t>{0}));
+}
+
+// `a` is in f32 in the file, and `b` in bf16.
+TEST_F(ShardsTest, MastersKeepWhatIsStoredInFloat32) {
+  constexpr uint16_t kOne = 0x3f80, kThree = 0x4040;
+  plan.mesh = {1, 1};
+  cut(plan::Sharding::world);
+  plan::BucketT &bucket = *plan.buckets[0];
+  bucket.storage = plan::DType::bf16;
+  bucket.states.emplace_back(plan::StateRole::master, plan::DType::f32,
+                             plan::Buf(plan::Arena::device, 0, 64, 0, 0));
+  for (auto &parameter : plan.parameters)
+    parameter->dtype = plan::DType::bf16;
+  SafetensorsWriter writer(
+      folder.file("mixed.safetensors"),
+      {{{"a"}, {2, 3}, DType::F32}, {{"b"}, {5}, DType::BF16}});
+  // Halfway between two bf16, which rounds to the even one, and just above.
+  Floats a = {1.00390625F, 0x1.010002p0F, -0.0F, 3, 0, 0};
+  std::vector<uint16_t> b(5, kThree);
+  writer.write(std::as_bytes(std::span(a)));
+  writer.write(std::as_bytes(std::span(b)));
+  writer.finish();
+
+  std::vector<uint16_t> shard(16, 1);
+  Floats master(16, 1);
+  auto source = openWeights(folder.file("mixed.safetensors"));
+  loadShards(
+      plan, {0, 0}, *source,
+      [&](size_t) { return std::as_writable_bytes(std::span(shard)); },
+      [&](size_t) { return std::as_writable_bytes(std::span(master)); });
+  EXPECT_EQ(master, (Floats{1.00390625F, 0x1.010002p0F, 0, 3, 0, 0, 0, 0, 3, 3,
+                            3, 3, 3, 0, 0, 0}));
+  EXPECT_TRUE(std::signbit(master[2]));
+  EXPECT_EQ(shard, (std::vector<uint16_t>{kOne, kOne + 1, 0x8000, kThree, 0, 0,
+                                          0, 0, kThree, kThree, kThree, kThree,
+                                          kThree, 0, 0, 0}));
 }
 
 TEST_F(ShardsTest, BuffersComeByName) {

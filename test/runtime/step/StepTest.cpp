@@ -376,6 +376,25 @@ TEST_F(StepTest, AdamWOnBfloat16) {
   EXPECT_EQ(step->memory().systemAllocations, first);
 }
 
+TEST_F(StepTest, AMasterIsUpdatedAndRounded) {
+  addLoss();
+  addBucket("bf16", 2, {"shard", "grad"});
+  Json &states = fake.plan["buckets"][0]["states"];
+  states.push_back(test::state("master", "f32", device(128, 16)));
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  load();
+  backend->at<float>(128)[1] = 1;
+  backend->at<uint16_t>(0)[1] = 0x3f80; // 1.0
+  // Less than what bf16 has below 1, twice.
+  for (float expected : {1 - 0x1p-9F, 1 - 0x1p-8F}) {
+    backend->at<float>(64)[1] = 0x1p-8F;
+    run();
+    EXPECT_EQ(backend->at<float>(128)[1], expected);
+  }
+  EXPECT_EQ(backend->at<uint16_t>(0)[1], 0x3f7f);
+}
+
 TEST_F(StepTest, QueuedOperationsReachTheBackend) {
   addLoss();
   addBucket("f32", 4, {"shard"});

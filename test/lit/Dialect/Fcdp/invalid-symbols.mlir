@@ -680,3 +680,48 @@ fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+2 {{expected ::fcdp::Collectives to be one of: two_level, flat}}
 // expected-error@+1 {{failed to parse}}
 fcdp.bucket @bucket_collectives unit "fc" elements 64 storage f32 wire f32 collectives ring members []
+
+// -----
+
+// bucket_c10_type
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected a 'master' type of f32 in a trainable bucket with a narrower storage type, got 'f64' beside 'bf16'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 master f64 trainable members []
+
+// -----
+
+// bucket_c10_storage
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected a 'master' type of f32 in a trainable bucket with a narrower storage type, got 'f32' beside 'f32'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f32 wire bf16 master f32 trainable members []
+
+// -----
+
+// bucket_c10_frozen
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected a 'master' type of f32 in a trainable bucket with a narrower storage type, got 'f32' beside 'f16'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f16 wire f16 master f32 members []
+
+// -----
+
+// state_c3_master
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 master f32 trainable members []
+// expected-error@+1 {{expected type 'tensor<16xf32>', got 'tensor<16xbf16>'}}
+fcdp.state @s master of @bucket in device : tensor<16xbf16>
+
+// -----
+
+// state_c3_moment
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 master f32 trainable members []
+// expected-error@+1 {{expected type 'tensor<16xf32>', got 'tensor<16xbf16>'}}
+fcdp.state @s exp_avg of @bucket in device : tensor<16xbf16>
+
+// -----
+
+// state_c5
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+// expected-error@+1 {{expected a bucket with a 'master' type, got @bucket}}
+fcdp.state @s master of @bucket in device : tensor<16xf32>

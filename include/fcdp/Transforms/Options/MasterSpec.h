@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+#include "llvm/Support/Error.h"
+
+namespace fcdp {
+
+/// Parses `model`, as a null type, or `f32`. The error lists them.
+llvm::Expected<mlir::Type> parseMaster(llvm::StringRef spec,
+                                       mlir::MLIRContext *context);
+
+/// Returns whether a trained parameter of type `storage` gets a master of type
+/// `master`, which may be null.
+bool needsMaster(mlir::Type storage, mlir::Type master);
+
+} // namespace fcdp

@@ -16,6 +16,7 @@ namespace fcdp {
 
 /// Names of roles that the runtime uses.
 inline constexpr const char *kValueRole = "value";
+inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
 /// The name of the random state.

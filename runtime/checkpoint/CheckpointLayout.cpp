@@ -10,6 +10,7 @@ const char *checkpointRole(plan::StateRole role) {
   case plan::StateRole::shard:
     return kValueRole;
   case plan::StateRole::master:
+    return kMasterRole;
   case plan::StateRole::exp_avg:
   case plan::StateRole::exp_avg_sq:
   case plan::StateRole::momentum_buffer:

@@ -318,7 +318,7 @@ fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
                                          const char **job) {
   return attemptOn(session, [&](Session &own) {
     auto loaded = own.loadCheckpoint(textOf(path));
-    session->loaded = loaded.value_or(LoadedCheckpoint{"", -1, "{}"});
+    session->loaded = loaded.value_or(LoadedCheckpoint{"", -1, "{}", {}});
     if (step)
       *step = session->loaded.step;
     if (job)

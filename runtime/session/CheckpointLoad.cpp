@@ -3,6 +3,7 @@
 
 #include "checkpoint/CheckpointLayout.h"
 #include "checkpoint/Shards.h"
+#include "core/SumKernels.h"
 
 #include <algorithm>
 #include <set>
@@ -42,6 +43,15 @@ public:
   const CheckpointState *allow(const std::string &role,
                                const std::vector<std::string> &names,
                                DType dtype, const Shape &shape);
+  /// Returns whether there is such a state.
+  bool has(const std::string &role,
+           const std::vector<std::string> &names) const {
+    return reader.find(role, names);
+  }
+  /// Lets the checkpoint have a state that the step has not.
+  void ignore(const std::string &role, const std::vector<std::string> &names) {
+    used.insert(reader.find(role, names));
+  }
   /// The updates that all members of a bucket have had.
   int64_t requireUpdates(const plan::BucketT &bucket,
                          const std::vector<const plan::ParameterT *> &members);
@@ -128,12 +138,14 @@ public:
 
   void planReads();
   void read(uint64_t seed);
+  MasterChanges masterChanges() const { return changes; }
 
 private:
-  /// A range of a state that goes to this rank's memory.
+  /// A range of a state that goes to this rank's memory, in its type there.
   struct Read {
     const CheckpointState *state;
     int64_t first, count;
+    DType dtype;
     std::optional<plan::Buf> region;
     uint64_t byteOffset;
     size_t buffer;
@@ -142,6 +154,12 @@ private:
   void planBucket(size_t bucket,
                   const std::vector<const plan::ParameterT *> &members);
   void planBuffer(size_t buffer);
+  const CheckpointState *requireMember(const plan::BucketT &bucket,
+                                       const plan::State &region,
+                                       const plan::ParameterT &member);
+  void compareMasters(const plan::BucketT &bucket,
+                      const plan::ParameterT &member);
+  void readRange(const Read &read);
   void readRandom(uint64_t seed);
 
   const StepPlan &plan;
@@ -152,23 +170,54 @@ private:
   StateMatch match;
   std::vector<Read> reads;
   std::vector<int64_t> updates; ///< by bucket
+  MasterChanges changes;
 };
+
+/// Returns the saved state for a region of a member. If only one side has a
+/// master of the parameter, the types of the optimizer's states differ, and the
+/// parameter's value stands for a master that was not saved.
+const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
+                                             const plan::State &region,
+                                             const plan::ParameterT &member) {
+  std::string role = checkpointRole(region.role());
+  DType storage = toDType(bucket.storage);
+  if (region.role() == plan::StateRole::shard)
+    return match.require(role, member.names, storage, member.shape);
+  bool hasMaster = match.has(kMasterRole, member.names);
+  if (region.role() == plan::StateRole::master && !hasMaster)
+    return match.require(kValueRole, member.names, storage, member.shape);
+  return match.require(role, member.names, hasMaster ? DType::F32 : storage,
+                       member.shape);
+}
+
+/// Counts the parameters that only one side has a master of.
+void Loader::compareMasters(const plan::BucketT &bucket,
+                            const plan::ParameterT &member) {
+  bool isWanted = findState(bucket, plan::StateRole::master);
+  bool isSaved = match.has(kMasterRole, member.names);
+  if (!bucket.trainable || isWanted == isSaved)
+    return;
+  if (isSaved)
+    match.ignore(kMasterRole, member.names);
+  ++(isSaved ? changes.dropped : changes.started);
+}
 
 void Loader::planBucket(size_t number,
                         const std::vector<const plan::ParameterT *> &members) {
   const plan::BucketT &bucket = *plan.buckets[number];
   uint32_t part = partOf(bucket.sharding, plan.mesh, place);
+  for (const plan::ParameterT *member : members)
+    compareMasters(bucket, *member);
   for (const plan::State &region : bucket.states) {
-    const char *role = checkpointRole(region.role());
-    if (!role)
+    if (!checkpointRole(region.role()))
       continue;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *member : members) {
-      const CheckpointState *state =
-          match.require(role, member->names, dtype, member->shape);
+      const CheckpointState *state = requireMember(bucket, region, *member);
       ShardRange range = rangeOf(*member, bucket, part);
       if (state && range.elements != 0)
-        reads.push_back({state, range.inParameter, range.elements, region.buf(),
+        reads.push_back({state, range.inParameter, range.elements, dtype,
+                         region.buf(),
                          uint64_t(range.inShard) * byteSize(dtype), 0});
     }
   }
@@ -188,7 +237,8 @@ void Loader::planBuffer(size_t number) {
                  : match.require(kBufferRole, {buffer.name}, dtype,
                                  buffer.shape));
   if (state && numElements(buffer.shape) != 0)
-    reads.push_back({state, 0, numElements(buffer.shape), {}, 0, number});
+    reads.push_back(
+        {state, 0, numElements(buffer.shape), dtype, {}, 0, number});
 }
 
 void Loader::planReads() {
@@ -207,17 +257,32 @@ void Loader::read(uint64_t seed) {
         std::span<std::byte> memory = step.region(region.buf());
         std::fill(memory.begin(), memory.end(), std::byte(0));
       }
-  for (const Read &read : reads) {
-    std::byte *target = read.region
-                            ? step.region(*read.region).data() + read.byteOffset
-                            : step.buffer(read.buffer).data();
-    // On more ranks than saved, a rank has the buffers of another one.
-    reader.read(*read.state, rank % reader.index().worldSize, read.first,
-                read.count, target);
-  }
+  for (const Read &read : reads)
+    readRange(read);
   for (size_t bucket = 0; bucket < updates.size(); ++bucket)
     step.setUpdateCount(bucket, updates[bucket]);
   readRandom(seed);
+}
+
+void Loader::readRange(const Read &read) {
+  std::byte *target = read.region
+                          ? step.region(*read.region).data() + read.byteOffset
+                          : step.buffer(read.buffer).data();
+  DType from = read.state->dtype;
+  // On more ranks than saved, a rank has the buffers of another one.
+  uint32_t owner = rank % reader.index().worldSize;
+  if (from == read.dtype) {
+    reader.read(*read.state, owner, read.first, read.count, target);
+    return;
+  }
+  constexpr int64_t most = 1 << 20; // elements that are converted at once
+  std::vector<std::byte> saved(std::min(most, read.count) * byteSize(from));
+  for (int64_t done = 0; done < read.count; done += most) {
+    int64_t count = std::min(most, read.count - done);
+    reader.read(*read.state, owner, read.first + done, count, saved.data());
+    convertElements(target + size_t(done) * byteSize(read.dtype), read.dtype,
+                    saved.data(), from, size_t(count));
+  }
 }
 
 void Loader::readRandom(uint64_t seed) {
@@ -239,11 +304,12 @@ void Loader::readRandom(uint64_t seed) {
 
 } // namespace
 
-void loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
-                    CheckpointReader &reader, Step &step) {
+MasterChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
+                             CheckpointReader &reader, Step &step) {
   Loader loader(plan, place, reader, step);
   loader.planReads();
   loader.read(seed);
+  return loader.masterChanges();
 }
 
 } // namespace fcdp

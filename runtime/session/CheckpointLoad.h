@@ -5,15 +5,16 @@
 #pragma once
 
 #include "checkpoint/CheckpointReader.h"
+#include "session/CheckpointOptions.h"
 #include "step/Step.h"
 
 namespace fcdp {
 
 /// Fills the states of the rank at `place`. A rank that the checkpoint has no
-/// random state for starts one from `seed`, its number and the step. Throws
-/// std::runtime_error that lists all states that one side lacks or that differ,
-/// before anything is changed.
-void loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
-                    CheckpointReader &reader, Step &step);
+/// random state for starts one from `seed`, its number and the step. Masters
+/// may be on one side only. Throws std::runtime_error that lists all other
+/// states that one side lacks or that differ, before anything is changed.
+MasterChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
+                             CheckpointReader &reader, Step &step);
 
 } // namespace fcdp

@@ -26,6 +26,14 @@ struct SavedCheckpoint {
   uint64_t bytes = 0;
 };
 
+/// The parameters whose masters only the checkpoint or only the step has.
+struct MasterChanges {
+  /// Their masters start from the parameters' values.
+  size_t started = 0;
+  /// They have the values of the parameters, the masters' rounding.
+  size_t dropped = 0;
+};
+
 /// A checkpoint that states were loaded from.
 struct LoadedCheckpoint {
   std::string path;
@@ -33,6 +41,7 @@ struct LoadedCheckpoint {
   int64_t step = 0;
   /// The settings that its program gave, a JSON object.
   std::string job;
+  MasterChanges masters = {};
 };
 
 } // namespace fcdp

@@ -75,12 +75,12 @@ Session::loadCheckpoint(const std::string &path) {
                                   CheckpointReader reader(*found);
                                   impl->takeRates(reader.index().job,
                                                   *found + "/index.json.job");
-                                  fcdp::loadCheckpoint(impl->plan, place(),
-                                                       impl->options.seed,
-                                                       reader, *impl->step);
+                                  MasterChanges masters = fcdp::loadCheckpoint(
+                                      impl->plan, place(), impl->options.seed,
+                                      reader, *impl->step);
                                   const CheckpointIndex &index = reader.index();
                                   loaded = {*found, index.step,
-                                            index.job.dump()};
+                                            index.job.dump(), masters};
                                 }),
                 "load of the checkpoint");
     impl->numSteps = loaded->step;

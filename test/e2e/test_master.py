@@ -143,14 +143,42 @@ def test_goes_on_bit_for_bit(workshop: Workshop, tmp_path: Path, config: Config)
     assert ("master", "wte.weight") in whole.states
     assert_equal_tensors(whole.states, halves.states)
     assert (tmp_path / "whole.safetensors").read_bytes() == (tmp_path / "halves.safetensors").read_bytes()
-    # A step of another strategy and mesh has the same state, and one without masters does not take it.
+    # A step of another strategy and mesh has the same state.
     other = replace(config, nodes=1, local=1, strategy="zero3")
     extra = (f"--resume={tmp_path / 'whole'}", f"--save-dir={tmp_path / 'other'}")
     tool(*run_command(workshop.step(other), model.archive, model.inputs, 4, *extra))
     assert_equal_tensors(whole.states, read_checkpoint(tmp_path / "other" / "step-00000004").states)
-    with pytest.raises(ToolError, match="the step has no master of "):
-        without = workshop.step(replace(other, master=""))
-        tool(*run_command(without, model.archive, model.inputs, 5, f"--resume={tmp_path / 'whole'}"))
+
+
+@pytest.mark.parametrize("config", [MASTER, MOMENTUM], ids=lambda config: config.name)
+@pytest.mark.parametrize("master", ["f32", "model"])
+def test_resumes_with_and_without_masters(workshop: Workshop, tmp_path: Path, config: Config, master: str) -> None:
+    """What only one side has is made from the parameters, and the optimizer's states get the type of the step."""
+    model = workshop.model(config.model)
+    before = replace(config, master="model" if master == "f32" else "f32")
+    after = replace(config, master=master, nodes=2, local=1, strategy="zero3")
+    tool(*run_command(workshop.step(before), model.archive, model.inputs, 2, f"--save-dir={tmp_path / 'before'}"))
+    saved = read_checkpoint(tmp_path / "before" / "step-00000002").states
+    resume = (f"--resume={tmp_path / 'before'}", f"--save-dir={tmp_path / 'after'}")
+    run = tool(*run_command(workshop.step(after), model.archive, model.inputs, 2, *resume))
+    loaded = read_checkpoint(tmp_path / "after" / "step-00000002").states
+    trained = sum(role == "value" for role, _ in saved)
+    if master == "f32":
+        line = f"the checkpoint has no masters of {trained} parameters: they start from the parameters' values"
+        expected = {key: value if key[0] == "value" else value.float() for key, value in saved.items()}
+        expected |= {("master", name): value.float() for (role, name), value in saved.items() if role == "value"}
+    else:
+        line = f"the step has no masters of {trained} parameters: it goes on from their rounding"
+        expected = {key: value.bfloat16() for key, value in saved.items() if key[0] != "master"}
+    assert run.count(line) == 1, run
+    moments = [key for key in expected if key[0] not in ("value", "master")]
+    assert moments and any(saved[key].any() for key in moments)
+    assert_equal_tensors(loaded, expected)
+    # It trains on, and one more step changes the parameters.
+    tool(*run_command(workshop.step(after), model.archive, model.inputs, 3, f"--resume={tmp_path / 'after'}", *resume[1:]))
+    more = read_checkpoint(tmp_path / "after" / "step-00000003").states
+    assert set(more) == set(expected)
+    assert not more["value", "wte.weight"].equal(expected["value", "wte.weight"])
 
 
 def test_weights_in_float32_are_the_masters(workshop: Workshop, tmp_path: Path) -> None:

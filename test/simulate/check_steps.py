@@ -35,7 +35,7 @@ def noise(type_text, generator, limit=None):
 class Reference:
     """The imported step, run plainly."""
 
-    def __init__(self, text, nodes, locals_, micro_batches, accumulation):
+    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model"):
         self.module = Module(text)
         self.N, self.g, self.K, self.accumulation = nodes, locals_, micro_batches, accumulation
         generator = np.random.default_rng(7)
@@ -44,6 +44,10 @@ class Reference:
         self.inputs = [[[{n: noise(i["type"], generator, i.get("limit")) for n, i in self.module.of("input").items()}
                          for _ in range(self.N * self.g)] for _ in range(self.K)] for _ in range(STEPS)]
         self.losses, self.gradients, self.after = [], [], []
+        elements = {n: shape_of(p["type"])[1] for n, p in parameters.items()}
+        self.masters = {n: widen(self.weights[n], element).astype(np.float32) for n, element in elements.items()
+                        if master == "f32" and element in ("bf16", "f16") and parameters[n].get("trainable")}
+        self.masters_after = []
         weights = self.weights
         for step in range(STEPS):
             weights = self.run_step(step, weights)
@@ -63,8 +67,13 @@ class Reference:
         weights = dict(weights)
         for name, gradient in total.items():
             element = shape_of(self.module.of("parameter")[name]["type"])[1]
-            weights[name] = update(weights[name], gradient, scale, LR, element)
+            if name in self.masters:
+                self.masters[name] = update(self.masters[name], gradient, scale, LR, "f32")
+                weights[name] = round_to(self.masters[name], element)
+            else:
+                weights[name] = update(weights[name], gradient, scale, LR, element)
         self.after.append(weights)
+        self.masters_after.append(dict(self.masters))
         return weights
 
     def sum(self, values, element):
@@ -126,6 +135,7 @@ def compare_buckets(machine, call, reference, step):
         padding = np.ones(bucket["elements"], bool)
         gradient = whole(name, "grad") if bucket.get("trainable") else None
         shard = whole(name, "shard")
+        master = whole(name, "master") if "master" in bucket else None
         for parameter, offset in bucket["members"]:
             expected = reference.after[step][parameter].reshape(-1)
             padding[offset:offset + expected.size] = False
@@ -133,6 +143,11 @@ def compare_buckets(machine, call, reference, step):
             if gradient is not None:
                 expected = reference.gradients[step][parameter].reshape(-1)
                 differ(f"step {step}: gradient of {parameter}", expected, gradient[offset:offset + expected.size])
+            if (master is not None) != (parameter in reference.masters):
+                raise Mismatch(f"{parameter} has a master where none is expected, or none where one is")
+            if master is not None:
+                expected = reference.masters_after[step][parameter].reshape(-1)
+                differ(f"step {step}: master of {parameter}", expected, master[offset:offset + expected.size])
         if shard[padding].any():
             raise Mismatch(f"step {step}: padding of {name} is not zero")
 
@@ -250,6 +265,7 @@ def main():
     parser.add_argument("--prefetch", default="1", help="distance")
     parser.add_argument("--remat", default="none", help="what the backward pass computes again")
     parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
+    parser.add_argument("--master", default="model", help="type in which the optimizer works")
     parser.add_argument("--collectives", default="two-level")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
@@ -259,15 +275,16 @@ def main():
     warnings.simplefilter("ignore")  # noise is computed with
     plain = compile_step(args.opt, args.module)
     compiled = runs = 0
+    bucket = f"{args.bucket} master={args.master}"
     for mesh, K in itertools.product(args.meshes.split(","), map(int, args.micro_batches.split(","))):
         nodes, locals_ = map(int, mesh.split("x"))
-        references = {mode: Reference(plain, nodes, locals_, K, mode) for mode in args.accumulations.split(",")}
+        references = {mode: Reference(plain, nodes, locals_, K, mode, args.master) for mode in args.accumulations.split(",")}
         for stage, strategy, mode in itertools.product(args.stages.split(","), args.strategies.split(","), references):
             if stage in ("sharded-parameters", "sharded-buckets") and strategy != args.strategies.split(",")[0]:
                 continue
             reference = references[mode]
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
-                                                                                   args.prefetch, args.remat, args.bucket,
+                                                                                   args.prefetch, args.remat, bucket,
                                                                                    collectives=args.collectives)))
             compiled += 1
             if args.compile_only:

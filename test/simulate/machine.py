@@ -191,6 +191,8 @@ class Machine:
             for rank in self.ranks:
                 part = rank.by_role[name, "shard"]
                 part[:] = flat[self.owned(rank, bucket["sharding"]) * part.size:][:part.size]
+                if "master" in bucket:
+                    rank.by_role[name, "master"][:] = widen(part, bucket["storage"])
         for rank in self.ranks:
             rank.gradients = {}
 
@@ -423,9 +425,14 @@ class Machine:
         """SGD without momentum, which is enough to make copies stale."""
         target, lr = op.attrs["target"], op.attrs["optimizer"]["lr"]
         scale = np.float32(op.attrs["scale"])
-        element = self.module.of("bucket")[target]["storage"]
-        shard = rank.by_role[target, "shard"]
-        shard[:] = update(shard, rank.by_role[target, "grad"], scale, lr, element)
+        bucket = self.module.of("bucket")[target]
+        shard, gradient = rank.by_role[target, "shard"], rank.by_role[target, "grad"]
+        if "master" in bucket:
+            master = rank.by_role[target, "master"]
+            master[:] = update(master, gradient, scale, lr, "f32")
+            shard[:] = round_to(master, bucket["storage"])
+        else:
+            shard[:] = update(shard, gradient, scale, lr, bucket["storage"])
 
 
 def sum_in_order(chunks):

@@ -149,6 +149,12 @@ bool Rank::resume() {
              options.saveDir))
     lastSaved = firstStep;
   print("resumed from " + loaded->path);
+  if (size_t started = loaded->masters.started)
+    print("the checkpoint has no masters of " + std::to_string(started) +
+          " parameters: they start from the parameters' values");
+  if (size_t dropped = loaded->masters.dropped)
+    print("the step has no masters of " + std::to_string(dropped) +
+          " parameters: it goes on from their rounding");
   auto job = nlohmann::json::parse(loaded->job);
   if (job.contains("skipped_steps") &&
       job["skipped_steps"].is_number_unsigned())

@@ -189,11 +189,11 @@ fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path);
  *
  * Collective. Loads all states, counts of updates and the random state from a
  * checkpoint or, if `path` is the folder of a run, from its latest one. It may
- * be of another mesh and strategy. Before the first step only, instead of
- * fcdp_session_load_weights. *step becomes its number of steps, or -1 if there
- * is no complete checkpoint, which changes nothing. *job becomes the text that
- * fcdp_session_save_checkpoint was given; it lives until the next call. Both
- * may be null. */
+ * be of another mesh and strategy, and have masters or not. Before the first
+ * step only, instead of fcdp_session_load_weights. *step becomes its number of
+ * steps, or -1 if there is no complete checkpoint, which changes nothing. *job
+ * becomes the text that fcdp_session_save_checkpoint was given; it lives until
+ * the next call. Both may be null. */
 fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
                                          const char *path, int64_t *step,
                                          const char **job);
@@ -236,7 +236,7 @@ typedef enum fcdp_state_role {
   FCDP_EXP_AVG = 1,         /* AdamW's first moment of a parameter */
   FCDP_EXP_AVG_SQ = 2,      /* AdamW's second moment */
   FCDP_MOMENTUM_BUFFER = 3, /* SGD's */
-  FCDP_MASTER = 4           /* the parameter in f32, which the optimizer updates */
+  FCDP_MASTER = 4 /* the parameter in f32, which the optimizer updates */
 } fcdp_state_role;
 
 /* Sets a parameter, a buffer or an optimizer state from its whole tensor, of

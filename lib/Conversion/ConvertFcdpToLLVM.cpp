@@ -36,7 +36,8 @@ void ConvertFcdpToLLVMPass::runOnOperation() {
   std::string path =
       archive.empty() ? getArchive(module).value_or("").str() : archive;
   ConstantReader reader(path);
-  FailureOr<CompiledPlan> compiled = buildPlan(module, reader);
+  FailureOr<CompiledPlan> compiled =
+      buildPlan(module, getAnalysis<DeviceMemoryAnalysis>(), reader);
   if (failed(compiled))
     return signalPassFailure();
   clear(module);

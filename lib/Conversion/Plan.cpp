@@ -34,6 +34,7 @@ static LogicalResult checkModule(ModuleOp module) {
 }
 
 FailureOr<CompiledPlan> fcdp::buildPlan(ModuleOp module,
+                                        DeviceMemoryAnalysis &memory,
                                         TensorReader readTensor) {
   if (failed(checkModule(module)))
     return failure();
@@ -46,14 +47,17 @@ FailureOr<CompiledPlan> fcdp::buildPlan(ModuleOp module,
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(verifyBufferWrites(function)))
       return failure();
+  FailureOr<const DeviceMemory *> measured = memory.get();
+  if (failed(measured))
+    return failure();
 
   CompiledPlan compiled;
   plan::PlanT &plan = compiled.plan;
   if (failed(fillHead(plan, module)) ||
       failed(
-          fillSymbols(plan, compiled.constants, module, *places, readTensor)) ||
-      failed(fillFunctions(plan, module, *calls)))
+          fillSymbols(plan, compiled.constants, module, *places, readTensor)))
     return failure();
+  fillFunctions(plan, module, **measured, *calls);
   FailureOr<SlotTable> slots = SlotTable::fill(plan, module, *places, *calls);
   if (failed(slots) || failed(fillOps(plan, *places, *slots, *calls)))
     return failure();

@@ -5,7 +5,6 @@
 #include "PlanValues.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Traffic.h"
-#include "fcdp/Planning/Memory/DeviceMemory.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -48,19 +47,17 @@ static void fillMemory(plan::FunctionT &out, const CallRange &range,
                                result.bytes);
 }
 
-LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
-                                  ArrayRef<Operation *> calls) {
-  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
-  if (failed(memory))
-    return failure();
+void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
+                         const DeviceMemory &memory,
+                         ArrayRef<Operation *> calls) {
   ArenaBytes arenas = measureArenas(module);
   plan.deviceBytes =
-      std::max(static_cast<int64_t>(arenas.device), memory->arena.bytes);
+      std::max(static_cast<int64_t>(arenas.device), memory.arena.bytes);
   plan.hostBytes = arenas.host;
-  plan.planned = plan::Planned(memory->total(), memory->pool, memory->inputs);
+  plan.planned = plan::Planned(memory.total(), memory.pool, memory.inputs);
   uint64_t next = 0;
   for (auto [function, functionMemory] :
-       llvm::zip(module.getOps<func::FuncOp>(), memory->functions)) {
+       llvm::zip_equal(module.getOps<func::FuncOp>(), memory.functions)) {
     CallRange range = findCalls(function, calls, next);
     next = range.end;
     // Equal for all functions.
@@ -75,5 +72,4 @@ LogicalResult fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
     out.expected = plan::LinkBytes(bytes.inter, bytes.intra, bytes.hostToDevice,
                                    bytes.deviceToHost);
   }
-  return success();
 }

@@ -6,6 +6,7 @@
 #include "Slots.h"
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Conversion/TensorReader.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fcdp {
@@ -28,10 +29,11 @@ mlir::LogicalResult fillSymbols(plan::PlanT &plan, std::string &constants,
                                 TensorReader readTensor);
 
 /// Describes the functions of `module`, whose operations in the plan are
-/// `calls`, and the arenas: which memory is reserved when, where results of
-/// operators are expected, and what each function sends.
-mlir::LogicalResult fillFunctions(plan::PlanT &plan, mlir::ModuleOp module,
-                                  llvm::ArrayRef<mlir::Operation *> calls);
+/// `calls`, and the arenas, by `memory`: which memory is reserved when, where
+/// results of operators are expected, and what each function sends.
+void fillFunctions(plan::PlanT &plan, mlir::ModuleOp module,
+                   const DeviceMemory &memory,
+                   llvm::ArrayRef<mlir::Operation *> calls);
 
 /// Describes the operations `calls`. Reports an error of each.
 mlir::LogicalResult fillOps(plan::PlanT &plan, const Places &places,

@@ -3,6 +3,7 @@
 #include "fcdp/Driver/StepModule.h"
 
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
@@ -222,18 +223,22 @@ PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
   return options;
 }
 
-OwningOpRef<ModuleOp> fcdp::planCopy(ModuleOp module,
-                                     const PipelineOptions &options,
-                                     TimingScope &timing,
-                                     const std::optional<Cluster> &described) {
-  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+std::optional<PlannedStep>
+fcdp::planCopy(ModuleOp module, const PipelineOptions &options,
+               TimingScope &timing, const std::optional<Cluster> &described) {
+  PlannedStep planned;
+  planned.module = cast<ModuleOp>(module->clone());
   PassManager pm(module.getContext());
   pm.enableTiming(timing);
   // The verifier passes of the phases are in the pipeline. MLIR's own after
   // each pass takes a third of the time, which a sweep pays at each point.
   pm.enableVerifier(false);
   buildFcdpPipeline(pm, options, *getPhase(module), described);
-  if (failed(pm.run(*copy)))
-    return nullptr;
-  return copy;
+  pm.addPass(createMeasureStepPass([&](StepFacts facts) {
+    planned.facts = std::move(facts);
+    return success();
+  }));
+  if (failed(pm.run(*planned.module)))
+    return std::nullopt;
+  return planned;
 }

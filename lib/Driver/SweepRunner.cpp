@@ -3,7 +3,6 @@
 #include "fcdp/Driver/SweepRunner.h"
 
 #include "fcdp/Driver/StepModule.h"
-#include "fcdp/Report/StepFacts.h"
 #include "fcdp/Report/StepPrediction.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "mlir/IR/Diagnostics.h"
@@ -12,12 +11,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// A step that is planned for a point.
-struct Plan {
-  OwningOpRef<ModuleOp> module;
-  StepFacts facts;
-};
-
 class SweepRunner {
 public:
   SweepRunner(llvm::ArrayRef<SweepAxis> axes, const StepOptions &options,
@@ -34,15 +27,15 @@ private:
   void runShape(SweepPoint point);
   void runOnce(const SweepPoint &point);
   void runEach(const SweepPoint &point);
-  SweepResult &add(const SweepPoint &point, const Plan *plan,
+  SweepResult &add(const SweepPoint &point, const PlannedStep *plan,
                    const StepPrediction *prediction);
   Cluster getCluster(const SweepPoint &point) const;
   StepOptions getOptions(const SweepPoint &point) const;
   /// Whether there can be such a cluster; sets `failure` if not.
   bool canBe(const SweepPoint &point);
   /// Null, with `failure` set, if there is none.
-  std::optional<Plan> plan(const SweepPoint &point);
-  void findHidden(const SweepPoint &point, const Plan &plan);
+  std::optional<PlannedStep> plan(const SweepPoint &point);
+  void findHidden(const SweepPoint &point, const PlannedStep &plan);
 
   llvm::ArrayRef<SweepAxis> axes;
   const StepOptions &options;
@@ -104,7 +97,7 @@ bool SweepRunner::canBe(const SweepPoint &point) {
   return false;
 }
 
-std::optional<Plan> SweepRunner::plan(const SweepPoint &point) {
+std::optional<PlannedStep> SweepRunner::plan(const SweepPoint &point) {
   failure.clear();
   // One plan that is not possible does not end the sweep.
   ScopedDiagnosticHandler handler(
@@ -120,23 +113,15 @@ std::optional<Plan> SweepRunner::plan(const SweepPoint &point) {
   StepOptions asked = getOptions(point);
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
-  Plan plan;
-  plan.module = planCopy(step, withoutBudget(asked.pipeline),
-                         progress.getTiming(), getCluster(point));
-  if (!plan.module)
-    return std::nullopt;
-  FailureOr<StepFacts> facts = measureStep(*plan.module);
-  if (failed(facts))
-    return std::nullopt;
-  plan.facts = std::move(*facts);
-  return plan;
+  return planCopy(step, withoutBudget(asked.pipeline), progress.getTiming(),
+                  getCluster(point));
 }
 
 //===----------------------------------------------------------------------===//
 // Points
 //===----------------------------------------------------------------------===//
 
-SweepResult &SweepRunner::add(const SweepPoint &point, const Plan *plan,
+SweepResult &SweepRunner::add(const SweepPoint &point, const PlannedStep *plan,
                               const StepPrediction *prediction) {
   SweepResult &result = sweep.results.emplace_back();
   result.point = point;
@@ -164,7 +149,7 @@ void SweepRunner::runOnce(const SweepPoint &shape) {
   SweepPoint point = shape;
   point.bandwidth = bandwidths.front();
   point.memory = memories.front();
-  std::optional<Plan> made = plan(point);
+  std::optional<PlannedStep> made = plan(point);
   for (double bandwidth : bandwidths) {
     point.bandwidth = bandwidth;
     StepPrediction prediction;
@@ -187,7 +172,7 @@ void SweepRunner::runEach(const SweepPoint &shape) {
     size_t first = sweep.results.size();
     for (double bandwidth : bandwidths) {
       point.bandwidth = bandwidth;
-      std::optional<Plan> made = plan(point);
+      std::optional<PlannedStep> made = plan(point);
       StepPrediction prediction;
       if (made)
         prediction = simulateOn(*made->module, getCluster(point)).prediction;
@@ -201,7 +186,7 @@ void SweepRunner::runEach(const SweepPoint &shape) {
   }
 }
 
-void SweepRunner::findHidden(const SweepPoint &at, const Plan &plan) {
+void SweepRunner::findHidden(const SweepPoint &at, const PlannedStep &plan) {
   SweepPoint point = at;
   auto getShare = [&](double bandwidth) {
     point.bandwidth = bandwidth;

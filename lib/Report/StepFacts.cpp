@@ -70,7 +70,7 @@ static BytesByUse measureHostStates(ModuleOp module, MeshOp mesh) {
   return inUse;
 }
 
-FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
+StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   StepFacts facts;
   MeshOp mesh = getMesh(module);
   facts.nodes = mesh.getNode();
@@ -78,12 +78,9 @@ FailureOr<StepFacts> fcdp::measureStep(ModuleOp module) {
   facts.microBatches = getMicroBatches(module);
   facts.strategy = getStrategy(module).value_or("");
   facts.storage = measureStorage(module);
-  FailureOr<DeviceMemory> device = measureDeviceMemory(module);
-  if (failed(device))
-    return failure();
-  facts.device = *device;
-  if (device->fullest)
-    facts.fullest = describePlace(device->fullest);
+  facts.device = device;
+  if (device.fullest)
+    facts.fullest = describePlace(device.fullest);
   facts.device.fullest = nullptr;
   facts.host = measureArenas(module).host;
   facts.hostInUse = measureHostStates(module, mesh);

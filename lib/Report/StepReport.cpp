@@ -5,13 +5,10 @@
 using namespace mlir;
 using namespace fcdp;
 
-FailureOr<StepReport> fcdp::makeReport(llvm::StringRef input, ModuleOp module,
-                                       const StepPrediction &prediction,
-                                       const Cluster &cluster,
-                                       MemoryCapacity capacity) {
-  FailureOr<StepFacts> facts = measureStep(module);
-  if (failed(facts))
-    return failure();
-  return StepReport{input.str(), std::move(*facts), prediction, capacity,
-                    describeBuckets(module, CostModel(cluster))};
+StepReport fcdp::makeReport(llvm::StringRef input, ModuleOp module,
+                            const StepFacts &facts,
+                            const StepPrediction &prediction,
+                            const Cluster &cluster, MemoryCapacity capacity) {
+  return {input.str(), facts, prediction, capacity,
+          describeBuckets(module, CostModel(cluster))};
 }

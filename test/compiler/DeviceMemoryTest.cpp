@@ -167,6 +167,65 @@ TEST_F(DeviceMemoryTest, RefusesOtherPhases) {
   EXPECT_EQ(message, "expected a module in phase 'scheduled' or 'planned'");
 }
 
+namespace {
+/// Takes the analysis that the passes before it have preserved.
+class TakeAnalysisPass
+    : public PassWrapper<TakeAnalysisPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeAnalysisPass)
+  explicit TakeAnalysisPass(std::optional<DeviceMemory> &taken)
+      : taken(taken) {}
+
+  void runOnOperation() override {
+    if (auto cached = getCachedAnalysis<DeviceMemoryAnalysis>())
+      if (FailureOr<const DeviceMemory *> memory = cached->get().get();
+          succeeded(memory))
+        taken = **memory;
+  }
+
+private:
+  std::optional<DeviceMemory> &taken;
+};
+} // namespace
+
+/// The passes behind the proof of a plan have the measurement that it took.
+TEST_F(DeviceMemoryTest, VerifyPlanPreservesItsAnalysis) {
+  std::string ordered = kScheduled;
+  ordered.insert(ordered.find("%slice ="),
+                 "%t = fcdp.record on compute\nfcdp.wait %t on inter\n");
+  module = parseSourceString<ModuleOp>(ordered, &context);
+  ASSERT_TRUE(module);
+  std::optional<DeviceMemory> planned, proved;
+  PassManager pm(&context);
+  pm.addPass(createPlanMemoryPass());
+  pm.addPass(std::make_unique<TakeAnalysisPass>(planned));
+  pm.addPass(createVerifyPlanPass());
+  pm.addPass(std::make_unique<TakeAnalysisPass>(proved));
+  ASSERT_TRUE(succeeded(pm.run(*module)));
+  EXPECT_FALSE(planned);
+  ASSERT_TRUE(proved);
+  EXPECT_EQ(proved->total(), measure().total());
+  EXPECT_EQ(proved->fullest, measure().fullest);
+}
+
+/// An analysis measures when it is first asked for, and reports an error once.
+TEST_F(DeviceMemoryTest, AnAnalysisMeasuresOnce) {
+  ASSERT_TRUE(module);
+  DeviceMemoryAnalysis analysis(*module);
+  FailureOr<const DeviceMemory *> memory = analysis.get();
+  ASSERT_TRUE(succeeded(memory));
+  EXPECT_EQ(*analysis.get(), *memory);
+
+  setPhase(*module, Phase::sharded);
+  int errors = 0;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &) { ++errors; });
+  DeviceMemoryAnalysis refused(*module);
+  EXPECT_EQ(errors, 0);
+  EXPECT_TRUE(failed(refused.get()));
+  EXPECT_TRUE(failed(refused.get()));
+  EXPECT_EQ(errors, 1);
+}
+
 /// The products are after the bucket, and the sum is at the bucket's place.
 TEST_F(DeviceMemoryTest, PlacesResults) {
   ASSERT_TRUE(module);

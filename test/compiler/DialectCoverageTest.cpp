@@ -182,7 +182,8 @@ TEST_F(DialectCoverageTest, PlansHaveEverything) {
     auto noConstants = [](StringRef) -> llvm::Expected<std::vector<char>> {
       return llvm::createStringError("there is none");
     };
-    FailureOr<CompiledPlan> compiled = buildPlan(module, noConstants);
+    DeviceMemoryAnalysis memory(module);
+    FailureOr<CompiledPlan> compiled = buildPlan(module, memory, noConstants);
     ASSERT_TRUE(succeeded(compiled))
         << "an operation has no lowering: see Calls.cpp and PlanOps.cpp";
     for (auto state : module.getOps<StateOp>())

@@ -6,6 +6,7 @@
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Conversion/Plan.h"
 #include "fcdp/Driver/Diagnostics.h"
+#include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Report/Text.h"
@@ -41,9 +42,8 @@ private:
     errors << "error: " << message << '\n';
     return failure();
   }
-  LogicalResult runPasses();
+  LogicalResult runPasses(llvm::raw_ostream &summary);
   LogicalResult predict(llvm::raw_ostream &stream);
-  LogicalResult convert();
   LogicalResult emit();
   LogicalResult print();
   llvm::Expected<CompiledPlan> readPlan(llvm::StringRef bytes);
@@ -58,14 +58,6 @@ private:
   OwningOpRef<ModuleOp> module;
 };
 } // namespace
-
-LogicalResult Driver::runPasses() {
-  progress.start("planning the step");
-  PassManager pm(&context);
-  pm.enableTiming(progress.getTiming());
-  buildFcdpPipeline(pm, options.step.pipeline, *getPhase(*module));
-  return pm.run(*module);
-}
 
 /// Prints the plan that the converted module carries.
 LogicalResult Driver::print() {
@@ -115,10 +107,21 @@ LogicalResult Driver::predict(llvm::raw_ostream &stream) {
   return success();
 }
 
-LogicalResult Driver::convert() {
-  progress.start("describing the step");
+/// Plans the step and converts it, and prints its figures in between. Passes of
+/// one pass manager share what they measure.
+LogicalResult Driver::runPasses(llvm::raw_ostream &summary) {
+  progress.start("planning the step");
   PassManager pm(&context);
   pm.enableTiming(progress.getTiming());
+  buildFcdpPipeline(pm, options.step.pipeline, *getPhase(*module));
+  pm.addPass(createMeasureStepPass([&](const StepFacts &facts) {
+    printFacts(facts, summary);
+    if (!options.step.pipeline.cluster.empty() && failed(predict(summary)))
+      return failure();
+    // The passes that follow are timed in this stage.
+    progress.start("describing the step");
+    return success();
+  }));
   pm.addPass(createConvertFcdpToLLVMPass({options.archive}));
   return pm.run(*module);
 }
@@ -165,17 +168,9 @@ LogicalResult Driver::runOnStep() {
   if (!module ||
       failed(checkPastDecisions(*module, options.input, options.step)))
     return failure();
-  if (failed(runPasses()))
-    return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);
-  FailureOr<StepFacts> facts = measureStep(*module);
-  if (failed(facts))
-    return failure();
-  printFacts(*facts, stream);
-  if (!options.step.pipeline.cluster.empty() && failed(predict(stream)))
-    return failure();
-  if (failed(convert()))
+  if (failed(runPasses(stream)))
     return failure();
   if (!options.output.empty() && failed(emit()))
     return failure();

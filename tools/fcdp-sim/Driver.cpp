@@ -43,10 +43,10 @@ private:
   bool isLaidOut() const {
     return !options.trace.empty() || !options.report.empty();
   }
-  LogicalResult addStep(const std::string &name, ModuleOp planned,
+  LogicalResult addStep(const std::string &name, const PlannedStep &planned,
                         const SimulatedStep &simulated, const Cluster &cluster,
                         MemoryCapacity capacity);
-  LogicalResult addMeasured(ModuleOp planned, const Cluster &cluster,
+  LogicalResult addMeasured(const PlannedStep &planned, const Cluster &cluster,
                             const StepPrediction &predicted,
                             MemoryCapacity capacity);
   LogicalResult writeTraceOf(ModuleOp planned, const SimulatedStep &simulated);
@@ -80,52 +80,52 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
     return failure();
   progress.start("planning " + input.str() + " with strategy " +
                  strategy.str());
-  OwningOpRef<ModuleOp> planned =
+  std::optional<PlannedStep> planned =
       planCopy(step, withoutBudget(asked.pipeline), progress.getTiming());
   if (!planned)
     return failure();
-  MeshOp mesh = getMesh(*planned);
+  MeshOp mesh = getMesh(*planned->module);
   llvm::Expected<Cluster> cluster =
       loadCluster(asked.pipeline.cluster, mesh.getNode(), mesh.getLocal(),
                   asked.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  SimulatedStep simulated = simulateOn(*planned, *cluster, isLaidOut());
-  simulated.prediction.bounds = boundOn(*planned, *cluster);
+  SimulatedStep simulated = simulateOn(*planned->module, *cluster, isLaidOut());
+  simulated.prediction.bounds = boundOn(*planned->module, *cluster);
   MemoryCapacity capacity = getCapacity(asked.pipeline, *cluster);
   if (failed(addStep(input.str(), *planned, simulated, *cluster, capacity)) ||
-      failed(writeTraceOf(*planned, simulated)))
+      failed(writeTraceOf(*planned->module, simulated)))
     return failure();
   if (options.measured.empty())
     return success();
   return addMeasured(*planned, *cluster, simulated.prediction, capacity);
 }
 
-LogicalResult Driver::addStep(const std::string &name, ModuleOp planned,
+LogicalResult Driver::addStep(const std::string &name,
+                              const PlannedStep &planned,
                               const SimulatedStep &simulated,
                               const Cluster &cluster, MemoryCapacity capacity) {
-  FailureOr<StepReport> report =
-      makeReport(name, planned, simulated.prediction, cluster, capacity);
-  if (failed(report))
-    return failure();
-  steps.push_back({std::move(*report), ""});
+  steps.push_back({makeReport(name, *planned.module, planned.facts,
+                              simulated.prediction, cluster, capacity),
+                   ""});
   if (options.report.empty())
     return success();
-  FailureOr<Timeline> timeline = makeTimeline(planned, simulated);
+  FailureOr<Timeline> timeline = makeTimeline(*planned.module, simulated);
   if (failed(timeline))
     return failure();
   steps.back().timeline = describeTimeline(*timeline);
   return success();
 }
 
-LogicalResult Driver::addMeasured(ModuleOp planned, const Cluster &cluster,
+LogicalResult Driver::addMeasured(const PlannedStep &planned,
+                                  const Cluster &cluster,
                                   const StepPrediction &predicted,
                                   MemoryCapacity capacity) {
   llvm::Expected<MeasuredTrace> trace = loadTrace(options.measured);
   if (!trace)
     return fail("--measured: " + toString(trace.takeError()));
   llvm::Expected<SimulatedStep> measured =
-      tellMeasured(planned, *trace, cluster);
+      tellMeasured(*planned.module, *trace, cluster);
   if (!measured)
     return fail("--measured: " + toString(measured.takeError()));
   measured->prediction.bounds = predicted.bounds;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "fcdp/Conversion/TensorReader.h"
-#include "mlir/IR/BuiltinOps.h"
+#include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "plan/Plan_generated.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -21,9 +21,11 @@ struct CompiledPlan {
   std::string constants;
 };
 
-/// Describes `module`, which is in phase `planned`. Reads constants by
-/// `readTensor`. Errors go to the operations' diagnostics.
+/// Describes `module`, which is in phase `planned`, and whose device memory is
+/// `memory`. Reads constants by `readTensor`. Errors go to the operations'
+/// diagnostics.
 mlir::FailureOr<CompiledPlan> buildPlan(mlir::ModuleOp module,
+                                        DeviceMemoryAnalysis &memory,
                                         TensorReader readTensor);
 
 /// SHA-1 of `bytes`, 40 lower-case hex digits.

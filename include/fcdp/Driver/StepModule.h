@@ -3,6 +3,7 @@
 
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Driver/StepOptions.h"
+#include "fcdp/Report/StepFacts.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Support/Timing.h"
 
@@ -27,10 +28,16 @@ bool isPlannedForCluster(const PipelineOptions &options);
 /// much it exceeds the memory.
 PipelineOptions withoutBudget(PipelineOptions options);
 
+/// A step in phase planned, and what was measured of it.
+struct PlannedStep {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  StepFacts facts;
+};
+
 /// Returns a planned copy of `module`, decided for `described` where there is
-/// one; null after an error, which is reported. Passes are timed under
+/// one; none after an error, which is reported. Passes are timed under
 /// `timing`.
-mlir::OwningOpRef<mlir::ModuleOp>
+std::optional<PlannedStep>
 planCopy(mlir::ModuleOp module, const PipelineOptions &options,
          mlir::TimingScope &timing,
          const std::optional<Cluster> &described = std::nullopt);

@@ -54,7 +54,7 @@ struct StepFacts {
   LinkBytes step, init;
 };
 
-/// Measures a module in phase planned. Reports errors through the context.
-mlir::FailureOr<StepFacts> measureStep(mlir::ModuleOp module);
+/// Measures a module in phase planned, whose device memory is `device`.
+StepFacts measureStep(mlir::ModuleOp module, const DeviceMemory &device);
 
 } // namespace fcdp

@@ -38,12 +38,10 @@ struct StepReport {
   bool fitsHost() const { return facts.host <= capacity.host; }
 };
 
-/// Measures `module`, in phase planned, whose simulation on `cluster` gave
-/// `prediction`. Reports errors through the context.
-mlir::FailureOr<StepReport> makeReport(llvm::StringRef input,
-                                       mlir::ModuleOp module,
-                                       const StepPrediction &prediction,
-                                       const Cluster &cluster,
-                                       MemoryCapacity capacity);
+/// Reports on `module`, in phase planned, which measureStep gave `facts` and a
+/// simulation on `cluster` gave `prediction`.
+StepReport makeReport(llvm::StringRef input, mlir::ModuleOp module,
+                      const StepFacts &facts, const StepPrediction &prediction,
+                      const Cluster &cluster, MemoryCapacity capacity);
 
 } // namespace fcdp

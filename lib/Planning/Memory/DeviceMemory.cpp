@@ -315,6 +315,17 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
   return memory;
 }
 
+DeviceMemoryAnalysis::DeviceMemoryAnalysis(Operation *module)
+    : module(cast<ModuleOp>(module)) {}
+
+FailureOr<const DeviceMemory *> DeviceMemoryAnalysis::get() {
+  if (!memory)
+    memory = measureDeviceMemory(module);
+  if (failed(*memory))
+    return failure();
+  return &**memory;
+}
+
 FailureOr<int64_t> fcdp::peakDeviceBytes(ModuleOp module) {
   FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
   if (failed(memory))

@@ -3,7 +3,6 @@
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
-#include "fcdp/Planning/Memory/ReservedMemory.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 #include "fcdp/Verification/PlanProofs.h"
 
@@ -27,16 +26,14 @@ private:
 } // namespace
 
 /// Returns what the object lets results of operators be in.
-static FailureOr<std::vector<FreeRange>> findFreeRanges(ModuleOp module) {
-  FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
-  if (failed(layouts))
-    return failure();
+static std::vector<FreeRange> findFreeRanges(ModuleOp module,
+                                             const DeviceMemory &memory) {
   auto end = static_cast<int64_t>(measureArenas(module).device);
   std::vector<FreeRange> free;
-  for (auto function : module.getOps<func::FuncOp>())
-    for (const MemoryRange &range :
-         findFreeMemory(findReservedMemory(function, *layouts), end,
-                        layouts->timeline.lookup(function).length))
+  for (auto [function, measured] :
+       llvm::zip_equal(module.getOps<func::FuncOp>(), memory.functions))
+    for (const MemoryRange &range : findFreeMemory(
+             measured.reserved, end, llvm::range_size(function.front())))
       free.push_back(
           {function, range.offset, range.bytes, range.begin, range.end});
   return free;
@@ -44,17 +41,16 @@ static FailureOr<std::vector<FreeRange>> findFreeRanges(ModuleOp module) {
 
 LogicalResult VerifyPlanPass::verifyMemory() {
   ModuleOp module = getOperation();
-  FailureOr<std::vector<FreeRange>> free = findFreeRanges(module);
-  if (failed(free) || failed(verifyRuns(module, *free)) ||
-      failed(verifyClosedForms(module)))
-    return failure();
-  if (deviceMemory == 0 && hostMemory == 0)
-    return success();
-  FailureOr<DeviceMemory> memory = measureDeviceMemory(module);
+  FailureOr<const DeviceMemory *> memory =
+      getAnalysis<DeviceMemoryAnalysis>().get();
   if (failed(memory))
     return failure();
-  PlannedMemory planned{memory->arena.bytes, std::move(*free), {}};
-  for (const FunctionMemory &function : memory->functions)
+  PlannedMemory planned{
+      (*memory)->arena.bytes, findFreeRanges(module, **memory), {}};
+  if (failed(verifyRuns(module, planned.free)) ||
+      failed(verifyClosedForms(module)))
+    return failure();
+  for (const FunctionMemory &function : (*memory)->functions)
     for (const ResultPlace &result : function.results)
       planned.results.push_back({result.op, result.offset, result.bytes});
   return verifyBudget(module, planned, deviceMemory, hostMemory);

@@ -5,6 +5,7 @@
 #include "fcdp/Planning/Memory/MemoryRanges.h"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace fcdp {
@@ -104,6 +105,21 @@ measureFunctionMemory(mlir::func::FuncOp function, const MemoryLayouts &layouts,
 /// or that --fcdp-plan-memory would give. Changes nothing. The arena is made
 /// once, so that it has the size that the function asks for that needs most.
 mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
+
+/// The device memory of a module, measured when it is first asked for. An
+/// analysis of the pass manager, so that the proof of a plan, the report and
+/// the object read one measurement: packing makes it slow.
+class DeviceMemoryAnalysis {
+public:
+  explicit DeviceMemoryAnalysis(mlir::Operation *module);
+
+  /// Returns the result of measureDeviceMemory. Reports an error once.
+  mlir::FailureOr<const DeviceMemory *> get();
+
+private:
+  mlir::ModuleOp module;
+  std::optional<mlir::FailureOr<DeviceMemory>> memory;
+};
 
 /// The device bytes of one rank that `module`, scheduled or planned, needs.
 mlir::FailureOr<int64_t> peakDeviceBytes(mlir::ModuleOp module);

@@ -3,6 +3,7 @@
 #include "fcdp/Analysis/GradientSums.h"
 
 #include "fcdp/Analysis/LiveRanges.h"
+#include "fcdp/Analysis/SumDelay.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -80,6 +81,6 @@ Operation *GradientSums::findPlace(const GradientSum &sum,
   std::optional<size_t> unit = findUnit(sum);
   if (!unit)
     return nullptr;
-  return *unit + inFlight < firstPacks.size() ? firstPacks[*unit + inFlight]
-                                              : block.getTerminator();
+  size_t place = findSumPlace(*unit, inFlight, firstPacks.size());
+  return place < firstPacks.size() ? firstPacks[place] : block.getTerminator();
 }

@@ -32,12 +32,10 @@ public:
   /// Returns the operation that packs the first gradients of each unit, in
   /// program order: a unit may have several buckets.
   llvm::ArrayRef<mlir::Operation *> getFirstPacks() const { return firstPacks; }
-  /// Returns the index of the last first pack before the reduction, if any.
-  std::optional<size_t> findUnit(const GradientSum &sum) const;
   /// Returns the operation before which the result is accumulated if reductions
-  /// of `inFlight` units may run at once: the first pack of the unit that comes
-  /// that many units later, or the block's terminator. Null if nothing was
-  /// packed for the reduction.
+  /// of `inFlight` units may run at once, by findSumPlace: the first pack of a
+  /// later unit, or the block's terminator. Null if nothing was packed for the
+  /// reduction.
   mlir::Operation *findPlace(const GradientSum &sum, size_t inFlight) const;
   /// Returns whether `a` was before `b` when the object was made.
   bool isBefore(mlir::Operation *a, mlir::Operation *b) const {
@@ -45,6 +43,9 @@ public:
   }
 
 private:
+  /// Returns the index of the last first pack before the reduction, if any.
+  std::optional<size_t> findUnit(const GradientSum &sum) const;
+
   mlir::Block &block;
   /// Kept, for asking a block for its order after each move takes time in its
   /// length.

@@ -143,7 +143,6 @@ static SmallVector<Operation *> findTransfers(const GradientSum &sum) {
 }
 
 void FunctionOverlap::Builder::addReductions() {
-  llvm::ArrayRef<Operation *> packs = reductions.getFirstPacks();
   for (const GradientSum &sum : reductions.get()) {
     OverlapProblem::Reduction &added = problem.reductions.emplace_back();
     overlap.sums.push_back(sum);
@@ -159,15 +158,15 @@ void FunctionOverlap::Builder::addReductions() {
         (isPacked ? 2 : 1) * bytesOf(sum.steps.front()->getOperand(0));
     if (sum.add) // the loaded value, the reduced value, and their sum
       added.bytes += 3 * bytesOf(AddOp(sum.add).getResult());
-    std::optional<size_t> unit = reductions.findUnit(sum);
-    if (sum.isRead || !unit) {
+    Operation *place = reductions.findPlace(sum, /*inFlight=*/1);
+    if (sum.isRead || !place) {
       added.earliest = std::max(pieceOf(sum.sum), added.issued + 1);
       added.latest = added.earliest;
       continue;
     }
-    added.earliest = *unit + 1 < packs.size() ? pieceOf(packs[*unit + 1])
-                                              : problem.pieces.size();
-    added.earliest = std::max(added.earliest, added.issued + 1);
+    bool isEnd = place == function.front().getTerminator();
+    added.earliest = std::max(isEnd ? problem.pieces.size() : pieceOf(place),
+                              added.issued + 1);
     added.latest = problem.pieces.size();
   }
 }

@@ -3,6 +3,7 @@
 // A step under a plan, as coarse as the problem: one piece of compute a use.
 
 #include "UseRanges.h"
+#include "fcdp/Analysis/SumDelay.h"
 #include "fcdp/Planning/Residency/CopyPolicy.h"
 #include "fcdp/Planning/Residency/PrefetchDistance.h"
 #include "fcdp/Planning/SearchConstants.h"
@@ -24,6 +25,8 @@ constexpr uint8_t streamOf(Stream stream) {
 
 /// The reductions of one use.
 struct Reductions {
+  /// The place of its sums, as findSumPlace counts.
+  size_t place;
   /// The events to wait for.
   llvm::SmallVector<uint32_t, 2> events;
   /// The buckets whose sums are stored in host memory behind.
@@ -66,8 +69,8 @@ private:
   /// Gathers the part of a reduced gradient that a rank owns beyond its shard.
   /// Returns the event that says it is there.
   uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
-  /// Waits for all but the last `left` uses' reductions.
-  void finishReductions(size_t left);
+  /// Accumulates the sums whose place is not behind `place`.
+  void accumulate(size_t place);
   bool runsOn() const;
   void work(Stream stream, Activity activity, const Cost &cost);
   /// Has `to` wait for what `from` has been given.
@@ -158,10 +161,8 @@ void FunctionBuilder::fetch(unsigned index) {
   fetched[index] = record(Stream::intra);
 }
 
-/// Accumulates sums after as many later reductions have begun as may run at
-/// once.
-void FunctionBuilder::finishReductions(size_t left) {
-  while (reduced.size() > left) {
+void FunctionBuilder::accumulate(size_t place) {
+  while (!reduced.empty() && reduced.front().place <= place) {
     for (uint32_t event : reduced.front().events)
       wait(Stream::compute, event);
     for (unsigned bucket : reduced.front().stored) {
@@ -232,7 +233,7 @@ bool FunctionBuilder::runsOn() const {
 InstructionList FunctionBuilder::buildMicrobatch() {
   size_t count = problem.uses.size();
   fetched.resize(count);
-  size_t issued = 0;
+  size_t issued = 0, unit = 0, units = ranges.reducing.size();
   for (size_t i = 0; i < count; ++i) {
     while (issued < count && (issued <= i || isAhead(problem, i, issued)))
       fetch(issued++);
@@ -241,16 +242,18 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     work(Stream::compute, Activity::compute,
          {Resource::compute, 0, problem.uses[i].seconds,
           problem.uses[i].deviceMemory});
-    if (!problem.uses[i].reduced.empty())
-      finishReductions(problem.reductions - 1);
-    reduced.emplace_back();
+    if (problem.uses[i].reduced.empty())
+      continue;
+    accumulate(unit);
+    reduced.push_back(
+        {findSumPlace(unit++, problem.reductions, units), {}, {}});
     for (unsigned bucket : problem.uses[i].reduced)
       reduce(bucket);
     if (reduced.back().events.empty())
       reduced.pop_back();
   }
   if (!runsOn())
-    finishReductions(0);
+    accumulate(units);
   return std::move(list);
 }
 
@@ -313,20 +316,15 @@ static Times estimateTimes(const Policies &policies) {
   return {seconds, findNeeded(roles, lists, left)};
 }
 
-/// Holds the memory of each use's reductions until as many later uses have
-/// begun theirs as may run at once.
+/// Holds the memory of each use's reductions until their sums are accumulated.
 static void
-holdReductions(const ResidencyProblem &problem,
+holdReductions(const ResidencyProblem &problem, llvm::ArrayRef<size_t> reducing,
                llvm::function_ref<void(size_t, size_t, int64_t)> hold) {
-  std::vector<size_t> reducing;
-  for (size_t i = 0; i < problem.uses.size(); ++i)
-    if (!problem.uses[i].reduced.empty())
-      reducing.push_back(i);
-  for (size_t i = 0; i < reducing.size(); ++i) {
-    size_t next = i + problem.reductions;
-    hold(reducing[i],
-         next < reducing.size() ? reducing[next] : problem.uses.size() - 1,
-         problem.uses[reducing[i]].reducedBytes);
+  for (auto [i, use] : llvm::enumerate(reducing)) {
+    size_t place = findSumPlace(i, problem.reductions, reducing.size());
+    hold(use,
+         place < reducing.size() ? reducing[place] : problem.uses.size() - 1,
+         problem.uses[use].reducedBytes);
   }
 }
 
@@ -372,7 +370,7 @@ static int64_t estimateDeviceBytes(const Policies &policies) {
     if (policies.copies[b].within != CopyPlace::deviceCopy)
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
-  holdReductions(problem, hold);
+  holdReductions(problem, ranges.reducing, hold);
   int64_t greatest = 0, inUse = 0;
   for (size_t i = 0; i < count; ++i) {
     inUse += change[i];

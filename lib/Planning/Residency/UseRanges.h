@@ -7,7 +7,8 @@
 
 namespace fcdp {
 
-/// The first use of each bucket in a micro-batch, and the last.
+/// The first use of each bucket in a micro-batch, and the last, and the uses
+/// that reduce gradients.
 struct UseRanges {
   explicit UseRanges(const ResidencyProblem &problem)
       : first(problem.buckets.size(), problem.uses.size()),
@@ -16,6 +17,8 @@ struct UseRanges {
       unsigned bucket = problem.uses[i].bucket;
       first[bucket] = std::min(first[bucket], i);
       last[bucket] = i;
+      if (!problem.uses[i].reduced.empty())
+        reducing.push_back(i);
     }
   }
   bool isUsed(unsigned bucket) const { return first[bucket] <= last[bucket]; }
@@ -24,6 +27,8 @@ struct UseRanges {
   }
 
   std::vector<size_t> first, last;
+  /// In order: each is a unit of findSumPlace.
+  std::vector<size_t> reducing;
 };
 
 } // namespace fcdp

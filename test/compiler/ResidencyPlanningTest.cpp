@@ -232,6 +232,39 @@ TEST(ResidencyEstimate, SumsInHostMemoryAreStoredAndLoaded) {
             taken(Accumulation::node).seconds);
 }
 
+TEST(ResidencyEstimate, SumsCrossABoundaryIfCopiesAreFetchedAhead) {
+  // As above: the first reduction takes 0.1.
+  ResidencyProblem problem = makeLayers(1, 1, 1, 0);
+  problem.microBatches = 2;
+  Bucket &bucket = problem.buckets[0];
+  bucket.interGather = bucket.intraGather = {};
+  bucket.accumulation = Accumulation::node;
+  Plan plan = uniform(problem, Residency::drop);
+  EXPECT_NEAR(estimate(problem, plan).seconds, 7.1, 1e-9);
+  problem.prefetch = 0;
+  EXPECT_NEAR(estimate(problem, plan).seconds, 7.2, 1e-9);
+}
+
+TEST(ResidencyEstimate, SumsInHostMemoryAndThoseInFrontDoNotCrossABoundary) {
+  // Two micro-batches of 6 s; layer 1 is reduced first, 2 s before the end.
+  ResidencyProblem problem = makeLayers(2, 1, 0, 0);
+  problem.microBatches = 2;
+  auto seconds = [&](unsigned inHost, unsigned reduced) {
+    for (unsigned i : {0, 1}) {
+      problem.buckets[i].accumulation =
+          i == inHost ? Accumulation::node_host : Accumulation::node;
+      problem.buckets[i].intraReduce = {Resource::intra, 0,
+                                        i == reduced ? 5.0 : 0.0};
+    }
+    return estimate(problem, uniform(problem, Residency::drop)).seconds;
+  };
+  // The reduction of layer 0 runs beside the second micro-batch.
+  EXPECT_NEAR(seconds(1, 0), 6 + 6 + 5, 1e-9);
+  // The first micro-batch ends with the sum of layer 0, whose reduction runs
+  // behind that of layer 1.
+  EXPECT_NEAR(seconds(0, 1), 2 * (4 + 5), 1e-9);
+}
+
 TEST(ResidencyEstimate, MicroBatchesAreServedByWhatIsCarried) {
   ResidencyProblem problem = makeLayers(3, 0.001, 1, 0.001);
   problem.microBatches = 7;

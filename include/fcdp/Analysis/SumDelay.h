@@ -17,4 +17,11 @@ constexpr size_t findSumPlace(size_t unit, size_t inFlight, size_t units) {
   return inFlight < units - unit ? unit + inFlight : units;
 }
 
+/// Returns whether the sums that remain for the end of a function may still be
+/// in flight when the next one begins, if copies are fetched `prefetch` live
+/// ranges ahead. With none fetched ahead, the next function begins with its
+/// gathers, and nothing runs beside the sums. A sum in host memory, and those
+/// in front of it, are never in flight then: the function ends after its store.
+constexpr bool mayCrossBoundary(size_t prefetch) { return prefetch > 0; }
+
 } // namespace fcdp

@@ -69,9 +69,9 @@ private:
   /// Gathers the part of a reduced gradient that a rank owns beyond its shard.
   /// Returns the event that says it is there.
   uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
-  /// Accumulates the sums whose place is not behind `place`.
-  void accumulate(size_t place);
-  bool runsOn() const;
+  /// Accumulates the sums of the earliest use that has any left.
+  void accumulateNext();
+  size_t countCrossing() const;
   void work(Stream stream, Activity activity, const Cost &cost);
   /// Has `to` wait for what `from` has been given.
   void order(Stream from, Stream to);
@@ -161,16 +161,14 @@ void FunctionBuilder::fetch(unsigned index) {
   fetched[index] = record(Stream::intra);
 }
 
-void FunctionBuilder::accumulate(size_t place) {
-  while (!reduced.empty() && reduced.front().place <= place) {
-    for (uint32_t event : reduced.front().events)
-      wait(Stream::compute, event);
-    for (unsigned bucket : reduced.front().stored) {
-      order(Stream::compute, Stream::d2h);
-      work(Stream::d2h, Activity::hostStore, problem.buckets[bucket].sumStore);
-    }
-    reduced.pop_front();
+void FunctionBuilder::accumulateNext() {
+  for (uint32_t event : reduced.front().events)
+    wait(Stream::compute, event);
+  for (unsigned bucket : reduced.front().stored) {
+    order(Stream::compute, Stream::d2h);
+    work(Stream::d2h, Activity::hostStore, problem.buckets[bucket].sumStore);
   }
+  reduced.pop_front();
 }
 
 void FunctionBuilder::reduce(unsigned bucket) {
@@ -221,13 +219,16 @@ uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
   return record(last);
 }
 
-/// Returns whether the next micro-batch begins before the last reductions are
-/// done.
-bool FunctionBuilder::runsOn() const {
-  bool isLast = isLastOfStep(role);
-  return !isLast && llvm::all_of(reduced, [](const Reductions &last) {
-    return last.stored.empty();
-  });
+/// Returns the number of uses whose sums may be in flight at the end. An update
+/// is taken to begin with all sums, though those of some buckets could follow.
+size_t FunctionBuilder::countCrossing() const {
+  if (isLastOfStep(role) || !mayCrossBoundary(problem.prefetch))
+    return 0;
+  auto stored =
+      llvm::find_if(llvm::reverse(reduced), [](const Reductions &last) {
+        return !last.stored.empty();
+      });
+  return stored - reduced.rbegin();
 }
 
 InstructionList FunctionBuilder::buildMicrobatch() {
@@ -244,7 +245,8 @@ InstructionList FunctionBuilder::buildMicrobatch() {
           problem.uses[i].deviceMemory});
     if (problem.uses[i].reduced.empty())
       continue;
-    accumulate(unit);
+    while (!reduced.empty() && reduced.front().place <= unit)
+      accumulateNext();
     reduced.push_back(
         {findSumPlace(unit++, problem.reductions, units), {}, {}});
     for (unsigned bucket : problem.uses[i].reduced)
@@ -252,8 +254,8 @@ InstructionList FunctionBuilder::buildMicrobatch() {
     if (reduced.back().events.empty())
       reduced.pop_back();
   }
-  if (!runsOn())
-    accumulate(units);
+  while (reduced.size() > countCrossing())
+    accumulateNext();
   return std::move(list);
 }
 

@@ -4,6 +4,7 @@
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/GradientSums.h"
+#include "fcdp/Analysis/SumDelay.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -47,7 +48,8 @@ static void delaySums(Block &block, size_t byDefault) {
 // Over the end of a function
 //===----------------------------------------------------------------------===//
 
-/// The sums that nothing but the end of `function` waits for, in order.
+/// The sums that nothing but the end of `function` waits for, in order. The
+/// store of a sum in host memory ends them.
 static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   SmallVector<AccumulateOp> sums;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
@@ -108,8 +110,7 @@ void DelaySumsPass::runOnOperation() {
   int64_t inFlight = getReductions(module).value_or(kDefaultReductions);
   for (auto function : module.getOps<func::FuncOp>())
     delaySums(function.front(), inFlight);
-  // Else nothing runs meanwhile: the next function begins with its gathers.
-  if (getPrefetch(module).value_or(0) > 0)
+  if (mayCrossBoundary(getPrefetch(module).value_or(0)))
     cross();
   setReductions(module, inFlight);
 }

@@ -155,7 +155,9 @@ static LogicalResult readConstant(std::string &constants, plan::BufferT &out,
       static_cast<size_t>(byteSize(cast<RankedTensorType>(buffer.getType())));
   if (value->empty() && expected != 0) {
     buffer.emitWarning("the archive has no weights: '")
-        << buffer.getName() << "' has no value, and the step cannot be run";
+        << buffer.getName()
+        << "' has no value, and the step cannot be run; build the model under "
+           "fcdp.empty_weights(), which keeps the values of buffers";
     return success();
   }
   if (value->size() != expected)

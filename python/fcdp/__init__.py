@@ -9,6 +9,7 @@ from fcdp.reference import reference
 from fcdp.version import __version__
 
 if TYPE_CHECKING:
+    from fcdp.empty import empty_weights
     from fcdp.exporter import Exported, export
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "__version__",
     "batches",
     "batches_from_npy",
+    "empty_weights",
     "export",
     "open_input",
     "reference",
@@ -27,6 +29,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loads PyTorch's tracing, which takes seconds, only for those who export.
+    if name == "empty_weights":
+        from fcdp import empty
+
+        return empty.empty_weights
     if name in ("Exported", "export"):
         from fcdp import exporter
 

@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from fcdp.call import Call, LossFn, loss_forward, make_call
 from fcdp.check import check_archive
 from fcdp.eager import StepResult, eager_step, fake_mode_of
+from fcdp.empty import off_meta
 from fcdp.errors import ExportError
 from fcdp.joint import joint_program, label_coverage
 from fcdp.operators import check_operators
@@ -65,13 +66,19 @@ def export(
     What the model runs under torch.utils.checkpoint (use_reentrant=False) is computed again in the backward pass.
 
     check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. The
-    check is skipped for models built under FakeTensorMode. Their archives have the full graph and empty weights.
+    check is skipped for models without weights: built under fcdp.empty_weights(), FakeTensorMode, or on the device
+    "meta". Their archives have the full graph and no weights; only the first way keeps the values of computed buffers.
 
     Raises ExportError if the export fails. Then `path` is not changed.
     """
     path = Path(path)
     if path.suffix != ".pt2":
         raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
+    with off_meta(model):
+        return _export(model, example_inputs, path, loss_fn, check)
+
+
+def _export(model: nn.Module, example_inputs: Any, path: Path, loss_fn: LossFn | None, check: bool) -> Exported:
     call = make_call(model, example_inputs, loss_fn)
     check = check and fake_mode_of(model) is None
     eager = eager_step(model, call) if check else None

@@ -27,6 +27,14 @@ MappedFile::MappedFile(const std::string &path) {
   content = {static_cast<const std::byte *>(data), size_t(status.st_size)};
 }
 
+void MappedFile::dropPages() const {
+  // A shared mapping of a file reads them again when they are needed. An error
+  // changes nothing but the memory.
+  if (!content.empty())
+    madvise(const_cast<std::byte *>(content.data()), content.size(),
+            MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile() {
   if (!content.empty())
     munmap(const_cast<std::byte *>(content.data()), content.size());

@@ -21,6 +21,8 @@ public:
   MappedFile &operator=(const MappedFile &) = delete;
 
   std::span<const std::byte> bytes() const { return content; }
+  /// Takes the pages that were read out of the process's memory.
+  void dropPages() const;
 
 private:
   std::span<const std::byte> content;

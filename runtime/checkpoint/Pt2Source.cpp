@@ -88,6 +88,8 @@ public:
   explicit Pt2Source(const std::string &path) : archive(path) {
     root = findRoot();
     bool any = readConfig("weights");
+    for (const auto &[name, payload] : payloads)
+      weights.push_back(name);
     any |= readConfig("constants");
     if (!any)
       fail("expected data/weights/model_weights_config.json, got an archive "
@@ -96,6 +98,8 @@ public:
 
   const std::string &path() const override { return archive.path(); }
   std::optional<StoredTensor> find(const std::string &name) override;
+  std::vector<std::string> names() const override { return weights; }
+  void dropPages() override { archive.dropPages(); }
 
 private:
   [[noreturn]] void fail(const std::string &message) const {
@@ -109,6 +113,7 @@ private:
   TorchArchive archive;
   std::string root;
   std::map<std::string, Payload> payloads;
+  std::vector<std::string> weights;
   /// The storage read last: several names often share one.
   std::string storageEntry;
   std::span<const std::byte> storage;

@@ -28,6 +28,8 @@ public:
 
   const std::string &path() const override { return filePath; }
   std::optional<StoredTensor> find(const std::string &name) override;
+  std::vector<std::string> names() const override;
+  void dropPages() override { file->dropPages(); }
 
 private:
   void readHeader();
@@ -103,6 +105,16 @@ std::optional<StoredTensor> SafetensorsSource::find(const std::string &name) {
   if (found == tensors.end())
     return std::nullopt;
   return found->second;
+}
+
+std::vector<std::string> SafetensorsSource::names() const {
+  std::vector<std::string> all;
+  for (const auto &[name, tensor] : tensors)
+    all.push_back(name);
+  for (const auto &[alias, name] : aliases)
+    if (tensors.contains(name) && !tensors.contains(alias))
+      all.push_back(alias);
+  return all;
 }
 
 } // namespace

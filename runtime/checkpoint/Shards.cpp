@@ -9,21 +9,6 @@ namespace fcdp {
 
 namespace {
 
-std::vector<SafetensorsWriter::Entry>
-entriesOf(const StepPlan &plan,
-          const std::vector<std::vector<const plan::ParameterT *>> &members) {
-  std::vector<SafetensorsWriter::Entry> entries;
-  for (const auto &bucket : members)
-    for (const plan::ParameterT *parameter : bucket)
-      entries.push_back(
-          {parameter->names, parameter->shape, toDType(parameter->dtype)});
-  for (const auto &buffer : plan.buffers)
-    if (buffer->persistent)
-      entries.push_back(
-          {{buffer->name}, buffer->shape, toDType(buffer->dtype)});
-  return entries;
-}
-
 /// This rank's part of a bucket, in one type. Zeros at first.
 struct OwnedValues {
   OwnedValues(std::span<std::byte> memory, DType dtype)
@@ -111,6 +96,7 @@ void loadShards(const StepPlan &plan, Place place, WeightSource &source,
       if (wide)
         (isWide ? own : *wide).convert(read, range);
     }
+    source.dropPages();
   }
 }
 
@@ -124,32 +110,6 @@ void loadBuffers(const StepPlan &plan, WeightSource &source,
         requireTensor(source, {spec.name}, spec.shape, toDType(spec.dtype));
     copyElements(tensor, 0, numElements(spec.shape), buffer(b).data());
   }
-}
-
-void saveParameters(const StepPlan &plan, const std::string &path,
-                    bool isWriter, const GatherShards &gather,
-                    const MemoryOf &buffer) {
-  auto members = membersOf(plan);
-  std::optional<SafetensorsWriter> writer;
-  if (isWriter)
-    writer.emplace(path, entriesOf(plan, members));
-  for (size_t b = 0; b < plan.buckets.size(); ++b) {
-    std::vector<std::byte> bucket = gather(b);
-    if (!writer)
-      continue;
-    for (const plan::ParameterT *parameter : members[b]) {
-      size_t elementBytes = byteSize(toDType(parameter->dtype));
-      writer->write(std::span<const std::byte>(bucket).subspan(
-          parameter->offsetElements * elementBytes,
-          numElements(parameter->shape) * elementBytes));
-    }
-  }
-  if (!writer)
-    return;
-  for (size_t b = 0; b < plan.buffers.size(); ++b)
-    if (plan.buffers[b]->persistent)
-      writer->write(buffer(b));
-  writer->finish();
 }
 
 } // namespace fcdp

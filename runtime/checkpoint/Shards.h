@@ -7,7 +7,6 @@
 // depends on backends or jobs.
 #pragma once
 
-#include "checkpoint/SafetensorsWriter.h"
 #include "checkpoint/WeightSource.h"
 
 #include <functional>
@@ -43,15 +42,5 @@ void loadShards(const StepPlan &plan, Place place, WeightSource &source,
 /// Fills the buffers that have no constant.
 void loadBuffers(const StepPlan &plan, WeightSource &source,
                  const MemoryOf &buffer);
-
-/// Collects a bucket's parts on the caller, in their order; on other ranks the
-/// result is not looked at.
-using GatherShards = std::function<std::vector<std::byte>(size_t bucket)>;
-
-/// Writes all parameters and the persistent buffers. All ranks call it, as
-/// `gather` is called for each bucket; only `isWriter` writes.
-void saveParameters(const StepPlan &plan, const std::string &path,
-                    bool isWriter, const GatherShards &gather,
-                    const MemoryOf &buffer);
 
 } // namespace fcdp

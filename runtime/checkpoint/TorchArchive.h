@@ -32,6 +32,8 @@ public:
   /// such record. The content is in the mapped file.
   std::optional<std::span<const std::byte>> read(const std::string &name);
   std::optional<std::string> readText(const std::string &name);
+  /// Takes what was read out of the process's memory.
+  void dropPages() const { file->dropPages(); }
   /// Keeps the content of records alive.
   std::shared_ptr<const void> owner() const { return file; }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace fcdp {
@@ -19,6 +20,8 @@ namespace {
 } // namespace
 
 std::unique_ptr<WeightSource> openWeights(const std::string &path) {
+  if (std::error_code error; std::filesystem::is_directory(path, error))
+    return openWeightFolder(path);
   std::ifstream file(path, std::ios::binary);
   std::array<char, 9> start{};
   if (!file.read(start.data(), start.size()))

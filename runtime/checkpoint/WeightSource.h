@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads files with named tensors: .pt2 archives and safetensors files.
+// Reads files with named tensors: .pt2 archives, safetensors files, and folders
+// of these as Hugging Face's models are stored.
 #pragma once
 
 #include "checkpoint/StoredTensor.h"
@@ -18,14 +19,21 @@ public:
   virtual ~WeightSource() = default;
   /// Returns none if the file has no tensor of this name.
   virtual std::optional<StoredTensor> find(const std::string &name) = 0;
+  /// The names of parameters and persistent buffers.
+  virtual std::vector<std::string> names() const = 0;
   virtual const std::string &path() const = 0;
+  /// Takes what was read out of the process's memory. Reading it again is slow.
+  virtual void dropPages() = 0;
 };
 
-/// Opens a file of either kind. The first bytes tell which.
+/// Opens a folder, or a file of either kind, which its first bytes tell.
 std::unique_ptr<WeightSource> openWeights(const std::string &path);
 
 std::unique_ptr<WeightSource> openPt2(const std::string &path);
 std::unique_ptr<WeightSource> openSafetensors(const std::string &path);
+/// Opens the files that the folder's index names, or else all of its
+/// safetensors files.
+std::unique_ptr<WeightSource> openWeightFolder(const std::string &path);
 
 /// Returns the tensor under the first of `names` that the file has. Throws
 /// std::runtime_error that names the tensor if there is none, or if its shape

@@ -305,12 +305,12 @@ fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
 
 fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path) {
   return attemptOn(
-      session, [&](Session &session) { session.loadWeights(textOf(path)); });
+      session, [&](Session &session) { session.loadWeights({textOf(path)}); });
 }
 
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path) {
   return attemptOn(
-      session, [&](Session &session) { session.saveWeights(textOf(path)); });
+      session, [&](Session &session) { session.saveWeights({.path = textOf(path)}); });
 }
 
 fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,

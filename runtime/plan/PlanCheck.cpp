@@ -184,7 +184,8 @@ void checkBuffer(const plan::BufferT &buffer, const Where &where,
       numElements(buffer.shape) != 0)
     failCheck(where + ".constant_offset", "'", buffer.name,
               "' has no value: the step was exported from a model without "
-              "weights (FakeTensorMode); export it from one with weights");
+              "weights; build the model under fcdp.empty_weights(), which "
+              "keeps the values of buffers, or give it weights");
   if (!buffer.constantOffset)
     return;
   uint64_t end = *buffer.constantOffset +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Session.h"
 
+#include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Transport.h"
 #include "core/Failure.h"
@@ -247,23 +248,27 @@ const StepPlan &Session::plan() const { return impl->plan; }
 const Place &Session::place() const { return impl->options.launch.place; }
 uint32_t Session::rank() const { return worldRank(impl->plan.mesh, place()); }
 
-void Session::loadWeights(const std::string &path) {
+std::vector<std::string>
+Session::loadWeights(const std::vector<std::string> &paths) {
+  std::vector<std::string> notes;
   impl->requireLoading("load of the weights");
   impl->attempt(SessionErrorCode::BadWeights, [&] {
     impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
                                 [&] {
-                                  auto source = openWeights(path);
+                                  MatchedWeights source(impl->plan, paths);
                                   Step &step = *impl->step;
                                   loadShards(
-                                      impl->plan, place(), *source,
+                                      impl->plan, place(), source,
                                       [&](size_t b) { return step.shard(b); },
                                       [&](size_t b) { return step.master(b); });
                                   loadBuffers(
-                                      impl->plan, *source,
+                                      impl->plan, source,
                                       [&](size_t b) { return step.buffer(b); });
+                                  notes = source.notes();
                                 }),
                 "load of the weights");
   });
+  return notes;
 }
 
 void Session::begin() {

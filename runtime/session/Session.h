@@ -3,6 +3,7 @@
 // A compiled step on one rank of a job: the library that programs embed.
 #pragma once
 
+#include "checkpoint/ParameterFiles.h"
 #include "session/CheckpointOptions.h"
 #include "session/NamedTensor.h"
 #include "session/Schedule.h"
@@ -50,12 +51,15 @@ public:
   uint32_t rank() const;
 
   /// Collective. Reads the values of all parameters, and of the buffers that
-  /// the step has no values of, from a .pt2 or safetensors file. Each rank
-  /// keeps its shards. Before the first step only. Throws BadWeights.
-  void loadWeights(const std::string &path);
-  /// Collective. Writes all parameters and persistent buffers to a safetensors
-  /// file, by rank 0. Throws FileFailed.
-  void saveWeights(const std::string &path);
+  /// the step has no values of, from .pt2 and safetensors files, and folders of
+  /// the latter; each from the first that has it, under its own name or one
+  /// that differs as checkpoint/WeightNames.h says. Each rank reads and keeps
+  /// its shards. Returns what a user should know, a sentence each. Before the
+  /// first step only. Throws BadWeights.
+  std::vector<std::string> loadWeights(const std::vector<std::string> &paths);
+  /// Collective. Writes parameters and persistent buffers, by rank 0. Throws
+  /// FileFailed.
+  void saveWeights(const ParameterOutput &output);
 
   /// Sets what this rank owns of a parameter or buffer, given whole, or of its
   /// optimizer state. Before the first step only. Throws Misuse for an unknown

@@ -4,8 +4,6 @@
 #include "session/SessionImpl.h"
 #include "session/StateByName.h"
 
-#include "checkpoint/Shards.h"
-
 namespace fcdp {
 
 namespace {
@@ -16,10 +14,10 @@ namespace {
 
 } // namespace
 
-void Session::saveWeights(const std::string &path) {
+void Session::saveWeights(const ParameterOutput &output) {
   impl->attempt(SessionErrorCode::FileFailed, [&] {
     saveParameters(
-        impl->plan, path, rank() == 0,
+        impl->plan, output, rank() == 0,
         [&](size_t bucket) {
           return gatherShards(impl->plan, *impl->job, *impl->step, bucket);
         },

@@ -95,7 +95,7 @@ outputFiles(const Options &options) {
   std::vector<std::pair<const char *, std::string>> files;
   for (const auto &[option, path] :
        {std::pair("--json", options.json),
-        std::pair("--params-out", options.paramsOut),
+        std::pair("--params-out", options.params.path),
         std::pair("--profile", options.profile),
         std::pair("--trace", options.trace),
         std::pair("--probe-cluster", options.probe)})
@@ -107,7 +107,7 @@ outputFiles(const Options &options) {
 std::vector<std::string> temporaryFiles(const Options &options) {
   std::vector<std::string> files;
   for (const auto &[option, path] : outputFiles(options))
-    if (path != options.json)
+    if (path != options.json && !path.ends_with('/'))
       files.push_back(temporaryName(path));
   return files;
 }
@@ -120,8 +120,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.footer(kExample);
   app.add_option("STEP", options.step, "The object that fcdp-compile made");
   app.add_option("--weights", options.weights,
-                 "Read the values of parameters and buffers from this file: "
-                 "the exported .pt2, or a safetensors file");
+                 "Read the values of parameters and buffers from this file or "
+                 "folder: the exported .pt2, a safetensors file, or a folder "
+                 "of such files as Hugging Face's models are stored. May be "
+                 "given several times; a tensor comes from the first that has "
+                 "it")
+      ->type_size(1)
+      ->allow_extra_args(false);
   app.add_option("--steps", options.steps,
                  "Train until this many optimizer steps are done, those before "
                  "a checkpoint that the run resumes from included; default: 1")
@@ -179,8 +184,21 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       "goes on from the latest one in --save-dir, and begins with "
       "--weights if there is none. The mesh, strategy, micro-batches "
       "and input files may differ from those that saved");
-  app.add_option("--params-out", options.paramsOut,
-                 "Write the trained parameters to this safetensors file");
+  app.add_option("--params-out", options.params.path,
+                 "Write parameters and persistent buffers at the end, to this "
+                 "safetensors file, or to a folder (one that exists, or a path "
+                 "that ends with /): files of at most 5 GB and their index, as "
+                 "Hugging Face's models are stored");
+  std::string which = "all";
+  auto *whichOption =
+      app.add_option("--params", which,
+                     "What --params-out writes: all (default), or only the "
+                     "trained parameters")
+          ->check(CLI::IsMember({"all", "trained"}));
+  app.add_option("--params-like", options.params.like,
+                 "Make --params-out write those tensors that this file or "
+                 "folder of weights has, under its names; default: the step's "
+                 "own names");
   app.add_option("--profile", options.profile,
                  "Write the durations of operations, medians over all steps "
                  "but the first, to this file; fcdp-compile, fcdp-sim and "
@@ -244,6 +262,11 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   options.isResumed = !resume.empty();
   if (resume != latest)
     options.resumeFrom = resume;
+  options.params.onlyTrained = which == "trained";
+  if (options.params.path.empty() &&
+      (whichOption->count() != 0 || !options.params.like.empty()))
+    throw std::runtime_error(
+        "--params, --params-like: expected --params-out, too");
   checkRate(options);
   checkCheckpoints(options);
   checkWhatIsRun(options);

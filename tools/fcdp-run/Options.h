@@ -3,6 +3,7 @@
 // The command line of fcdp-run.
 #pragma once
 
+#include "checkpoint/ParameterFiles.h"
 #include "core/OnNonfinite.h"
 #include "inputs/Inputs.h"
 #include "session/Schedule.h"
@@ -15,7 +16,9 @@
 namespace fcdp::run {
 
 struct Options {
-  std::string step, weights;
+  std::string step;
+  /// Files and folders.
+  std::vector<std::string> weights;
   int64_t steps = 1;
   std::vector<InputOption> inputs;
   /// None: those of the checkpoint, or else the compiled rate, constantly.
@@ -31,7 +34,9 @@ struct Options {
   bool isResumed = false;
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
-  std::string json, paramsOut, profile, trace, probe;
+  std::string json, profile, trace, probe;
+  /// What --params-out writes; an empty path writes nothing.
+  ParameterOutput params;
   std::optional<int> threads;
   uint64_t seed = 0;
   std::optional<double> timeout;

@@ -40,6 +40,8 @@ void openFiles(const Options &options, const StepPlan &plan,
     for (const auto &[option, path] : outputFiles(options))
       if (path != options.json) // which is checked
         checkDirectory(option, path);
+  if (isFirst && !options.params.path.empty())
+    checkOutput(plan, options.params);
   files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
   // Once per node is enough.
   if (launch.place.local == 0)
@@ -128,8 +130,10 @@ void Rank::run() {
 void Rank::load() {
   if (options.isResumed && resume())
     return;
-  progress.show("loading " + options.weights);
-  session.loadWeights(options.weights);
+  progress.show("loading " + options.weights.front());
+  std::vector<std::string> notes = session.loadWeights(options.weights);
+  for (const std::string &note : notes)
+    print("weights: " + note);
 }
 
 bool Rank::resume() {
@@ -286,9 +290,9 @@ void Rank::finish() {
           std::to_string(options.steps));
     return;
   }
-  if (!options.paramsOut.empty()) {
-    progress.show("writing " + options.paramsOut);
-    session.saveWeights(options.paramsOut);
+  if (!options.params.path.empty()) {
+    progress.show("writing " + options.params.path);
+    session.saveWeights(options.params);
   }
   saveRecords();
 }

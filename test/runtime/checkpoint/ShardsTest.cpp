@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
+#include "checkpoint/MatchedWeights.h"
+#include "checkpoint/ParameterFiles.h"
+#include "checkpoint/SafetensorsWriter.h"
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
 
 #include <cmath>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <map>
+#include <set>
 
 using namespace fcdp;
 using namespace fcdp::test;
@@ -160,6 +166,99 @@ TEST_F(ShardsTest, BuffersComeByName) {
   EXPECT_EQ(constant, Floats{5});
 }
 
+TEST_F(ShardsTest, WeightsOfSeveralFilesUnderOtherNames) {
+  plan.parameters[0]->names = {"model.b.weight"};
+  plan.parameters[1]->names = {"model.c.a.weight"};
+  auto write = [&](const std::string &file, const std::string &name,
+                   const Shape &shape, const Floats &values) {
+    SafetensorsWriter writer(folder.file(file), {{{name}, shape, DType::F32}});
+    writer.write(std::as_bytes(std::span(values)));
+    writer.finish();
+    return folder.file(file);
+  };
+  std::string first = write("a", "c.a.weight", {2, 3}, {0, 1, 2, 3, 4, 5});
+  std::string second = write("b", "model.b.weight", {5}, {6, 7, 8, 9, 10});
+  std::string buffer = write("kept", "kept", {2}, {20, 21});
+  std::string unused = write("unused", "x", {1}, {1});
+  MatchedWeights weights(plan, {first, second, buffer, unused});
+  EXPECT_EQ(weights.notes(),
+            (std::vector<std::string>{
+                "the step's 'model.c.a.weight' is 'c.a.weight' in " + first,
+                unused + " has 1 tensor that the step has not: 'x'"}));
+  auto floats = [](const StoredTensor &tensor) {
+    Floats values(numElements(tensor.shape));
+    copyElements(tensor, 0, values.size(),
+                 reinterpret_cast<std::byte *>(values.data()));
+    return values;
+  };
+  EXPECT_EQ(floats(*weights.find("model.c.a.weight")),
+            (Floats{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(floats(*weights.find("model.b.weight")), (Floats{6, 7, 8, 9, 10}));
+  EXPECT_EQ(floats(*weights.find("kept")), (Floats{20, 21}));
+  EXPECT_FALSE(weights.find("none"));
+}
+
+/// Bytes of files that are mapped and in memory.
+int64_t residentFileBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssFile:"))
+      return std::stoll(line.substr(line.find_first_of("0123456789"))) * 1024;
+  return -1;
+}
+
+TEST_F(ShardsTest, OneBucketOfAFileIsInMemory) {
+  constexpr int64_t elements = 1 << 20, buckets = 8;
+  plan = StepPlan();
+  plan.mesh = {1, 1};
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (int64_t i = 0; i < buckets; ++i) {
+    plan::BucketT &bucket =
+        *plan.buckets.emplace_back(std::make_unique<plan::BucketT>());
+    bucket.elements = bucket.shardElements = elements;
+    bucket.storage = plan::DType::f32;
+    addParameter({"p" + std::to_string(i)}, {elements}, 0);
+    plan.parameters.back()->bucket = i;
+    entries.push_back({plan.parameters.back()->names, {elements}, DType::F32});
+  }
+  Floats values(elements, 1);
+  SafetensorsWriter writer(folder.file("large"), entries);
+  for (int64_t i = 0; i < buckets; ++i)
+    writer.write(std::as_bytes(std::span(values)));
+  writer.finish();
+
+  MatchedWeights source(plan, {folder.file("large")});
+  int64_t before = residentFileBytes(), most = 0;
+  ASSERT_GE(before, 0);
+  loadShards(
+      plan, {0, 0}, source,
+      [&](size_t) {
+        most = std::max(most, residentFileBytes() - before);
+        return std::as_writable_bytes(std::span(values));
+      },
+      [](size_t) { return std::span<std::byte>(); });
+  EXPECT_LT(most, 2 * elements * int64_t(sizeof(float)));
+}
+
+TEST_F(ShardsTest, AllMissingWeightsAreListed) {
+  plan.parameters[0]->names = {"c"};
+  plan.parameters[1]->names = {"d"};
+  std::string file = folder.file("w.pt2");
+  try {
+    MatchedWeights weights(plan, {file});
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_EQ(error.what(),
+              file +
+                  ": 'c': expected a tensor of this name, got none; give "
+                  "the weights of the model that the step was compiled "
+                  "from; also missing: 'd'; " +
+                  file +
+                  " has 2 tensors that the step has not: 'a', "
+                  "'b.again'");
+  }
+}
+
 TEST_F(ShardsTest, MissingParameterIsNamed) {
   plan.parameters[1]->names = {"c"};
   try {
@@ -188,9 +287,9 @@ TEST_P(SavedShardsTest, ParametersComeBack) {
     return all;
   };
   auto buffer = [&](size_t) { return std::as_writable_bytes(std::span(kept)); };
-  saveParameters(plan, out, /*isWriter=*/false, gather, buffer);
+  saveParameters(plan, {.path = out}, /*isWriter=*/false, gather, buffer);
   EXPECT_FALSE(std::filesystem::exists(out));
-  saveParameters(plan, out, /*isWriter=*/true, gather, buffer);
+  saveParameters(plan, {.path = out}, /*isWriter=*/true, gather, buffer);
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(shardOfRank(rank, out), shardOfRank(rank, folder.file("w.pt2")));
   auto source = openWeights(out);
@@ -204,5 +303,144 @@ INSTANTIATE_TEST_SUITE_P(Shardings, SavedShardsTest,
                          ::testing::Values(plan::Sharding::world,
                                            plan::Sharding::node,
                                            plan::Sharding::none));
+
+/// Two buckets of one rank: `a` [2] and `b` [3], and the frozen `c` [1]; and a
+/// persistent buffer.
+class ParameterFilesTest : public ShardsTest {
+protected:
+  ParameterFilesTest() {
+    plan = StepPlan();
+    plan.mesh = {1, 1};
+    for (bool isTrained : {true, false}) {
+      plan::BucketT &bucket =
+          *plan.buckets.emplace_back(std::make_unique<plan::BucketT>());
+      bucket.elements = bucket.shardElements = 8;
+      bucket.storage = plan::DType::f32;
+      bucket.trainable = isTrained;
+    }
+    addParameter({"m.a.weight", "m.tied"}, {2}, 0);
+    addParameter({"m.b.lora_A.default.weight"}, {3}, 4);
+    addParameter({"m.c.weight"}, {1}, 0);
+    plan.parameters[2]->bucket = 1;
+    plan.parameters[2]->trainable = false;
+    addBuffer("m.kept", {1}, std::nullopt);
+  }
+
+  void save(const ParameterOutput &output) {
+    checkOutput(plan, output);
+    saveParameters(
+        plan, output, /*isWriter=*/true,
+        [&](size_t b) {
+          gathered.push_back(b);
+          auto bytes = std::as_bytes(std::span(values[b]));
+          return std::vector<std::byte>(bytes.begin(), bytes.end());
+        },
+        [&](size_t) { return std::as_writable_bytes(std::span(kept)); });
+  }
+  /// Values by name.
+  std::map<std::string, Floats> read(const std::string &path) {
+    std::map<std::string, Floats> found;
+    auto source = openWeights(path);
+    for (const std::string &name : source->names()) {
+      StoredTensor tensor = *source->find(name);
+      found[name].resize(numElements(tensor.shape));
+      copyElements(tensor, 0, found[name].size(),
+                   reinterpret_cast<std::byte *>(found[name].data()));
+    }
+    return found;
+  }
+  std::set<std::string> filesOf(const std::string &path) {
+    std::set<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(path))
+      names.insert(entry.path().filename());
+    return names;
+  }
+  void expectError(const ParameterOutput &output, const std::string &message) {
+    try {
+      checkOutput(plan, output);
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+          << error.what();
+    }
+  }
+
+  Floats values[2] = {{1, 2, 0, 0, 3, 4, 5, 0}, {6, 0, 0, 0, 0, 0, 0, 0}};
+  Floats kept = {7};
+  std::vector<size_t> gathered;
+};
+
+TEST_F(ParameterFilesTest, FilesOfAFolder) {
+  std::map<std::string, Floats> all = {{"m.a.weight", {1, 2}},
+                                       {"m.tied", {1, 2}},
+                                       {"m.b.lora_A.default.weight", {3, 4, 5}},
+                                       {"m.c.weight", {6}},
+                                       {"m.kept", {7}}};
+  save({.path = folder.file("one/")});
+  EXPECT_EQ(filesOf(folder.file("one")),
+            (std::set<std::string>{"model.safetensors"}));
+  EXPECT_EQ(read(folder.file("one")), all);
+  // 8 bytes, 12 bytes, and two of 4.
+  save({.path = folder.file("two/"), .mostFileBytes = 10});
+  EXPECT_EQ(filesOf(folder.file("two")),
+            (std::set<std::string>{"model-00001-of-00003.safetensors",
+                                   "model-00002-of-00003.safetensors",
+                                   "model-00003-of-00003.safetensors",
+                                   "model.safetensors.index.json"}));
+  all.erase("m.tied"); // an index has each tensor once
+  EXPECT_EQ(read(folder.file("two")), all);
+  expectError({.path = folder.file("two")},
+              "expected a folder without weights, got one with model");
+}
+
+TEST_F(ParameterFilesTest, OnlyWhatWasTrained) {
+  save({.path = folder.file("out"), .onlyTrained = true});
+  EXPECT_EQ(read(folder.file("out")),
+            (std::map<std::string, Floats>{
+                {"m.a.weight", {1, 2}},
+                {"m.tied", {1, 2}},
+                {"m.b.lora_A.default.weight", {3, 4, 5}}}));
+  // Frozen buckets are not gathered.
+  EXPECT_EQ(gathered, std::vector<size_t>{0});
+  plan.parameters.erase(plan.parameters.begin(), plan.parameters.begin() + 2);
+  expectError({.path = folder.file("none"), .onlyTrained = true},
+              "expected parameters to write, got none");
+}
+
+TEST_F(ParameterFilesTest, NamesOfAnotherFile) {
+  auto write = [&](const std::string &name, const Shape &shape) {
+    SafetensorsWriter writer(folder.file(name),
+                             {{{"base.b.lora_A.weight"}, shape, DType::F32},
+                              {{"base.a.weight"}, {2}, DType::F32}});
+    Floats zeros(numElements(shape) + 2);
+    writer.write(std::as_bytes(std::span(zeros)));
+    writer.finish();
+    return folder.file(name);
+  };
+  save({.path = folder.file("out"), .like = write("like", {3})});
+  EXPECT_EQ(
+      read(folder.file("out")),
+      (std::map<std::string, Floats>{{"base.a.weight", {1, 2}},
+                                     {"base.b.lora_A.weight", {3, 4, 5}}}));
+  expectError({.path = folder.file("x"), .like = write("wide", {4})},
+              "'base.b.lora_A.weight': expected shape [3], got [4]");
+  plan.parameters.erase(plan.parameters.begin());
+  expectError({.path = folder.file("x"), .like = folder.file("like")},
+              "got 'base.a.weight', which the step has not");
+}
+
+TEST_F(ParameterFilesTest, NothingStaysOfAnUnfinishedFolder) {
+  EXPECT_THROW(saveParameters(
+                   plan, {.path = folder.file("out/"), .mostFileBytes = 10},
+                   /*isWriter=*/true,
+                   [&](size_t b) -> std::vector<std::byte> {
+                     if (b == 1)
+                       throw std::runtime_error("lost");
+                     return std::vector<std::byte>(32);
+                   },
+                   [&](size_t) { return std::span<std::byte>(); }),
+               std::runtime_error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("out")));
+}
 
 } // namespace

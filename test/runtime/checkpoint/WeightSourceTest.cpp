@@ -220,6 +220,87 @@ TEST_F(WeightSourceTest, SafetensorsWithAliases) {
   EXPECT_FALSE(openWeights(path())->find("format"));
 }
 
+/// Folders as Hugging Face's models are stored.
+class WeightFolderTest : public ::testing::Test {
+protected:
+  /// Writes a safetensors file with scalars.
+  void write(const std::string &file,
+             const std::vector<std::pair<std::string, float>> &scalars) {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const auto &[name, value] : scalars)
+      entries.push_back({{name}, {}, DType::F32});
+    SafetensorsWriter writer(folder.file(file), entries);
+    for (const auto &[name, value] : scalars)
+      writer.write(std::as_bytes(std::span(&value, 1)));
+    writer.finish();
+  }
+  void writeIndex(const std::string &text) {
+    writeFile(folder.file("model.safetensors.index.json"), text);
+  }
+  float read(const std::string &name) {
+    auto source = openWeights(folder.path);
+    return floatsOf(requireTensor(*source, {name}, {}, DType::F32))[0];
+  }
+  void expectError(const std::string &message) {
+    try {
+      read("a");
+      FAIL() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos)
+          << error.what();
+    }
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(WeightFolderTest, TheIndexNamesTheFiles) {
+  write("one.safetensors", {{"a", 1}, {"b", 2}});
+  write("two.safetensors", {{"a", 3}, {"c", 4}});
+  writeIndex(R"({"metadata": {"total_size": 12}, "weight_map": {
+      "a": "two.safetensors", "b": "one.safetensors"}})");
+  EXPECT_EQ(read("a"), 3);
+  EXPECT_EQ(read("b"), 2);
+  EXPECT_EQ(openWeights(folder.path)->names(),
+            (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(openWeights(folder.path)->find("c"));
+}
+
+TEST_F(WeightFolderTest, WithoutAnIndex) {
+  write("one.safetensors", {{"a", 1}});
+  write("two.safetensors", {{"b", 2}});
+  EXPECT_EQ(read("a"), 1);
+  EXPECT_EQ(read("b"), 2);
+  write("three.safetensors", {{"a", 3}});
+  expectError("'a' is in three.safetensors and in another file");
+}
+
+TEST_F(WeightFolderTest, ReadsAgainWhatWasDropped) {
+  write("one.safetensors", {{"a", 1}});
+  auto source = openWeights(folder.path);
+  StoredTensor tensor = *source->find("a");
+  EXPECT_EQ(floatsOf(tensor), Floats{1});
+  source->dropPages();
+  EXPECT_EQ(floatsOf(tensor), Floats{1});
+}
+
+TEST_F(WeightFolderTest, DamagedFolders) {
+  expectError("expected a folder with safetensors files, got none");
+  writeIndex("{");
+  expectError("model.safetensors.index.json: ");
+  writeIndex(R"({"weight_map": {"a": 1}})");
+  expectError("index.weight_map.a: expected");
+  writeIndex(R"({"weight_map": {"a": "../outside.safetensors"}})");
+  expectError("expected the name of a file in the same folder, got");
+  writeIndex(R"({"weight_map": {"a": "lost.safetensors"}})");
+  expectError("lost.safetensors: cannot be opened");
+  write("one.safetensors", {{"b", 1}});
+  writeIndex(R"({"weight_map": {"a": "one.safetensors"}})");
+  expectError("'a': expected a tensor of this name, got none");
+  writeFile(folder.file("x.safetensors.index.json"), "{}");
+  expectError("expected one index of weights, got");
+}
+
 TEST_F(WeightSourceTest, NothingStaysOfAnUnfinishedFile) {
   {
     SafetensorsWriter writer(path(), {{{"a"}, {2}, DType::F32}});

@@ -126,8 +126,8 @@ void SessionTest::expectAllRefused(Session &session) {
   std::vector<float> read(kElements);
   auto bytes = std::as_writable_bytes(std::span(read));
   const std::function<void()> calls[] = {
-      [&] { session.loadWeights(folder.file("w")); },
-      [&] { session.saveWeights(folder.file("w")); },
+      [&] { session.loadWeights({folder.file("w")}); },
+      [&] { session.saveWeights({.path = folder.file("w")}); },
       [&] { session.setState("w", StateRole::Value, view(w, DType::F32)); },
       [&] { session.getState("w", StateRole::Value, bytes); },
       [&] { session.getUpdateCount("w"); },
@@ -177,13 +177,13 @@ TEST_F(SessionTest, SavedWeightsGoOn) {
   auto first = openWithValue();
   first->run(inputs());
   first->read();
-  first->saveWeights(path);
+  first->saveWeights({.path = path});
   first->run(inputs());
   double loss = first->read().losses[0];
   first->close();
 
   auto second = Session::open(step(), only());
-  second->loadWeights(path);
+  second->loadWeights({path});
   second->run(inputs());
   EXPECT_EQ(second->read().losses[0], loss);
   second->close();
@@ -535,7 +535,7 @@ TEST_F(SessionTest, BadLaunch) {
 TEST_F(SessionTest, BadWeightsEndTheSessionOnly) {
   auto session = Session::open(step(), only());
   expectError(SessionErrorCode::BadWeights,
-              [&] { session->loadWeights(folder.file("none")); });
+              [&] { session->loadWeights({folder.file("none")}); });
   expectError(SessionErrorCode::Misuse, [&] { session->run(inputs()); });
   session.reset();
   openWithValue()->close();
@@ -592,7 +592,7 @@ TEST_F(SessionTest, NoDevice) {
 TEST_F(SessionTest, UnwritableFile) {
   auto session = openWithValue();
   expectError(SessionErrorCode::FileFailed,
-              [&] { session->saveWeights("/no/such/file"); });
+              [&] { session->saveWeights({.path = "/no/such/file"}); });
 }
 
 TEST_F(SessionTest, AFailingSourceEndsTheSession) {

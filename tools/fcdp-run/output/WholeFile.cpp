@@ -12,8 +12,11 @@
 namespace fcdp::run {
 
 void checkDirectory(const std::string &option, const std::string &path) {
-  std::filesystem::path directory =
-      std::filesystem::absolute(path).parent_path();
+  std::filesystem::path directory = std::filesystem::absolute(path);
+  if (!directory.has_filename()) // behind a slash
+    directory = directory.parent_path();
+  if (!std::filesystem::is_directory(directory))
+    directory = directory.parent_path();
   if (access(directory.c_str(), W_OK) != 0)
     throw std::runtime_error(option + " " + path + ": cannot write to " +
                              directory.string() + ": " + std::strerror(errno));

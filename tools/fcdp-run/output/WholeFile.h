@@ -13,7 +13,7 @@ inline std::string temporaryName(const std::string &path) {
 }
 
 /// Throws std::runtime_error, which names `option`, if no file can be made in
-/// the folder of `path`.
+/// the folder of `path`, or in `path` if it is a folder.
 void checkDirectory(const std::string &option, const std::string &path);
 
 /// Writes `text` to temporaryName(path) and renames it. Throws

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds models whose parameters have no values, for models that do not fit into the memory of the machine that exports."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+
+@contextlib.contextmanager
+def empty_weights() -> Iterator[None]:
+    """Puts every parameter that a module registers on the device "meta", without memory. Buffers get their values.
+
+    On the device "meta" or under FakeTensorMode as a whole, computed buffers (rotary tables, masks) would have no values,
+    and files of weights do not have them either. The same as init_empty_weights of Hugging Face's Accelerate.
+    """
+    register = nn.Module.register_parameter
+
+    def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(module, name, parameter)
+        if parameter is not None and parameter.device.type != "meta":
+            module._parameters[name] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+
+    nn.Module.register_parameter = register_empty  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def off_meta(model: nn.Module) -> Iterator[None]:
+    """Replaces tensors on the device "meta" by tensors on the CPU without memory, until the context ends."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    made: dict[int, torch.Tensor] = {}
+    with contextlib.ExitStack() as undo:
+        for module in model.modules():
+            for table in (module._parameters, module._buffers):
+                for name, tensor in table.items():
+                    if tensor is None or tensor.device.type != "meta" or isinstance(tensor, FakeTensor):
+                        continue
+                    undo.callback(table.__setitem__, name, tensor)
+                    # Tied names keep one tensor.
+                    if id(tensor) not in made:
+                        made[id(tensor)] = _without_memory(tensor, mode)
+                    table[name] = made[id(tensor)]
+        yield
+
+
+def _without_memory(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    with mode:
+        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+    return nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty

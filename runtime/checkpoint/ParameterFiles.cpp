@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/ParameterFiles.h"
+#include "checkpoint/DurableFile.h"
+#include "checkpoint/FileErrors.h"
+#include "checkpoint/SafetensorsWriter.h"
+#include "checkpoint/WeightNames.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace fcdp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Entry = SafetensorsWriter::Entry;
+
+constexpr const char *kIndex = "model.safetensors.index.json";
+
+/// The tensors to write.
+struct Selection {
+  struct Member {
+    const plan::ParameterT *parameter;
+    Entry entry;
+  };
+  struct Buffer {
+    size_t index;
+    Entry entry;
+  };
+  /// By bucket, in the order of their places.
+  std::vector<std::vector<Member>> members;
+  std::vector<Buffer> buffers;
+
+  std::vector<Entry> entries() const {
+    std::vector<Entry> all;
+    for (const auto &bucket : members)
+      for (const Member &member : bucket)
+        all.push_back(member.entry);
+    for (const Buffer &buffer : buffers)
+      all.push_back(buffer.entry);
+    return all;
+  }
+};
+
+/// The step's tensors under the names that they have in a file of weights.
+class Template {
+public:
+  Template(const StepPlan &plan, const std::string &path)
+      : source(openWeights(path)), names(namesOf(plan), source->names()) {}
+
+  /// Returns none if the file has no tensor of these names.
+  std::optional<Entry> find(Entry entry) {
+    std::vector<std::string> stored;
+    for (const std::string &name : entry.names)
+      if (const std::string *found = names.find(name))
+        if (std::find(stored.begin(), stored.end(), *found) == stored.end())
+          stored.push_back(*found);
+    if (stored.empty())
+      return std::nullopt;
+    if (Shape shape = source->find(stored[0])->shape; shape != entry.shape)
+      throwAt(source->path(), "'" + stored[0] + "': expected shape " +
+                                  toString(entry.shape) + ", got " +
+                                  toString(shape));
+    used.insert(stored.begin(), stored.end());
+    entry.names = std::move(stored);
+    return entry;
+  }
+
+  void checkAllUsed() const {
+    for (const std::string &name : source->names())
+      if (!used.contains(name))
+        throwAt(source->path(), "expected weights of the step's model, got '" +
+                                    name + "', which the step has not");
+  }
+
+private:
+  static std::vector<std::string> namesOf(const StepPlan &plan) {
+    std::vector<std::string> all;
+    for (const auto &parameter : plan.parameters)
+      all.insert(all.end(), parameter->names.begin(), parameter->names.end());
+    for (const auto &buffer : plan.buffers)
+      if (buffer->persistent)
+        all.push_back(buffer->name);
+    return all;
+  }
+
+  std::unique_ptr<WeightSource> source;
+  WeightNames names;
+  std::set<std::string> used;
+};
+
+Selection select(const StepPlan &plan, const ParameterOutput &output) {
+  std::optional<Template> like;
+  if (!output.like.empty())
+    like.emplace(plan, output.like);
+  auto choose = [&](Entry entry) {
+    return like ? like->find(std::move(entry)) : std::optional(entry);
+  };
+  Selection selection;
+  selection.members.resize(plan.buckets.size());
+  auto members = membersOf(plan);
+  for (size_t b = 0; b < members.size(); ++b)
+    for (const plan::ParameterT *parameter : members[b])
+      if (auto entry = choose(
+              {parameter->names, parameter->shape, toDType(parameter->dtype)});
+          entry && (parameter->trainable || !output.onlyTrained))
+        selection.members[b].push_back({parameter, std::move(*entry)});
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    if (const plan::BufferT &buffer = *plan.buffers[b]; buffer.persistent)
+      if (auto entry =
+              choose({{buffer.name}, buffer.shape, toDType(buffer.dtype)});
+          entry && !output.onlyTrained)
+        selection.buffers.push_back({b, std::move(*entry)});
+  if (like)
+    like->checkAllUsed();
+  return selection;
+}
+
+bool isFolder(const std::string &path) {
+  std::error_code error;
+  return path.ends_with('/') || fs::is_directory(path, error);
+}
+
+/// Writes tensors in their order to one file, or to the files of a folder.
+class TensorFiles {
+public:
+  TensorFiles(const ParameterOutput &output, std::vector<Entry> all)
+      : folder(isFolder(output.path) ? output.path : "") {
+    if (folder.empty()) {
+      groups.push_back(std::move(all));
+      names.push_back(output.path);
+      return;
+    }
+    fs::create_directories(folder);
+    uint64_t bytes = 0;
+    for (Entry &entry : all) {
+      uint64_t own = numElements(entry.shape) * byteSize(entry.dtype);
+      total += own;
+      if (groups.empty() || bytes + own > output.mostFileBytes) {
+        groups.emplace_back();
+        bytes = 0;
+      }
+      bytes += own;
+      groups.back().push_back(std::move(entry));
+    }
+    for (size_t i = 0; i < groups.size(); ++i)
+      names.push_back((fs::path(folder) / nameOf(i)).string());
+  }
+  ~TensorFiles() {
+    // Without an index, a part of the files would look like a whole model.
+    for (size_t i = 0; !isFinished && !folder.empty() && i < begun; ++i)
+      std::remove(names[i].c_str());
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!writer || left == 0)
+      next();
+    writer->write(bytes);
+    --left;
+  }
+
+  void finish() {
+    while (begun < groups.size())
+      next();
+    if (writer)
+      writer->finish();
+    if (groups.size() > 1)
+      writeIndex();
+    isFinished = true;
+  }
+
+private:
+  std::string nameOf(size_t index) const {
+    if (groups.size() == 1)
+      return "model.safetensors";
+    char name[64];
+    std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors",
+                  index + 1, groups.size());
+    return name;
+  }
+  void next() {
+    if (writer)
+      writer->finish();
+    writer.emplace(names[begun], groups[begun]);
+    left = groups[begun].size();
+    ++begun;
+  }
+  void writeIndex() {
+    nlohmann::ordered_json index;
+    index["metadata"]["total_size"] = total;
+    for (size_t i = 0; i < groups.size(); ++i)
+      for (const Entry &entry : groups[i])
+        index["weight_map"][entry.names.front()] = nameOf(i);
+    std::string path = (fs::path(folder) / kIndex).string();
+    std::string text = index.dump(1) + "\n";
+    DurableFile file(path + ".tmp", path);
+    file.write(std::as_bytes(std::span(text)));
+    file.finish();
+    renameDurably(path + ".tmp", path);
+  }
+
+  std::string folder;
+  std::vector<std::vector<Entry>> groups;
+  /// Paths, one for each group.
+  std::vector<std::string> names;
+  uint64_t total = 0;
+  std::optional<SafetensorsWriter> writer;
+  size_t begun = 0, left = 0;
+  bool isFinished = false;
+};
+
+} // namespace
+
+void checkOutput(const StepPlan &plan, const ParameterOutput &output) {
+  std::error_code error;
+  if (isFolder(output.path))
+    for (const fs::directory_entry &entry :
+         fs::directory_iterator(output.path, error))
+      if (std::string name = entry.path().filename();
+          name.ends_with(".safetensors") ||
+          name.ends_with(".safetensors.index.json"))
+        throwAt(output.path, "expected a folder without weights, got one "
+                             "with " +
+                                 name + "; name another folder");
+  if (select(plan, output).entries().empty())
+    throwAt(output.path, "expected parameters to write, got none");
+}
+
+void saveParameters(const StepPlan &plan, const ParameterOutput &output,
+                    bool isWriter, const GatherShards &gather,
+                    const MemoryOf &buffer) {
+  Selection selection;
+  std::optional<TensorFiles> files;
+  if (isWriter) {
+    selection = select(plan, output);
+    files.emplace(output, selection.entries());
+  }
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    if (output.onlyTrained && !plan.buckets[b]->trainable)
+      continue;
+    std::vector<std::byte> bucket = gather(b);
+    if (!files)
+      continue;
+    for (const auto &[parameter, entry] : selection.members[b]) {
+      size_t width = byteSize(entry.dtype);
+      files->write(std::span<const std::byte>(bucket).subspan(
+          parameter->offsetElements * width, numElements(entry.shape) * width));
+    }
+  }
+  if (!files)
+    return;
+  for (const auto &[index, entry] : selection.buffers)
+    files->write(buffer(index));
+  files->finish();
+}
+
+} // namespace fcdp

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes the parameters of a step for other programs.
+#pragma once
+
+#include "checkpoint/Shards.h"
+
+namespace fcdp {
+
+/// Which tensors are written, and where.
+struct ParameterOutput {
+  /// A safetensors file, or a folder: one that exists, or a path that ends with
+  /// a slash. A folder gets files and an index as Hugging Face's models have.
+  std::string path;
+  /// Leaves out frozen parameters and buffers.
+  bool onlyTrained = false;
+  /// A file or folder of weights. Writes the tensors that it has, under its
+  /// names. Empty: all, under the step's names.
+  std::string like{};
+  /// Of tensors in one file of a folder. A larger tensor has a file of its own.
+  uint64_t mostFileBytes = 5'000'000'000;
+};
+
+/// Throws std::runtime_error if a folder has weights already, if nothing would
+/// be written, or if `like` has tensors that the step has not or has in another
+/// shape.
+void checkOutput(const StepPlan &plan, const ParameterOutput &output);
+
+/// Collects a bucket's parts on the caller, in their order; on other ranks the
+/// result is not looked at.
+using GatherShards = std::function<std::vector<std::byte>(size_t bucket)>;
+
+/// Writes parameters and persistent buffers, holding one bucket in memory. All
+/// ranks call it, as `gather` is called for each bucket with parameters to
+/// write; only `isWriter` writes. Throws std::runtime_error. A file is complete
+/// or not there, and an index is written last.
+void saveParameters(const StepPlan &plan, const ParameterOutput &output,
+                    bool isWriter, const GatherShards &gather,
+                    const MemoryOf &buffer);
+
+} // namespace fcdp

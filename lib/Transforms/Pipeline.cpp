@@ -15,6 +15,7 @@
 #include "llvm/Support/ToolOutputFile.h"
 
 #include <deque>
+#include <type_traits>
 
 using namespace mlir;
 using namespace fcdp;
@@ -66,6 +67,27 @@ struct OptionTexts : PassPipelineOptions<OptionTexts> {
 };
 } // namespace
 
+/// Copies `field` if the pass has it.
+template <typename PassOptions, typename Field>
+static void takeOption(const PipelineOptions &from, PassOptions &to,
+                       Field field) {
+  if constexpr (std::is_invocable_v<Field, PassOptions &>)
+    field(to) = field(from);
+}
+
+/// Returns the options of a pass: those of the pipeline's that it takes have
+/// the same names.
+template <typename PassOptions>
+static PassOptions selectOptions(const PipelineOptions &options) {
+  using TakeOption = void (*)(const PipelineOptions &, PassOptions &);
+#define GET_TakenOptionTable_IMPL
+#include "fcdp/Transforms/PipelineOptionTable.inc"
+  PassOptions selected;
+  for (TakeOption take : TakenOptionTable)
+    take(options, selected);
+  return selected;
+}
+
 static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
                      Phase phase, const PipelineOptions &options) {
   pm.addPass(std::move(verifier));
@@ -89,28 +111,11 @@ static std::string getSharding(StringRef strategy) {
 }
 
 static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
-  BucketPassOptions bucket;
-  bucket.layout = options.layout;
-  bucket.bucketBytes = options.bucketBytes;
-  bucket.master = options.master;
+  auto bucket = selectOptions<BucketPassOptions>(options);
   bucket.sharding = getSharding(options.strategy);
   bucket.openMerging =
       options.bucketBytes < 0 && options.strategy == kAutoStrategy;
   return bucket;
-}
-
-static DecidePassOptions getDecideOptions(const PipelineOptions &options) {
-  DecidePassOptions decide;
-  decide.strategy = options.strategy;
-  decide.accumulate = options.accumulate;
-  decide.collectives = options.collectives;
-  decide.prefetch = options.prefetch;
-  decide.reductions = options.reductions;
-  decide.cluster = options.cluster;
-  decide.profile = options.profile;
-  decide.deviceMemory = options.deviceMemory;
-  decide.hostMemory = options.hostMemory;
-  return decide;
 }
 
 /// Passes that do nothing where they have run before, so that text which
@@ -120,7 +125,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
   // Before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
-  pm.addPass(createDecidePass(getDecideOptions(options), described));
+  pm.addPass(
+      createDecidePass(selectOptions<DecidePassOptions>(options), described));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }
@@ -132,7 +138,7 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
 static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
                             const std::optional<Cluster> &described) {
   pm.addPass(createDecideOverlapPass(
-      {options.cluster, options.profile, options.deviceMemory}, described));
+      selectOptions<DecideOverlapPassOptions>(options), described));
   buildScheduled(pm);
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
@@ -140,7 +146,8 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
 static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
   // A dump of what it refuses is worth having.
-  pm.addPass(createVerifyPlanPass({options.deviceMemory, options.hostMemory}));
+  pm.addPass(
+      createVerifyPlanPass(selectOptions<VerifyPlanPassOptions>(options)));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
@@ -156,15 +163,13 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   switch (from) {
   case Phase::imported:
     // Before all that looks at operators and their memory.
-    pm.addPass(createRetargetPass({options.target}));
+    pm.addPass(createRetargetPass(selectOptions<RetargetPassOptions>(options)));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // Before gathers, which what runs again shares with the backward pass.
     pm.addPass(createDecideRematPass(
-        {options.remat, options.cluster, options.profile}, described));
+        selectOptions<DecideRematPassOptions>(options), described));
     pm.addPass(createRematPass());
-    pm.addPass(createShardPass({options.nodes, options.ranksPerNode,
-                                options.microBatches, options.optimizer,
-                                options.group, options.clipNorm}));
+    pm.addPass(createShardPass(selectOptions<ShardPassOptions>(options)));
     [[fallthrough]];
   case Phase::sharded:
     buildLayout(pm, options, described);

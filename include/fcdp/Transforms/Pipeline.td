@@ -22,3 +22,12 @@ def PipelineOptionTable : GenericTable {
   string TypeOf_id = "code";
   string TypeOf_read = "code";
 }
+
+// A function for each option, which copies it to the options of a pass that takes
+// it.
+def TakenOptionTable : GenericTable {
+  let FilterClass = "PipelineOption";
+  let CppTypeName = "TakeOption";
+  let Fields = ["take"];
+  string TypeOf_take = "code";
+}

@@ -31,6 +31,8 @@ class PipelineOption<string name, string flag, OptionKind kind, string default,
   string id = "option::" # NAME;
   string placeholderText = placeholder;
   string read = kind.reader # "<&PipelineOptions::" # name # kind.readerArguments # ">";
+  string take = "[](const auto &from, auto &to) { takeOption(from, to, "
+                "[](auto &of) -> decltype((of." # name # ")) { return of." # name # "; }); }";
   // A flag that may be given several times. `;` joins the texts.
   bit isRepeatable = 0;
 }

@@ -40,6 +40,12 @@ class RunsOperators
 template <typename ConcreteType>
 class TakesNoTime : public mlir::OpTrait::TraitBase<ConcreteType, TakesNoTime> {
 };
+template <typename ConcreteType>
+class RunsNothing : public mlir::OpTrait::TraitBase<ConcreteType, RunsNothing> {
+};
+template <typename ConcreteType>
+class OrdersStreams
+    : public mlir::OpTrait::TraitBase<ConcreteType, OrdersStreams> {};
 
 /// Members of a bucket start at multiples of this many bytes, because matrix
 /// kernels give different bits at different alignments.

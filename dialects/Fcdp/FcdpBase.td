@@ -26,6 +26,11 @@ defvar Always = [InImported, InSharded, InScheduled, InPlanned];
 def RunsOperators : Fcdp_Trait<"RunsOperators">;
 /// The operation takes no time on any stream, so that it has no cost.
 def TakesNoTime : Fcdp_Trait<"TakesNoTime">;
+/// The plan for the runtime has no operation for this one: it declares memory,
+/// refers to it, or says when it is free.
+def RunsNothing : Fcdp_Trait<"RunsNothing">;
+/// The operation orders streams, and accesses no value.
+def OrdersStreams : Fcdp_Trait<"OrdersStreams">;
 
 /// Device memory for gathered values. Gathers allocate from it, so that CSE
 /// keeps two equal gathers apart: merging them would keep a parameter alive
@@ -41,7 +46,8 @@ def Order : Resource<"::fcdp::Order">;
 class Fcdp_Op<string mnemonic, list<Trait> traits>
     : Op<Fcdp_Dialect, mnemonic, traits>;
 class Fcdp_SymbolOp<string mnemonic, list<Trait> traits>
-    : Fcdp_Op<mnemonic, !listconcat([Symbol, HasParent<"::mlir::ModuleOp">], traits)>;
+    : Fcdp_Op<mnemonic, !listconcat(
+        [Symbol, HasParent<"::mlir::ModuleOp">, RunsNothing], traits)>;
 /// An operation that refers to symbols and verifies them.
 class Fcdp_UserOp<string mnemonic, list<Trait> traits>
     : Fcdp_Op<mnemonic, !listconcat(

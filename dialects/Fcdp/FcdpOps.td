@@ -28,7 +28,7 @@ def Fcdp_ReadParameterOp : Fcdp_ReadOp<"parameter", [InImported]> {
     - (C1) `source` is a parameter of the result's type.
   }];
 }
-def Fcdp_ReadBufferOp : Fcdp_ReadOp<"buffer", Always> {
+def Fcdp_ReadBufferOp : Fcdp_ReadOp<"buffer", !listconcat([RunsNothing], Always)> {
   let description = [{
     Example:
     ```mlir
@@ -39,7 +39,7 @@ def Fcdp_ReadBufferOp : Fcdp_ReadOp<"buffer", Always> {
     - (C1) `source` is a buffer of the result's type.
   }];
 }
-def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", Always> {
+def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", !listconcat([RunsNothing], Always)> {
   let description = [{
     Example:
     ```mlir
@@ -105,7 +105,8 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
 //===----------------------------------------------------------------------===//
 
 def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
-    [MemoryEffects<[MemRead<State>]>, StorageOpInterface, TakesNoTime], FromSharded)> {
+    [MemoryEffects<[MemRead<State>]>, StorageOpInterface, TakesNoTime,
+     RunsNothing], FromSharded)> {
   let summary = "read this rank's shard of a parameter or bucket";
   let description = [{
     Example:
@@ -127,7 +128,7 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
 }
 
 def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
-    [StorageOpInterface, TakesNoTime], FromSharded)> {
+    [StorageOpInterface, TakesNoTime, RunsNothing], FromSharded)> {
   let summary = "read a state";
   let description = [{
     The result is a view of the state's memory.
@@ -269,7 +270,7 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
 }
 
 def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat(
-    [Pure, StorageOpInterface, TakesNoTime], FromSharded)> {
+    [Pure, StorageOpInterface, TakesNoTime, RunsNothing], FromSharded)> {
   let summary = "view a parameter inside its gathered bucket";
   let description = [{
     The result is a view of the bucket's memory.
@@ -520,8 +521,8 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
 //===----------------------------------------------------------------------===//
 
 def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
-    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, TakesNoTime],
-    FromScheduled)> {
+    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, OrdersStreams,
+     TakesNoTime], FromScheduled)> {
   let summary = "mark the work issued so far on a stream";
   let description = [{
     Example:
@@ -539,8 +540,8 @@ def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
 }
 
 def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
-    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, TakesNoTime],
-    FromScheduled)> {
+    [MemoryEffects<[MemWrite<Order>]>, StreamedOpInterface, OrdersStreams,
+     TakesNoTime], FromScheduled)> {
   let summary = "make a stream wait for a token";
   let description = [{
     A token that is an argument of the function was recorded by the previous
@@ -562,7 +563,7 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
 
 def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     [MemoryEffects<[MemWrite<Order>, MemFree<Pool>]>, StreamedOpInterface,
-     TakesNoTime], FromScheduled)> {
+     OrdersStreams, TakesNoTime, RunsNothing], FromScheduled)> {
   let summary = "release the memory of a value for reuse";
   let description = [{
     All uses of the value, on all streams, precede what `compute` does next, and

@@ -121,8 +121,8 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   let hasVerifier = 1;
 }
 
-def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::ModuleOp">,
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
+def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "parameters that are stored, gathered and reduced together";
   let description = [{
     A bucket is a flat buffer of `elements` elements, divided into G equal
@@ -200,8 +200,8 @@ def Fcdp_BucketOp : Fcdp_Op<"bucket", !listconcat([Symbol, HasParent<"::mlir::Mo
   let hasVerifier = 1;
 }
 
-def Fcdp_StateOp : Fcdp_Op<"state", !listconcat([Symbol, HasParent<"::mlir::ModuleOp">,
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
+def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "memory of a bucket that outlives a function";
   let description = [{
     A state is memory of a bucket that outlives a function: the rank's shard,

@@ -5,23 +5,15 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns whether the runtime has something to do for `op`, or nullopt if it
-/// does not know such an operation.
-static std::optional<bool> isCall(Operation *op, const Places &places) {
-  if (isa<ReadBufferOp, ReadInputOp, ReadShardOp, ReadStateOp, ViewMemberOp,
-          ReleaseOp, func::ReturnOp>(op))
-    return false;
-  if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-    // A reduction may write the sum that it starts itself.
-    StateOp sum = places.getAccumulator(accumulate);
-    return accumulate.getMode() != Accumulate::overwrite || !sum ||
-           places.lookup(accumulate.getValue()) != sum.getBuffer();
-  }
-  if (isa<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp, AddOp,
-          ClipGradientsOp, ShardUpdateOp, AllGatherOp, ReduceScatterOp,
-          CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(op))
-    return true;
-  return std::nullopt;
+/// Returns whether the runtime has something to do for `op`.
+static bool isCall(Operation *op, const Places &places) {
+  auto accumulate = dyn_cast<AccumulateOp>(op);
+  if (!accumulate)
+    return !isa<func::ReturnOp>(op) && !op->hasTrait<RunsNothing>();
+  // A reduction may write the sum that it starts itself.
+  StateOp sum = places.getAccumulator(accumulate);
+  return accumulate.getMode() != Accumulate::overwrite || !sum ||
+         places.lookup(accumulate.getValue()) != sum.getBuffer();
 }
 
 static LogicalResult checkFunction(func::FuncOp function) {
@@ -41,13 +33,9 @@ static LogicalResult collectFrom(func::FuncOp function, const Places &places,
                                  std::vector<Operation *> &calls) {
   if (failed(checkFunction(function)))
     return failure();
-  for (Operation &op : function.front()) {
-    std::optional<bool> isOne = isCall(&op, places);
-    if (!isOne)
-      return op.emitOpError("the runtime has no call for this operation");
-    if (*isOne)
+  for (Operation &op : function.front())
+    if (isCall(&op, places))
       calls.push_back(&op);
-  }
   return success();
 }
 
@@ -56,7 +44,7 @@ FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
   std::vector<Operation *> calls;
   llvm::DenseMap<Role, func::FuncOp> roles;
   for (Operation &op : *module.getBody()) {
-    if (isa<MeshOp, ParameterOp, BufferOp, InputOp, BucketOp, StateOp>(op))
+    if (op.hasTrait<RunsNothing>())
       continue;
     auto function = dyn_cast<func::FuncOp>(op);
     if (!function)

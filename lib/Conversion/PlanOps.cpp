@@ -65,14 +65,16 @@ public:
       : places(places), slots(slots), op(op), out(out) {}
 
   LogicalResult write() {
-    if (!isa<RecordOp, WaitOp>(op))
+    if (!op->hasTrait<OrdersStreams>())
       setLocation(out, op->getLoc());
     llvm::TypeSwitch<Operation *>(op)
         .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
               AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
               ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
             [&](auto typed) { add(typed); })
-        .DefaultUnreachable("the operation was collected");
+        .Default([&](Operation *) {
+          error() << "the runtime has no call for this operation";
+        });
     return failure(hasFailed);
   }
 

@@ -10,11 +10,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Whether `op` reads its operands as tensors, not as places.
-static bool readsSlots(Operation *op) {
-  return isa<aten::CallOp, LossOp, PackOp, WriteBufferOp>(op);
-}
-
 FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
                                      const Places &places,
                                      ArrayRef<Operation *> calls) {
@@ -38,8 +33,9 @@ FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
     table.slots[read.getResult()] =
         buffers + places.getPosition(read.getSourceAttr().getAttr());
   });
+  // Operators read tensors, and all else places.
   for (Operation *call : calls)
-    if (readsSlots(call) && failed(table.add(call)))
+    if (runsOperators(call) && failed(table.add(call)))
       return failure();
   table.findLastUses(calls);
   return table;
@@ -102,7 +98,7 @@ FailureOr<int64_t> SlotTable::addPlanned(BufferAttr buffer, Value value,
 void SlotTable::findLastUses(ArrayRef<Operation *> calls) {
   llvm::DenseSet<int64_t> seen;
   for (Operation *call : llvm::reverse(calls)) {
-    if (!readsSlots(call))
+    if (!runsOperators(call))
       continue;
     for (Value operand : call->getOperands()) {
       int64_t slot = lookup(operand);

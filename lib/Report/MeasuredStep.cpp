@@ -51,7 +51,7 @@ void MeasuredStepBuilder::collectOps() {
       continue;
     StepProgram::Function &made = step.program.functions[*role];
     for (Operation &op : function.front().without_terminator()) {
-      if (isa<RecordOp, WaitOp, ReleaseOp>(op))
+      if (op.hasTrait<OrdersStreams>())
         continue;
       made.instructions.push_back(Instruction::makeWork(
           static_cast<uint8_t>(getStream(&op)), getActivity(&op), {}));

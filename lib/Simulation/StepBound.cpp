@@ -105,7 +105,7 @@ StateUses PeriodBuilder::getUses(Operation *op) const {
 
 void PeriodBuilder::add(Operation *op) {
   SmallVector<uint32_t, 4> needed;
-  if (!isa<RecordOp, WaitOp, ReleaseOp>(op))
+  if (!op->hasTrait<OrdersStreams>())
     for (Value operand : op->getOperands())
       if (auto it = makers.find(operand); it != makers.end())
         needed.push_back(it->second);

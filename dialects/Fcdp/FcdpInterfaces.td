@@ -97,6 +97,19 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
   }];
 }
 
+def FetchOpInterface : Fcdp_OpInterface<"FetchOpInterface"> {
+  let description = [{
+    An operation of a fetch, which brings a parameter's copy to its use. A
+    prefetch moves all operations of a fetch ahead.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Returns whether the result is a copy, or a slice of one, that is
+        gathered or loaded. Otherwise the operation prepares for that.
+      }], "bool", "bringsCopy", (ins), [{}], [{ return false; }]>,
+  ];
+}
+
 def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
   let description = [{
     An operation that works on the storage of a parameter: on its bucket, on one

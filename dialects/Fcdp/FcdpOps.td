@@ -105,8 +105,8 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
 //===----------------------------------------------------------------------===//
 
 def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
-    [MemoryEffects<[MemRead<State>]>, StorageOpInterface, TakesNoTime,
-     RunsNothing], FromSharded)> {
+    [MemoryEffects<[MemRead<State>]>, FetchOpInterface, StorageOpInterface,
+     TakesNoTime, RunsNothing], FromSharded)> {
   let summary = "read this rank's shard of a parameter or bucket";
   let description = [{
     Example:
@@ -128,7 +128,7 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
 }
 
 def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
-    [StorageOpInterface, TakesNoTime, RunsNothing], FromSharded)> {
+    [FetchOpInterface, StorageOpInterface, TakesNoTime, RunsNothing], FromSharded)> {
   let summary = "read a state";
   let description = [{
     The result is a view of the state's memory.
@@ -152,7 +152,7 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
 }
 
 def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
-    [Pure, BufferedOpInterface], FromSharded)> {
+    [Pure, FetchOpInterface, BufferedOpInterface], FromSharded)> {
   let summary = "convert a shard to another type";
   let description = [{
     Rounds to nearest even. A cast before a gather gives the same result as one
@@ -174,8 +174,8 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
 }
 
 def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
-    [CollectiveOpInterface, StreamedOpInterface, BufferedOpInterface,
-     StorageOpInterface], FromSharded)> {
+    [CollectiveOpInterface, FetchOpInterface, StreamedOpInterface,
+     BufferedOpInterface, StorageOpInterface], FromSharded)> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both
@@ -215,6 +215,7 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     /// Returns whether it gathers a reduced gradient instead of a parameter's
     /// copy.
     bool isOfGradient() { return !getRange(); }
+    bool bringsCopy() { return !isOfGradient(); }
     Stream chooseStream();
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
     ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getIntoAttr(); }
@@ -477,8 +478,8 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 }
 
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
-    [StreamedOpInterface, BufferedOpInterface, StorageOpInterface],
-    FromSharded)> {
+    [FetchOpInterface, StreamedOpInterface, BufferedOpInterface,
+     StorageOpInterface], FromSharded)> {
   let summary = "load this rank's node slice of a bucket from host memory";
   let description = [{
     A slice of a gradient accumulator is loaded for an addition to it. With
@@ -506,6 +507,7 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
     /// Returns whether it loads a gradient accumulator instead of a parameter's
     /// copy.
     bool isOfGradient();
+    bool bringsCopy() { return !isOfGradient(); }
     Stream chooseStream() { return Stream::h2d; }
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
     ::mlir::FlatSymbolRefAttr getReadStateAttr() { return getSourceAttr(); }

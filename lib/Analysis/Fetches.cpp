@@ -32,22 +32,12 @@ static bool feedsGather(Operation *op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
 }
 
-/// Whether `op` gathers or loads a parameter's copy.
-static bool isOfCopy(Operation *op) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return !gather.isOfGradient();
-  auto load = dyn_cast<CacheLoadOp>(op);
-  return load && !load.isOfGradient();
-}
-
 /// Collects `op`, what feeds it, and the stores of what feeds it, but for what
 /// is in `taken`: fetches may share a slice.
 static void collectFetch(Operation *op,
                          llvm::SmallPtrSetImpl<Operation *> &taken,
                          SmallVectorImpl<Operation *> &ops) {
-  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp, ReadShardOp,
-                       ReadStateOp>(op) ||
-      !taken.insert(op).second)
+  if (!isa_and_present<FetchOpInterface>(op) || !taken.insert(op).second)
     return;
   for (Value operand : op->getOperands())
     collectFetch(operand.getDefiningOp(), taken, ops);
@@ -68,7 +58,8 @@ SmallVector<Fetch> fcdp::findFetches(Block &block) {
   llvm::SmallPtrSet<Operation *, 32> taken;
   SmallVector<Fetch> fetches;
   for (Operation &op : block) {
-    if (!isOfCopy(&op) || feedsGather(&op))
+    auto step = dyn_cast<FetchOpInterface>(op);
+    if (!step || !step.bringsCopy() || feedsGather(&op))
       continue;
     Fetch &fetch = fetches.emplace_back();
     fetch.last = &op;

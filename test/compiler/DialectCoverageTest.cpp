@@ -157,6 +157,23 @@ TEST_F(DialectCoverageTest, OperationsOccurInPlannedSteps) {
           << "': the pipeline does not make it, or makeRuns() has to be longer";
 }
 
+/// Prefetches move all operations that bring a copy to its use.
+TEST_F(DialectCoverageTest, CopiesAreFetched) {
+  auto expectFetch = [](Value value) {
+    Operation *op = value.getDefiningOp();
+    EXPECT_TRUE(isa<FetchOpInterface>(op))
+        << "'" << op->getName().getStringRef().str()
+        << "' needs FetchOpInterface: a copy depends on it";
+  };
+  forEachStep([&](ModuleOp module) {
+    module.walk([&](ViewMemberOp view) { expectFetch(view.getWhole()); });
+    module.walk([&](FetchOpInterface fetch) {
+      if (fetch.bringsCopy())
+        llvm::for_each(fetch->getOperands(), expectFetch);
+    });
+  });
+}
+
 /// An operation has a cost if and only if it takes time, and a collective is
 /// not shown as computation.
 TEST_F(DialectCoverageTest, OperationsHaveCosts) {

@@ -123,8 +123,8 @@ StatePlan fcdp::planStates(ModuleOp module) {
 /// result.
 static bool fitsInside(AllGatherOp gather) {
   Value input = gather.getInput();
-  if (!isa_and_present<AllGatherOp, CacheLoadOp, CastShardOp>(
-          input.getDefiningOp()))
+  if (!isa_and_present<FetchOpInterface>(input.getDefiningOp()) ||
+      !isBuffered(input.getDefiningOp()))
     return false; // a shard is a state of its own
   if (auto part = input.getDefiningOp<AllGatherOp>(); part && part.getInto())
     return false; // so is what stays on the device

@@ -18,6 +18,9 @@ struct Pool : mlir::SideEffects::Resource::Base<Pool> {
 struct State : mlir::SideEffects::Resource::Base<State> {
   llvm::StringRef getName() final { return "State"; }
 };
+struct Accumulator : mlir::SideEffects::Resource::Base<Accumulator> {
+  llvm::StringRef getName() final { return "Accumulator"; }
+};
 struct HostCache : mlir::SideEffects::Resource::Base<HostCache> {
   llvm::StringRef getName() final { return "HostCache"; }
 };

@@ -36,8 +36,12 @@ def OrdersStreams : Fcdp_Trait<"OrdersStreams">;
 /// keeps two equal gathers apart: merging them would keep a parameter alive
 /// from forward to backward.
 def Pool : Resource<"::fcdp::Pool">;
-/// Memory that outlives a function: shards, optimizer state, buffers.
+/// Memory that outlives a function: shards, optimizer state, buffers. An effect
+/// names the symbol.
 def State : Resource<"::fcdp::State">;
+/// The accumulators of gradients. An effect names the bucket, parameter or
+/// state, or is on all accumulators.
+def Accumulator : Resource<"::fcdp::Accumulator">;
 /// Host memory that the ranks of a node share.
 def HostCache : Resource<"::fcdp::HostCache">;
 /// The order of issue between streams.

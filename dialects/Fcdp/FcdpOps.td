@@ -9,10 +9,9 @@ include "dialects/Fcdp/FcdpSymbols.td"
 //===----------------------------------------------------------------------===//
 
 class Fcdp_ReadOp<string what, list<Trait> traits>
-    : Fcdp_UserOp<"read_" # what,
-                  !listconcat([MemoryEffects<[MemRead<State>]>, TakesNoTime], traits)> {
+    : Fcdp_UserOp<"read_" # what, !listconcat([TakesNoTime], traits)> {
   let summary = "read " # !if(!eq(what, "input"), "an ", "a ") # what;
-  let arguments = (ins FlatSymbolRefAttr:$source);
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($result)";
 }
@@ -85,7 +84,7 @@ def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat(
 }
 
 def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
-    [MemoryEffects<[MemWrite<State>]>, RunsOperators], Always)> {
+    [RunsOperators], Always)> {
   let summary = "assign the next value of a buffer";
   let description = [{
     Example:
@@ -96,7 +95,8 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
     Constraints:
     - (C1) `target` is a mutable buffer of the value's type.
   }];
-  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
+  let arguments = (ins AnyRankedTensor:$value,
+                       Arg<FlatSymbolRefAttr, "", [MemWrite<State>]>:$target);
   let assemblyFormat = "$value `to` $target attr-dict `:` type($value)";
 }
 
@@ -105,8 +105,7 @@ def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
 //===----------------------------------------------------------------------===//
 
 def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
-    [MemoryEffects<[MemRead<State>]>, FetchOpInterface, StorageOpInterface,
-     TakesNoTime, RunsNothing], FromSharded)> {
+    [FetchOpInterface, StorageOpInterface, TakesNoTime, RunsNothing], FromSharded)> {
   let summary = "read this rank's shard of a parameter or bucket";
   let description = [{
     Example:
@@ -119,7 +118,7 @@ def Fcdp_ReadShardOp : Fcdp_UserOp<"read_shard", !listconcat(
     - (C1) The result is a shard of the parameter's type or, for a bucket, has
       the type of its state `shard`.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$source);
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
   let results = (outs Fcdp_AnyShard:$result);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
@@ -336,8 +335,8 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
 }
 
 def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
-    [MemoryEffects<[MemWrite<State>]>, StreamedOpInterface, StorageOpInterface],
-    FromSharded)> {
+    [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, StreamedOpInterface,
+     StorageOpInterface], FromSharded)> {
   let summary = "accumulate a gradient";
   let description = [{
     `overwrite` starts a new sum. If `target` is a bucket, the accumulator is
@@ -403,8 +402,7 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
 }
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
-    [MemoryEffects<[MemRead<State>, MemWrite<State>]>, StorageOpInterface,
-     RunsOperators], FromSharded)> {
+    [StorageOpInterface, RunsOperators], FromSharded)> {
   let summary = "update this rank's shard with the optimizer";
   let description = [{
     Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
@@ -419,8 +417,9 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$target, F64Attr:$scale,
-                       Fcdp_OptimizerAttr:$optimizer);
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
+                           MemRead<State>, MemWrite<State>]>:$target,
+                       F64Attr:$scale, Fcdp_OptimizerAttr:$optimizer);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
   }];
@@ -428,8 +427,8 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
 }
 
 def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
-    [MemoryEffects<[MemRead<State>, MemWrite<State>]>, RunsOperators],
-    FromSharded)> {
+    [MemoryEffects<[MemRead<Accumulator>, MemWrite<Accumulator>]>,
+     RunsOperators], FromSharded)> {
   let summary = "clip the norm of all gradients";
   let description = [{
     The norm is that of the accumulated gradients of all trained parameters, on
@@ -452,8 +451,7 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 }
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
-    [MemoryEffects<[MemWrite<HostCache>]>, StreamedOpInterface,
-     StorageOpInterface], FromSharded)> {
+    [StreamedOpInterface, StorageOpInterface], FromSharded)> {
   let summary = "store this rank's node slice of a bucket in host memory";
   let description = [{
     The value is a slice of a gathered bucket or of a gradient accumulator.
@@ -467,7 +465,8 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     - (C1) `target` is a state of role `cache` or `host_grad` with the value's type.
     - (C2) `stream` is given from the scheduled phase on.
   }];
-  let arguments = (ins Fcdp_Flat:$value, FlatSymbolRefAttr:$target,
+  let arguments = (ins Fcdp_Flat:$value,
+                       Arg<FlatSymbolRefAttr, "", [MemWrite<HostCache>]>:$target,
                        OptionalAttr<Fcdp_StreamAttr>:$stream);
   let extraClassDeclaration = [{
     Stream chooseStream() { return Stream::d2h; }

@@ -235,6 +235,15 @@ static FailureOr<Operation *> verifyTarget(OpTy op,
          << op.getTargetAttr();
 }
 
+void AccumulateOp::getEffects(
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (getMode() == Accumulate::add)
+    effects.emplace_back(MemoryEffects::Read::get(), getTargetAttr(),
+                         Accumulator::get());
+  effects.emplace_back(MemoryEffects::Write::get(), getTargetAttr(),
+                       Accumulator::get());
+}
+
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getLate() && (!isa<RankedTensorType>(getValue().getType()) ||
                     !isa_and_present<CollectiveOpInterface>(

@@ -7,7 +7,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <optional>
 
@@ -20,12 +19,15 @@ enum class Part : uint8_t { content, sum };
 /// Identifies memory that outlives a function.
 using StateKey = std::pair<StringAttr, Part>;
 
-StateKey keyOf(FlatSymbolRefAttr symbol) {
-  return {symbol.getAttr(), Part::content};
+/// Returns whether `symbol` is a state. Its accumulated gradient is its
+/// content.
+bool isState(Operation *op, SymbolRefAttr symbol) {
+  return isa_and_present<StateOp>(
+      SymbolTable::lookupNearestSymbolFrom(op, symbol));
 }
-StateKey sumOf(FlatSymbolRefAttr bucket) {
-  return {bucket.getAttr(), Part::sum};
-}
+
+/// Returns whether a schedule keeps the place of `op` among others of its kind.
+bool keepsOrder(Operation *op) { return isa<aten::CallOp, PackOp>(op); }
 
 struct StateUses {
   SmallVector<StateKey, 2> reads, writes;
@@ -48,8 +50,7 @@ public:
 
 private:
   void add(Operation *op);
-  /// Returns the states that `op` reads and writes. A clip_gradients uses all
-  /// gradient accumulators that exist so far.
+  /// Returns the states that `op` reads and writes, by its memory effects.
   StateUses getUses(Operation *op) const;
   void findFirst();
   std::vector<bool> findInside() const;
@@ -72,34 +73,24 @@ private:
 
 StateUses PeriodBuilder::getUses(Operation *op) const {
   StateUses uses;
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<ReadShardOp, ReadStateOp, CacheLoadOp, ReadBufferOp>(
-          [&](auto read) { uses.reads = {keyOf(read.getSourceAttr())}; })
-      .Case<CacheStoreOp, WriteBufferOp>(
-          [&](auto write) { uses.writes = {keyOf(write.getTargetAttr())}; })
-      .Case([&](AllGatherOp gather) {
-        if (FlatSymbolRefAttr state = gather.getIntoAttr())
-          uses.writes = {keyOf(state)};
-      })
-      .Case([&](AccumulateOp sum) {
-        bool isState = isa_and_present<StateOp>(
-            SymbolTable::lookupNearestSymbolFrom(sum, sum.getTargetAttr()));
-        uses.writes = {isState ? keyOf(sum.getTargetAttr())
-                               : sumOf(sum.getTargetAttr())};
-        if (sum.getMode() == Accumulate::add)
-          uses.reads = uses.writes;
-      })
-      .Case([&](ShardUpdateOp update) {
-        uses.reads = {sumOf(update.getTargetAttr()),
-                      keyOf(update.getTargetAttr())};
-        uses.writes = {keyOf(update.getTargetAttr())};
-      })
-      .Case([&](ClipGradientsOp) {
-        for (const auto &[state, writer] : writers)
-          if (state.second == Part::sum)
-            uses.reads.push_back(state);
-        uses.writes = uses.reads;
-      });
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  if (auto accessor = dyn_cast<MemoryEffectOpInterface>(op))
+    accessor.getEffects(effects);
+  for (const MemoryEffects::EffectInstance &effect : effects) {
+    bool isRead = isa<MemoryEffects::Read>(effect.getEffect());
+    if (!isRead && !isa<MemoryEffects::Write>(effect.getEffect()))
+      continue;
+    SmallVector<StateKey, 2> &states = isRead ? uses.reads : uses.writes;
+    bool isSum = effect.getResource() == Accumulator::get();
+    if (SymbolRefAttr symbol = effect.getSymbolRef())
+      states.push_back({symbol.getRootReference(), isSum && !isState(op, symbol)
+                                                       ? Part::sum
+                                                       : Part::content});
+    else if (isSum) // all that exist so far
+      for (const auto &[state, writer] : writers)
+        if (state.second == Part::sum)
+          states.push_back(state);
+  }
   return uses;
 }
 
@@ -114,7 +105,7 @@ void PeriodBuilder::add(Operation *op) {
     if (auto it = writers.find(state); it != writers.end())
       needed.push_back(it->second);
   uint32_t index = work.size();
-  if (isa<aten::CallOp, PackOp>(op)) {
+  if (keepsOrder(op)) {
     if (before)
       needed.push_back(*before);
     before = index;
@@ -175,7 +166,7 @@ std::vector<bool> PeriodBuilder::findInside() const {
     bool isGathered = isa<AllGatherOp>(one.op) && i > firstRead &&
                       firstStreams.contains(chooseStream(one.op));
     inside.push_back(
-        isGathered || isa<aten::CallOp, PackOp>(one.op) ||
+        isGathered || keepsOrder(one.op) ||
         llvm::any_of(one.needed, [&](uint32_t i) { return inside[i]; }));
   }
   return inside;
@@ -188,8 +179,7 @@ std::vector<bool> PeriodBuilder::findAwaited() const {
   llvm::SmallDenseSet<Stream> streams;
   for (size_t i = work.size(); i-- > 0;) {
     bool isReduced = isa<ReduceScatterOp>(work[i].op);
-    awaited[i] = awaited[i] || i == firstUpdate ||
-                 isa<aten::CallOp, PackOp>(work[i].op) ||
+    awaited[i] = awaited[i] || i == firstUpdate || keepsOrder(work[i].op) ||
                  (isReduced && streams.contains(chooseStream(work[i].op)));
     if (!awaited[i])
       continue;

@@ -157,6 +157,54 @@ TEST_F(DialectCoverageTest, OperationsOccurInPlannedSteps) {
           << "': the pipeline does not make it, or makeRuns() has to be longer";
 }
 
+static SmallVector<MemoryEffects::EffectInstance> getEffects(Operation *op) {
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  if (auto accessor = dyn_cast<MemoryEffectOpInterface>(op))
+    accessor.getEffects(effects);
+  return effects;
+}
+
+/// Returns whether `op` has the effect on `state`, if there is one.
+template <typename Effect>
+static bool hasEffectOn(Operation *op, FlatSymbolRefAttr state) {
+  return !state ||
+         llvm::any_of(getEffects(op),
+                      [&](const MemoryEffects::EffectInstance &effect) {
+                        return isa<Effect>(effect.getEffect()) &&
+                               effect.getSymbolRef() == state;
+                      });
+}
+
+static bool namesSymbol(Operation *op) {
+  return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
+    return isa<FlatSymbolRefAttr>(attr.getValue());
+  });
+}
+
+/// Memory effects name the states that an operation reads and writes. The bound
+/// on a step's time depends on them.
+TEST_F(DialectCoverageTest, EffectsNameStates) {
+  forEachStep([&](ModuleOp module) {
+    module.walk([&](Operation *op) {
+      SCOPED_TRACE(op->getName().getStringRef().str());
+      for (const MemoryEffects::EffectInstance &effect : getEffects(op))
+        if (effect.getResource() == State::get() ||
+            effect.getResource() == Accumulator::get() ||
+            effect.getResource() == HostCache::get())
+          EXPECT_TRUE(effect.getSymbolRef() || !namesSymbol(op))
+              << "an effect has no symbol, but the operation names one";
+      auto user = dyn_cast<StorageOpInterface>(op);
+      if (!user)
+        return;
+      EXPECT_TRUE(hasEffectOn<MemoryEffects::Read>(op, user.getReadStateAttr()))
+          << "an effect must say which state it reads";
+      EXPECT_TRUE(
+          hasEffectOn<MemoryEffects::Write>(op, user.getFilledStateAttr()))
+          << "an effect must say which state it writes";
+    });
+  });
+}
+
 /// Prefetches move all operations that bring a copy to its use.
 TEST_F(DialectCoverageTest, CopiesAreFetched) {
   auto expectFetch = [](Value value) {

@@ -31,7 +31,7 @@ static GradientSum findReduction(Operation *op) {
   result.sum = op;
   Value accumulated = findAccumulated(op, result.add);
   Operation *step = accumulated ? accumulated.getDefiningOp() : nullptr;
-  for (; isa_and_present<ReduceScatterOp, AllGatherOp>(step);
+  for (; isa_and_present<CollectiveOpInterface>(step);
        step = step->getOperand(0).getDefiningOp())
     result.steps.push_back(step);
   std::reverse(result.steps.begin(), result.steps.end());

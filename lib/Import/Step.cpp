@@ -338,7 +338,7 @@ Error StepEmitter::emit() {
   func::ReturnOp::create(builder, location);
 
   for (Operation &op : make_early_inc_range(step.getBody().front()))
-    if (isa<ReadParameterOp, ReadBufferOp, ReadInputOp>(op) && op.use_empty())
+    if (!isa<aten::CallOp>(op) && isOpTriviallyDead(&op))
       op.erase();
   return Error::success();
 }

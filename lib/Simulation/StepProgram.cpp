@@ -16,25 +16,25 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
 }
 
 Activity fcdp::getActivity(Operation *op) {
-  // Collectives over both axes are between nodes.
-  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
-    bool isOverNodes = collective.isOverAxis(Axis::node);
-    if (collective.isReduction())
-      return isOverNodes ? Activity::interReduce : Activity::intraReduce;
-    return isOverNodes ? Activity::interGather : Activity::intraGather;
-  }
-  if (isa<CacheStoreOp>(op))
-    return Activity::hostStore;
-  if (isa<CacheLoadOp>(op))
-    return Activity::hostLoad;
-  if (isa<ShardUpdateOp, ClipGradientsOp>(op))
-    return Activity::optimizer;
+  switch (chooseStream(op)) {
+  case Stream::compute:
+    return isa<ShardUpdateOp, ClipGradientsOp>(op) ? Activity::optimizer
+                                                   : Activity::compute;
+  case Stream::inter:
+    return Activity::interGather;
+  case Stream::intra:
+    return Activity::intraGather;
   // A late accumulate counts as part of the reduction that it follows.
-  if (auto accumulate = dyn_cast<AccumulateOp>(op);
-      accumulate && accumulate.getLate())
-    if (Operation *reduce = accumulate.getValue().getDefiningOp())
-      return getActivity(reduce);
-  return Activity::compute;
+  case Stream::inter_reduce:
+    return Activity::interReduce;
+  case Stream::intra_reduce:
+    return Activity::intraReduce;
+  case Stream::d2h:
+    return Activity::hostStore;
+  case Stream::h2d:
+    return Activity::hostLoad;
+  }
+  llvm_unreachable("unknown stream");
 }
 
 namespace {

@@ -293,13 +293,14 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     if (instruction.bucket < 0 && instruction.state < 0)
       return op->emitOpError("expected a bucket or a state, got ") << storage;
   }
-  if (isa<AccumulateOp>(op) && instruction.state < 0)
+  if (isa<AccumulateOp>(op) && instruction.state < 0) {
     instruction.state =
         plan.buckets[instruction.bucket].getState(StateRole::grad);
+    if (instruction.state < 0)
+      return op->emitOpError("expected a state to hold its value");
+  }
   if (instruction.bucket < 0 && instruction.state >= 0)
     instruction.bucket = plan.states[instruction.state].bucket;
-  if (isa<AccumulateOp, CacheStoreOp, CacheLoadOp>(op) && instruction.state < 0)
-    return op->emitOpError("expected a state to hold its value");
   function.instructions.push_back(std::move(instruction));
   return success();
 }

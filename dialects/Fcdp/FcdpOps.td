@@ -299,6 +299,8 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
     [BufferedOpInterface, StorageOpInterface, RunsOperators], FromSharded)> {
   let summary = "copy gradients to their places in a bucket";
   let description = [{
+    Values of another type than the bucket's `reduce` are converted to it, rounded
+    to nearest even.
     The rest of the result (padding, and members without a gradient) is zero.
     Gradients of the parameters in `in_place` are not copied, because the calls
     that define them write them directly into the result. So the result's memory
@@ -313,12 +315,13 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
     Constraints:
     - (C1) Every value has a parameter; parameters are distinct members of `bucket`, and
       values have their shapes.
-    - (C2) The result is the whole bucket; values have its element type.
+    - (C2) The result is the whole bucket, in its `reduce` type if it has one; without
+      it, values have the result's element type, and else floats.
     - (C3) `buffer` is given in the planned phase.
     - (C4) `buffer`, where given, is device memory for the result.
     - (C5) `in_place` are distinct parameters of the values. In the planned phase
-      each of these values is defined by a call with an out-variant and has no
-      other use.
+      each of these values is defined by a call with an out-variant, in the
+      result's element type, and has no other use.
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Variadic<AnyRankedTensor>:$values,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$parameters,
@@ -327,6 +330,11 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
   let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getBucketAttr(); }
+    /// Returns the type that `value` has inside the result.
+    ::mlir::RankedTensorType getPackedType(::mlir::Value value) {
+      return ::llvm::cast<::mlir::RankedTensorType>(value.getType())
+          .clone(getResult().getType().getElementType());
+    }
   }];
   let assemblyFormat = [{
     $bucket `` custom<PackedValues>($values, $parameters)

@@ -136,6 +136,9 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     with zeros. `layout` (default: `flat`) defines blocks of members, and no
     shard begins inside a block.
 
+    `reduce` is the type to which gradients are converted before they are
+    reduced. Without it, they are reduced in the type in which they are computed.
+
     `master` is the type in which the optimizer keeps a copy of the parameters and
     its own states. It updates the copy, and the shard is the copy's rounding.
     Without it, the optimizer works on the shard.
@@ -180,10 +183,12 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     - (C9) A shard that begins inside a member begins with a block of the
       `layout`.
     - (C10) `master` is f32, in a trainable bucket with a narrower `storage`.
+    - (C11) `reduce` is f32, bf16 or f16, in a trainable bucket.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
-                       TypeAttr:$wire, OptionalAttr<TypeAttr>:$master, UnitAttr:$trainable,
+                       TypeAttr:$wire, OptionalAttr<TypeAttr>:$reduce,
+                       OptionalAttr<TypeAttr>:$master, UnitAttr:$trainable,
                        DefaultValuedAttr<Fcdp_ShardingAttr, "::fcdp::Sharding::world">:$sharding,
                        OptionalAttr<Fcdp_LayoutAttr>:$layout,
                        OptionalAttr<Fcdp_ResidencyAttr>:$residency,
@@ -193,7 +198,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`master` $master^)? (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
+    (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
     (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
     (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
   }];

@@ -194,6 +194,10 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
       static_cast<int64_t>(bucket.getElements())) // C2
     return emitOpError("expected the whole bucket of ")
            << bucket.getElements() << " elements, got " << result;
+  std::optional<Type> reduce = bucket.getReduce();
+  if (reduce && result.getElementType() != *reduce) // C2
+    return emitOpError("expected the bucket's type of reductions ")
+           << *reduce << ", got " << result;
   if (getValues().size() != getParameters().size()) // C1
     return emitOpError("expected as many parameters as values, got ")
            << getParameters().size() << " and " << getValues().size();
@@ -205,7 +209,9 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
         !seen.insert(name).second) // C1
       return emitOpError("expected distinct members of ")
              << getBucketAttr() << ", got " << name;
-    auto expected = parameter.getTensorType().clone(result.getElementType());
+    Type given = cast<RankedTensorType>(value.getType()).getElementType();
+    auto expected = parameter.getTensorType().clone(
+        reduce && isa<FloatType>(given) ? given : result.getElementType());
     if (value.getType() != expected) // C1, C2
       return emitOpError("expected type ")
              << expected << " for " << name << ", got " << value.getType();

@@ -138,6 +138,12 @@ LogicalResult BucketOp::verify() {
     return emitOpError("expected a 'master' type of f32 in a trainable bucket "
                        "with a narrower storage type, got ")
            << *master << " beside " << getStorage();
+  if (std::optional<Type> reduce = getReduce(); // C11
+      reduce && (!getTrainable() ||
+                 !(reduce->isF32() || reduce->isBF16() || reduce->isF16())))
+    return emitOpError("expected a 'reduce' type of f32, bf16 or f16 in a "
+                       "trainable bucket, got ")
+           << *reduce;
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
   if (failed(verifyResidency(*this, "residency", getResidency())) ||

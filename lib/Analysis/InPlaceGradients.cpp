@@ -57,9 +57,15 @@ static StringRef findReasonToCopyAll(PackOp pack) {
   return {};
 }
 
+static bool isReducedAsItIs(PackOp pack, Value gradient) {
+  return gradient.getType() == pack.getPackedType(gradient);
+}
+
 std::string fcdp::findReasonToCopy(PackOp pack, Value gradient) {
   if (StringRef reason = findReasonToCopyAll(pack); !reason.empty())
     return reason.str();
+  if (!isReducedAsItIs(pack, gradient))
+    return "they are reduced in another type";
   Producer producer = findProducer(gradient);
   if (producer.callee.empty())
     return producer.reason.str();
@@ -73,7 +79,8 @@ SmallVector<InPlaceGradient> fcdp::findInPlaceGradients(PackOp pack) {
   for (auto [value, parameter] :
        llvm::zip_equal(pack.getValues(),
                        pack.getParameters().getAsRange<FlatSymbolRefAttr>()))
-    if (aten::CallOp producer = findProducer(value).call)
+    if (aten::CallOp producer = findProducer(value).call;
+        producer && isReducedAsItIs(pack, value))
       gradients.push_back({producer, parameter});
   return gradients;
 }

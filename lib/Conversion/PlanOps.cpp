@@ -136,9 +136,9 @@ private:
       int64_t source = slots.lookup(value);
       if (source < 0)
         error() << "the value of " << parameter << " has no slot";
-      table.members.emplace_back(
-          source, slots.lookup(places.getMember(pack, parameter),
-                               cast<RankedTensorType>(value.getType())));
+      table.members.emplace_back(source,
+                                 slots.lookup(places.getMember(pack, parameter),
+                                              pack.getPackedType(value)));
     }
     table.zero = findGaps(pack, places);
     table.free = slots.getFreed(op);

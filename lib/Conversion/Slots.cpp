@@ -47,7 +47,7 @@ LogicalResult SlotTable::add(Operation *call) {
     BufferAttr place = places.lookup(operand);
     if (!place)
       continue;
-    FailureOr<int64_t> slot = addPlanned(place, operand, call);
+    FailureOr<int64_t> slot = addPlanned(place, operand.getType(), call);
     if (failed(slot))
       return failure();
     slots[operand] = *slot;
@@ -68,11 +68,13 @@ LogicalResult SlotTable::addMembers(PackOp pack) {
   for (auto [name, value] :
        llvm::zip(pack.getParameters().getAsRange<FlatSymbolRefAttr>(),
                  pack.getValues()))
-    if (failed(addPlanned(places.getMember(pack, name), value, pack)))
+    if (failed(addPlanned(places.getMember(pack, name),
+                          pack.getPackedType(value), pack)))
       return failure();
   for (auto [producer, parameter] : getInPlaceGradients(pack)) {
-    FailureOr<int64_t> slot = addPlanned(places.getMember(pack, parameter),
-                                         producer->getResult(0), producer);
+    FailureOr<int64_t> slot =
+        addPlanned(places.getMember(pack, parameter),
+                   producer->getResult(0).getType(), producer);
     if (failed(slot))
       return failure();
     outs[producer] = *slot;
@@ -80,10 +82,10 @@ LogicalResult SlotTable::addMembers(PackOp pack) {
   return success();
 }
 
-/// Returns the slot of a tensor of the type of `value` in `buffer`.
-FailureOr<int64_t> SlotTable::addPlanned(BufferAttr buffer, Value value,
+/// Returns the slot of a tensor of `tensorType` in `buffer`.
+FailureOr<int64_t> SlotTable::addPlanned(BufferAttr buffer, Type tensorType,
                                          Operation *op) {
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = cast<RankedTensorType>(tensorType);
   auto [it, isNew] = planned.try_emplace({buffer, type}, plan.slots.size());
   if (!isNew)
     return it->second;

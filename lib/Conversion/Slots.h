@@ -44,7 +44,7 @@ private:
       : plan(plan), places(places) {}
   mlir::LogicalResult add(mlir::Operation *call);
   mlir::LogicalResult addMembers(PackOp pack);
-  mlir::FailureOr<int64_t> addPlanned(BufferAttr buffer, mlir::Value value,
+  mlir::FailureOr<int64_t> addPlanned(BufferAttr buffer, mlir::Type type,
                                       mlir::Operation *op);
   void findLastUses(llvm::ArrayRef<mlir::Operation *> calls);
 

@@ -7,8 +7,8 @@
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
-#include "fcdp/Transforms/Options/MasterSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Parser/Parser.h"
@@ -69,6 +69,7 @@ private:
   LogicalResult checkCollectives();
   LogicalResult checkLayout();
   LogicalResult checkMaster();
+  LogicalResult checkReduceType();
   LogicalResult checkClipNorm();
 
   ModuleOp module;
@@ -124,6 +125,24 @@ LogicalResult Checker::checkMaster() {
       return failAt(option::Master, isWanted ? "model" : "f32", wanted.master);
   }
   return success();
+}
+
+LogicalResult Checker::checkReduceType() {
+  Type wantedType =
+      llvm::cantFail(parseReduceType(wanted.reduceType, module.getContext()));
+  WalkResult result = module.walk([&](PackOp pack) {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+        pack, pack.getBucketAttr());
+    Type made = pack.getResult().getType().getElementType();
+    if (wantedType ? made == wantedType : !bucket.getReduce())
+      return WalkResult::advance();
+    std::string name = "model";
+    if (bucket.getReduce())
+      llvm::raw_string_ostream(name = "") << made;
+    (void)failAt(option::ReduceType, name, wanted.reduceType);
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult Checker::checkClipNorm() {
@@ -198,6 +217,7 @@ LogicalResult Checker::check() {
         std::pair(option::Group, &Checker::checkGroups),
         std::pair(option::Layout, &Checker::checkLayout),
         std::pair(option::Master, &Checker::checkMaster),
+        std::pair(option::ReduceType, &Checker::checkReduceType),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
         std::pair(option::Collectives, &Checker::checkCollectives)})

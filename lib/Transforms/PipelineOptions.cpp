@@ -7,8 +7,8 @@
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
-#include "fcdp/Transforms/Options/MasterSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 
@@ -74,6 +74,10 @@ static llvm::Error checkGroups(StringRef text) {
 
 static llvm::Error checkMaster(StringRef text) {
   return checkAttribute(text, parseMaster);
+}
+
+static llvm::Error checkReduceType(StringRef text) {
+  return checkAttribute(text, parseReduceType);
 }
 
 static llvm::Error checkOptimizer(StringRef text) {

@@ -56,7 +56,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 })";
 
 PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
-                            StringRef optimizer, StringRef master = "model") {
+                            StringRef optimizer, StringRef master = "model",
+                            StringRef reduceType = "model") {
   PipelineOptions options;
   options.nodes = 2;
   options.ranksPerNode = 2;
@@ -66,6 +67,7 @@ PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
   options.accumulate = accumulate;
   options.optimizer = optimizer;
   options.master = master;
+  options.reduceType = reduceType;
   return options;
 }
 
@@ -74,7 +76,7 @@ std::vector<PipelineOptions> makeRuns() {
   return {makeOptions("fcdp", "node_host", "adamw"),
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
-          makeOptions("zero2", "sharded", "adamw", "f32")};
+          makeOptions("zero2", "sharded", "adamw", "f32", "f16")};
 }
 
 class DialectCoverageTest : public testing::Test {

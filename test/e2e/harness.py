@@ -57,6 +57,7 @@ class Config:
     collectives: str = ""
     groups: tuple[str, ...] = ()
     master: str = ""
+    reduce_dtype: str = ""
 
     @property
     def world(self) -> int:
@@ -75,8 +76,9 @@ class Config:
         mesh = f"{self.nodes}x{self.local}"
         groups = "".join(f"-g{hashlib.sha256(group.encode()).hexdigest()[:8]}" for group in self.groups)
         master = self.master and f"-master-{self.master}"
+        reduce = self.reduce_dtype and f"-reduce-{self.reduce_dtype}"
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
-        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}"
+        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}"
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--cluster={config.cluster}"] if config.cluster else []),
         *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
         *([f"--master={config.master}"] if config.master else []),
+        *([f"--reduce-dtype={config.reduce_dtype}"] if config.reduce_dtype else []),
         "-o",
         out,
     ]

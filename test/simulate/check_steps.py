@@ -35,7 +35,7 @@ def noise(type_text, generator, limit=None):
 class Reference:
     """The imported step, run plainly."""
 
-    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model"):
+    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model", reduce="model"):
         self.module = Module(text)
         self.N, self.g, self.K, self.accumulation = nodes, locals_, micro_batches, accumulation
         generator = np.random.default_rng(7)
@@ -48,6 +48,7 @@ class Reference:
         self.masters = {n: widen(self.weights[n], element).astype(np.float32) for n, element in elements.items()
                         if master == "f32" and element in ("bf16", "f16") and parameters[n].get("trainable")}
         self.masters_after = []
+        self.reduce = reduce
         weights = self.weights
         for step in range(STEPS):
             weights = self.run_step(step, weights)
@@ -60,7 +61,8 @@ class Reference:
                 loss, (gradients, elements) = self.run_rank(weights, self.inputs[step][k][rank])
                 self.losses.append((step, k, rank, loss))
                 made[-1].append(gradients)
-        total = {name: self.sum([[values[name] for values in ranks] for ranks in made], element)
+        total = {name: self.sum([[self.packed(values[name], element) for values in ranks] for ranks in made],
+                                self.reduced_in(element))
                  for name, element in elements.items()}
         self.gradients.append(total)
         scale = np.float32(1 / (self.N * self.g * self.K))
@@ -76,9 +78,16 @@ class Reference:
         self.masters_after.append(dict(self.masters))
         return weights
 
+    def reduced_in(self, element):
+        return element if self.reduce == "model" else self.reduce
+
+    def packed(self, gradient, element):
+        to = self.reduced_in(element)
+        return gradient if element == to else round_to(widen(gradient, element), to)
+
     def sum(self, values, element):
         """Returns the sum of values[k][rank] in the order of the accumulation mode. A sum in f32 that is reduced further
-        is rounded then: the wire has the gradient's type."""
+        is rounded then: the wire has the type of the reduction."""
         values = [[widen(v, element).astype(np.float32) for v in ranks] for ranks in values]
 
         def rounded(sums):
@@ -222,7 +231,7 @@ def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetc
     return first + [option.format(**values) for option in STAGES[stage]]
 
 
-def check_bytes(machine, sent, strategy, accumulation, collectives):
+def check_bytes(machine, sent, strategy, accumulation, collectives, reduce="model"):
     """The closed forms of the design, in bytes that leave a node per step. What is flat
     sends as many times more as a node has ranks."""
     flat = machine.g if collectives == "flat" else 1
@@ -238,6 +247,8 @@ def check_bytes(machine, sent, strategy, accumulation, collectives):
             bucket = module.of("state")[op.attrs["source"]]["bucket"]
             uses.setdefault(bucket, set()).add(("load", op.result()))
     reduced = {op.attrs["bucket"]: shape_of(op.result_types[0])[1] for op in function if op.name == "fcdp.pack"}
+    if reduce != "model" and set(reduced.values()) != {reduce}:
+        raise Mismatch(f"gradients are reduced in {set(reduced.values())}, expected {reduce}")
     expected = 0
     for name, bucket in module.of("bucket").items():
         wg = bucket["elements"] * bytes_of(bucket["wire"])
@@ -266,6 +277,7 @@ def main():
     parser.add_argument("--remat", default="none", help="what the backward pass computes again")
     parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
     parser.add_argument("--master", default="model", help="type in which the optimizer works")
+    parser.add_argument("--reduce-dtype", default="model", help="type in which gradients are reduced")
     parser.add_argument("--collectives", default="two-level")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
@@ -275,10 +287,11 @@ def main():
     warnings.simplefilter("ignore")  # noise is computed with
     plain = compile_step(args.opt, args.module)
     compiled = runs = 0
-    bucket = f"{args.bucket} master={args.master}"
+    bucket = f"{args.bucket} master={args.master} reduce-dtype={args.reduce_dtype}"
     for mesh, K in itertools.product(args.meshes.split(","), map(int, args.micro_batches.split(","))):
         nodes, locals_ = map(int, mesh.split("x"))
-        references = {mode: Reference(plain, nodes, locals_, K, mode, args.master) for mode in args.accumulations.split(",")}
+        references = {mode: Reference(plain, nodes, locals_, K, mode, args.master, args.reduce_dtype)
+                      for mode in args.accumulations.split(",")}
         for stage, strategy, mode in itertools.product(args.stages.split(","), args.strategies.split(","), references):
             if stage in ("sharded-parameters", "sharded-buckets") and strategy != args.strategies.split(",")[0]:
                 continue
@@ -293,7 +306,7 @@ def main():
                 try:
                     machine, sent = run(reference, module, policy)
                     if stage in ("sharded", "scheduled", "planned"):
-                        check_bytes(machine, sent, strategy, mode, args.collectives)
+                        check_bytes(machine, sent, strategy, mode, args.collectives, args.reduce_dtype)
                 except (Mismatch, Deadlock) as error:
                     sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {mode}, {stage}, streams {policy.streams}: {error}")
                 runs += 1

@@ -398,9 +398,12 @@ class Machine:
         for parameter in in_place:
             self.member(op.attrs["bucket"], parameter, padding)[...] = False
         whole[padding] = 0
-        for value, parameter in zip(values, op.attrs["parameters"]):
+        to = shape_of(op.result_types[0])[1]
+        for value, type_text, parameter in zip(values, op.operand_types, op.attrs["parameters"]):
             if parameter not in in_place:
-                self.member(op.attrs["bucket"], parameter, whole)[...] = value
+                element = shape_of(type_text)[1]
+                packed = value if element == to else round_to(widen(value, element), to)
+                self.member(op.attrs["bucket"], parameter, whole)[...] = packed
 
     def do_accumulate(self, rank, index, op):
         value, target = rank.env[op.operands[0]], op.attrs["target"]

@@ -22,6 +22,9 @@ struct BucketKind {
   bool gathered = false;
   /// The type in which the optimizer keeps a copy of them; null without one.
   mlir::Type master = {};
+  /// The type to which gradients are converted for reductions; null if they are
+  /// reduced as they are. `gradient` is the type after this.
+  mlir::Type reduce = {};
 
   /// An order without a meaning, for maps.
   bool operator<(const BucketKind &other) const {
@@ -29,14 +32,16 @@ struct BucketKind {
   }
 
 private:
-  std::tuple<const void *, const void *, const void *, bool, bool, const void *>
+  std::tuple<const void *, const void *, const void *, bool, bool, const void *,
+             const void *>
   getKey() const {
     return {storage.getAsOpaquePointer(),
             wire.getAsOpaquePointer(),
             gradient.getAsOpaquePointer(),
             trainable,
             gathered,
-            master.getAsOpaquePointer()};
+            master.getAsOpaquePointer(),
+            reduce.getAsOpaquePointer()};
   }
 };
 

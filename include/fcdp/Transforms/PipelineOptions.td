@@ -81,6 +81,12 @@ def Master : PipelineOption<
   "selects the type in which the optimizer updates parameters of a narrower type and keeps "
   "its states: 'model' the parameters' own, 'f32' float32, in a copy of them whose rounding "
   "is what is gathered">;
+def ReduceType : PipelineOption<
+  "reduceType", "reduce-dtype", CheckedBy<"checkReduceType">, "\"model\"",
+  "model|f32|bf16|f16", "model",
+  "selects the type in which gradients are reduced: 'model' that in which the model "
+  "computes them, or another one to which they are rounded before. Sums are in float32, "
+  "and rounded to this type between two reductions only">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

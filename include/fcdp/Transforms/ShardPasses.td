@@ -116,6 +116,10 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     `master`, a copy of the shard in f32 that the optimizer updates, and the optimizer's
     own states are in f32, too. Gathers and reductions stay as they are.
 
+    With `reduce-dtype`, gradients of another type are converted to it when they are
+    packed, and the bucket's `reduce` says so. Where the model has just widened a
+    gradient from that type, the narrow one is packed, which is the same bit for bit.
+
     The duration of a small collective is nearly all latency. So buckets that differ
     only in their unit, and are neighbours in the order of parameters, are merged up to
     `bucket-bytes`. (PyTorch FSDP's gathers lose efficiency below 33 million elements,
@@ -157,7 +161,7 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     ```
   }];
   let options = [
-    Layout, BucketBytes, Master,
+    Layout, BucketBytes, Master, ReduceType,
     Option<"sharding", "sharding", "std::string", "\"world\"",
            "selects the ranks over which parameters, gradients and optimizer state are "
            "sharded: 'world'; 'node', which gathers within nodes only; 'none', which "

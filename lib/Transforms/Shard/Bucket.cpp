@@ -5,7 +5,7 @@
 #include "ShardStates.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
-#include "fcdp/Transforms/Options/MasterSpec.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
@@ -31,7 +31,7 @@ private:
 
   /// The options, read.
   LayoutAttr blocks;
-  Type masterType;
+  Precision precision;
 };
 } // namespace
 
@@ -71,7 +71,11 @@ LogicalResult BucketPass::readOptions() {
   llvm::Expected<Type> type = parseMaster(master, &getContext());
   if (!type)
     return module.emitError("master: ") << toString(type.takeError());
-  masterType = *type;
+  precision.master = *type;
+  type = parseReduceType(reduceType, &getContext());
+  if (!type)
+    return module.emitError("reduce-dtype: ") << toString(type.takeError());
+  precision.reduce = *type;
   if (sharding != kAutoStrategy && !symbolizeSharding(sharding))
     return module.emitError("sharding: expected 'world', 'node', 'none' or "
                             "'auto', got '")
@@ -89,7 +93,7 @@ void BucketPass::runOnOperation() {
     return; // the layout is final
   if (failed(checkInput()))
     return signalPassFailure();
-  SmallVector<BucketGroup> groups = collectBucketGroups(module, masterType);
+  SmallVector<BucketGroup> groups = collectBucketGroups(module, precision);
   size_t before = groups.size();
   // Negative where it is not given, so that --fcdp-decide may choose.
   if (failed(

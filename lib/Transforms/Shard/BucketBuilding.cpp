@@ -4,6 +4,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/BucketRanges.h"
+#include "fcdp/Analysis/Casts.h"
 #include "fcdp/Planning/Buckets/LayoutPlanning.h"
 
 #include "mlir/IR/Builders.h"
@@ -25,6 +26,10 @@ BucketBuilder::BucketBuilder(ModuleOp module, LayoutAttr layout)
 //===----------------------------------------------------------------------===//
 // Symbols
 //===----------------------------------------------------------------------===//
+
+static TypeAttr typeOrNone(Type type) {
+  return type ? TypeAttr::get(type) : TypeAttr();
+}
 
 /// Members start at multiples of 64 bytes in the wire type, so also in the
 /// wider storage type.
@@ -58,9 +63,8 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
   OpBuilder builder(context);
   auto bucket = BucketOp::create(
       builder, members.front()->getLoc(), group.getName(), group.unit,
-      *elements, group.storage, group.wire,
-      group.master ? TypeAttr::get(group.master) : TypeAttr(), group.trainable,
-      Sharding::world,
+      *elements, group.storage, group.wire, typeOrNone(group.reduce),
+      typeOrNone(group.master), group.trainable, Sharding::world,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
       builder.getArrayAttr(places));
@@ -191,27 +195,40 @@ struct Gradients {
 };
 } // namespace
 
-static Gradients collectGradients(ArrayRef<ReduceScatterOp> reductions) {
+/// Returns the value that `gradient` is widened from if that has the element
+/// type `type`, which gives the same when it is reduced in this type.
+static Value skipWidening(Value gradient, Type type) {
+  Operation *op = gradient.getDefiningOp();
+  FloatType wide = op ? getCastType(op) : FloatType();
+  if (!wide || elementBytes(wide) <= elementBytes(type) ||
+      getElementTypeOrSelf(op->getOperand(0)) != type)
+    return gradient;
+  return op->getOperand(0);
+}
+
+static Gradients collectGradients(ArrayRef<ReduceScatterOp> reductions,
+                                  Type type) {
   Gradients gradients;
   for (ReduceScatterOp reduce : reductions) {
     if (auto pack = reduce.getInput().getDefiningOp<PackOp>()) {
       llvm::append_range(gradients.values, pack.getValues());
       llvm::append_range(gradients.names, pack.getParameters());
     } else {
-      gradients.values.push_back(reduce.getInput());
+      gradients.values.push_back(skipWidening(reduce.getInput(), type));
       gradients.names.push_back(reduce.getSourceAttr());
     }
   }
   return gradients;
 }
 
-/// Erases a reduction with its accumulate and the pack of its input.
+/// Erases a reduction with its accumulate, and the pack or the cast of its
+/// input if nothing else reads it.
 static void erase(ReduceScatterOp reduce) {
   (*reduce->user_begin())->erase();
-  auto pack = reduce.getInput().getDefiningOp<PackOp>();
+  Operation *input = reduce.getInput().getDefiningOp();
   reduce.erase();
-  if (pack)
-    pack.erase();
+  if (input && input->use_empty() && (isa<PackOp>(input) || getCastType(input)))
+    input->erase();
 }
 
 /// Gradients of a bucket are packed behind the last of them and reduced
@@ -244,10 +261,11 @@ void BucketBuilder::mergeReductions(func::FuncOp function) {
     OpBuilder builder(last);
     accumulate(builder);
     mode = cast<AccumulateOp>(*last->user_begin()).getMode();
-    Gradients gradients = collectGradients(reductions);
+    Type type = bucket.getReduce().value_or(
+        cast<RankedTensorType>(last.getInput().getType()).getElementType());
+    Gradients gradients = collectGradients(reductions, type);
     auto elements = static_cast<int64_t>(bucket.getElements());
     auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
-    Type type = getElementTypeOrSelf(gradients.values[0]);
     auto packed = PackOp::create(
         builder, last.getLoc(), RankedTensorType::get({elements}, type), name,
         gradients.values, builder.getArrayAttr(gradients.names), ArrayAttr(),

@@ -2,7 +2,7 @@
 
 #include "BucketGroups.h"
 
-#include "fcdp/Transforms/Options/MasterSpec.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -64,7 +64,8 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
     Usage use = usage.lookup(bucket.getSymNameAttr());
     BucketGroup group{{bucket.getStorage(), bucket.getWire(), use.gradient,
                        bucket.getTrainable(), !!use.wire,
-                       bucket.getMaster().value_or(Type())},
+                       bucket.getMaster().value_or(Type()),
+                       bucket.getReduce().value_or(Type())},
                       bucket.getUnitAttr(),
                       {},
                       {bucket}};
@@ -77,7 +78,7 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
 }
 
 SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module,
-                                                   Type master) {
+                                                   const Precision &precision) {
   llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
   if (!module.getOps<BucketOp>().empty())
     return groupBuckets(module, usage);
@@ -88,8 +89,10 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module,
     Type storage = parameter.getTensorType().getElementType();
     BucketKind kind{storage, use.wire ? use.wire : storage, use.gradient,
                     parameter.getTrainable(), !!use.wire};
-    if (kind.trainable && needsMaster(storage, master))
-      kind.master = master;
+    if (kind.trainable && needsMaster(storage, precision.master))
+      kind.master = precision.master;
+    if (use.gradient && precision.reduce && use.gradient != precision.reduce)
+      kind.gradient = kind.reduce = precision.reduce;
     size_t number = numbering.get(parameter.getUnitAttr(), kind);
     if (number == groups.size())
       groups.push_back({kind, parameter.getUnitAttr(), {}, {}});

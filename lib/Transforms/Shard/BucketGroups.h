@@ -20,13 +20,20 @@ struct BucketGroup : BucketKind {
   std::string getName() const;
 };
 
+/// The types that are asked for; null if nothing is.
+struct Precision {
+  /// That of masters of trained parameters in a narrower type.
+  mlir::Type master;
+  /// That in which gradients are reduced.
+  mlir::Type reduce;
+};
+
 /// Returns the parameters that each unit gathers together, in the order of the
 /// first members. If buckets exist, returns those without further decisions.
-/// Requires gathers of single parameters or of whole buckets. New buckets of
-/// trained parameters in a narrower type get masters of the type `master`,
-/// unless it is null.
-llvm::SmallVector<BucketGroup> collectBucketGroups(mlir::ModuleOp module,
-                                                   mlir::Type master = {});
+/// Requires gathers of single parameters or of whole buckets. `precision` is
+/// that of new buckets.
+llvm::SmallVector<BucketGroup>
+collectBucketGroups(mlir::ModuleOp module, const Precision &precision = {});
 
 /// Returns, for each kind, the bytes that neighbours gather which differ only
 /// in their unit.

@@ -854,6 +854,28 @@ func.func @pack_c2_type(%g: tensor<3x4xf32>) {
 
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 reduce bf16 trainable members [@w at 0]
+func.func @pack_c2_reduce(%g: tensor<3x4xf32>) {
+  // expected-error@+1 {{expected the bucket's type of reductions 'bf16', got 'tensor<64xf32>'}}
+  %0 = fcdp.pack @bucket(%g as @w) : (tensor<3x4xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 reduce bf16 trainable members [@w at 0]
+func.func @pack_c2_integer(%g: tensor<3x4xi64>) {
+  // expected-error@+1 {{expected type 'tensor<3x4xbf16>' for @w, got 'tensor<3x4xi64>'}}
+  %0 = fcdp.pack @bucket(%g as @w) : (tensor<3x4xi64>) -> tensor<64xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
 fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0, @more at 32]

@@ -725,3 +725,17 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
 // expected-error@+1 {{expected a bucket with a 'master' type, got @bucket}}
 fcdp.state @s master of @bucket in device : tensor<16xf32>
+
+// -----
+
+// bucket_c11_type
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected a 'reduce' type of f32, bf16 or f16 in a trainable bucket, got 'f64'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 reduce f64 trainable members []
+
+// -----
+
+// bucket_c11_frozen
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected a 'reduce' type of f32, bf16 or f16 in a trainable bucket, got 'f32'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 reduce f32 members []

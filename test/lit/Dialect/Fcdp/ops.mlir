@@ -35,6 +35,8 @@ fcdp.input @image : tensor<2x3xf32> name "image"
 
 // CHECK-NEXT: fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
 fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
+// CHECK-NEXT: fcdp.bucket @bucket.types unit "fc" elements 64 storage bf16 wire bf16 reduce f32 master f32 trainable members []
+fcdp.bucket @bucket.types unit "fc" elements 64 storage bf16 wire bf16 reduce f32 master f32 trainable members []
 // CHECK-NEXT: fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
 // CHECK-NEXT: fcdp.bucket @bucket.rows unit "h.0..h.3" elements 64 storage f32 wire f32 trainable layout ragged<16> residency drop members []
@@ -220,6 +222,8 @@ func.func @sharded_buckets(%g: tensor<3x4xbf16>) attributes {fcdp.role = #fcdp.r
   %nothing = fcdp.pack @bucket.fc() : () -> tensor<64xf32>
   // CHECK: %[[B:.*]] = fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
   %b = fcdp.pack @bucket.fc(%g as @fc.weight) : (tensor<3x4xbf16>) -> tensor<64xbf16>
+  // CHECK: fcdp.pack @bucket.types() : () -> tensor<64xf32>
+  %wide = fcdp.pack @bucket.types() : () -> tensor<64xf32>
   // CHECK: fcdp.pack @bucket.fc(%{{.*}} as @fc.weight) {in_place = [@fc.weight]} : (tensor<3x4xbf16>) -> tensor<64xbf16>
   %in_place = fcdp.pack @bucket.fc(%g as @fc.weight) {in_place = [@fc.weight]} : (tensor<3x4xbf16>) -> tensor<64xbf16>
   // CHECK: %[[R:.*]] = fcdp.reduce_scatter %[[B]] of @bucket.fc over @world[local] : tensor<64xbf16> to tensor<32xbf16>

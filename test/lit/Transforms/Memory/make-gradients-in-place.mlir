@@ -48,6 +48,15 @@
 // REFUSED-DAG: remark: {{.*}}@only_microbatch copies 1 of 6 gradients into their buckets, because something else reads them
 // REFUSED-DAG: remark: {{.*}}@only_microbatch copies 1 of 6 gradients into their buckets, because aten.neg.default cannot write to given memory
 
+// Dont: the pack rounds them.
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero2 prefetch=0 reduce-dtype=bf16" -o %t/rounded.mlir
+// RUN: FileCheck %s --check-prefix=ROUNDED --input-file=%t/rounded.mlir
+// ROUNDED-LABEL: func.func @only_microbatch
+// ROUNDED-NOT: in_place
+// ROUNDED: fcdp.pack @bucket.u.unused({{.*}}tensor<{{.*}}xbf16>
+// ROUNDED-NOT: in_place
+// ROUNDED-LABEL: func.func @update
+
 // Dont: what starts a sum is in the sum's memory; it may be in use before.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 accumulate=full" | FileCheck %s --check-prefix=SUM
 // SUM-LABEL: func.func @first_microbatch

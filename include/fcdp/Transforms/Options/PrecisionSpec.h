@@ -14,4 +14,9 @@ llvm::Expected<mlir::Type> parseMaster(llvm::StringRef spec,
 /// `master`, which may be null.
 bool needsMaster(mlir::Type storage, mlir::Type master);
 
+/// Parses `model`, as a null type, `f32`, `bf16` or `f16`. The error lists
+/// them.
+llvm::Expected<mlir::Type> parseReduceType(llvm::StringRef spec,
+                                           mlir::MLIRContext *context);
+
 } // namespace fcdp

@@ -58,16 +58,16 @@ static size_t getDistance(const Fetch &fetch, size_t distance) {
 namespace {
 /// Fetches that have no distance of their own, and how many of them are issued
 /// ahead of their use.
-struct Counts {
+struct PrefetchCounts {
   size_t fetches = 0, ahead = 0;
 };
 } // namespace
 
-static Counts prefetch(Block &block, size_t byDefault) {
+static PrefetchCounts prefetch(Block &block, size_t byDefault) {
   SmallVector<Fetch> fetches = findFetches(block);
   llvm::DenseMap<StringAttr, Operation *> stores = findStores(block);
   size_t before = 0; // no fetch overtakes another
-  Counts counts;
+  PrefetchCounts counts;
   for (size_t i = 1; i < fetches.size(); ++i) {
     size_t distance = getDistance(fetches[i], byDefault);
     size_t ahead = i;
@@ -90,7 +90,8 @@ static Counts prefetch(Block &block, size_t byDefault) {
 
 /// Says how many of the fetches that have no distance of their own are issued
 /// ahead. --fcdp-decide-overlap has said it of the others.
-static void remarkOn(func::FuncOp function, Counts counts, size_t distance) {
+static void remarkOn(func::FuncOp function, PrefetchCounts counts,
+                     size_t distance) {
   if (counts.fetches == 0)
     return;
   remark::passed(function.getLoc(), remark::RemarkOpts::name("prefetch")

@@ -45,7 +45,8 @@ def write_states(folder: Path, bytes_: int) -> Path:
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A checkpoint of 64 KiB and one of 192 MiB."""
-    return [write_states(tmp_path_factory.mktemp(name), bytes_) for name, bytes_ in (("small", 4 << 10), ("large", BYTES))]
+    sizes = {"small": 4 << 10, "large": BYTES}
+    return [write_states(tmp_path_factory.mktemp(name), bytes_) for name, bytes_ in sizes.items()]
 
 
 def peak(commands: list[list[list[object]]]) -> int:
@@ -62,7 +63,11 @@ def peak(commands: list[list[list[object]]]) -> int:
 
 def convert_and_back(source: Path, folder: Path, format_: str) -> list[list[object]]:
     there, back = folder / "there", folder / "back"
-    return [["convert", source, there, f"--to={format_}"], ["convert", there, back, "--to=fcdp"], ["diff", source, back]]
+    return [
+        ["convert", source, there, f"--to={format_}"],
+        ["convert", there, back, "--to=fcdp"],
+        ["diff", source, back],
+    ]
 
 
 def test_hugging_face(tmp_path: Path, sources: list[Path]) -> None:

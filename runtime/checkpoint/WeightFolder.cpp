@@ -75,7 +75,7 @@ WeightFolder::filesThatEnd(std::string_view end) const {
 }
 
 /// Reads {"weight_map": {"name": "file", ...}}.
-std::map<std::string, std::string> readIndex(const std::string &index) {
+std::map<std::string, std::string> readWeightMap(const std::string &index) {
   std::map<std::string, std::string> files;
   std::ifstream stream(index, std::ios::binary);
   try {
@@ -95,7 +95,7 @@ std::map<std::string, std::string> readIndex(const std::string &index) {
 
 void WeightFolder::openIndex(const std::string &index) {
   std::map<std::string, size_t> numbers;
-  for (const auto &[name, file] : readIndex(index)) {
+  for (const auto &[name, file] : readWeightMap(index)) {
     auto [it, isNew] = numbers.emplace(file, files.size());
     if (isNew)
       files.push_back(openSafetensors(folder + "/" + file));

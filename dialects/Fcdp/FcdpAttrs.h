@@ -7,5 +7,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
+#include "dialects/Fcdp/FcdpAttrInterfaces.h.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Fcdp/FcdpAttrs.h.inc"

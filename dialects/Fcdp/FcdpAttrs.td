@@ -3,6 +3,7 @@
 #define FCDP_FCDP_ATTRS
 
 include "dialects/Fcdp/FcdpDialect.td"
+include "dialects/Fcdp/FcdpInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
@@ -91,7 +92,8 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
-class Fcdp_Attr<string name, string attrMnemonic> : AttrDef<Fcdp_Dialect, name> {
+class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Fcdp_Dialect, name, traits> {
   let mnemonic = attrMnemonic;
   let assemblyFormat = "`<` struct(params) `>`";
 }
@@ -153,26 +155,29 @@ def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
                         DefaultValuedParameter<"int64_t", "0">:$local_stride);
 }
 
-def Fcdp_AdamWAttr : Fcdp_Attr<"AdamW", "adamw"> {
+class Fcdp_OptimizerAttrDef<string name, string attrMnemonic>
+    : Fcdp_Attr<name, attrMnemonic, [OptimizerAttrInterface]> {
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "::llvm::SmallVector<::fcdp::StateRole> getStates() const;";
+}
+def Fcdp_AdamWAttr : Fcdp_OptimizerAttrDef<"AdamW", "adamw"> {
   let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
   let description = [{
     Constraints, as torch.optim.AdamW has them:
     - (C1) All numbers are finite `f64` and not negative.
     - (C2) `beta1` and `beta2` are below 1.
   }];
-  let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
                         "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
                         "::mlir::FloatAttr":$weight_decay);
 }
-def Fcdp_SGDAttr : Fcdp_Attr<"SGD", "sgd"> {
+def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";
   let description = [{
     Constraints, as torch.optim.SGD has them:
     - (C1) All numbers are finite `f64`; all but `dampening` are not negative.
     - (C2) `nesterov` needs `momentum` and no `dampening`.
   }];
-  let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$momentum,
                         "::mlir::FloatAttr":$dampening,
                         "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);
@@ -189,6 +194,11 @@ def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {
   let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$weight_decay);
 }
-def Fcdp_OptimizerAttr : AnyAttrOf<[Fcdp_AdamWAttr, Fcdp_SGDAttr], "an optimizer">;
+def Fcdp_OptimizerAttr : Attr<
+    CPred<"::llvm::isa<::fcdp::OptimizerAttrInterface>($_self)">, "an optimizer"> {
+  let storageType = "::mlir::Attribute";
+  let returnType = storageType;
+  let convertFromStorage = "$_self";
+}
 
 #endif // FCDP_FCDP_ATTRS

@@ -10,6 +10,7 @@
 using namespace mlir;
 using namespace fcdp;
 
+#include "dialects/Fcdp/FcdpAttrInterfaces.cpp.inc"
 #include "dialects/Fcdp/FcdpDialect.cpp.inc"
 #include "dialects/Fcdp/FcdpEnums.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -104,6 +105,10 @@ LogicalResult AdamWAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+SmallVector<StateRole> AdamWAttr::getStates() const {
+  return {StateRole::exp_avg, StateRole::exp_avg_sq};
+}
+
 LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               FloatAttr lr, FloatAttr momentum,
                               FloatAttr dampening, FloatAttr weightDecay,
@@ -118,6 +123,12 @@ LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                    dampening.getValueAsDouble() != 0)) // C2
     return emitError() << "'nesterov' needs momentum and no dampening";
   return success();
+}
+
+SmallVector<StateRole> SGDAttr::getStates() const {
+  if (getMomentum().getValueAsDouble() == 0)
+    return {};
+  return {StateRole::momentum_buffer};
 }
 
 LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,

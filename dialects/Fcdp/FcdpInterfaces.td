@@ -9,6 +9,21 @@ class Fcdp_OpInterface<string name> : OpInterface<name> {
   let cppNamespace = "::fcdp";
 }
 
+def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
+  let cppNamespace = "::fcdp";
+  let description = [{
+    An optimizer, which updates a rank's shard of parameters.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the learning rate.", "::mlir::FloatAttr", "getLr">,
+    InterfaceMethod<"Returns the weight decay.", "::mlir::FloatAttr", "getWeightDecay">,
+    InterfaceMethod<[{
+        Returns the states that the optimizer keeps of a bucket, each with as many
+        elements as the bucket.
+      }], "::llvm::SmallVector<::fcdp::StateRole>", "getStates">,
+  ];
+}
+
 def StreamedOpInterface : Fcdp_OpInterface<"StreamedOpInterface"> {
   let description = [{
     An operation that is issued on a stream. One without the attribute `stream`

@@ -189,24 +189,21 @@ namespace {
 struct Owned {
   double elements;
   Type storage;
-  /// Null without one.
-  Type master;
+  /// The type of what the optimizer updates: the master, if there is one.
+  Type updated;
 };
 } // namespace
 
 static Owned getOwned(Operation *symbol, int64_t ranks) {
   if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
-    return {countOwned(bucket), bucket.getStorage(),
-            bucket.getMaster().value_or(Type())};
+    return {countOwned(bucket), bucket.getStorage(), getOptimizerType(bucket)};
   auto type = cast<ParameterOp>(symbol).getTensorType();
   return {static_cast<double>(type.getNumElements()) / ranks,
-          type.getElementType(), Type()};
+          type.getElementType(), type.getElementType()};
 }
 
 static int64_t countStates(Attribute optimizer) {
-  if (auto sgd = dyn_cast<SGDAttr>(optimizer))
-    return sgd.getMomentum().getValueAsDouble() != 0;
-  return 2; // AdamW
+  return cast<OptimizerAttrInterface>(optimizer).getStates().size();
 }
 
 Cost Estimator::costOf(ShardUpdateOp update) const {
@@ -215,12 +212,12 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
       cluster.getWorldSize());
   // It reads the gradient in f32, and reads and writes the parameter, or its
   // master, and the optimizer's states. A master's rounding is written.
-  Type type = owned.master ? owned.master : owned.storage;
   int64_t bytes =
       kGradientBytes +
-      2 * (1 + countStates(update.getOptimizer())) * elementBytes(type) +
-      (owned.master ? elementBytes(owned.storage) : 0);
-  return inMemory("shard_update", owned.elements * elementBytes(type),
+      2 * (1 + countStates(update.getOptimizer())) *
+          elementBytes(owned.updated) +
+      (owned.updated != owned.storage ? elementBytes(owned.storage) : 0);
+  return inMemory("shard_update", owned.elements * elementBytes(owned.updated),
                   owned.elements * bytes);
 }
 

@@ -66,12 +66,6 @@ static bool matches(ParameterOp parameter, const GroupSpec::Pattern &pattern) {
       [&](StringAttr name) { return pattern.glob.match(name); });
 }
 
-static FloatAttr getWeightDecay(Attribute optimizer) {
-  if (auto adamw = dyn_cast<AdamWAttr>(optimizer))
-    return adamw.getWeightDecay();
-  return cast<SGDAttr>(optimizer).getWeightDecay();
-}
-
 GroupAttr fcdp::findGroup(ParameterOp parameter, ArrayRef<GroupSpec> groups,
                           Attribute optimizer) {
   if (!parameter.getTrainable())
@@ -87,8 +81,9 @@ GroupAttr fcdp::findGroup(ParameterOp parameter, ArrayRef<GroupSpec> groups,
   Builder builder(parameter.getContext());
   return GroupAttr::get(
       parameter.getContext(), builder.getF64FloatAttr(group->lr),
-      group->weightDecay ? builder.getF64FloatAttr(*group->weightDecay)
-                         : getWeightDecay(optimizer));
+      group->weightDecay
+          ? builder.getF64FloatAttr(*group->weightDecay)
+          : cast<OptimizerAttrInterface>(optimizer).getWeightDecay());
 }
 
 /// Returns "'a', 'b', 'c', ...": the first names of what is trained.

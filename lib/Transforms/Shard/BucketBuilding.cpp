@@ -90,13 +90,9 @@ void BucketBuilder::addStates(BucketOp bucket, Block::iterator place) {
   make(StateRole::grad);
   if (bucket.getMaster())
     make(StateRole::master);
-  if (isa_and_present<AdamWAttr>(optimizer)) {
-    make(StateRole::exp_avg);
-    make(StateRole::exp_avg_sq);
-  } else if (auto sgd = dyn_cast_if_present<SGDAttr>(optimizer)) {
-    if (sgd.getMomentum().getValueAsDouble() != 0)
-      make(StateRole::momentum_buffer);
-  }
+  if (optimizer)
+    for (StateRole role : cast<OptimizerAttrInterface>(optimizer).getStates())
+      make(role);
 }
 
 //===----------------------------------------------------------------------===//

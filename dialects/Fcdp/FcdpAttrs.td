@@ -171,6 +171,16 @@ def Fcdp_AdamWAttr : Fcdp_OptimizerAttrDef<"AdamW", "adamw"> {
                         "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
                         "::mlir::FloatAttr":$weight_decay);
 }
+def Fcdp_LionAttr : Fcdp_OptimizerAttrDef<"Lion", "lion"> {
+  let summary = "Lion (arXiv 2302.06675): the sign of the momentum, with decoupled weight decay";
+  let description = [{
+    Constraints:
+    - (C1) All numbers are finite `f64` and not negative.
+    - (C2) `beta1` and `beta2` are below 1.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
+                        "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$weight_decay);
+}
 def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";
   let description = [{

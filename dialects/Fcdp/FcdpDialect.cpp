@@ -109,6 +109,24 @@ SmallVector<StateRole> AdamWAttr::getStates() const {
   return {StateRole::exp_avg, StateRole::exp_avg_sq};
 }
 
+LogicalResult LionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
+                               FloatAttr weightDecay) {
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "beta1", beta1)) ||
+      failed(verifyNumber(emitError, "beta2", beta2)) ||
+      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
+    return failure();
+  for (FloatAttr beta : {beta1, beta2})
+    if (beta.getValueAsDouble() >= 1) // C2
+      return emitError() << "expected a beta below 1, got " << beta;
+  return success();
+}
+
+SmallVector<StateRole> LionAttr::getStates() const {
+  return {StateRole::exp_avg};
+}
+
 LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               FloatAttr lr, FloatAttr momentum,
                               FloatAttr dampening, FloatAttr weightDecay,

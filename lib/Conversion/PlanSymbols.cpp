@@ -4,6 +4,7 @@
 
 #include "PlanValues.h"
 #include "fcdp/Conversion/ConstantReader.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -29,28 +30,43 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   return first.getOptimizer();
 }
 
-static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {
-  FailureOr<Attribute> optimizer = findOptimizer(module);
-  if (failed(optimizer))
-    return failure();
-  if (auto adamw = dyn_cast<AdamWAttr>(*optimizer)) {
-    plan::AdamWT table;
-    table.lr = adamw.getLr().getValueAsDouble();
-    table.beta1 = adamw.getBeta1().getValueAsDouble();
-    table.beta2 = adamw.getBeta2().getValueAsDouble();
-    table.eps = adamw.getEps().getValueAsDouble();
-    table.weightDecay = adamw.getWeightDecay().getValueAsDouble();
-    out.Set(std::move(table));
-    return success();
-  }
-  auto sgd = cast<SGDAttr>(*optimizer);
+static plan::AdamWT makeTable(AdamWAttr adamw) {
+  plan::AdamWT table;
+  table.lr = adamw.getLr().getValueAsDouble();
+  table.beta1 = adamw.getBeta1().getValueAsDouble();
+  table.beta2 = adamw.getBeta2().getValueAsDouble();
+  table.eps = adamw.getEps().getValueAsDouble();
+  table.weightDecay = adamw.getWeightDecay().getValueAsDouble();
+  return table;
+}
+
+static plan::LionT makeTable(LionAttr lion) {
+  plan::LionT table;
+  table.lr = lion.getLr().getValueAsDouble();
+  table.beta1 = lion.getBeta1().getValueAsDouble();
+  table.beta2 = lion.getBeta2().getValueAsDouble();
+  table.weightDecay = lion.getWeightDecay().getValueAsDouble();
+  return table;
+}
+
+static plan::SgdT makeTable(SGDAttr sgd) {
   plan::SgdT table;
   table.lr = sgd.getLr().getValueAsDouble();
   table.momentum = sgd.getMomentum().getValueAsDouble();
   table.dampening = sgd.getDampening().getValueAsDouble();
   table.weightDecay = sgd.getWeightDecay().getValueAsDouble();
   table.nesterov = sgd.getNesterov();
-  out.Set(std::move(table));
+  return table;
+}
+
+static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {
+  FailureOr<Attribute> optimizer = findOptimizer(module);
+  if (failed(optimizer))
+    return failure();
+  llvm::TypeSwitch<Attribute>(*optimizer)
+      .Case<AdamWAttr, LionAttr, SGDAttr>(
+          [&](auto typed) { out.Set(makeTable(typed)); })
+      .DefaultUnreachable("an optimizer without a table in the plan");
   return success();
 }
 

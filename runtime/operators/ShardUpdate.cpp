@@ -13,6 +13,34 @@ namespace fcdp {
 
 namespace {
 
+/// A segment of the shard and of its states. What the optimizer does not have
+/// is no tensor.
+struct Part {
+  UpdateSegment segment;
+  at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
+};
+
+/// Elements [begin, begin + elements) of `whole`.
+Part cut(const Part &whole, int64_t begin, int64_t elements) {
+  Part part = whole;
+  part.segment.begin += begin;
+  part.segment.elements = elements;
+  for (at::Tensor *tensor : {&part.parameter, &part.grad, &part.expAvg,
+                             &part.expAvgSq, &part.momentumBuffer})
+    if (tensor->defined())
+      *tensor = tensor->narrow(0, begin, elements);
+  return part;
+}
+
+/// A multiple of all vectors' lengths. A CPU keeps a piece in its caches, and
+/// on a GPU it is long enough for its launches.
+int64_t pieceElements(at::Device device) {
+  return device.is_cpu() ? 1 << 16 : 1 << 20;
+}
+
+/// The memory for one piece of each kind.
+enum PieceMemory { kParameter, kGrad, kState, kUpdate, kScaled, kNumMemories };
+
 /// Used by the issuing thread only.
 class ShardUpdate final : public PreparedOp {
 public:
@@ -20,40 +48,47 @@ public:
       : op(op), bucket(*state.plan.buckets[op.bucket]),
         shard(flat(plan::StateRole::shard, state)),
         master(flat(plan::StateRole::master, state)),
-        parameter(master.defined() ? master : shard),
-        grad(flat(plan::StateRole::grad, state)) {
-    expAvg = flat(plan::StateRole::exp_avg, state);
-    expAvgSq = flat(plan::StateRole::exp_avg_sq, state);
-    momentumBuffer = flat(plan::StateRole::momentum_buffer, state);
+        whole{{},
+              master.defined() ? master : shard,
+              flat(plan::StateRole::grad, state),
+              flat(plan::StateRole::exp_avg, state),
+              flat(plan::StateRole::exp_avg_sq, state),
+              flat(plan::StateRole::momentum_buffer, state)} {
     for (const UpdateSegment &segment :
-         updateSegments(state.plan, op.bucket, state.place))
-      parts.push_back(cutPart(segment));
-    if (state.plan.optimizer.Assgd() && parameter.device().is_cpu() &&
-        at::isReducedFloatingType(parameter.scalar_type()))
-      for (at::Tensor *wide : {&wideParameter, &wideGrad, &wideMomentum})
-        *wide =
-            at::empty({std::min(kWideElements, parameter.numel())}, at::kFloat);
+         updateSegments(state.plan, op.bucket, state.place)) {
+      parts.push_back(cut(whole, segment.begin, segment.elements));
+      parts.back().segment = segment;
+    }
+    // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
+    // whole vectors of parameters get values that have nothing to do with the
+    // gradients.
+    isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
+                (state.plan.optimizer.Aslion() ||
+                 (state.plan.optimizer.Assgd() && state.device.is_cpu()));
+    if (isWidened || state.plan.optimizer.Aslion())
+      pieces = makePieces(state);
   }
 
   void run(StepState &state) override {
     if (bucket.shardElements == 0 || state.skipsUpdates)
       return;
-    grad.mul_(op.gradScale);
-    at::Tensor typed = grad.to(parameter.scalar_type());
+    whole.grad.mul_(op.gradScale);
+    at::Tensor typed = whole.grad.to(whole.parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
     update.count.add_(1);
-    for (const Part &part : parts) {
-      const at::Tensor own =
-          typed.is_same(grad)
-              ? part.grad
-              : typed.narrow(0, part.segment.begin, part.segment.elements);
+    for (Part part : parts) {
+      if (!typed.is_same(whole.grad))
+        part.grad = typed.narrow(0, part.segment.begin, part.segment.elements);
       double rate = state.learningRate * part.segment.lrFactor;
-      if (const plan::AdamWT *adamw = state.plan.optimizer.Asadamw())
-        apply(*adamw, part, own, rate, update);
-      else if (wideParameter.defined())
-        applyWide(*state.plan.optimizer.Assgd(), part, own, rate, update);
-      else
-        apply(*state.plan.optimizer.Assgd(), part, own, rate, update);
+      visitOptimizer(state.plan.optimizer, [&](const auto &optimizer) {
+        auto applyTo = [&](const Part &some) {
+          apply(optimizer, some, rate, update);
+        };
+        if (pieces.defined())
+          forEachPiece(part, applyTo);
+        else
+          applyTo(part);
+      });
     }
     if (master.defined())
       shard.copy_(master);
@@ -69,77 +104,105 @@ private:
                  : at::Tensor();
   }
 
-  /// A segment of the shard and of its states.
-  struct Part {
-    UpdateSegment segment;
-    at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
-  };
-
-  Part cutPart(const UpdateSegment &segment) const {
-    auto cut = [&](const at::Tensor &whole) {
-      return whole.defined() ? whole.narrow(0, segment.begin, segment.elements)
-                             : at::Tensor();
-    };
-    return {segment,     cut(parameter), cut(grad),
-            cut(expAvg), cut(expAvgSq),  cut(momentumBuffer)};
-  }
-
-  void apply(const plan::AdamWT &adamw, const Part &part,
-             const at::Tensor &typed, double rate, UpdateState &update) const {
-    at::_fused_adamw_({part.parameter}, {typed}, {part.expAvg}, {part.expAvgSq},
-                      {}, {update.count}, rate, adamw.beta1, adamw.beta2,
-                      part.segment.weightDecay, adamw.eps,
+  void apply(const plan::AdamWT &adamw, const Part &part, double rate,
+             UpdateState &update) const {
+    at::_fused_adamw_({part.parameter}, {part.grad}, {part.expAvg},
+                      {part.expAvgSq}, {}, {update.count}, rate, adamw.beta1,
+                      adamw.beta2, part.segment.weightDecay, adamw.eps,
                       /*amsgrad=*/false, /*maximize=*/false);
   }
 
-  void apply(const plan::SgdT &sgd, const Part &part, const at::Tensor &typed,
-             double rate, UpdateState &update) const {
+  void apply(const plan::SgdT &sgd, const Part &part, double rate,
+             UpdateState &update) const {
     bool hasMomentum = sgd.momentum != 0;
     at::TensorList buffers =
         hasMomentum ? at::TensorList(part.momentumBuffer) : at::TensorList();
-    at::_fused_sgd_({part.parameter}, {typed}, buffers,
+    at::_fused_sgd_({part.parameter}, {part.grad}, buffers,
                     part.segment.weightDecay, sgd.momentum, rate, sgd.dampening,
                     sgd.nesterov, /*maximize=*/false,
                     hasMomentum && update.number == 0);
   }
 
-  /// libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs: whole
-  /// vectors of parameters get values that have nothing to do with the
-  /// gradients. So such shards are updated in f32, piece by piece, and each
-  /// result is rounded once, as the kernel of AdamW does.
-  void applyWide(const plan::SgdT &sgd, const Part &part,
-                 const at::Tensor &typed, double rate, UpdateState &update) {
-    for (int64_t begin = 0; begin < part.segment.elements;
-         begin += kWideElements) {
-      int64_t size = std::min(kWideElements, part.segment.elements - begin);
-      auto widen = [&](const at::Tensor &narrow, at::Tensor &wide) {
-        return narrow.defined() ? wide.narrow(0, 0, size)
-                                      .copy_(narrow.narrow(0, begin, size))
-                                : at::Tensor();
-      };
-      Part piece = part;
-      piece.parameter = widen(part.parameter, wideParameter);
-      piece.momentumBuffer = widen(part.momentumBuffer, wideMomentum);
-      apply(sgd, piece, widen(typed, wideGrad), rate, update);
-      part.parameter.narrow(0, begin, size).copy_(piece.parameter);
-      if (part.momentumBuffer.defined())
-        part.momentumBuffer.narrow(0, begin, size).copy_(piece.momentumBuffer);
+  /// Lion (arXiv 2302.06675). Products are rounded before they are added, so
+  /// that an element's bits do not depend on its place in a vector.
+  void apply(const plan::LionT &lion, const Part &part, double rate,
+             UpdateState &) const {
+    at::Tensor update = memory(kUpdate, part.segment.elements);
+    at::Tensor scaled = memory(kScaled, part.segment.elements);
+    auto mix = [&](at::Tensor target, double beta) {
+      scaled.copy_(part.grad).mul_(1 - beta);
+      target.mul_(beta).add_(scaled);
+    };
+    mix(update.copy_(part.expAvg), lion.beta1);
+    mix(part.expAvg, lion.beta2);
+    at::Tensor parameter = part.parameter;
+    parameter.mul_(1 - rate * part.segment.weightDecay);
+    parameter.sub_(update.sign_().mul_(rate));
+  }
+
+  /// Returns the step's memory for pieces, a row for each kind.
+  at::Tensor makePieces(StepState &state) const {
+    at::ScalarType type =
+        isWidened ? at::kFloat : whole.parameter.scalar_type();
+    at::Tensor &rows = state.pieces[type];
+    if (!rows.defined())
+      rows = at::empty({kNumMemories, pieceElements(state.device)},
+                       whole.parameter.options().dtype(type));
+    return rows;
+  }
+
+  at::Tensor memory(PieceMemory kind, int64_t elements) const {
+    return pieces.select(0, kind).narrow(0, 0, elements);
+  }
+
+  /// Calls `update` with each piece of a segment.
+  template <typename Update>
+  void forEachPiece(const Part &part, Update update) const {
+    int64_t most = pieces.size(1);
+    for (int64_t begin = 0; begin < part.segment.elements; begin += most) {
+      Part piece =
+          cut(part, begin, std::min(most, part.segment.elements - begin));
+      if (isWidened)
+        updateWidened(piece, update);
+      else
+        update(piece);
     }
   }
 
-  /// A multiple of all vectors' lengths.
-  static constexpr int64_t kWideElements = 1 << 16;
+  /// Updates a piece of f16 or bf16 in f32, and rounds each result once, as the
+  /// kernel of AdamW does.
+  template <typename Update>
+  void updateWidened(const Part &piece, Update update) const {
+    auto widen = [&](PieceMemory kind, const at::Tensor &narrow) {
+      return narrow.defined()
+                 ? memory(kind, piece.segment.elements).copy_(narrow)
+                 : at::Tensor();
+    };
+    Part wide = piece;
+    wide.parameter = widen(kParameter, piece.parameter);
+    wide.grad = widen(kGrad, piece.grad);
+    // An optimizer that is updated in pieces has one state.
+    at::Tensor Part::*state =
+        piece.expAvg.defined() ? &Part::expAvg : &Part::momentumBuffer;
+    wide.*state = widen(kState, piece.*state);
+    update(wide);
+    piece.parameter.copy_(wide.parameter);
+    if ((piece.*state).defined())
+      (piece.*state).copy_(wide.*state);
+  }
 
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
-  /// `parameter` is what the optimizer updates: the master, if there is one, or
-  /// the shard.
-  at::Tensor shard, master, parameter;
-  at::Tensor grad, expAvg, expAvgSq, momentumBuffer;
-  /// For SGD on f16 and bf16 without a master.
-  at::Tensor wideParameter, wideGrad, wideMomentum;
+  at::Tensor shard, master;
+  /// Its parameter is what the optimizer updates: the master, if there is one,
+  /// or the shard.
+  Part whole;
   /// One, unless parameters of the bucket have different settings.
   std::vector<Part> parts;
+  /// Pieces are computed in f32.
+  bool isWidened = false;
+  /// Undefined if segments are updated as a whole.
+  at::Tensor pieces;
 };
 
 } // namespace

@@ -10,6 +10,7 @@
 #include "plan/StepPlan.h"
 
 #include <ATen/core/stack.h>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct StepState {
   /// The norm of the step's gradients over all ranks, an f64 of no dimension,
   /// if the step clips them.
   at::Tensor gradientNorm = {};
+  /// Memory in which updates work on pieces of a shard, by type. All share it:
+  /// they run one after another, on one stream.
+  std::map<at::ScalarType, at::Tensor> pieces = {};
   /// The updates of this step leave everything as it is. The same on all ranks.
   bool skipsUpdates = false;
 

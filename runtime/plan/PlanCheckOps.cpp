@@ -182,12 +182,8 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   if (!bucket.trainable)
     failCheck(where, "bucket '", bucket.name, "' is frozen");
   needs(plan::StateRole::grad);
-  if (plan.optimizer.Asadamw()) {
-    needs(plan::StateRole::exp_avg);
-    needs(plan::StateRole::exp_avg_sq);
-  } else if (plan.optimizer.Assgd()->momentum != 0) {
-    needs(plan::StateRole::momentum_buffer);
-  }
+  for (plan::StateRole role : optimizerStates(plan.optimizer))
+    needs(role);
 }
 
 void OpChecker::check(const plan::ReduceScatterT &op) const {

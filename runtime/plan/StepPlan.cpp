@@ -11,13 +11,29 @@ static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
 static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
 
 double StepPlan::learningRate() const {
-  const plan::AdamWT *adamw = optimizer.Asadamw();
-  return adamw ? adamw->lr : optimizer.Assgd()->lr;
+  return visitOptimizer(optimizer, [](const auto &table) { return table.lr; });
 }
 
 double StepPlan::weightDecay() const {
-  const plan::AdamWT *adamw = optimizer.Asadamw();
-  return adamw ? adamw->weightDecay : optimizer.Assgd()->weightDecay;
+  return visitOptimizer(optimizer,
+                        [](const auto &table) { return table.weightDecay; });
+}
+
+std::vector<plan::StateRole>
+optimizerStates(const plan::OptimizerUnion &optimizer) {
+  switch (optimizer.type) {
+  case plan::Optimizer::adamw:
+    return {plan::StateRole::exp_avg, plan::StateRole::exp_avg_sq};
+  case plan::Optimizer::lion:
+    return {plan::StateRole::exp_avg};
+  case plan::Optimizer::sgd:
+    if (optimizer.Assgd()->momentum != 0)
+      return {plan::StateRole::momentum_buffer};
+    return {};
+  case plan::Optimizer::NONE:
+    break;
+  }
+  return {}; // refused
 }
 
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {

@@ -83,6 +83,26 @@ decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
   return visit(*op.body.Aswait());
 }
 
+/// Calls `visit` with the table of the optimizer.
+template <typename Visit>
+decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
+                              Visit &&visit) {
+  switch (optimizer.type) {
+  case plan::Optimizer::adamw:
+    return visit(*optimizer.Asadamw());
+  case plan::Optimizer::lion:
+    return visit(*optimizer.Aslion());
+  case plan::Optimizer::sgd:
+  case plan::Optimizer::NONE: // refused
+    break;
+  }
+  return visit(*optimizer.Assgd());
+}
+
+/// The states that the optimizer keeps of a bucket.
+std::vector<plan::StateRole>
+optimizerStates(const plan::OptimizerUnion &optimizer);
+
 /// The stream that an operation works on, or that a wait holds back.
 StreamId streamOf(const plan::OpT &op);
 

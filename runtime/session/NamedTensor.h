@@ -19,7 +19,7 @@ struct TensorView {
 /// The parts of a named state.
 enum class StateRole {
   Value,          ///< a parameter's or a buffer's value
-  ExpAvg,         ///< AdamW's first moment
+  ExpAvg,         ///< AdamW's first moment, Lion's only one
   ExpAvgSq,       ///< AdamW's second moment
   MomentumBuffer, ///< SGD's
   Master,         ///< the parameter in f32, which the optimizer updates

@@ -233,6 +233,9 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(update("sgd<lr = 1.0, momentum = 0.5, dampening = 0.0, "
                           "weight_decay = 0.0, nesterov = false>"),
                    5 * 4000 / 1e9);
+  EXPECT_DOUBLE_EQ(update("lion<lr = 1.0, beta1 = 0.5, beta2 = 0.5, "
+                          "weight_decay = 0.0>"),
+                   5 * 4000 / 1e9);
   // With sharding none, each rank updates all 8000 elements.
   EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
                         "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "

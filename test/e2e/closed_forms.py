@@ -64,17 +64,20 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
     return result
 
 
-def state_bytes(bucket: Mapping[str, Any], moments: int, parts: int) -> dict[str, int]:
+OPTIMIZER_STATES = {"adamw": ("exp_avg", "exp_avg_sq"), "lion": ("exp_avg",), "sgd": ("momentum_buffer",)}
+"""SGD's with momentum."""
+
+
+def state_bytes(bucket: Mapping[str, Any], optimizer: str, parts: int) -> dict[str, int]:
     """Bytes of device memory on each rank of the states of a trained bucket that is sharded over `parts` ranks, by role.
 
     Gradients are in float32, and with a master the optimizer's states are, too: 2 + 4 + 4 (1 + moments) bytes for each
     element of a bfloat16 model.
     """
     elements, storage = bucket["elements"] // parts, TYPE_BYTES[bucket["storage"]]
-    roles = ("exp_avg", "exp_avg_sq")[:moments] if moments != 1 else ("momentum_buffer",)
     master = {"master": 4 * elements} if "master" in bucket["states"] else {}
-    optimizer = dict.fromkeys(roles, elements * (4 if master else storage))
-    return {"shard": elements * storage, "grad": 4 * elements} | master | optimizer
+    moments = dict.fromkeys(OPTIMIZER_STATES[optimizer], elements * (4 if master else storage))
+    return {"shard": elements * storage, "grad": 4 * elements} | master | moments
 
 
 ACCUMULATION = {"zero1": "full", "mics": "node"}

@@ -31,6 +31,7 @@ from models import build  # noqa: E402
 
 # AdamW's usual eps turns a gradient that is rounding noise (that of an attention's key bias) into steps of full length.
 ADAMW = "adamw,lr=1e-3,eps=1e-3"
+LION = "lion,lr=1e-3,weight_decay=0.5"
 LAUNCHER_VARIABLES = (
     "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT".split()
 )

@@ -13,7 +13,7 @@ from fcdp.checkpoint.cli import main
 from checkpoints import assert_equal_tensors, read_checkpoint
 from closed_forms import state_bytes, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import ADAMW, Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
+from harness import ADAMW, LION, Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
 from harness import run_command, tool
 from models import build
 
@@ -28,6 +28,7 @@ def ckpt(*arguments: object) -> int:
 
 MASTER = Config("gpt_bf16", 1, 2, "fcdp", 2, ADAMW, master="f32")
 MOMENTUM = replace(MASTER, optimizer="sgd,lr=0.05,momentum=0.9")
+SIGNS = replace(MASTER, optimizer=LION)
 
 
 def reference(workshop: Workshop, config: Config, steps: int) -> tuple[list[float], dict[str, torch.Tensor]]:
@@ -119,14 +120,14 @@ def test_bytes_are_those_without_masters(workshop: Workshop, strategy: str) -> N
 
 
 @pytest.mark.parametrize(("strategy", "parts"), [("ddp", 1), ("hsdp", 2), ("fcdp", 4)])
-@pytest.mark.parametrize("config", [MASTER, MOMENTUM, replace(MASTER, master="")], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [MASTER, MOMENTUM, SIGNS, replace(MASTER, master="")], ids=lambda config: config.name)
 def test_states_have_the_bytes_of_the_closed_form(
     workshop: Workshop, config: Config, strategy: str, parts: int
 ) -> None:
     plan = read_plan(workshop.step(replace(config, nodes=2, strategy=strategy)))
-    moments = 2 if config.optimizer == ADAMW else 1
+    optimizer = config.optimizer.partition(",")[0]
     for bucket in plan["buckets"]:
-        expected = state_bytes(bucket, moments, parts)
+        expected = state_bytes(bucket, optimizer, parts)
         assert ("master" in expected) == (config.master == "f32")
         assert {role: bucket["states"][role]["bytes"] for role in expected} == expected
         assert not set(bucket["states"]) - set(expected) - {"host", "resident"}

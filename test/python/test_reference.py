@@ -75,7 +75,38 @@ def test_parameters_without_a_gradient_stay():
     assert torch.equal(model.spare.weight, spare)
 
 
-@pytest.mark.parametrize("text", ["lion,lr=1", "sgd,beta1=0.9", "sgd,lr"])
+def test_lion_is_that_of_the_paper():
+    """Algorithm 2 of arXiv 2302.06675, in Python's floats."""
+    lr, beta1, beta2, decay = 0.1, 0.8, 0.95, 0.3
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64))
+    optimizer = optimizer_factory(f"lion,lr={lr},beta1={beta1},beta2={beta2},weight_decay={decay}")([parameter])
+    values, moments = parameter.tolist(), [0.0] * 3
+    # Signs change at once, only after the moment has changed, and not at all.
+    for gradients in ([1.0, -1.0, 0.0], [-0.1, 3.0, 0.0], [-5.0, 3.0, 0.0]):
+        parameter.grad = torch.tensor(gradients, dtype=torch.float64)
+        optimizer.step()
+        for i, gradient in enumerate(gradients):
+            mixed = beta1 * moments[i] + (1 - beta1) * gradient
+            sign = (mixed > 0) - (mixed < 0)
+            values[i] -= lr * (sign + decay * values[i])
+            moments[i] = beta2 * moments[i] + (1 - beta2) * gradient
+        assert parameter.tolist() == pytest.approx(values, rel=1e-12)
+        assert optimizer.state[parameter]["exp_avg"].tolist() == pytest.approx(moments, rel=1e-12)
+
+
+def test_defaults_of_lion():
+    (group,) = optimizer_factory("lion")([torch.nn.Parameter(torch.zeros(1))]).param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-4, (0.9, 0.99), 0)
+
+
+@pytest.mark.parametrize("setting", ["lr=-1", "lr=nan", "beta1=1", "beta2=-0.5", "weight_decay=-1"])
+def test_wrong_settings_of_lion_are_named(setting):
+    make = optimizer_factory(f"lion,{setting}")
+    with pytest.raises(ValueError, match=f"expected '{setting.partition('=')[0]}' in "):
+        make([torch.nn.Parameter(torch.zeros(1))])
+
+
+@pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1"])
 def test_unknown_optimizers(text):
     with pytest.raises(ValueError):
         optimizer_factory(text)

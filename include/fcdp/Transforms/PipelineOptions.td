@@ -66,7 +66,7 @@ def Optimizer : PipelineOption<
   "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
   "NAME[,KEY=VALUE]...", "adamw",
   "selects the optimizer and its settings, with PyTorch's names and defaults: for "
-  "example adamw,lr=1e-3,weight_decay=0 or sgd,lr=0.1,momentum=0.9">;
+  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9 or lion,lr=1e-4">;
 def Group : PipelineOption<
   "group", "group", CheckedBy<"checkGroups">, "\"\"",
   "PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]...", "none",

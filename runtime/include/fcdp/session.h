@@ -233,7 +233,7 @@ double fcdp_session_learning_rate(const fcdp_session *session);
 
 typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
-  FCDP_EXP_AVG = 1,         /* AdamW's first moment of a parameter */
+  FCDP_EXP_AVG = 1,         /* a parameter's moment: AdamW's first, Lion's */
   FCDP_EXP_AVG_SQ = 2,      /* AdamW's second moment */
   FCDP_MOMENTUM_BUFFER = 3, /* SGD's */
   FCDP_MASTER = 4 /* the parameter in f32, which the optimizer updates */

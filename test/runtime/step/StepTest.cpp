@@ -376,6 +376,56 @@ TEST_F(StepTest, AdamWOnBfloat16) {
   EXPECT_EQ(step->memory().systemAllocations, first);
 }
 
+Json lion() {
+  return {{"kind", "lion"},
+          {"lr", 0.1},
+          {"beta1", 0.9},
+          {"beta2", 0.99},
+          {"weight_decay", 0.5}};
+}
+
+TEST_F(StepTest, LionMovesByTheSignOfTheMixedMoment) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad", "exp_avg"});
+  fake.plan["optimizer"] = lion();
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.5}});
+  load();
+  float *parameter = backend->at<float>(0), *grad = backend->at<float>(64);
+  const float *moment = backend->at<float>(128);
+  double p = 1, m = 0;
+  parameter[3] = 1;
+  // The second gradient is too small to turn 0.9 m + 0.1 g, the third is not.
+  for (double g : {4.0, -0.3, -0.5, 0.0}) {
+    grad[3] = static_cast<float>(2 * g);
+    run();
+    double c = 0.9 * m + 0.1 * g;
+    p = p * (1 - 0.1 * 0.5) - 0.1 * ((c > 0) - (c < 0));
+    m = 0.99 * m + 0.01 * g;
+    EXPECT_NEAR(parameter[3], p, 1e-6) << g;
+    EXPECT_NEAR(moment[3], m, 1e-7) << g;
+  }
+  // No gradient, no step.
+  EXPECT_EQ(parameter[0], 0);
+  EXPECT_EQ(moment[0], 0);
+}
+
+TEST_F(StepTest, LionOnBfloat16) {
+  addLoss();
+  addBucket("bf16", 2, {"shard", "grad", "exp_avg"});
+  fake.plan["optimizer"] = lion();
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  load();
+  backend->at<uint16_t>(0)[0] = 0x3f80; // 1.0
+  backend->at<float>(64)[0] = -5;
+  run();
+  // 1 - lr * decay + lr = 1.05 is rounded once, to 1.046875.
+  EXPECT_EQ(backend->at<uint16_t>(0)[0], 0x3f86);
+  EXPECT_EQ(backend->at<uint16_t>(128)[0], 0xbd4d); // -0.05
+  EXPECT_EQ(backend->at<uint16_t>(0)[1], 0);
+}
+
 TEST_F(StepTest, AMasterIsUpdatedAndRounded) {
   addLoss();
   addBucket("bf16", 2, {"shard", "grad"});

@@ -32,9 +32,11 @@ func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<lay
 // CHECK-LABEL: func.func private @optimizers
 // CHECK-SAME: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
 // CHECK-SAME: #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 0.000000e+00 : f64, dampening = -5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
+// CHECK-SAME: #fcdp.lion<lr = 1.000000e-04 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.98999999999999999 : f64, weight_decay = 0.000000e+00 : f64>
 func.func private @optimizers() attributes {values = [
   #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
-  #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>]}
+  #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>,
+  #fcdp.lion<lr = 1.0e-04, beta1 = 9.0e-01, beta2 = 9.9e-01, weight_decay = 0.0>]}
 
 // CHECK-LABEL: func.func private @groups
 // CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]

@@ -78,6 +78,31 @@ func.func private @adamw_c1_f32() attributes {value = #fcdp.adamw<lr = 0.1 : f32
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @lion_c1_lr() attributes {value = #fcdp.lion<lr = -0.5, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta1' to be a finite f64 from 0 on, got}}
+func.func private @lion_c1_beta1() attributes {value = #fcdp.lion<lr = 0.1, beta1 = -0.5, beta2 = 0.99, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2' to be a finite f64 from 0 on, got}}
+func.func private @lion_c1_beta2() attributes {value = #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @lion_c1_weight_decay() attributes {value = #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = -0.5>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @lion_c2() attributes {value = #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @sgd_c1_lr() attributes {value = #fcdp.sgd<lr = -0.5, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>}
 
 // -----

@@ -4,6 +4,8 @@
 // RUN: fcdp-opt %s --fcdp-shard="optimizer=sgd" | FileCheck %s --check-prefix=SGD
 // RUN: fcdp-opt %s --fcdp-shard="optimizer=sgd,momentum=0.5,nesterov=1" | FileCheck %s --check-prefix=NESTEROV
 // RUN: fcdp-opt %s --fcdp-shard="optimizer=sgd,momentum=0.5,dampening=-0.5" | FileCheck %s --check-prefix=NEGATIVE
+// RUN: fcdp-opt %s --fcdp-shard="optimizer=lion" | FileCheck %s --check-prefix=LION
+// LION: #fcdp.lion<lr = 1.000000e-04 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.98999999999999999 : f64, weight_decay = 0.000000e+00 : f64>
 // ADAMW: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = {{0.998.*}} : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
 // GIVEN: #fcdp.adamw<lr = 5.000000e-01 : f64, beta1 = 2.500000e-01 : f64, beta2 = 7.500000e-01 : f64, eps = 1.250000e-01 : f64, weight_decay = 0.000000e+00 : f64>
 // SGD: #fcdp.sgd<lr = 1.000000e-03 : f64, momentum = 0.000000e+00 : f64, dampening = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
@@ -18,6 +20,10 @@
 // MOMENTUM-NEXT: func.func
 // PLAIN: fcdp.state @bucket.root.grad
 // PLAIN-NEXT: func.func
+// RUN: fcdp-opt %s --fcdp-shard="optimizer=lion" --fcdp-bucket | FileCheck %s --check-prefix=ONE
+// ONE: fcdp.state @bucket.root.grad
+// ONE-NEXT: fcdp.state @bucket.root.exp_avg
+// ONE-NEXT: func.func
 
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adam" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adamw,momentum=1" 2>&1 | FileCheck %s --check-prefix=SETTING
@@ -30,8 +36,14 @@
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=sgd,nesterov=0.5" 2>&1 | FileCheck %s --check-prefix=BOOL
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=sgd,nesterov=1" 2>&1 | FileCheck %s --check-prefix=NEEDS
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=sgd,momentum=0.5,dampening=0.5,nesterov=1" 2>&1 | FileCheck %s --check-prefix=NEEDS
-// NAME: error: unknown optimizer 'adam'; expected 'adamw' or 'sgd'
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,eps=1" 2>&1 | FileCheck %s --check-prefix=NOEPS
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,beta1=1" 2>&1 | FileCheck %s --check-prefix=BETA
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,weight_decay=-0.1" 2>&1 | FileCheck %s --check-prefix=DECAY
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd' or 'lion'
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
+// NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
+// BETA: error: expected 'beta1' in [0.00, 1.00), got '1'
+// DECAY: error: expected 'weight_decay' in [0.00, INF), got '-0.1'
 // NUMBER: error: expected a number for 'lr', got ''
 // WORD: error: expected a number for 'lr', got 'fast'
 // RANGE: error: expected 'beta2' in [0.00, 1.00), got '1'

@@ -2,13 +2,17 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import lit.formats
 from lit.llvm import llvm_config
 from lit.llvm.subst import FindTool, ToolSubst
 
+sys.path.insert(0, os.path.dirname(__file__))
+# lit sends tests to its processes, which is why the class has a module.
+from roundtrip import FcdpOptTest  # noqa: E402
+
 config.name = "fcdp"
-config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs"]
 config.test_source_root = os.path.dirname(__file__)
@@ -43,6 +47,10 @@ def is_set(parameter):
 compiles_only = is_set("verify-roundtrip") or is_set("compile-only")
 if compiles_only:
     config.available_features.add("compile-only")
+
+# Of those that run no fcdp-opt, it would run the same again.
+only_fcdp_opt = is_set("verify-roundtrip")
+config.test_format = (FcdpOptTest if only_fcdp_opt else lit.formats.ShTest)(execute_external=False)
 # Programs of test/simulate, which run steps on simulated ranks. Tests that use them need numpy.
 for program in ("check-steps", "check-faults", "check-order", "check-mutants"):
     path = os.path.join(config.fcdp_src_root, "test", "simulate", program.replace("-", "_") + ".py")

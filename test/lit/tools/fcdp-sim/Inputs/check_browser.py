@@ -56,11 +56,24 @@ def read_png(path: Path) -> tuple[int, list[bytes]]:
 
 def unfilter(kind: int, row: bytearray, before: bytes, size: int) -> bytes:
     """The PNG specification's filters, section 9.2."""
-    for i in range(len(row)):
-        a, b, c = row[i - size] if i >= size else 0, before[i], before[i - size] if i >= size else 0
-        nearest = min((a, b, c), key=lambda value: abs(a + b - c - value))
-        row[i] = (row[i] + (0, a, b, (a + b) // 2, nearest)[kind]) & 255
+    if kind == 2:
+        return bytes((x + b) & 255 for x, b in zip(row, before))
+    if kind == 1:
+        for i in range(size, len(row)):
+            row[i] = (row[i] + row[i - size]) & 255
+    elif kind == 3:
+        for i, b in enumerate(before):
+            row[i] = (row[i] + ((row[i - size] if i >= size else 0) + b) // 2) & 255
+    elif kind == 4:
+        for i, b in enumerate(before):
+            row[i] = (row[i] + (paeth(row[i - size], b, before[i - size]) if i >= size else b)) & 255
     return bytes(row)
+
+
+def paeth(a: int, b: int, c: int) -> int:
+    """The one of the three that is nearest to a + b - c, the first of several."""
+    to_a, to_b, to_c = abs(b - c), abs(a - c), abs(a + b - 2 * c)
+    return a if to_a <= to_b and to_a <= to_c else b if to_b <= to_c else c
 
 
 def is_dark(path: Path) -> bool:

@@ -3,7 +3,12 @@
 // How a shard is cut, and that a cut changes no bit of an update.
 #include "operators/UpdateSegments.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 using namespace fcdp;

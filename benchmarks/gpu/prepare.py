@@ -7,10 +7,13 @@ It has no weights, because they are made from a seed.
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
+from dataclasses import astuple
 from pathlib import Path
 
 import torch
@@ -73,11 +76,12 @@ def pack_sources(source: Path) -> None:
 def prepare_steps(steps: list[Step], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     prepared = []
-    for step in steps:
-        archive = folder / f"{step.name}.pt2"
-        inputs = export(step.shape, archive)
-        prepared += [compile_step(step, target, archive, inputs) for target in step.targets]
-        archive.unlink()
+    with tempfile.TemporaryDirectory() as name:
+        archive = Path(name) / "step.pt2"
+        # Steps of one shape follow each other, so that each shape is exported once.
+        for shape, group in itertools.groupby(sorted(steps, key=lambda step: astuple(step.shape)), key=lambda step: step.shape):
+            inputs = export(shape, archive)
+            prepared += [compile_step(step, target, archive, inputs, folder) for step in group for target in step.targets]
     save(folder / "steps.json", prepared)
 
 
@@ -89,12 +93,12 @@ def export(shape: Shape, archive: Path) -> tuple[str, ...]:
     return fcdp.export(model, (ids, ids.clone()), archive).inputs
 
 
-def compile_step(step: Step, target: str, archive: Path, inputs: tuple[str, ...]) -> Prepared:
-    out = archive.with_name(f"{step.name}-{target}.so")
-    command = [ROOT / "build/bin/fcdp-compile", archive, f"--target={target}", f"--nodes={step.nodes}"]
+def compile_step(step: Step, target: str, archive: Path, inputs: tuple[str, ...], folder: Path) -> Prepared:
+    out, tool = folder / f"{step.name}-{target}.so", ROOT / "build/bin/fcdp-compile"
+    command = [tool, archive, f"--target={target}", f"--nodes={step.nodes}"]
     command += [f"--micro-batches={step.micro_batches}", f"--optimizer={COMPILED_OPTIMIZER}", *step.options]
     subprocess.run([*command, "-o", out], check=True, stdout=subprocess.DEVNULL)
-    text = subprocess.run([*command, "--emit=plan-json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text = subprocess.run([tool, out, "--emit=plan-json"], check=True, stdout=subprocess.PIPE, text=True).stdout
     plan = json.loads(text)
     calls = sum(op["body_type"] == "aten_call" for op in plan["ops"])
     planned = plan["planned"]["device_bytes"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, aliases, constants and functions that are defined in a source file have names of their own in their library.
+"""Types, aliases, constants and functions that are defined in a source file have names of their own in their library or program.
 
 Functions may have one name if their parameters differ, and equal aliases may be declared twice.
 
@@ -15,9 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = sorted(
     path.parent
-    for folder in ("dialects", "lib", "runtime", "tools")
+    for folder in ("dialects", "lib", "runtime", "tools", "test/runtime")
     for path in (ROOT / folder).rglob("CMakeLists.txt")
-    if re.search(r"add_(mlir_\w+_|mlir_|fcdp_|llvm_)?(library|executable|tool)", path.read_text())
+    if re.search(r"add_(mlir_\w+_|mlir_|fcdp_|llvm_)?(library|executable|tool|test)\(", path.read_text())
 )
 DECLARATION = re.compile(
     r"^(?:struct|class|enum(?: class)?) (\w+)(?= |:|$|\n)(?!.*;$)"  # with a body
@@ -44,9 +44,13 @@ def local_names(text: str) -> set[str]:
 
 
 def sources(library: Path) -> list[Path]:
-    """The source files of a library, which may have folders but no libraries inside. NoX.cpp is built instead of X.cpp."""
+    """The source files of a library, which may have folders but no libraries inside. NoX.cpp is built instead of X.cpp.
+
+    A file with a dash in its name is a program of its own, and each file of a folder `fake` a library.
+    """
     inner = [other for other in LIBRARIES if library in other.parents]
     files = [path for path in library.rglob("*.cpp") if not path.name.startswith("No")]
+    files = [path for path in files if "-" not in path.name and path.parent.name != "fake"]
     return [path for path in files if not any(other in path.parents for other in inner)]
 
 

@@ -11,19 +11,19 @@ using namespace fcdp;
 
 namespace {
 
-constexpr Mesh mesh{2, 2};
+constexpr Mesh watchedMesh{2, 2};
 
 /// A rank with its monitor, and the last message given to `onFailure`.
 struct Rank {
   Rank(KeyValueStore &store, uint32_t rank) {
     publishAlive(store, rank);
-    options.mesh = mesh;
+    options.mesh = watchedMesh;
     options.rank = rank;
     options.heartbeatSeconds = 0.05;
     options.limitSeconds = 0.3;
     options.holdsStore = rank == 0;
     options.storeOwner =
-        describeRank(mesh, 0) + ", which holds the store at h:1,";
+        describeRank(watchedMesh, 0) + ", which holds the store at h:1,";
     options.onFailure = [this](const std::string &message) {
       std::lock_guard<std::mutex> lock(mutex);
       messages.push_back(message);
@@ -50,7 +50,7 @@ struct Rank {
 
 struct FailureMonitorTest : testing::Test {
   FailureMonitorTest() {
-    for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+    for (uint32_t rank = 0; rank < watchedMesh.size(); ++rank)
       ranks.push_back(std::make_unique<Rank>(*store, rank));
     for (auto &rank : ranks)
       rank->start(store);

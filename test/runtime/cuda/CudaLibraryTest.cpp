@@ -6,7 +6,7 @@
 
 using namespace fcdp;
 
-static std::string loadError(const std::string &path) {
+static std::string cudaLoadError(const std::string &path) {
   try {
     CudaLibrary::load(path);
   } catch (const std::runtime_error &error) {
@@ -16,7 +16,7 @@ static std::string loadError(const std::string &path) {
 }
 
 TEST(CudaLibrary, ALibraryThatIsNotThereIsNamed) {
-  std::string error = loadError("/nowhere/libcudart.so.13");
+  std::string error = cudaLoadError("/nowhere/libcudart.so.13");
   EXPECT_NE(error.find("the CUDA runtime library is not found: expected one of "
                        "version 12.8 or newer"),
             std::string::npos)
@@ -27,7 +27,7 @@ TEST(CudaLibrary, ALibraryThatIsNotThereIsNamed) {
 TEST(CudaLibrary, AnOldVersionIsRefused) {
   fake::Machine &machine = fake::Machine::instance();
   machine.runtimeVersion = 12040;
-  EXPECT_EQ(loadError(FCDP_FAKE_CUDART),
+  EXPECT_EQ(cudaLoadError(FCDP_FAKE_CUDART),
             "expected a CUDA runtime library of version 12.8 or newer, found "
             "version 12.4");
   machine.runtimeVersion = 13000;
@@ -38,7 +38,7 @@ TEST(CudaLibrary, AnOldVersionIsRefused) {
 TEST(CudaLibrary, TheRealOneHasAllEntryPoints) {
   if (!std::filesystem::exists(FCDP_REAL_CUDART))
     GTEST_SKIP() << "no libcudart in the toolkit";
-  std::string error = loadError(FCDP_REAL_CUDART);
+  std::string error = cudaLoadError(FCDP_REAL_CUDART);
   EXPECT_EQ(error.find(" has no cuda"), std::string::npos) << error;
   EXPECT_EQ(error.find("not found"), std::string::npos) << error;
   EXPECT_EQ(error.find("or newer, found"), std::string::npos) << error;

@@ -8,10 +8,10 @@ using namespace fcdp;
 
 namespace {
 
-constexpr size_t bytes = 1 << 20;
-
 class EventClock : public OnGpuOrFake {
 protected:
+  static constexpr size_t bytes = 1 << 20;
+
   EventClock() : OnGpuOrFake(bytes, bytes, &recorder) {}
 
   template <typename Issue>

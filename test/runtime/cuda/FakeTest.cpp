@@ -9,10 +9,10 @@ using namespace fcdp;
 
 namespace {
 
-constexpr size_t bytes = 4096;
-
 class FakeMachine : public testing::Test {
 protected:
+  static constexpr size_t bytes = 4096;
+
   std::unique_ptr<CudaWorld> make(fake::Policy policy) {
     conformance::WorldOptions options;
     options.hostBytes = 3 * bytes;

@@ -69,7 +69,7 @@ protected:
   MemoryStore store;
 };
 
-std::string loadError(const std::string &path) {
+std::string ncclLoadError(const std::string &path) {
   try {
     NcclLibrary::load(path);
   } catch (const std::runtime_error &error) {
@@ -82,15 +82,15 @@ std::string loadError(const std::string &path) {
 
 TEST_F(Nccl, AnOldVersionIsRefused) {
   fake::setNcclVersion(22605);
-  EXPECT_EQ(loadError(FCDP_FAKE_NCCL),
+  EXPECT_EQ(ncclLoadError(FCDP_FAKE_NCCL),
             "expected NCCL of version 2.27.0 or newer, found version 2.26.5 "
             "as " FCDP_FAKE_NCCL);
   fake::setNcclVersion(22700);
-  EXPECT_EQ(loadError(FCDP_FAKE_NCCL), "");
+  EXPECT_EQ(ncclLoadError(FCDP_FAKE_NCCL), "");
 }
 
 TEST_F(Nccl, ALibraryThatIsNotThereIsNamed) {
-  std::string error = loadError("/nowhere/libnccl.so.2");
+  std::string error = ncclLoadError("/nowhere/libnccl.so.2");
   EXPECT_NE(error.find("NCCL is not found: expected version 2.27.0 or newer"),
             std::string::npos)
       << error;
@@ -98,7 +98,7 @@ TEST_F(Nccl, ALibraryThatIsNotThereIsNamed) {
 }
 
 TEST_F(Nccl, ALibraryThatIsAnotherIsRefused) {
-  EXPECT_NE(loadError(FCDP_FAKE_CUDART).find("found version 0.0.0"),
+  EXPECT_NE(ncclLoadError(FCDP_FAKE_CUDART).find("found version 0.0.0"),
             std::string::npos);
 }
 

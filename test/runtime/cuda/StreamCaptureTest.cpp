@@ -8,10 +8,10 @@ using namespace fcdp;
 
 namespace {
 
-constexpr size_t elements = 1000, bytes = elements * sizeof(float);
-
 class StreamCaptureTest : public OnGpuOrFake {
 protected:
+  static constexpr size_t elements = 1000, bytes = elements * sizeof(float);
+
   StreamCaptureTest() : OnGpuOrFake(4 * bytes, 2 * bytes) {}
   void SetUp() override {
     OnGpuOrFake::SetUp();

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
 import fcdp
 from checkpoints import assert_equal_tensors, read_checkpoint
@@ -16,7 +17,7 @@ from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
 from fcdp.optimizers import Lion
 from harness import LION, Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
-from harness import run_command, tool
+from harness import read_log, run_command, tool
 from models import build
 
 STEPS = 4
@@ -75,6 +76,45 @@ def test_four_ranks_train_as_the_reference(workshop: Workshop, model: str) -> No
         rounding = 2**-8 if value.dtype == torch.bfloat16 else 2**-23
         assert (moved <= RATE * (1 + 1e-6) + rounding * value.double().abs()).all(), name
         assert moved.max() >= RATE * (1 - 1e-6) - rounding * value.double().abs().max(), name
+
+
+def test_schedules_groups_and_clipping_are_those_of_the_reference(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config(
+        "mlp_dropout", optimizer=LION, micro_batches=2, clip_norm=0.5, groups=("*.bias:weight_decay=0", "layers.3.*:lr=0.5")
+    )
+    given, network = workshop.model(config.model), build(config.model)
+    data = fcdp.batches_from_npy(given.inputs, config.world, config.micro_batches)
+    groups = [
+        {
+            "params": [value],
+            "lr": RATE if name.endswith("bias") or name.startswith("layers.0") else 0.5 * RATE,
+            "weight_decay": 0 if name.endswith("bias") else 0.5,
+        }
+        for name, value in network.named_parameters()
+    ]
+    losses = fcdp.reference(
+        network,
+        data,
+        lambda _: Lion(groups),
+        STEPS,
+        world=config.world,
+        seed=0,
+        clip_norm=config.clip_norm,
+        schedule=lambda optimizer: LambdaLR(optimizer, lambda step: min(1, step / 3)),
+    )
+    log, weights = tmp_path / "log.jsonl", tmp_path / "weights.safetensors"
+    files = ("--schedule=constant,warmup=3", f"--json={log}", f"--params-out={weights}")
+    tool(*run_command(workshop.step(config), given.archive, given.inputs, STEPS, *files))
+    lines = read_log(log)
+    assert [line["learning_rate"] for line in lines] == [RATE * min(1, step / 3) for step in range(STEPS)]
+    assert relative_error([line["loss"] for line in lines], losses) <= LOSS_TOLERANCE[config.model]
+    assert_close_but_for_signs(parameters(weights), dict(network.named_parameters()))
+    # The test can fail: each of these changes what is learned.
+    for other in ({"clip_norm": None}, {"groups": ()}):
+        plain = workshop.step(replace(config, **other))
+        tool(*run_command(plain, given.archive, given.inputs, STEPS, *files))
+        with pytest.raises(AssertionError):
+            assert_close_but_for_signs(parameters(weights), dict(network.named_parameters()))
 
 
 @pytest.mark.parametrize("config", [FULL, Config("mlp_dropout", optimizer=LION)], ids=["full", "plain"])

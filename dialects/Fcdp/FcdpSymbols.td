@@ -198,8 +198,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
-    (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)? (`sharding` $sharding^)? (`layout` `` $layout^)?
-    (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
+    (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)?
+    (`sharding` $sharding^)? (`layout` `` $layout^)? (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
     (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
@@ -210,9 +210,10 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
   let summary = "memory of a bucket that outlives a function";
   let description = [{
     A state is memory of a bucket that outlives a function: the rank's shard,
-    optimizer state, the shard in the optimizer's type (`master`), the node slice in the host cache (`cache`), a gathered copy
-    that stays on the device (`resident`) or that the previous function has
-    issued (`prefetched`), or a gradient accumulator. Accumulated gradients are
+    optimizer state, the shard in the optimizer's type (`master`), the node slice in
+    the host cache (`cache`), a gathered copy that stays on the device (`resident`)
+    or that the previous function has issued (`prefetched`), or a gradient
+    accumulator. Accumulated gradients are
     reduced over all ranks (`grad`), within the node (`node_grad`, or
     `host_grad` in host memory), or not reduced (`full_grad`). After planning a
     state has a `buffer`.

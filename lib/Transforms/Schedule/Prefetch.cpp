@@ -79,12 +79,12 @@ static PrefetchCounts prefetch(Block &block, size_t byDefault) {
     if (ahead < i)
       for (Operation *op : fetches[i].ops)
         op->moveBefore(fetches[ahead].use);
-    if (!getPrefetch(fetches[i].last)) {
-      ++counts.fetches;
+    if (!getPrefetch(fetches[i].last))
       counts.ahead += ahead < i;
-    }
     before = ahead;
   }
+  counts.fetches = llvm::count_if(
+      fetches, [](const Fetch &fetch) { return !getPrefetch(fetch.last); });
   return counts;
 }
 
@@ -92,7 +92,7 @@ static PrefetchCounts prefetch(Block &block, size_t byDefault) {
 /// ahead. --fcdp-decide-overlap has said it of the others.
 static void remarkOn(func::FuncOp function, PrefetchCounts counts,
                      size_t distance) {
-  if (counts.fetches == 0)
+  if (!function.getContext()->getRemarkEngine() || counts.fetches == 0)
     return;
   remark::passed(function.getLoc(), remark::RemarkOpts::name("prefetch")
                                         .category("fcdp-prefetch")

@@ -4,7 +4,7 @@
 // RUN: %{fetches} -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch | FileCheck %s --check-prefix=ONE
 // RUN: fcdp-opt %t.mlir --fcdp-prefetch --remarks-filter=fcdp-prefetch -o %t.ahead 2>&1 | FileCheck %s --check-prefix=REMARK
-// REMARK: 4 of 4 copies are fetched ahead of their use, at the prefetch distance 1 that the strategy or --prefetch gives
+// REMARK: 4 of 5 copies are fetched ahead of their use, at the prefetch distance 1 that the strategy or --prefetch gives
 // REDEFINE: %{prefetch} = prefetch=9
 // RUN: %{fetches} --fcdp-prefetch | FileCheck %s --check-prefix=ALL
 
@@ -16,7 +16,7 @@
 // Distance 0 leaves the program as it is.
 // REDEFINE: %{prefetch} = prefetch=0
 // RUN: %{fetches} --fcdp-prefetch --remarks-filter=fcdp-prefetch -o %t.inplace 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: 0 of 4 copies are fetched ahead of their use, at the prefetch distance 0
+// NONE: 0 of 5 copies are fetched ahead of their use, at the prefetch distance 0
 // RUN: %{fetches} -o %t.plain
 // RUN: fcdp-opt %t.plain --fcdp-prefetch | %edit - --replace "fcdp.prefetched, " "" > %t.same
 // RUN: diff %t.plain %t.same

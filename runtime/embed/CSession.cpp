@@ -4,6 +4,7 @@
 // into a status and a text.
 #include "fcdp/session.h"
 
+#include "embed/Arguments.h"
 #include "session/Session.h"
 
 #include <algorithm>
@@ -113,14 +114,6 @@ std::string textOf(const char *text) {
   return text;
 }
 
-Schedule scheduleOf(const std::string &text) {
-  try {
-    return Schedule::parse(text, "schedule");
-  } catch (const std::exception &error) {
-    throw SessionError(SessionErrorCode::Misuse, error.what());
-  }
-}
-
 SessionErrorCode codeOf(fcdp_status status) {
   for (int i = 0; i <= int(SessionErrorCode::Failed); ++i)
     if (statusOf(SessionErrorCode(i)) == status)
@@ -144,13 +137,7 @@ Launch launchOf(const fcdp_launch *given) {
     launch.servesStore = given->serves_store != 0;
     return launch;
   }
-  try {
-    if (auto launch = detectLaunch(processEnvironment, /*ignoreSlurm=*/false))
-      return *launch;
-  } catch (const std::exception &error) {
-    throw SessionError(SessionErrorCode::BadLaunch, error.what());
-  }
-  return onlyRank("the program");
+  return findLaunch();
 }
 
 SessionOptions optionsOf(const fcdp_options *given) {
@@ -309,8 +296,9 @@ fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path) {
 }
 
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path) {
-  return attemptOn(
-      session, [&](Session &session) { session.saveWeights({.path = textOf(path)}); });
+  return attemptOn(session, [&](Session &session) {
+    session.saveWeights({.path = textOf(path)});
+  });
 }
 
 fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,

@@ -14,21 +14,9 @@ namespace {
 
 constexpr const char *kGather = "gather of the parameters";
 
-const char *spell(StateRole role) {
-  switch (role) {
-  case StateRole::Value:
-    return "value";
-  case StateRole::ExpAvg:
-    return "exp_avg";
-  case StateRole::ExpAvgSq:
-    return "exp_avg_sq";
-  case StateRole::MomentumBuffer:
-    return "momentum_buffer";
-  case StateRole::Master:
-    return "master";
-  }
-  return "role";
-}
+constexpr StateRole kStateRoles[] = {
+    StateRole::Value, StateRole::ExpAvg, StateRole::ExpAvgSq,
+    StateRole::MomentumBuffer, StateRole::Master};
 
 const plan::State *regionOf(const plan::BucketT &bucket, StateRole role) {
   switch (role) {
@@ -61,6 +49,47 @@ Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
 
 } // namespace
 
+const char *name(StateRole role) {
+  switch (role) {
+  case StateRole::Value:
+    return "value";
+  case StateRole::ExpAvg:
+    return "exp_avg";
+  case StateRole::ExpAvgSq:
+    return "exp_avg_sq";
+  case StateRole::MomentumBuffer:
+    return "momentum_buffer";
+  case StateRole::Master:
+    return "master";
+  }
+  return "role";
+}
+
+StateRole stateRoleOf(const std::string &text) {
+  for (StateRole role : kStateRoles)
+    if (text == name(role))
+      return role;
+  throw SessionError(SessionErrorCode::Misuse,
+                     "there is no role '" + text + "' of a state");
+}
+
+std::vector<StateInfo> listStates(const StepPlan &plan) {
+  std::vector<StateInfo> states;
+  for (const auto &parameter : plan.parameters)
+    for (StateRole role : kStateRoles)
+      if (const plan::State *region =
+              regionOf(*plan.buckets[parameter->bucket], role))
+        states.push_back({parameter->names, role, toDType(region->dtype()),
+                          parameter->shape});
+  for (const auto &buffer : plan.buffers)
+    states.push_back({{buffer->name},
+                      StateRole::Value,
+                      toDType(buffer->dtype),
+                      buffer->shape,
+                      buffer->persistent});
+  return states;
+}
+
 NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role) {
   for (const auto &parameter : plan.parameters) {
@@ -71,7 +100,7 @@ NamedState findState(const StepPlan &plan, const std::string &name,
         regionOf(*plan.buckets[parameter->bucket], role);
     if (!region)
       throw SessionError(SessionErrorCode::Misuse,
-                         "parameter '" + name + "' has no " + spell(role) +
+                         "parameter '" + name + "' has no " + fcdp::name(role) +
                              " in this step");
     return {parameter.get(), 0, &region->buf(), toDType(region->dtype()),
             &parameter->shape};

@@ -21,6 +21,25 @@ struct NamedState {
   size_t bytes() const { return numElements(*shape) * byteSize(dtype); }
 };
 
+/// A parameter, a buffer, or a parameter's optimizer state.
+struct StateInfo {
+  /// All names of a tied parameter.
+  std::vector<std::string> names;
+  StateRole role;
+  DType dtype;
+  Shape shape;
+  /// False for a buffer that PyTorch's state dicts do not have.
+  bool persistent = true;
+};
+
+/// All that `findState` finds, each once.
+std::vector<StateInfo> listStates(const StepPlan &plan);
+
+/// "exp_avg", ...: the role as PyTorch's optimizers spell it.
+const char *name(StateRole role);
+/// Throws SessionError(Misuse) for a name that no role has.
+StateRole stateRoleOf(const std::string &name);
+
 /// Throws SessionError(Misuse) if the step has no such state.
 NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role);

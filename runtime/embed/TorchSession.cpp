@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session as a TorchBind class, torch.classes.fcdp.Session: Python calls it
+// with its own tensors. python/fcdp/loop stands on it.
+#include "embed/Arguments.h"
+#include "operators/TorchTypes.h"
+#include "session/Session.h"
+#include "session/StateByName.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/custom_class.h>
+
+using namespace fcdp;
+
+namespace {
+
+using Figures = c10::Dict<std::string, double>;
+/// Names, role, a tensor of the device "meta" with shape and type, and whether
+/// PyTorch's state dicts have it.
+using StateTuple =
+    std::tuple<std::vector<std::string>, std::string, at::Tensor, bool>;
+
+/// Runs `work`. Python tells errors of a session apart by the code's name
+/// before the first colon.
+template <typename Work>
+auto attempt(Work work) {
+  try {
+    return work();
+  } catch (const SessionError &error) {
+    throw std::runtime_error(std::string(name(error.code())) + ": " +
+                             error.what());
+  }
+}
+
+[[noreturn]] void misuse(const std::string &message) {
+  throw SessionError(SessionErrorCode::Misuse, message);
+}
+
+DType toDType(at::ScalarType type) {
+  for (int i = 0; i <= int(DType::Bool); ++i)
+    if (toScalarType(DType(i)) == type)
+      return DType(i);
+  throw SessionError(SessionErrorCode::InputMismatch,
+                     std::string("a step takes no tensors of the type ") +
+                         c10::toString(type));
+}
+
+/// Returns the tensor contiguous in host memory.
+at::Tensor toHost(const at::Tensor &tensor) {
+  return tensor.detach().to(at::kCPU).contiguous();
+}
+
+/// A view of a tensor that `toHost` returned, which must outlive it.
+TensorView viewOf(const at::Tensor &tensor) {
+  return {static_cast<const std::byte *>(tensor.const_data_ptr()),
+          toDType(tensor.scalar_type()), tensor.sizes().vec()};
+}
+
+OnNonfinite onNonfiniteOf(const std::string &text) {
+  if (text == "stop")
+    return OnNonfinite::Stop;
+  if (text == "skip")
+    return OnNonfinite::Skip;
+  if (text == "continue")
+    return OnNonfinite::Continue;
+  misuse("on_nonfinite: expected 'stop', 'skip' or 'continue', got '" + text +
+         "'");
+}
+
+class TorchSession : public torch::CustomClassHolder {
+public:
+  /// `servesStore`: whether this process is to serve the job's store at the
+  /// launcher's address. None: if the launcher does not.
+  TorchSession(const std::string &object, int64_t number,
+               std::optional<double> timeoutSeconds,
+               const std::string &interface, std::optional<int64_t> threads,
+               int64_t seed, bool cudaGraphs, const std::string &onNonfinite,
+               std::optional<bool> servesStore) {
+    session = attempt([&] {
+      SessionOptions options;
+      options.launch = findLaunch();
+      options.launch.servesStore =
+          servesStore.value_or(options.launch.servesStore);
+      options.number = number;
+      options.timeoutSeconds = timeoutSeconds;
+      options.interface = interface;
+      options.threads = threads;
+      options.seed = seed;
+      options.cudaGraphs = cudaGraphs;
+      options.onNonfinite = onNonfiniteOf(onNonfinite);
+      return Session::open(loadStep(object), options);
+    });
+  }
+
+  int64_t rank() { return get().rank(); }
+  int64_t numSteps() { return get().numSteps(); }
+  double learningRate() { return get().learningRate(); }
+
+  std::vector<StateTuple> states() {
+    std::vector<StateTuple> found;
+    for (StateInfo &state : listStates(get().plan())) {
+      at::Tensor like = at::empty(
+          state.shape,
+          at::TensorOptions(toScalarType(state.dtype)).device(at::kMeta));
+      found.emplace_back(std::move(state.names), name(state.role),
+                         std::move(like), state.persistent);
+    }
+    return found;
+  }
+
+  void setState(const std::string &name, const std::string &role,
+                const at::Tensor &value) {
+    at::Tensor host = toHost(value);
+    attempt([&] { get().setState(name, stateRoleOf(role), viewOf(host)); });
+  }
+
+  /// Collective. Whole on rank 0, none on other ranks.
+  std::optional<at::Tensor> getState(const std::string &name,
+                                     const std::string &role) {
+    return attempt([&]() -> std::optional<at::Tensor> {
+      NamedState state = findState(get().plan(), name, stateRoleOf(role));
+      if (get().rank() != 0) {
+        get().getState(name, stateRoleOf(role), {});
+        return std::nullopt;
+      }
+      at::Tensor whole =
+          at::empty(*state.shape, at::TensorOptions(toScalarType(state.dtype)));
+      get().getState(
+          name, stateRoleOf(role),
+          {static_cast<std::byte *>(whole.data_ptr()), size_t(whole.nbytes())});
+      return whole;
+    });
+  }
+
+  int64_t getUpdateCount(const std::string &name) {
+    return attempt([&] { return get().getUpdateCount(name); });
+  }
+  void setUpdateCount(const std::string &name, int64_t count) {
+    attempt([&] { get().setUpdateCount(name, count); });
+  }
+
+  std::vector<std::string> loadWeights(const std::vector<std::string> &paths) {
+    return attempt([&] { return get().loadWeights(paths); });
+  }
+  void saveWeights(const std::string &path, bool onlyTrained) {
+    attempt(
+        [&] { get().saveWeights({.path = path, .onlyTrained = onlyTrained}); });
+  }
+
+  /// The checkpoint's step and the program's text; none without a checkpoint.
+  std::optional<std::tuple<int64_t, std::string>>
+  loadCheckpoint(const std::string &path) {
+    return attempt([&]() -> std::optional<std::tuple<int64_t, std::string>> {
+      auto loaded = get().loadCheckpoint(path);
+      if (!loaded)
+        return std::nullopt;
+      return std::tuple(loaded->step, loaded->job);
+    });
+  }
+  void openCheckpoints(const std::string &folder, std::optional<int64_t> keep) {
+    attempt([&] {
+      if (keep && *keep < 1)
+        misuse("keep: expected at least 1, got " + std::to_string(*keep));
+      CheckpointOptions options{folder};
+      if (keep)
+        options.keep = uint32_t(*keep);
+      get().openCheckpoints(options);
+    });
+  }
+  void saveCheckpoint(const std::string &job) {
+    attempt([&] { get().saveCheckpoint(job); });
+  }
+  void finishCheckpoint() {
+    attempt([&] { get().finishCheckpoint(); });
+  }
+
+  void setLearningRate(double base) {
+    attempt([&] { get().setLearningRate(base); });
+  }
+  void setSchedule(const std::string &text) {
+    attempt([&] { get().setSchedule(scheduleOf(text)); });
+  }
+
+  /// Collective. Runs one step on the inputs of all micro-batches and returns
+  /// the figures of all ranks.
+  Figures step(const std::vector<at::Tensor> &inputs) {
+    return attempt([&] {
+      std::vector<at::Tensor> hosts;
+      std::vector<TensorView> views;
+      for (const at::Tensor &input : inputs) {
+        hosts.push_back(toHost(input));
+        views.push_back(viewOf(hosts.back()));
+      }
+      get().run(views);
+      StepStats stats = get().combine(get().read());
+      skippedSteps += stats.skipped;
+      get().requireFinite(stats);
+      return figuresOf(stats);
+    });
+  }
+
+  void close() {
+    attempt([&] { get().close(); });
+    session.reset();
+  }
+  /// Has the other ranks told that this one cannot go on.
+  void fail(const std::string &message) {
+    attempt([&] {
+      get().guard(
+          [&] { throw SessionError(SessionErrorCode::Failed, message); });
+    });
+  }
+
+private:
+  Session &get() {
+    if (!session)
+      throw std::runtime_error("misuse: the session is closed");
+    return *session;
+  }
+
+  Figures figuresOf(const StepStats &stats) const {
+    Figures figures;
+    figures.insert("loss", stats.loss);
+    figures.insert("learning_rate", stats.learningRate);
+    figures.insert("seconds", stats.seconds);
+    figures.insert("inter_bytes", stats.interBytes);
+    figures.insert("intra_bytes", stats.intraBytes);
+    figures.insert("h2d_bytes", stats.h2dBytes);
+    figures.insert("d2h_bytes", stats.d2hBytes);
+    figures.insert("control_bytes", stats.controlBytes);
+    figures.insert("device_peak_bytes", stats.devicePeakBytes);
+    figures.insert("host_cache_bytes", stats.hostCacheBytes);
+    figures.insert("skipped", stats.skipped);
+    figures.insert("skipped_steps", double(skippedSteps));
+    return figures;
+  }
+
+  std::unique_ptr<Session> session;
+  int64_t skippedSteps = 0;
+};
+
+/// Nodes, ranks of a node, this rank's node, its number there, its number in
+/// the job, the store's host and port, whether this process is to serve the
+/// store, and how often the launcher has restarted the job.
+using LaunchTuple = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
+                               std::string, int64_t, bool, int64_t>;
+
+LaunchTuple launch() {
+  return attempt([] {
+    Launch found = findLaunch();
+    return LaunchTuple(found.mesh.nodes, found.mesh.locals, found.place.node,
+                       found.place.local, worldRank(found.mesh, found.place),
+                       found.masterHost, found.masterPort, found.servesStore,
+                       found.restartCount);
+  });
+}
+
+} // namespace
+
+TORCH_LIBRARY(fcdp, library) {
+  library.def("launch", launch);
+  library.class_<TorchSession>("Session")
+      .def(torch::init<const std::string &, int64_t, std::optional<double>,
+                       const std::string &, std::optional<int64_t>, int64_t,
+                       bool, const std::string &, std::optional<bool>>())
+      .def("rank", &TorchSession::rank)
+      .def("num_steps", &TorchSession::numSteps)
+      .def("states", &TorchSession::states)
+      .def("set_state", &TorchSession::setState)
+      .def("get_state", &TorchSession::getState)
+      .def("get_update_count", &TorchSession::getUpdateCount)
+      .def("set_update_count", &TorchSession::setUpdateCount)
+      .def("load_weights", &TorchSession::loadWeights)
+      .def("save_weights", &TorchSession::saveWeights)
+      .def("load_checkpoint", &TorchSession::loadCheckpoint)
+      .def("open_checkpoints", &TorchSession::openCheckpoints)
+      .def("save_checkpoint", &TorchSession::saveCheckpoint)
+      .def("finish_checkpoint", &TorchSession::finishCheckpoint)
+      .def("learning_rate", &TorchSession::learningRate)
+      .def("set_learning_rate", &TorchSession::setLearningRate)
+      .def("set_schedule", &TorchSession::setSchedule)
+      .def("step", &TorchSession::step)
+      .def("close", &TorchSession::close)
+      .def("fail", &TorchSession::fail);
+}

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a PyTorch training step into an archive that fcdp-compile reads."""
+"""Exports PyTorch training steps for fcdp-compile, and runs compiled ones in loops of PyTorch."""
 
 from typing import TYPE_CHECKING, Any
 
 from fcdp.data import NpyRows, TokenWindows, batches, batches_from_npy, open_input
-from fcdp.errors import ExportError
+from fcdp.errors import ExportError, StepError
 from fcdp.reference import reference
 from fcdp.version import __version__
 
 if TYPE_CHECKING:
     from fcdp.empty import empty_weights
     from fcdp.exporter import Exported, export
+    from fcdp.loop.compile import compile
+    from fcdp.loop.step import Step
 
 __all__ = [
     "ExportError",
     "Exported",
     "NpyRows",
+    "Step",
+    "StepError",
     "TokenWindows",
     "__version__",
     "batches",
     "batches_from_npy",
+    "compile",
     "empty_weights",
     "export",
     "open_input",
@@ -33,6 +38,14 @@ def __getattr__(name: str) -> Any:
         from fcdp import empty
 
         return empty.empty_weights
+    if name == "compile":
+        from fcdp.loop import compile as loop
+
+        return loop.compile
+    if name == "Step":
+        from fcdp.loop import step
+
+        return step.Step
     if name in ("Exported", "export"):
         from fcdp import exporter
 

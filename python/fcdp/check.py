@@ -31,7 +31,11 @@ _ROUNDING = 1e-6
 
 def check_archive(path: Path, call: Call, eager: StepResult, ties: dict[str, str]) -> float:
     """Returns the largest relative error of a gradient. Raises ExportError if the archive and the eager step differ."""
-    program = torch.export.load(path)
+    return check_program(torch.export.load(path), call, eager, ties)
+
+
+def check_program(program: ExportedProgram, call: Call, eager: StepResult, ties: dict[str, str]) -> float:
+    """Does the same with a program that has its weights."""
     archive = replay(program, call)
     rounding = _Rounding(program, call, archive, ties)
     _check_loss(archive.loss, eager.loss, rounding.is_half)

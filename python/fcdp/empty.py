@@ -2,7 +2,7 @@
 """Builds models whose parameters have no values, for models that do not fit into the memory of the machine that exports."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
@@ -34,18 +34,42 @@ def empty_weights() -> Iterator[None]:
 def off_meta(model: nn.Module) -> Iterator[None]:
     """Replaces tensors on the device "meta" by tensors on the CPU without memory, until the context ends."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    made: dict[int, torch.Tensor] = {}
+
+    def replacement(tensor: torch.Tensor) -> torch.Tensor | None:
+        is_empty = tensor.device.type == "meta" and not isinstance(tensor, FakeTensor)
+        return _without_memory(tensor, mode) if is_empty else None
+
+    with _replaced(model, replacement):
+        yield
+
+
+@contextlib.contextmanager
+def without_values(model: nn.Module) -> Iterator[None]:
+    """Replaces parameters by parameters on the device "meta", until the context ends. Buffers stay."""
+
+    def replacement(tensor: torch.Tensor) -> torch.Tensor | None:
+        is_parameter = isinstance(tensor, nn.Parameter)
+        return nn.Parameter(tensor.detach().to("meta"), tensor.requires_grad) if is_parameter else None
+
+    with _replaced(model, replacement):
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
+    """Replaces the tensors for which `replacement` returns another one. Tied names keep one tensor."""
+    made: dict[int, torch.Tensor | None] = {}
     with contextlib.ExitStack() as undo:
         for module in model.modules():
             for table in (module._parameters, module._buffers):
                 for name, tensor in table.items():
-                    if tensor is None or tensor.device.type != "meta" or isinstance(tensor, FakeTensor):
+                    if tensor is None:
                         continue
-                    undo.callback(table.__setitem__, name, tensor)
-                    # Tied names keep one tensor.
                     if id(tensor) not in made:
-                        made[id(tensor)] = _without_memory(tensor, mode)
-                    table[name] = made[id(tensor)]
+                        made[id(tensor)] = replacement(tensor)
+                    if made[id(tensor)] is not None:
+                        undo.callback(table.__setitem__, name, tensor)
+                        table[name] = made[id(tensor)]
         yield
 
 

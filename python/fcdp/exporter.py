@@ -16,9 +16,9 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from fcdp.call import Call, LossFn, loss_forward, make_call
-from fcdp.check import check_archive
+from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, eager_step, fake_mode_of
-from fcdp.empty import off_meta
+from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.joint import joint_program, label_coverage
 from fcdp.operators import check_operators
@@ -75,13 +75,27 @@ def export(
     if path.suffix != ".pt2":
         raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
     with off_meta(model):
-        return _export(model, example_inputs, path, loss_fn, check)
+        call = make_call(model, example_inputs, loss_fn)
+        check = check and fake_mode_of(model) is None
+        return _export(model, call, path, eager_step(model, call) if check else None)[0]
 
 
-def _export(model: nn.Module, example_inputs: Any, path: Path, loss_fn: LossFn | None, check: bool) -> Exported:
-    call = make_call(model, example_inputs, loss_fn)
-    check = check and fake_mode_of(model) is None
-    eager = eager_step(model, call) if check else None
+def export_without_values(model: nn.Module, call: Call, path: Path) -> tuple[Exported, ExportedProgram]:
+    """Does what `export` does, unchecked, and leaves the values of parameters out of the archive and the program."""
+    with without_values(model), off_meta(model):
+        return _export(model, call, path, eager=None)
+
+
+def check_with_values(program: ExportedProgram, exported: Exported, model: nn.Module, call: Call) -> float:
+    """Checks what `export_without_values` returned with the values of the model, as `export` checks an archive."""
+    program.state_dict.update(model.named_parameters(remove_duplicate=False))
+    return check_program(program, call, eager_step(model, call), exported.ties)
+
+
+def _export(
+    model: nn.Module, call: Call, path: Path, eager: StepResult | None
+) -> tuple[Exported, ExportedProgram]:
+    """Writes the archive, and compares it with `eager` if that is given."""
     with separated(model) as groups, contextlib.ExitStack() as undo:
         unreached = _freeze_unreached(model, call, undo)
         names = {name for name, _ in model.named_parameters()}
@@ -100,7 +114,7 @@ def _export(model: nn.Module, example_inputs: Any, path: Path, loss_fn: LossFn |
         error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
     inputs = tuple(joint.graph_signature.user_inputs)
-    return Exported(path, inputs, metadata["units"], ties, unreached, nodes, labelled, error)
+    return Exported(path, inputs, metadata["units"], ties, unreached, nodes, labelled, error), joint
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:

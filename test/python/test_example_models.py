@@ -9,6 +9,7 @@ from pathlib import Path
 import archive
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,3 +45,37 @@ def test_gpt_example(tmp_path):
     tokens = np.fromfile(tmp_path / "tokens.u16", dtype="<u2")
     assert len(tokens) > 100_000 and tokens.max() == len(vocabulary) - 1
     assert archive.user_inputs(tmp_path / "step.pt2") == ["ids", "labels"]
+
+
+def make_language_model(folder: Path) -> None:
+    """A small Llama whose tokens are bytes, as from_pretrained reads it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(vocab_size=256, max_position_embeddings=32, **shape)).save_pretrained(folder)
+
+
+def test_transformers_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run as the only rank, losses fall, and Transformers and PEFT load what they write."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    monkeypatch.setenv("FCDP_CACHE", str(tmp_path / "cache"))
+    make_language_model(tmp_path / "base")
+    (tmp_path / "text").write_text("All work and no play makes Jack a dull boy.\n" * 80)
+    common = ("--model", tmp_path / "base", "--text", tmp_path / "text", "--length", 32)
+    for script, *more in (["finetune.py"], ["lora.py", "--steps", 8]):
+        lines = run(f"examples/transformers/{script}", *common, "--out", tmp_path / script, *more).splitlines()
+        losses = [float(line.rpartition(" ")[2]) for line in lines]
+        assert len(losses) >= 8 and losses[-1] < losses[0], lines
+    base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    trained = AutoModelForCausalLM.from_pretrained(tmp_path / "finetune.py")
+    assert not torch.equal(trained.lm_head.weight, base.lm_head.weight)
+    adapter = PeftModel.from_pretrained(base, tmp_path / "lora.py").state_dict()
+    assert all(value.abs().max() > 0 for name, value in adapter.items() if "lora_B" in name)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the batches of a training loop into the order of a compiled step's inputs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fcdp.call import Call
+from fcdp.errors import StepError
+
+Batch = Mapping[str, Any] | Sequence[Any]
+
+
+class Arguments:
+    """The arguments of the call that was compiled: names, structure and shapes."""
+
+    def __init__(self, example: Call, micro_batches: int):
+        self._names = tuple(example.given)
+        self._constants = {name: value for name, value in example.given.items() if name not in example.names}
+        self._examples = {name: pytree.tree_flatten(example.given[name]) for name in example.names}
+        self.micro_batches = micro_batches
+
+    def inputs(self, given: dict[str, Any]) -> list[torch.Tensor]:
+        """Returns the inputs of one micro-batch. Raises StepError if they have another structure than the example."""
+        return [leaf for name in self._examples for leaf in self._leaves(name, given[name])]
+
+    def split(self, given: dict[str, Any]) -> list[torch.Tensor]:
+        """Returns the inputs of all micro-batches, of which tensors have the rows one after the other."""
+        if self.micro_batches == 1:
+            return self.inputs(given)
+        parts = [self._parts(name, given[name]) for name in self._examples]
+        return [leaf for k in range(self.micro_batches) for leaves in parts for leaf in leaves[k]]
+
+    def by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns all arguments. Raises StepError for missing and unknown ones, and for constants of another value."""
+        if len(args) > len(self._names):
+            raise _mismatch(f"expected at most {len(self._names)} arguments {self._names}, got {len(args)}")
+        positional = dict(zip(self._names, args))
+        twice = [name for name in positional if name in kwargs]
+        if twice:
+            raise _mismatch(f"got two values for '{twice[0]}'")
+        given = {**self._constants, **positional, **kwargs}
+        missing = [name for name in self._names if name not in given]
+        unknown = [name for name in given if name not in self._names]
+        if missing or unknown:
+            raise _mismatch(f"expected {self._names}, got none of {missing} and, beside them, {unknown}")
+        for name, value in self._constants.items():
+            if given[name] is not value and given[name] != value:
+                raise _mismatch(f"'{name}': the step was compiled for {value!r}, got {given[name]!r}")
+        return given
+
+    def _leaves(self, name: str, value: Any) -> list[torch.Tensor]:
+        leaves, structure = pytree.tree_flatten(value)
+        expected = self._examples[name][1]
+        if structure != expected or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            raise _mismatch(f"'{name}': expected the structure of the example, {expected}, got {structure}")
+        return leaves
+
+    def _parts(self, name: str, value: Any) -> list[list[torch.Tensor]]:
+        """Returns the tensors of an argument for each micro-batch."""
+        k = self.micro_batches
+        tensors = []
+        for leaf, example in zip(self._leaves(name, value), self._examples[name][0]):
+            if example.dim() == 0:
+                tensors.append([leaf] * k)
+                continue
+            expected = (k * example.shape[0], *example.shape[1:])
+            if tuple(leaf.shape) != expected:
+                raise _mismatch(
+                    f"'{name}': expected the rows of {k} micro-batches, shape {list(expected)}, got {list(leaf.shape)}"
+                )
+            tensors.append(list(leaf.chunk(k)))
+        return [list(part) for part in zip(*tensors)]
+
+
+def _mismatch(message: str) -> StepError:
+    return StepError("input mismatch", message)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Implements fcdp.compile."""
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fcdp.call import LossFn, make_call
+from fcdp.loop.arguments import Arguments
+from fcdp.loop.cache import default_cache, place
+from fcdp.loop.install import load_library
+from fcdp.loop.job import Job, find_launch
+from fcdp.loop.library import call
+from fcdp.loop.optimizer import optimizer_options
+from fcdp.loop.step import Step, require_none_open
+
+_numbers = itertools.count()
+
+
+def compile(
+    model: nn.Module,
+    example_inputs: Any,
+    *,
+    optimizer: str | torch.optim.Optimizer = "adamw",
+    strategy: str = "fcdp",
+    micro_batches: int = 1,
+    loss_fn: LossFn | None = None,
+    options: Sequence[str] = (),
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    check: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    timeout: float | None = None,
+    on_nonfinite: str = "stop",
+    network_interface: str = "",
+    cuda_graphs: bool = False,
+) -> Step:
+    """Compiles a training step of `model` for the ranks that torchrun, mpirun or srun started, and opens it on each.
+
+    Collective: all ranks call it with the same arguments. Rank 0 exports and compiles; the others get the result.
+
+    example_inputs and loss_fn: of one micro-batch, as fcdp.export takes them.
+    optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim over the model's
+        parameters, whose settings and parameter groups are taken over. It makes no steps itself.
+    options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
+    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. By default they are those of
+        `model`, which must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
+    check: compare the step with eager PyTorch before it is compiled for the first time.
+    cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and options
+        are the same is not compiled again.
+    seed: rank r draws random numbers (dropout) from seed + r.
+    threads: of operators (by default the machine's cores divided by the ranks on it).
+    timeout: how long to wait for other ranks, in seconds (by default 60 to meet, and 300 in a collective).
+    on_nonfinite: what happens to a step whose loss or gradients are infinite or NaN: "stop" raises StepError, "skip" makes
+        no update, "continue" makes it.
+
+    `model` is not changed and not needed any more. Raises ExportError and StepError.
+    """
+    require_none_open()
+    load_library()
+    job = Job(find_launch(), next(_numbers))
+    example = make_call(model, example_inputs, loss_fn)
+    folder = Path(cache) if cache is not None else default_cache()
+    arguments = [
+        f"--nodes={job.launch.nodes}",
+        f"--ranks-per-node={job.launch.ranks_per_node}",
+        f"--strategy={strategy}",
+        f"--micro-batches={micro_batches}",
+        *optimizer_options(optimizer, model),
+        *options,
+    ]
+    has_values = all(parameter.device.type != "meta" for parameter in model.parameters())
+
+    def make() -> Path:
+        # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
+        from fcdp.loop.build import build
+
+        return build(model, example, arguments, folder, check and has_values)
+
+    path = _on_all_machines(job, folder, make)
+    session = call(
+        torch.classes.fcdp.Session,
+        str(path),
+        job.number,
+        timeout,
+        network_interface,
+        threads,
+        seed,
+        cuda_graphs,
+        on_nonfinite,
+        job.serves_store,
+    )
+    step = Step(session, Arguments(example, micro_batches), job)
+    if weights is None:
+        step.load_model(model)
+    else:
+        paths = [weights] if isinstance(weights, (str, os.PathLike)) else weights
+        step.load_weights([os.fspath(path) for path in paths])
+    return step
+
+
+def _on_all_machines(job: Job, cache: Path, make: Callable[[], Path]) -> Path:
+    """Collective. Returns the path, on this machine, of the file that `make` makes on rank 0."""
+    made: list[Path] = []
+
+    def name() -> bytes:
+        made.append(make())
+        return made[0].name.encode()
+
+    path = cache / job.first_makes("name", name).decode()
+    content = job.first_makes("object", lambda: made[0].read_bytes())
+    if not path.exists():
+        place(path, content)
+    return path

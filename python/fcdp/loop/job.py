@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.distributed import DistError, TCPStore
+
+from fcdp.errors import StepError
+from fcdp.loop.library import call
+
+# Exporting and compiling a large model takes minutes.
+_TIMEOUT = datetime.timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """This process's place in its job. `rank` counts by node."""
+
+    nodes: int
+    ranks_per_node: int
+    node: int
+    local: int
+    rank: int
+    host: str
+    port: int
+    serves_store: bool
+    restarts: int
+
+    @property
+    def num_ranks(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+
+def find_launch() -> Launch:
+    """Reads the variables of torchrun, mpirun or srun; without them the process is the only rank."""
+    return Launch(*call(torch.ops.fcdp.launch))
+
+
+class Job:
+    """The store of a job. `number` tells apart what a process compiles one after the other."""
+
+    def __init__(self, launch: Launch, number: int):
+        self.launch = launch
+        self.number = number
+        self._prefix = f"fcdp/compile/{launch.restarts}/{number}/"
+        self._store = _open_store(launch) if launch.num_ranks > 1 else None
+
+    @property
+    def serves_store(self) -> bool:
+        """Whether a session has to serve the store itself."""
+        return self._store is None
+
+    def first_makes(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """Collective. Returns what `make` returns on rank 0. An error there is raised on all ranks."""
+        if self._store is None:
+            return make()
+        key = self._prefix + key
+        if self.launch.rank != 0:
+            return self._receive(key)
+        try:
+            made = make()
+        except BaseException as error:
+            self._store.set(key, b"-" + str(error).encode())
+            raise
+        self._store.set(key, b"+" + made)
+        return made
+
+    def _receive(self, key: str) -> bytes:
+        try:
+            received = self._store.get(key)
+        except DistError as error:
+            raise StepError("peer failed", f"rank 0 did not make {key}: {error}") from error
+        if received[:1] == b"-":
+            raise StepError("peer failed", f"rank 0: {received[1:].decode()}")
+        return received[1:]
+
+
+def _open_store(launch: Launch) -> TCPStore:
+    """Serves the store on rank 0 unless the launcher does. A process group of the program's may share it."""
+    try:
+        return TCPStore(
+            launch.host,
+            launch.port,
+            is_master=launch.serves_store,
+            timeout=_TIMEOUT,
+            wait_for_workers=False,
+            multi_tenant=True,
+        )
+    except (DistError, RuntimeError) as error:
+        raise StepError(
+            "rendezvous failed", f"the job's store at {launch.host}:{launch.port} cannot be used: {error}"
+        ) from error

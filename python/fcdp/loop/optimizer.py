@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes an optimizer of PyTorch by options of fcdp-compile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from fcdp.errors import StepError
+
+Group = dict[str, Any]
+
+
+def optimizer_options(optimizer: str | torch.optim.Optimizer, model: nn.Module) -> list[str]:
+    """Returns --optimizer, and --group for each parameter group that differs from the first.
+
+    `optimizer` is what --optimizer takes, or an optimizer of PyTorch that holds all trained parameters and has not
+    made a step. Raises StepError for one that fcdp has no equal of.
+    """
+    if isinstance(optimizer, str):
+        return [f"--optimizer={optimizer}"]
+    describe = _DESCRIPTIONS.get(type(optimizer))
+    if describe is None:
+        known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
+        raise _misuse(f"expected one of torch.optim's {known}, or a text such as 'adamw,lr=1e-3', got {optimizer!r}")
+    if optimizer.state:
+        raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
+    first, *others = optimizer.param_groups
+    groups = [f"--group={option}" for option in _group_options(first, others, _names(optimizer, model))]
+    return [f"--optimizer={describe(first)}", *groups]
+
+
+def _adamw(group: Group) -> str:
+    _require(group, amsgrad=False, maximize=False)
+    beta1, beta2 = group["betas"]
+    return _text("adamw", group, ("lr", "eps", "weight_decay")) + f",beta1={float(beta1)!r},beta2={float(beta2)!r}"
+
+
+def _sgd(group: Group) -> str:
+    _require(group, maximize=False)
+    nesterov = str(bool(group["nesterov"])).lower()
+    return _text("sgd", group, ("lr", "momentum", "dampening", "weight_decay")) + f",nesterov={nesterov}"
+
+
+_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {torch.optim.AdamW: _adamw, torch.optim.SGD: _sgd}
+
+# Those that a group may have of its own, and those that do not change results.
+_OWN_SETTINGS = ("params", "lr", "weight_decay")
+_MEANINGLESS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "param_names")
+
+
+def _text(name: str, group: Group, keys: tuple[str, ...]) -> str:
+    return ",".join([name, *(f"{key}={float(group[key])!r}" for key in keys)])
+
+
+def _require(group: Group, **settings: Any) -> None:
+    for key, value in settings.items():
+        if group.get(key, value) != value:
+            raise _misuse(f"{key}: expected {value}, got {group[key]}")
+
+
+def _names(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[int, str]:
+    """Returns the names of the model's parameters by identity. Raises StepError unless all trained ones are there."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    left = [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held]
+    if left:
+        raise _misuse(f"it does not hold {left[0]} and {len(left) - 1} more: freeze them with requires_grad_(False)")
+    if not held <= names.keys():
+        raise _misuse("it holds a parameter that is none of the model's")
+    return names
+
+
+def _group_options(first: Group, others: list[Group], names: dict[int, str]) -> list[str]:
+    options = []
+    for group in others:
+        for key, value in first.items():
+            if key not in _OWN_SETTINGS + _MEANINGLESS and group[key] != value:
+                raise _misuse(f"{key}: expected one value for all parameter groups, got {value} and {group[key]}")
+        settings = []
+        if group["weight_decay"] != first["weight_decay"]:
+            settings.append(f"weight_decay={float(group['weight_decay'])!r}")
+        if group["lr"] != first["lr"]:
+            if first["lr"] == 0:
+                raise _misuse("lr: expected a rate above 0 in the first group, of which the others have a factor")
+            settings.append(f"lr={float(group['lr']) / float(first['lr'])!r}")
+        if settings and group["params"]:
+            patterns = ",".join(names[id(parameter)] for parameter in group["params"])
+            options.append(f"{patterns}:{','.join(settings)}")
+    return options
+
+
+def _misuse(message: str) -> StepError:
+    return StepError("misuse", f"optimizer: {message}")

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Implements the step that fcdp.compile returns."""
+
+import atexit
+import hashlib
+import json
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fcdp.errors import StepError
+from fcdp.loop.arguments import Arguments, Batch
+from fcdp.loop.job import Job
+from fcdp.loop.library import call
+
+_open_step: "weakref.ref[Step] | None" = None
+
+_VALUE = "value"
+
+
+class Step:
+    """One rank of a compiled training step.
+
+    "Collective" methods are called by all ranks, in the same order. All raise StepError. After one of a method that
+    loads something, or one that is not "misuse" or "input mismatch", the step is of no more use.
+
+    `rank` and `num_ranks` are what a DistributedSampler needs. `figures` are those of the last step: "loss",
+    "learning_rate", "seconds", bytes sent between ("inter_bytes") and within nodes ("intra_bytes"), and more.
+    """
+
+    def __init__(self, session: Any, arguments: Arguments, job: Job):
+        self._session = session
+        self._arguments = arguments
+        self._job = job
+        self._states = call(session.states)
+        self._schedule = "constant"
+        self._loads = 0
+        self.rank: int = job.launch.rank
+        self.num_ranks: int = job.launch.num_ranks
+        self.figures: dict[str, float] = {}
+        global _open_step
+        _open_step = weakref.ref(self)
+        _close_at_exit(self)
+
+    @property
+    def micro_batches(self) -> int:
+        return self._arguments.micro_batches
+
+    @property
+    def num_steps(self) -> int:
+        """Optimizer steps that were made, those before a loaded checkpoint included."""
+        return call(self._open().num_steps)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Collective. Makes one optimizer step and returns the loss, the mean over ranks and micro-batches.
+
+        Takes the arguments of the model that was compiled. With several micro-batches, tensors have the rows of all, one
+        micro-batch after the other.
+        """
+        batch = self._arguments.by_name(args, kwargs)
+        return self._run(self._arguments.split(batch))
+
+    def run(self, batches: Sequence[Batch]) -> torch.Tensor:
+        """Collective. Makes one optimizer step of a batch for each micro-batch."""
+        if len(batches) != self.micro_batches:
+            raise StepError("input mismatch", f"expected {self.micro_batches} micro-batches, got {len(batches)}")
+        return self._run([leaf for batch in batches for leaf in self._arguments.inputs(self._named(batch))])
+
+    def _named(self, batch: Batch) -> dict[str, Any]:
+        is_named = isinstance(batch, Mapping)
+        return self._arguments.by_name(() if is_named else batch, batch if is_named else {})
+
+    def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
+        self.figures = dict(call(self._open().step, inputs))
+        return torch.tensor(self.figures["loss"], dtype=torch.float64)
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next step. Setting it sets the base rate, of which a schedule and groups take factors."""
+        return call(self._open().learning_rate)
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        call(self._open().set_learning_rate, float(rate))
+
+    @property
+    def schedule(self) -> str:
+        return self._schedule
+
+    @schedule.setter
+    def schedule(self, text: str) -> None:
+        """Sets the factors of the base rate: "cosine,warmup=100,steps=10000,min=0.1", as fcdp-run --schedule does."""
+        call(self._open().set_schedule, text)
+        self._schedule = text
+
+    def load_model(self, model: nn.Module) -> None:
+        """Collective. Sets parameters and buffers from a model that has the same values on all ranks. Before training."""
+        tensors = dict(model.named_parameters(remove_duplicate=False))
+        tensors.update(model.named_buffers(remove_duplicate=False))
+        empty = next((name for name, tensor in tensors.items() if tensor.device.type == "meta"), None)
+        if empty is not None:
+            raise self._failed("misuse", f"the model's '{empty}' has no value: give fcdp.compile weights=PATH")
+        self._set_values(tensors, must_have_all=True)
+
+    def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Collective. Sets what `state_dict` returned, given whole on all ranks. Before the first step only."""
+        self._set_values(state_dict, must_have_all=False)
+
+    def _set_values(self, tensors: Mapping[str, torch.Tensor], must_have_all: bool) -> None:
+        found: dict[str, torch.Tensor] = {}
+        for names, role, _, persistent in self._states:
+            if role != _VALUE:
+                continue
+            name = next((name for name in names if name in tensors), None)
+            if name is not None:
+                found[names[0]] = tensors[name]
+            elif must_have_all or persistent:
+                raise self._failed("misuse", f"expected a value of '{names[0]}', got none")
+        known = {name for names, *_ in self._states for name in names}
+        unknown = [name for name in tensors if name not in known]
+        if unknown and not must_have_all:
+            raise self._failed("misuse", f"the step has no state '{unknown[0]}', nor {len(unknown) - 1} more")
+        self._check_equal(found)
+        for name, tensor in found.items():
+            call(self._open().set_state, name, _VALUE, tensor)
+
+    def _check_equal(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Collective. Fails if this rank's tensors are not those of rank 0: each rank keeps its part of them."""
+        if self.num_ranks == 1:
+            return
+        own = _digest(tensors)
+        self._loads += 1
+        if self._job.first_makes(f"values/{self._loads}", lambda: own) != own:
+            raise self._failed(
+                "misuse", f"rank {self.rank} has other values than rank 0: seed all ranks alike, or load the same file"
+            )
+
+    def load_weights(self, paths: Sequence[str]) -> list[str]:
+        """Collective. Reads values from files or folders, as fcdp-run --weights does; returns notes for the user."""
+        return call(self._open().load_weights, list(paths))
+
+    def save_weights(self, path: str, only_trained: bool = False) -> None:
+        """Collective. Rank 0 writes a safetensors file, or a folder of them if `path` ends with a slash."""
+        call(self._open().save_weights, path, only_trained)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Collective. Returns parameters and persistent buffers on rank 0, as model.state_dict() has them; {} elsewhere.
+
+        A tied parameter is there under each of its names.
+        """
+        values: dict[str, torch.Tensor] = {}
+        for names, role, _, persistent in self._states:
+            if role == _VALUE and persistent:
+                value = call(self._open().get_state, names[0], role)
+                if value is not None:
+                    values.update(dict.fromkeys(names, value))
+        return values
+
+    def optimizer_state_dict(self) -> dict[str, dict[str, torch.Tensor]]:
+        """Collective. Returns {parameter: {"step": ..., "exp_avg": ..., ...}} on rank 0, and {} elsewhere.
+
+        The entries are those of torch.optim; "master" is the parameter in float32, if it has one.
+        """
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for names, role, _, _ in self._states:
+            if role == _VALUE:
+                continue
+            value = call(self._open().get_state, names[0], role)
+            if value is not None:
+                count = call(self._open().get_update_count, names[0])
+                entry = states.setdefault(names[0], {"step": torch.tensor(float(count))})
+                entry[role] = value
+        return states
+
+    def load_optimizer_state_dict(self, states: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+        """Collective. Sets what `optimizer_state_dict` returned, given whole on all ranks. Before the first step only."""
+        flat = {f"{name}/{key}": tensor for name, entry in states.items() for key, tensor in entry.items()}
+        self._check_equal(flat)
+        for name, entry in states.items():
+            for key, tensor in entry.items():
+                if key == "step":
+                    call(self._open().set_update_count, name, int(tensor))
+                else:
+                    call(self._open().set_state, name, key, tensor)
+
+    def open_checkpoints(self, folder: str, keep: int | None = None) -> None:
+        """Collective. Prepares `save`: the folder, and host memory for a copy of the states. After `resume`."""
+        call(self._open().open_checkpoints, folder, keep)
+
+    def save(self, job: Mapping[str, Any] | None = None) -> None:
+        """Collective. Copies all states after the last step and has a thread write them. `job` is kept beside them."""
+        call(self._open().save_checkpoint, json.dumps(dict(job or {})))
+
+    def finish_save(self) -> None:
+        """Collective. Waits until the last checkpoint is complete."""
+        call(self._open().finish_checkpoint)
+
+    def resume(self, path: str) -> dict[str, Any] | None:
+        """Collective. Loads a checkpoint, or the latest one of a folder, and returns the `job` it was saved with.
+
+        Returns None if the folder has none. The checkpoint may be of another strategy and number of ranks.
+        """
+        loaded = call(self._open().load_checkpoint, path)
+        return None if loaded is None else json.loads(loaded[1])
+
+    def close(self) -> None:
+        """Collective. Ends the session when all ranks are here. The second call does nothing."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            call(session.close)
+
+    def fail(self, message: str) -> None:
+        """Tells the other ranks that this one cannot go on, and closes the step."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            try:
+                call(session.fail, message)
+            except StepError:
+                pass  # It raises what it was told.
+
+    def __enter__(self) -> "Step":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.fail(f"{kind.__name__}: {error}")
+
+    def _open(self) -> Any:
+        if self._session is None:
+            raise StepError("misuse", "the step is closed")
+        return self._session
+
+    def _failed(self, code: str, message: str) -> StepError:
+        """Tells the other ranks, which would wait for this one."""
+        self.fail(message)
+        return StepError(code, message)
+
+
+def require_none_open() -> None:
+    """Raises StepError if this process has an open step: libtorch's random state and threads belong to the process."""
+    step = _open_step() if _open_step is not None else None
+    if step is not None and step._session is not None:
+        raise StepError("misuse", "expected no open step in this process, got one: close it before another is compiled")
+
+
+def _digest(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    digest = hashlib.blake2b()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.digest()
+
+
+def _close_at_exit(step: Step) -> None:
+    """Closes a step that the program leaves open, or tells the other ranks of the exception that ends it."""
+    reference = weakref.ref(step)
+
+    def close() -> None:
+        left = reference()
+        error = getattr(sys, "last_value", None)
+        if left is not None and error is not None:
+            left.fail(f"{type(error).__name__}: {error}")
+        elif left is not None:
+            left.close()
+
+    atexit.register(close)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fcdp.compile in a loop of PyTorch trains as fcdp-run does, bit for bit, and goes on from its checkpoints."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness import ADAMW, Config, Workshop, environment, free_port, parameters, rank_environment, started
+from models import build
+
+SCRIPT = Path(__file__).with_name("looped.py")
+
+
+def rank_commands(
+    workshop: Workshop, config: Config, steps: tuple[int, int], run: Path, script: Path = SCRIPT, **arguments: Any
+) -> list[tuple[list[str | Path], dict[str, str]]]:
+    arguments = {"optimizer": config.optimizer, "strategy": config.strategy, **arguments}
+    inputs = next(iter(workshop.model(config.model).inputs.values())).parent
+    command: list[str | Path] = [sys.executable, script, config.model, inputs, str(config.micro_batches)]
+    command += [*map(str, steps), run / "cache", run, json.dumps(arguments)]
+    port = free_port()
+    if config.world == 1:
+        return [(command, environment())]
+    return [(command, rank_environment(config, rank, port)) for rank in range(config.world)]
+
+
+def train(workshop: Workshop, config: Config, steps: tuple[int, int], run: Path, **arguments: Any) -> list[float]:
+    run.mkdir(exist_ok=True)
+    with started(rank_commands(workshop, config, steps, run, **arguments)) as ranks:
+        outputs = [rank.communicate(timeout=180) for rank in ranks]
+        assert all(rank.returncode == 0 for rank in ranks), outputs
+    return [float(line) for line in outputs[0][0].splitlines()]
+
+
+@pytest.mark.parametrize(
+    "config", [Config("gpt", 2, 2, "fcdp", 2, ADAMW), Config("gpt_tied", 1, 1, "zero2", 1, ADAMW)], ids=lambda c: c.name
+)
+def test_trains_as_fcdp_run_and_goes_on(workshop: Workshop, tmp_path: Path, config: Config) -> None:
+    expected = workshop.run(config, 4)
+    run = tmp_path / "run"
+    assert train(workshop, config, (0, 2), run) == expected.losses[:2]
+    assert len(list((run / "cache").iterdir())) == 1
+    assert train(workshop, config, (2, 4), run) == expected.losses[2:]
+    # The second job found what the first one compiled.
+    assert len(list((run / "cache").iterdir())) == 1
+    state = torch.load(run / "state-4.pt")
+    assert state.keys() == build(config.model).state_dict().keys()
+    for name, value in parameters(expected.parameters).items():
+        assert torch.equal(state[name], value), name
+
+
+def test_optimizer_of_pytorch_with_groups(workshop: Workshop, tmp_path: Path) -> None:
+    """The same losses as with the text of the same settings and groups."""
+    groups = ("*.bias:weight_decay=0.0,lr=0.5",)
+    config = Config("gpt", 1, 2, "fcdp", 1, "adamw,lr=1e-3,eps=1e-3,weight_decay=0.1", groups=groups)
+    assert train(workshop, config, (0, 3), tmp_path / "run", optimizer="of PyTorch") == workshop.run(config, 3).losses
+
+
+TWO_RANKS = """
+import sys
+import torch
+from torch import nn
+import fcdp
+
+def compiled(seed, **arguments):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
+    example = (torch.zeros(2, 4), torch.zeros(2, 1))
+    return fcdp.compile(model, example, loss_fn=nn.functional.mse_loss, cache=sys.argv[1], **arguments)
+
+def refused(make):
+    try:
+        make()
+    except fcdp.StepError as error:
+        return f"{error.code}: {error}"
+
+x, y = torch.ones(2, 4), torch.ones(2, 1)
+step = compiled(0)
+first = step(x, y)
+assert step.figures["inter_bytes"] == 0 and step.figures["intra_bytes"] > 0
+step.learning_rate = 0.5
+assert step.learning_rate == 0.5 and step.num_steps == 1
+assert "close it before another is compiled" in refused(lambda: compiled(0))
+states = step.state_dict(), step.optimizer_state_dict()
+assert bool(states[0]) == bool(states[1]) == (step.rank == 0)
+second = step(x, y)
+step.close()
+assert refused(lambda: step(x, y)) == "misuse: the step is closed"
+
+# The states of one step set in another one, after one update: the loss of the second step.
+store = torch.distributed.FileStore(sys.argv[2], 2)
+if step.rank == 0:
+    torch.save(states, sys.argv[2] + ".pt")
+    store.set("saved", "yes")
+store.wait(["saved"])
+model, optimizer = torch.load(sys.argv[2] + ".pt")
+step = compiled(1)
+step.load_state_dict(model)
+step.load_optimizer_state_dict(optimizer)
+step.learning_rate = 0.5
+assert step(x, y) == second, (first, second)
+step.close()
+
+# Rank 0 learns it in its next call.
+message = refused(lambda: compiled(step.rank)(x, y))
+expected = "misuse: rank 1 has other values than rank 0" if step.rank == 1 else "peer failed: rank 1 (node 0, local 1) failed"
+assert expected in message, message
+"""
+
+
+def test_values_states_and_misuse(tmp_path: Path) -> None:
+    script = tmp_path / "two_ranks.py"
+    script.write_text(TWO_RANKS)
+    command: list[str | Path] = [sys.executable, script, tmp_path / "cache", tmp_path / "exchange"]
+    config, port = Config("", 1, 2), free_port()
+    with started([(command, rank_environment(config, rank, port)) for rank in range(2)]) as ranks:
+        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+
+
+def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -> None:
+    """The others learn its text at once; no rank waits for a time-out."""
+    script = tmp_path / "rank1_fails.py"
+    script.write_text(
+        SCRIPT.read_text()
+        .replace("Path(__file__).resolve().parent", repr(SCRIPT.parent).replace("PosixPath", "Path"))
+        .replace("            own = ", "            if number == 1 and step.rank == 1:\n                raise ValueError('no rows left')\n            own = ")
+    )
+    run = tmp_path / "run"
+    run.mkdir()
+    with started(rank_commands(workshop, Config("gpt", 1, 2), (0, 3), run, script)) as ranks:
+        errors = [rank.communicate(timeout=60)[1] for rank in ranks]
+    assert all(rank.returncode == 1 for rank in ranks), errors
+    assert "ValueError: no rows left" in errors[1].splitlines()[-1]
+    assert "rank 1 (node 0, local 1) failed: ValueError: no rows left" in errors[0].splitlines()[-1]

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fcdp.compile does before a session is open: arguments, optimizers, the install, the cache."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from fcdp.call import make_call
+from fcdp.errors import ExportError, StepError
+from fcdp.loop import build as loop_build
+from fcdp.loop import install
+from fcdp.loop.arguments import Arguments
+from fcdp.loop.optimizer import optimizer_options
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.bias = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor, factor: float, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        return (self.weight * x * factor + self.bias + pair[0] - pair[1]).square().mean()
+
+
+def example() -> dict[str, object]:
+    return {"x": torch.zeros(2, 3), "factor": 2.0, "pair": (torch.zeros(2, 3), torch.tensor(1.0))}
+
+
+def arguments(micro_batches: int = 1) -> Arguments:
+    return Arguments(make_call(Scaled(), example(), None), micro_batches)
+
+
+def test_arguments_by_position_and_name() -> None:
+    x, a, b = torch.ones(2, 3), torch.ones(2, 3) * 2, torch.tensor(3.0)
+    taken = arguments()
+    by_name = taken.split(taken.by_name((), {"pair": (a, b), "x": x}))
+    by_position = taken.split(taken.by_name((x, 2.0), {"pair": (a, b)}))
+    assert [id(leaf) for leaf in by_name] == [id(leaf) for leaf in by_position] == [id(x), id(a), id(b)]
+
+
+def test_rows_of_micro_batches() -> None:
+    """Rows are split; a scalar is the same for all."""
+    x, a, b = torch.arange(12.0).reshape(4, 3), torch.ones(4, 3), torch.tensor(3.0)
+    taken = arguments(2)
+    leaves = taken.split(taken.by_name((), {"x": x, "pair": (a, b)}))
+    assert len(leaves) == 6
+    assert torch.equal(leaves[0], x[:2]) and torch.equal(leaves[3], x[2:])
+    assert leaves[2] is b and leaves[5] is b
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {"x": torch.zeros(2, 3)}, "expected .* got none of .'pair'."),
+        ((), {**example(), "y": 1}, "beside them, .'y'."),
+        ((1, 2, 3, 4), {}, "expected at most 3 arguments"),
+        ((torch.zeros(2, 3),), example(), "got two values for 'x'"),
+        ((), {**example(), "factor": 3.0}, "'factor': the step was compiled for 2.0, got 3.0"),
+        ((), {**example(), "pair": torch.zeros(2)}, "'pair': expected the structure of the example"),
+        ((), {**example(), "x": 1.5}, "'x': expected the structure of the example"),
+    ],
+)
+def test_bad_arguments(args: tuple[object, ...], kwargs: dict[str, object], message: str) -> None:
+    taken = arguments()
+    with pytest.raises(StepError, match=message) as raised:
+        taken.split(taken.by_name(args, kwargs))
+    assert raised.value.code == "input mismatch"
+
+
+def test_bad_rows() -> None:
+    taken = arguments(2)
+    with pytest.raises(StepError, match=r"'x': expected the rows of 2 micro-batches, shape \[4, 3\], got \[2, 3\]"):
+        taken.split(taken.by_name((), example()))
+
+
+def test_optimizer_as_text() -> None:
+    assert optimizer_options("sgd,lr=0.1", Scaled()) == ["--optimizer=sgd,lr=0.1"]
+
+
+def test_adamw_with_groups() -> None:
+    model = Scaled()
+    groups = [{"params": [model.weight]}, {"params": [model.bias], "weight_decay": 0.0, "lr": 5e-4}]
+    assert optimizer_options(torch.optim.AdamW(groups, lr=1e-3, betas=(0.8, 0.9)), model) == [
+        "--optimizer=adamw,lr=0.001,eps=1e-08,weight_decay=0.01,beta1=0.8,beta2=0.9",
+        "--group=bias:weight_decay=0.0,lr=0.5",
+    ]
+
+
+def test_sgd() -> None:
+    model = Scaled()
+    assert optimizer_options(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True), model) == [
+        "--optimizer=sgd,lr=0.1,momentum=0.9,dampening=0.0,weight_decay=0.0,nesterov=true"
+    ]
+
+
+def made_a_step(model: Scaled) -> torch.optim.Optimizer:
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(**example()).backward()
+    optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of torch.optim's AdamW, SGD"),
+        (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
+        (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
+        (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),
+        (
+            lambda m: torch.optim.AdamW([{"params": [m.weight]}, {"params": [m.bias], "eps": 1e-3}]),
+            "eps: expected one value for all parameter groups",
+        ),
+        (
+            lambda m: torch.optim.SGD([{"params": [m.weight]}, {"params": [m.bias], "lr": 1.0}], lr=0.0),
+            "expected a rate above 0 in the first group",
+        ),
+        (made_a_step, "it has made steps"),
+    ],
+)
+def test_optimizers_without_equal(make: object, message: str) -> None:
+    model = Scaled()
+    with pytest.raises(StepError, match=message) as raised:
+        optimizer_options(make(model), model)
+    assert raised.value.code == "misuse"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An install of files without content, which FCDP_HOME names."""
+    for name in ("bin/fcdp-compile", "lib/libfcdp_python.so"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    (tmp_path / "lib" / "fcdp-torch-version").write_text(torch.__version__.partition("+")[0])
+    monkeypatch.setenv("FCDP_HOME", str(tmp_path))
+    install.find_install.cache_clear()
+    install.load_library.cache_clear()
+    yield tmp_path
+    install.find_install.cache_clear()
+    install.load_library.cache_clear()
+
+
+def test_install_of_another_torch(home: Path) -> None:
+    (home / "lib" / "fcdp-torch-version").write_text("2.11.0")
+    with pytest.raises(StepError, match="was built for PyTorch 2.11.0, and this is .* install torch==2.11.0"):
+        install.find_install()
+
+
+def test_no_install(home: Path) -> None:
+    (home / "bin" / "fcdp-compile").unlink()
+    with pytest.raises(StepError, match="run scripts/setup in a checkout, install fcdp's wheel, or set FCDP_HOME"):
+        install.find_install()
+
+
+def test_library_that_cannot_be_loaded(home: Path) -> None:
+    with pytest.raises(StepError, match="libfcdp_python.so cannot be loaded into PyTorch") as raised:
+        install.load_library()
+    assert raised.value.code == "install"
+
+
+def compiler(home: Path, text: str) -> None:
+    path = home / "bin" / "fcdp-compile"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
+    """Other values of parameters and inputs are the same step; other options and shapes are not."""
+    compiler(home, f'echo x >> {tmp_path}/count; for out; do :; done; echo object > "$out"')
+    cache, model = tmp_path / "cache", Scaled()
+    first = loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True)
+    with torch.no_grad():
+        model.weight.mul_(3)
+    other_values = {**example(), "x": torch.ones(2, 3)}
+    assert loop_build.build(model, make_call(model, other_values, None), ["--a"], cache, check=True) == first
+    assert loop_build.build(model, make_call(model, example(), None), ["--b"], cache, check=True) != first
+    other_shape = {**example(), "x": torch.ones(1, 3)}
+    assert loop_build.build(model, make_call(model, other_shape, None), ["--a"], cache, check=True) != first
+    assert (tmp_path / "count").read_text() == "x\n" * 3
+    assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
+
+
+def test_compiler_refuses(home: Path, tmp_path: Path) -> None:
+    compiler(home, "echo 'error: no such strategy' >&2; exit 1")
+    model = Scaled()
+    with pytest.raises(StepError, match="error: no such strategy") as raised:
+        loop_build.build(model, make_call(model, example(), None), [], tmp_path / "cache", check=False)
+    assert raised.value.code == "compile"
+    assert not any((tmp_path / "cache").iterdir())
+
+
+class Forgetful(Scaled):
+    """Its loss depends on how often it was called."""
+
+    calls = 0
+
+    def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
+        Forgetful.calls += 1
+        return super().forward(*args, **kwargs) * Forgetful.calls
+
+
+def test_check_before_the_first_compilation(home: Path, tmp_path: Path) -> None:
+    compiler(home, "exit 1")
+    model = Forgetful()
+    with pytest.raises(ExportError, match="the archive's loss is"):
+        loop_build.build(model, make_call(model, tuple(example().values()), None), [], tmp_path / "cache", check=True)

@@ -13,6 +13,7 @@ from fcdp.loop import build as loop_build
 from fcdp.loop import install
 from fcdp.loop.arguments import Arguments
 from fcdp.loop.optimizer import optimizer_options
+from fcdp.optimizers import Lion
 
 
 class Scaled(nn.Module):
@@ -96,6 +97,13 @@ def test_sgd() -> None:
     ]
 
 
+def test_lion() -> None:
+    model = Scaled()
+    assert optimizer_options(Lion(model.parameters(), lr=1e-4), model) == [
+        "--optimizer=lion,lr=0.0001,weight_decay=0.0,beta1=0.9,beta2=0.99"
+    ]
+
+
 def made_a_step(model: Scaled) -> torch.optim.Optimizer:
     optimizer = torch.optim.AdamW(model.parameters())
     model(**example()).backward()
@@ -106,7 +114,7 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of torch.optim's AdamW, SGD"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion"),
         (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
         (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
         (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),

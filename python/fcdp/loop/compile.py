@@ -46,8 +46,8 @@ def compile(
     Collective: all ranks call it with the same arguments. Rank 0 exports and compiles; the others get the result.
 
     example_inputs and loss_fn: of one micro-batch, as fcdp.export takes them.
-    optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim over the model's
-        parameters, whose settings and parameter groups are taken over. It makes no steps itself.
+    optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim, or fcdp.optimizers.Lion, over the
+        model's parameters, whose settings and parameter groups are taken over. It makes no steps itself.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. By default they are those of
         `model`, which must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.

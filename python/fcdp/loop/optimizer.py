@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fcdp.errors import StepError
+from fcdp.optimizers import Lion
 
 Group = dict[str, Any]
 
@@ -23,7 +24,7 @@ def optimizer_options(optimizer: str | torch.optim.Optimizer, model: nn.Module) 
     describe = _DESCRIPTIONS.get(type(optimizer))
     if describe is None:
         known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
-        raise _misuse(f"expected one of torch.optim's {known}, or a text such as 'adamw,lr=1e-3', got {optimizer!r}")
+        raise _misuse(f"expected one of {known}, or a text such as 'adamw,lr=1e-3', got {optimizer!r}")
     if optimizer.state:
         raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
     first, *others = optimizer.param_groups
@@ -33,8 +34,16 @@ def optimizer_options(optimizer: str | torch.optim.Optimizer, model: nn.Module) 
 
 def _adamw(group: Group) -> str:
     _require(group, amsgrad=False, maximize=False)
+    return _text("adamw", group, ("lr", "eps", "weight_decay")) + _betas(group)
+
+
+def _lion(group: Group) -> str:
+    return _text("lion", group, ("lr", "weight_decay")) + _betas(group)
+
+
+def _betas(group: Group) -> str:
     beta1, beta2 = group["betas"]
-    return _text("adamw", group, ("lr", "eps", "weight_decay")) + f",beta1={float(beta1)!r},beta2={float(beta2)!r}"
+    return f",beta1={float(beta1)!r},beta2={float(beta2)!r}"
 
 
 def _sgd(group: Group) -> str:
@@ -43,7 +52,7 @@ def _sgd(group: Group) -> str:
     return _text("sgd", group, ("lr", "momentum", "dampening", "weight_decay")) + f",nesterov={nesterov}"
 
 
-_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {torch.optim.AdamW: _adamw, torch.optim.SGD: _sgd}
+_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {torch.optim.AdamW: _adamw, torch.optim.SGD: _sgd, Lion: _lion}
 
 # Those that a group may have of its own, and those that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")

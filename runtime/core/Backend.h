@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace fcdp {
@@ -124,6 +125,9 @@ public:
   virtual std::string failure() const = 0;
   virtual FailureKind failureKind() const = 0;
   virtual ByteCounters counters() const = 0;
+  /// Seconds for which the compute stream has waited for other streams so far,
+  /// or none where the host cannot see these waits, as on a GPU.
+  virtual std::optional<double> secondsWaited() const { return std::nullopt; }
 };
 
 } // namespace fcdp

@@ -6,6 +6,23 @@
 
 namespace fcdp {
 
+namespace {
+
+/// Adds the time for which it lives.
+class Stopwatch {
+  using Clock = std::chrono::steady_clock;
+
+public:
+  explicit Stopwatch(Clock::duration &total) : total(total) {}
+  ~Stopwatch() { total += Clock::now() - start; }
+
+private:
+  Clock::duration &total;
+  const Clock::time_point start = Clock::now();
+};
+
+} // namespace
+
 StreamSet::StreamSet(CommandExecutor &run, uint32_t numEvents,
                      uint32_t queueCapacity)
     : interrupter(*this, run), events(numEvents) {
@@ -44,8 +61,10 @@ void StreamSet::wait(uint32_t event, StreamId stream) {
   if (failed() || !target.stream || target.stream == worker ||
       target.stream->isDone(target.sequence))
     return;
-  if (!worker)
+  if (!worker) {
+    Stopwatch stopwatch(waited);
     return target.stream->waitFor(target.sequence);
+  }
   Command command;
   command.kind = Command::Kind::Wait;
   command.wait = {target.stream, target.sequence};
@@ -53,6 +72,7 @@ void StreamSet::wait(uint32_t event, StreamId stream) {
 }
 
 void StreamSet::synchronize() {
+  Stopwatch stopwatch(waited);
   for (auto &worker : workers)
     if (worker)
       worker->drain(worker->lastIssued());

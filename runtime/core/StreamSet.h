@@ -4,6 +4,7 @@
 #include "core/StreamWorker.h"
 
 #include <array>
+#include <chrono>
 #include <vector>
 
 namespace fcdp {
@@ -23,6 +24,11 @@ public:
   void wait(uint32_t event, StreamId stream);
   /// Blocks until all queued work is done or skipped.
   void synchronize();
+  /// Seconds for which compute has waited so far, for events of other streams
+  /// and in `synchronize`.
+  double secondsWaited() const {
+    return std::chrono::duration<double>(waited).count();
+  }
   /// Returns whether all queued work is done or skipped.
   bool idle() const;
 
@@ -58,6 +64,7 @@ private:
   Interrupter interrupter;
   FirstFailure firstFailure;
   std::vector<Event> events;
+  std::chrono::steady_clock::duration waited{0};
   /// One worker per stream, except for compute, which has no thread. All are
   /// constructed before the first command, so that a failing one can wake the
   /// others.

@@ -80,6 +80,9 @@ public:
   std::string failure() const override { return streams.failure(); }
   FailureKind failureKind() const override { return streams.failureKind(); }
   ByteCounters counters() const override;
+  std::optional<double> secondsWaited() const override {
+    return streams.secondsWaited();
+  }
 
 private:
   /// Calls `visit(axis, transport)` for each transport.

@@ -9,18 +9,8 @@
 
 namespace fcdp {
 
-namespace {
-
-bool clipsGradients(const StepPlan &plan) {
-  return std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto &op) {
-    return op->body.type == plan::OpBody::clip_gradients;
-  });
-}
-
-} // namespace
-
 GradientCheck::GradientCheck(StepState &state, size_t steps) {
-  bool hasNorm = clipsGradients(state.plan);
+  bool hasNorm = state.plan.uses(plan::OpBody::clip_gradients);
   for (size_t i = 0; i < state.plan.buckets.size() && !hasNorm; ++i) {
     const plan::BucketT &bucket = *state.plan.buckets[i];
     const auto *grad = findState(bucket, plan::StateRole::grad);
@@ -51,10 +41,6 @@ void GradientCheck::issue(const StepState &state, size_t place) {
   results.select(0, int64_t(place)).copy_(numbers, /*non_blocking=*/true);
 }
 
-void GradientCheck::clear(size_t place) {
-  results.select(0, int64_t(place)).zero_();
-}
-
 std::optional<int64_t> GradientCheck::find(size_t place) const {
   at::Tensor row = results.select(0, int64_t(place)).to(at::kDouble);
   const double *first = row.const_data_ptr<double>();
@@ -64,6 +50,14 @@ std::optional<int64_t> GradientCheck::find(size_t place) const {
   if (found == end)
     return std::nullopt;
   return buckets.empty() ? -1 : buckets[found - first];
+}
+
+std::optional<double> GradientCheck::norm(size_t place) const {
+  // A step that clips has gradients of no bucket here, and so has one that
+  // trains nothing.
+  if (!buckets.empty() || results.numel() == 0)
+    return std::nullopt;
+  return results.select(0, int64_t(place)).const_data_ptr<double>()[0];
 }
 
 } // namespace fcdp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the gradients of steps that have not been read yet are finite.
+// Whether the gradients of steps that have not been read yet are finite, and
+// their norms.
 #pragma once
 
 #include "operators/StepState.h"
@@ -19,11 +20,12 @@ public:
 
   /// Issues the check on the compute stream, for the unread step at `place`.
   void issue(const StepState &state, size_t place);
-  /// Has `find` return none for the unread step at `place`.
-  void clear(size_t place);
   /// Returns the bucket of the first gradient that is infinite or NaN, -1 if
   /// only their norm is known, or none. The check must be done.
   std::optional<int64_t> find(size_t place) const;
+  /// The norm of all gradients, or none if the step does not clip them. The
+  /// check must be done.
+  std::optional<double> norm(size_t place) const;
 
 private:
   /// Buckets with gradients, and these; none if the step clips gradients.

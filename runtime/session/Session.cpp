@@ -204,6 +204,7 @@ void Session::Impl::begin() {
 
 void Session::Impl::runStep(const FillInput &fill) {
   auto start = SessionClock::now();
+  const std::optional<double> waited = device.backend->secondsWaited();
   RankStats stats;
   stats.learningRate = nextLearningRate();
   step->setLearningRate(stats.learningRate);
@@ -212,6 +213,8 @@ void Session::Impl::runStep(const FillInput &fill) {
       fill(i, microBatch, step->input(i));
   });
   stats.seconds = secondsSince(start);
+  if (waited)
+    stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
   stats.skipped = step->isSkipped();
   ByteCounters now = device.backend->counters();
   stats.interBytes = now.interSent - counted.interSent;
@@ -309,6 +312,8 @@ RankStats Session::read() {
     stats.losses = impl->step->losses();
     if (auto bucket = impl->step->nonfiniteGradient())
       stats.nonfiniteGradient = double(*bucket);
+    if (auto norm = impl->step->gradientNorm())
+      stats.gradientNorm = *norm;
     // The host has only issued it: its time is from one end to the next.
     if (impl->isAhead()) {
       stats.seconds = secondsSince(impl->lastEnd);

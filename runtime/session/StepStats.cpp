@@ -16,6 +16,7 @@ double RankStats::*const kNumbers[] = {
     &RankStats::h2dBytes,          &RankStats::d2hBytes,
     &RankStats::controlBytes,      &RankStats::devicePeakBytes,
     &RankStats::systemAllocations, &RankStats::skipped,
+    &RankStats::gradientNorm,      &RankStats::exposedSeconds,
     &RankStats::nonfiniteGradient, &RankStats::request};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
@@ -57,6 +58,12 @@ double commonLearningRate(const std::vector<RankStats> &ranks) {
   return rate;
 }
 
+/// Not a comparison for equality: an unknown number is negative, and a norm may
+/// be NaN.
+std::optional<double> known(double number) {
+  return number < 0 ? std::nullopt : std::optional(number);
+}
+
 /// Losses come first: their gradients are not finite, either.
 std::optional<Nonfinite> findNonfinite(const std::vector<RankStats> &ranks) {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
@@ -94,6 +101,9 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   StepStats stats;
   stats.loss = meanLoss(mesh, ranks);
   stats.learningRate = commonLearningRate(ranks);
+  // The same on all ranks.
+  stats.gradientNorm = known(ranks[0].gradientNorm);
+  stats.exposedSeconds = known(ranks[0].exposedSeconds);
   stats.skipped = ranks[0].skipped != 0;
   stats.nonfinite = findNonfinite(ranks);
   auto perNode = [&](double RankStats::*number) {
@@ -107,6 +117,9 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   for (const RankStats &rank : ranks) {
     stats.seconds = std::max(stats.seconds, rank.seconds);
     stats.secondsOfRanks.push_back(rank.seconds);
+    if (stats.exposedSeconds)
+      stats.exposedSeconds =
+          std::max(*stats.exposedSeconds, rank.exposedSeconds);
     stats.devicePeakBytes =
         std::max(stats.devicePeakBytes, rank.devicePeakBytes);
     stats.systemAllocations += rank.systemAllocations;

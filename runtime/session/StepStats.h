@@ -21,6 +21,11 @@ struct RankStats {
   double controlBytes = 0;
   double devicePeakBytes = 0;
   double systemAllocations = 0;
+  /// The norm of the gradients over all ranks, before they are clipped, if the
+  /// step clips them, and seconds for which compute waited for communication
+  /// and copies, where they are known; kUnknown otherwise.
+  double gradientNorm = kUnknown, exposedSeconds = kUnknown;
+  static constexpr double kUnknown = -1;
   /// 1 if the step made no update, because a loss or gradient was not finite.
   double skipped = 0;
   /// A bucket with an infinite or NaN gradient, -1 if only the gradients' norm
@@ -51,7 +56,12 @@ struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;
   double learningRate = 0;
-  double seconds = 0;                 ///< of the slowest rank
+  /// Of all gradients before they are clipped; none if they are not.
+  std::optional<double> gradientNorm;
+  double seconds = 0; ///< of the slowest rank
+  /// For which compute waited for communication and copies, the greatest over
+  /// ranks; none on a GPU.
+  std::optional<double> exposedSeconds;
   std::vector<double> secondsOfRanks; ///< in the order of world ranks
   /// Per node: summed over its ranks, the greatest over nodes.
   double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;

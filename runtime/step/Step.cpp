@@ -15,6 +15,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <array>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
 #include <cstring>
@@ -79,8 +80,10 @@ struct Step::Impl {
   /// Waits for the micro-batches' losses, and returns whether one of them is
   /// infinite or NaN on any rank.
   bool isLossNonfinite();
-  /// Looks for infinite and NaN gradients in a step that was not skipped.
+  /// Looks at the gradients of the step that has just run.
   void checkGradients();
+  /// Reads what was found, for the unread step at `place`.
+  void readGradients(size_t place);
 
   const StepObject &object;
   const std::function<bool(bool)> isNonfiniteAnywhere;
@@ -91,10 +94,13 @@ struct Step::Impl {
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   ResultPool pool;
-  /// Null if steps continue with any gradients.
+  /// Null if steps continue with any gradients and do not clip them.
   std::unique_ptr<GradientCheck> gradientCheck;
+  /// Whether each unread step was skipped.
+  std::array<bool, kMostUnread> wasSkipped = {};
   /// Of the step whose losses were read last.
   std::optional<int64_t> nonfiniteGradient;
+  std::optional<double> gradientNorm;
   /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
@@ -219,7 +225,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
       throw wrapError(object.path() + ": " + what + ": ", error);
     }
   }
-  if (options.onNonfinite != OnNonfinite::Continue)
+  if (options.onNonfinite != OnNonfinite::Continue ||
+      plan.uses(plan::OpBody::clip_gradients))
     impl->gradientCheck = std::make_unique<GradientCheck>(state, kMostUnread);
   if (options.graphs && !impl->recorder)
     impl->makeSegments(*options.graphs);
@@ -457,10 +464,15 @@ void Step::Impl::checkGradients() {
     return;
   at::NoGradGuard noGrad;
   StreamScope streamScope(computeStream);
-  if (state.skipsUpdates)
-    gradientCheck->clear(state.losses.newest());
-  else
-    gradientCheck->issue(state, state.losses.newest());
+  wasSkipped[state.losses.newest()] = state.skipsUpdates;
+  gradientCheck->issue(state, state.losses.newest());
+}
+
+void Step::Impl::readGradients(size_t place) {
+  gradientNorm = gradientCheck->norm(place);
+  bool isJudged =
+      state.onNonfinite != OnNonfinite::Continue && !wasSkipped[place];
+  nonfiniteGradient = isJudged ? gradientCheck->find(place) : std::nullopt;
 }
 
 bool Step::isSkipped() const { return impl->state.skipsUpdates; }
@@ -468,6 +480,8 @@ bool Step::isSkipped() const { return impl->state.skipsUpdates; }
 std::optional<int64_t> Step::nonfiniteGradient() const {
   return impl->nonfiniteGradient;
 }
+
+std::optional<double> Step::gradientNorm() const { return impl->gradientNorm; }
 
 std::vector<double> Step::losses() {
   StepState &state = impl->state;
@@ -477,7 +491,7 @@ std::vector<double> Step::losses() {
     impl->waitForOldest();
   throwIfFailed();
   if (impl->gradientCheck)
-    impl->nonfiniteGradient = impl->gradientCheck->find(state.losses.oldest());
+    impl->readGradients(state.losses.oldest());
   return state.losses.take();
 }
 

@@ -113,6 +113,11 @@ public:
   /// is infinite or NaN, or none. Always none if steps continue.
   std::optional<int64_t> nonfiniteGradient() const;
 
+  /// The norm of the gradients over all ranks in the step whose losses were
+  /// read last, before they were clipped, or none if the step does not clip
+  /// them.
+  std::optional<double> gradientNorm() const;
+
   static constexpr uint32_t kMostUnread = 2;
   /// Returns the number of events that the backend must have: those of the
   /// plan, and one for each step whose end may be awaited.

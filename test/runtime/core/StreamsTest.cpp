@@ -77,6 +77,32 @@ TEST(Streams, AStreamKeepsTheOrderOfIssue) {
   EXPECT_EQ(recorder.ran, expected);
 }
 
+TEST(Streams, CountsTheTimeThatComputeWaits) {
+  Recorder recorder;
+  StreamSet streams(recorder, 1, 16);
+  recorder.block(1);
+  issue(streams, StreamId::Inter, 1);
+  streams.record(0, StreamId::Inter);
+  // Another stream's wait does not count.
+  streams.wait(0, StreamId::Intra);
+  EXPECT_EQ(streams.secondsWaited(), 0);
+  constexpr std::chrono::milliseconds held(20);
+  auto start = std::chrono::steady_clock::now();
+  std::thread opener([&] {
+    std::this_thread::sleep_for(held);
+    recorder.open(1);
+  });
+  streams.wait(0, StreamId::Compute);
+  std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - start;
+  opener.join();
+  EXPECT_GT(streams.secondsWaited(), 0.01);
+  EXPECT_LE(streams.secondsWaited(), passed.count());
+  double before = streams.secondsWaited();
+  streams.wait(0, StreamId::Compute);
+  EXPECT_EQ(streams.secondsWaited(), before);
+}
+
 TEST(Streams, ComputeRunsOnTheIssuersThread) {
   Recorder recorder;
   StreamSet streams(recorder, 1, 16);

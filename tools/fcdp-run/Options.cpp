@@ -75,6 +75,12 @@ void checkRate(const Options &options) {
         std::to_string(rate));
 }
 
+void checkTimeout(const Options &options) {
+  // A comparison with NaN is false, so a range does not refuse it.
+  if (std::isnan(options.timeout.value_or(0)))
+    throw std::runtime_error("--timeout: expected 1 to 1e6 seconds, got NaN");
+}
+
 void checkCheckpoints(const Options &options) {
   if (!options.saveDir.empty())
     return;
@@ -268,6 +274,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
     throw std::runtime_error(
         "--params, --params-like: expected --params-out, too");
   checkRate(options);
+  checkTimeout(options);
   checkCheckpoints(options);
   checkWhatIsRun(options);
   if (!options.profile.empty() && options.steps < 2)

@@ -171,6 +171,15 @@ TEST(OptionsTest, Refusals) {
                std::runtime_error);
 }
 
+TEST(OptionsTest, ATimeoutIsANumber) {
+  try {
+    parse({"s.so", "--weights=w", "--timeout=nan"});
+    FAIL();
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "--timeout: expected 1 to 1e6 seconds, got NaN");
+  }
+}
+
 TEST(OptionsTest, Help) {
   testing::internal::CaptureStdout();
   EXPECT_FALSE(parse({"--help"}));

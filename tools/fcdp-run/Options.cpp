@@ -39,6 +39,11 @@ Schedules:
   those before a checkpoint. The factor grows from 0, or start=F, to 1 in the
   first W steps. It falls to 0, or min=F, and stays there after T steps.
 
+A step's lines have its loss and learning rate, the norm of the gradients before
+they are clipped (with --clip-norm of fcdp-compile), its duration, tokens per
+second of all ranks, the share of the duration for which computation waited for
+communication and copies (on the CPU), and the time that is left.
+
 Several machines: start it with torchrun --no-python, srun or mpirun, which
 set the numbers of nodes and ranks.)";
 
@@ -62,7 +67,8 @@ void checkWhatIsRun(const Options &options) {
     return;
   }
   if (!options.step.empty() || outputFiles(options).size() > 1 ||
-      !options.saveDir.empty() || options.isResumed)
+      !options.tensorboard.empty() || !options.saveDir.empty() ||
+      options.isResumed)
     throw std::runtime_error("--probe-cluster: expected neither a step nor an "
                              "output file of a step");
 }
@@ -169,6 +175,14 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Append one JSON object per step to this file, which can be "
                  "read at any time. A run that resumes keeps the lines of the "
                  "steps before, any other run empties the file first");
+  app.add_option("--tensorboard", options.tensorboard,
+                 "Write the figures of the steps that are printed to event "
+                 "files in this folder, for TensorBoard; they have the names "
+                 "that --json gives them");
+  app.add_option("--log-every", options.logEvery,
+                 "Print one of so many steps. The first, the last and skipped "
+                 "ones are always printed; default: 1")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_option(
       "--save-dir", options.saveDir,
       "Save checkpoints in this folder, which all nodes share: after "

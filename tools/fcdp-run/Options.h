@@ -35,6 +35,10 @@ struct Options {
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, profile, trace, probe;
+  /// The folder of TensorBoard's event files; empty for none.
+  std::string tensorboard;
+  /// Of so many steps one is printed.
+  int64_t logEvery = 1;
   /// What --params-out writes; an empty path writes nothing.
   ParameterOutput params;
   std::optional<int> threads;

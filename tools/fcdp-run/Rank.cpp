@@ -4,6 +4,7 @@
 #include "inputs/ReadAhead.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
+#include "output/EventFile.h"
 #include "output/Failure.h"
 #include "output/JsonLog.h"
 #include "output/Progress.h"
@@ -30,12 +31,15 @@ struct Files {
   /// Null without inputs, and before training.
   std::unique_ptr<ReadAhead> ahead;
   std::unique_ptr<JsonLog> log;
+  std::unique_ptr<EventFile> events;
 };
 
 void openFiles(const Options &options, const StepPlan &plan,
                const Launch &launch, Files &files) {
   bool isFirst = worldRank(plan.mesh, launch.place) == 0;
   files.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
+  files.events =
+      std::make_unique<EventFile>(isFirst ? options.tensorboard : "");
   if (isFirst)
     for (const auto &[option, path] : outputFiles(options))
       if (path != options.json) // which is checked
@@ -74,7 +78,7 @@ class Rank {
 public:
   Rank(const Options &options, Session &session, Files &files)
       : options(options), session(session), files(files),
-        progress(session.rank() == 0) {}
+        progress(session.rank() == 0), timeLeft(options.steps) {}
 
   void run();
   /// The signal that ended the run early, or 0.
@@ -92,6 +96,10 @@ private:
   void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
+  /// Prints and logs the last step that was read, on rank 0.
+  void report(const std::vector<int64_t> &epochs);
+  /// Whether a line is printed for that step.
+  bool isPrinted() const;
   void save();
   void printSaved();
   void print(const std::string &line);
@@ -112,6 +120,9 @@ private:
   std::optional<int64_t> lastSaved;
   int stopped = 0;
   StepStats lastStats;
+  TimeLeft timeLeft;
+  /// The lines about bytes that were printed last.
+  std::string printedBytes;
 };
 
 void Rank::run() {
@@ -120,8 +131,10 @@ void Rank::run() {
   load();
   setRates();
   openCheckpoints();
-  if (session.rank() == 0)
+  if (session.rank() == 0) {
     files.log->begin(firstStep);
+    files.events->begin(firstStep);
+  }
   train();
   finish();
   progress.clear();
@@ -244,13 +257,34 @@ void Rank::finishStep() {
   lastStats.skippedSteps = skippedSteps += lastStats.skipped;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
-  std::vector<int64_t> epochs = files.inputs->epochsOf(lastStats.step - 1);
   if (session.rank() == 0)
-    files.log->write(toJson(lastStats, epochs));
-  print(toLine(lastStats, epochs));
+    report(files.inputs->epochsOf(lastStats.step - 1));
   for (const EpochEnd &end : files.inputs->epochsThatEndIn(lastStats.step - 1))
     print(describeEnd(end));
   session.requireFinite(lastStats);
+}
+
+bool Rank::isPrinted() const {
+  return lastStats.step % options.logEvery == 0 ||
+         lastStats.step == firstStep + 1 || lastStats.step == options.steps ||
+         lastStats.skipped || lastStats.nonfinite || stopped != 0;
+}
+
+void Rank::report(const std::vector<int64_t> &epochs) {
+  StepFigures figures{lastStats, epochs};
+  if (int64_t tokens = tokensOfStep(session.plan());
+      tokens != 0 && lastStats.seconds > 0)
+    figures.tokensPerSecond = double(tokens) / lastStats.seconds;
+  figures.secondsLeft = timeLeft.after(lastStats.step, lastStats.seconds);
+  files.log->write(toJson(figures));
+  if (!isPrinted())
+    return;
+  files.events->write(lastStats.step, toScalars(figures));
+  print(toText(figures));
+  std::string bytes = describeBytes(lastStats);
+  if (bytes != printedBytes)
+    print(bytes);
+  printedBytes = bytes;
 }
 
 void Rank::print(const std::string &line) {

@@ -180,6 +180,21 @@ TEST(OptionsTest, ATimeoutIsANumber) {
   }
 }
 
+TEST(OptionsTest, RefusalsNameTheOption) {
+  for (const char *option : {"--timeout=0", "--log-every=0", "--log-every=x"}) {
+    std::string name = std::string(option).substr(0, 5);
+    try {
+      parse({"s.so", "--weights=w", option});
+      FAIL() << option;
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_THROW(parse({"--probe-cluster=c.yaml", "--tensorboard=t"}),
+               std::runtime_error);
+}
+
 TEST(OptionsTest, Help) {
   testing::internal::CaptureStdout();
   EXPECT_FALSE(parse({"--help"}));
@@ -195,6 +210,8 @@ TEST(StepStatsTest, CombinesRanks) {
     ranks[r].devicePeakBytes = 100 - r;
     ranks[r].seconds = r;
     ranks[r].systemAllocations = 1;
+    ranks[r].gradientNorm = 0.5;
+    ranks[r].exposedSeconds = r == 1 ? 4 : 0;
     EXPECT_EQ(RankStats::unpack(ranks[r].pack()).losses, ranks[r].losses);
     EXPECT_EQ(RankStats::unpack(ranks[r].pack()).interBytes,
               ranks[r].interBytes);
@@ -205,8 +222,14 @@ TEST(StepStatsTest, CombinesRanks) {
   EXPECT_EQ(stats.devicePeakBytes, 100);
   EXPECT_EQ(stats.seconds, 3);
   EXPECT_EQ(stats.systemAllocations, 4);
+  EXPECT_EQ(stats.gradientNorm, 0.5);
+  EXPECT_EQ(stats.exposedSeconds, 4);
+  for (RankStats &rank : ranks)
+    rank.gradientNorm = rank.exposedSeconds = RankStats::kUnknown;
+  EXPECT_FALSE(combine({2, 2}, ranks).gradientNorm);
+  EXPECT_FALSE(combine({2, 2}, ranks).exposedSeconds);
   stats.step = 5;
-  auto json = nlohmann::json::parse(toJson(stats));
+  auto json = nlohmann::json::parse(toJson({stats}));
   EXPECT_EQ(json["step"], 5);
   EXPECT_EQ(json["inter_bytes_sent"], 70);
 }

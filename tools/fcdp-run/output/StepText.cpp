@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/StepText.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace fcdp::run {
 
@@ -22,25 +25,76 @@ std::string bytesText(double bytes) {
   return text;
 }
 
+/// "950", "12.3k", "4.56M"
+std::string countText(double number) {
+  constexpr const char *units[] = {"", "k", "M", "G"};
+  size_t unit = 0;
+  while (number >= 1000 && unit + 1 < std::size(units)) {
+    number /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.*f%s",
+                unit == 0 || number >= 100 ? 0
+                : number >= 10             ? 1
+                                           : 2,
+                number, units[unit]);
+  return text;
+}
+
+/// "0:05", "12:30", "3:00:00"
+std::string durationText(double seconds) {
+  constexpr int64_t minute = 60, hour = 60 * minute;
+  constexpr double most = 1e15; // seconds; as an integer it is still right
+  auto whole = int64_t(std::clamp(std::ceil(seconds), 0.0, most));
+  char text[64];
+  if (whole < hour)
+    std::snprintf(text, sizeof(text), "%lld:%02lld",
+                  static_cast<long long>(whole / minute),
+                  static_cast<long long>(whole % minute));
+  else
+    std::snprintf(text, sizeof(text), "%lld:%02lld:%02lld",
+                  static_cast<long long>(whole / hour),
+                  static_cast<long long>(whole % hour / minute),
+                  static_cast<long long>(whole % minute));
+  return text;
+}
+
+template <typename... Values>
+std::string formatted(const char *format, Values... values) {
+  char text[96];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
 } // namespace
 
-std::string toLine(const StepStats &stats, const std::vector<int64_t> &epochs) {
-  std::string epochText;
-  for (int64_t epoch : epochs)
-    epochText += (epochText.empty() ? "  epoch " : ":") + std::to_string(epoch);
-  char start[128], time[32];
-  std::snprintf(start, sizeof(start), "step %lld  loss %.8g  lr %.4g",
-                static_cast<long long>(stats.step), stats.loss,
-                stats.learningRate);
-  std::snprintf(time, sizeof(time), "  %.3f s", stats.seconds);
-  return start + epochText + time + "  inter " + bytesText(stats.interBytes) +
-         "  intra " + bytesText(stats.intraBytes) + "  h2d " +
-         bytesText(stats.h2dBytes) + "  d2h " + bytesText(stats.d2hBytes) +
-         "  host cache " + bytesText(stats.hostCacheBytes) + "  peak " +
-         bytesText(stats.devicePeakBytes) +
-         (stats.skipped
-              ? "  skipped (" + std::to_string(stats.skippedSteps) + ")"
-              : "");
+std::string toText(const StepFigures &figures) {
+  const StepStats &stats = figures.stats;
+  std::string line = formatted("step %lld  loss %.8g  lr %.4g",
+                               static_cast<long long>(stats.step), stats.loss,
+                               stats.learningRate);
+  for (size_t i = 0; i < figures.epochs.size(); ++i)
+    line += (i == 0 ? "  epoch " : ":") + std::to_string(figures.epochs[i]);
+  if (stats.gradientNorm)
+    line += formatted("  norm %.4g", *stats.gradientNorm);
+  if (stats.skipped)
+    line += "  skipped (" + std::to_string(stats.skippedSteps) + ")";
+  line += formatted("\n  %.3f s", stats.seconds);
+  if (figures.tokensPerSecond)
+    line += "  " + countText(*figures.tokensPerSecond) + " tok/s";
+  if (stats.exposedSeconds && stats.seconds > 0)
+    line += formatted("  exposed %.0f%%",
+                      100 * *stats.exposedSeconds / stats.seconds);
+  return line + "  left " + durationText(figures.secondsLeft);
+}
+
+std::string describeBytes(const StepStats &stats) {
+  return "  inter " + bytesText(stats.interBytes) + "  intra " +
+         bytesText(stats.intraBytes) + "\n  h2d " + bytesText(stats.h2dBytes) +
+         "  d2h " + bytesText(stats.d2hBytes) + "\n  host cache " +
+         bytesText(stats.hostCacheBytes) + "  peak " +
+         bytesText(stats.devicePeakBytes);
 }
 
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
@@ -55,13 +109,17 @@ std::string toLine(const SavedCheckpoint &saved) {
   return "saved " + saved.path + times + bytesText(double(saved.bytes));
 }
 
-std::string toJson(const StepStats &stats, const std::vector<int64_t> &epochs) {
+namespace {
+
+nlohmann::ordered_json toObject(const StepFigures &figures) {
+  const StepStats &stats = figures.stats;
   auto whole = [](double number) { return static_cast<uint64_t>(number); };
   nlohmann::ordered_json object = {
       {"step", stats.step},
       {"loss", stats.loss},
       {"learning_rate", stats.learningRate},
       {"seconds", stats.seconds},
+      {"seconds_left", figures.secondsLeft},
       {"inter_bytes_sent", whole(stats.interBytes)},
       {"intra_bytes_sent", whole(stats.intraBytes)},
       {"h2d_bytes", whole(stats.h2dBytes)},
@@ -71,11 +129,33 @@ std::string toJson(const StepStats &stats, const std::vector<int64_t> &epochs) {
       {"host_cache_bytes", whole(stats.hostCacheBytes)},
       {"system_allocations", whole(stats.systemAllocations)},
       {"skipped_steps", stats.skippedSteps}};
-  if (epochs.size() == 1)
-    object["epoch"] = epochs[0];
-  else if (!epochs.empty())
-    object["epochs"] = epochs;
-  return object.dump();
+  for (const auto &[key, number] :
+       {std::pair("gradient_norm", stats.gradientNorm),
+        std::pair("tokens_per_second", figures.tokensPerSecond),
+        std::pair("exposed_seconds", stats.exposedSeconds)})
+    if (number)
+      object[key] = *number;
+  if (figures.epochs.size() == 1)
+    object["epoch"] = figures.epochs[0];
+  else if (!figures.epochs.empty())
+    object["epochs"] = figures.epochs;
+  return object;
+}
+
+} // namespace
+
+std::string toJson(const StepFigures &figures) {
+  return toObject(figures).dump();
+}
+
+std::vector<std::pair<std::string, float>>
+toScalars(const StepFigures &figures) {
+  const nlohmann::ordered_json object = toObject(figures);
+  std::vector<std::pair<std::string, float>> scalars;
+  for (const auto &[name, value] : object.items())
+    if (value.is_number() && name != "step")
+      scalars.emplace_back(name, value.get<float>());
+  return scalars;
 }
 
 } // namespace fcdp::run

@@ -59,6 +59,12 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
     return StepResult(loss.detach(), dict(zip(trained, gradients)))
 
 
+def eager_loss(model: nn.Module, call: Call) -> StepResult:
+    """Returns the loss of one step without gradients. Buffers do not change."""
+    with loss_forward(model, call), unchanged_buffers(model), check_seed(), torch.no_grad():
+        return StepResult(model(*call.values), {})
+
+
 @contextlib.contextmanager
 def check_seed() -> Iterator[None]:
     """Seeds the random generators with CHECK_SEED until the context ends."""

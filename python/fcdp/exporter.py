@@ -17,10 +17,10 @@ from torch.export import ExportedProgram
 
 from fcdp.call import Call, LossFn, loss_forward, make_call
 from fcdp.check import check_archive, check_program
-from fcdp.eager import StepResult, eager_step, fake_mode_of
+from fcdp.eager import StepResult, eager_loss, eager_step, fake_mode_of
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
-from fcdp.joint import joint_program, label_coverage
+from fcdp.joint import joint_program, label_coverage, loss_program
 from fcdp.operators import check_operators
 from fcdp.regions import marked_regions
 from fcdp.ties import choose_roots, separated
@@ -54,8 +54,11 @@ def export(
     path: str | os.PathLike[str],
     loss_fn: LossFn | None = None,
     check: bool = True,
+    train: bool = True,
 ) -> Exported:
     """Writes forward pass, loss and backward pass of one micro-batch on one rank as a .pt2 archive.
+
+    train: with False, writes forward pass and loss alone, for fcdp-compile --eval. Call model.eval() before.
 
     example_inputs: a tuple of positional inputs, or a dict of keyword inputs, with the shapes every micro-batch will have.
     The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input is the
@@ -77,7 +80,8 @@ def export(
     with off_meta(model):
         call = make_call(model, example_inputs, loss_fn)
         check = check and fake_mode_of(model) is None
-        return _export(model, call, path, eager_step(model, call) if check else None)[0]
+        eager = (eager_step if train else eager_loss)(model, call) if check else None
+        return _export(model, call, path, eager, train)[0]
 
 
 def export_without_values(model: nn.Module, call: Call, path: Path) -> tuple[Exported, ExportedProgram]:
@@ -93,10 +97,13 @@ def check_with_values(program: ExportedProgram, exported: Exported, model: nn.Mo
 
 
 def _export(
-    model: nn.Module, call: Call, path: Path, eager: StepResult | None
+    model: nn.Module, call: Call, path: Path, eager: StepResult | None, train: bool = True
 ) -> tuple[Exported, ExportedProgram]:
     """Writes the archive, and compares it with `eager` if that is given."""
     with separated(model) as groups, contextlib.ExitStack() as undo:
+        if not train:
+            # The graph of the forward pass is then that of a step.
+            _train_all(model, undo)
         unreached = _freeze_unreached(model, call, undo)
         names = {name for name, _ in model.named_parameters()}
         ties = choose_roots(groups, names - set(unreached))
@@ -110,11 +117,21 @@ def _export(
             "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
         joint = _trace(model, call)
+        if not train:
+            joint = loss_program(joint)
         # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.
         error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
     inputs = tuple(joint.graph_signature.user_inputs)
     return Exported(path, inputs, metadata["units"], ties, unreached, nodes, labelled, error), joint
+
+
+def _train_all(model: nn.Module, undo: contextlib.ExitStack) -> None:
+    """Has all parameters trained until `undo` runs."""
+    for parameter in model.parameters():
+        if not parameter.requires_grad and parameter.is_floating_point():
+            undo.callback(parameter.requires_grad_, False)
+            parameter.requires_grad_(True)
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:

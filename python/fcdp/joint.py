@@ -17,10 +17,11 @@ from torch._functorch import aot_autograd
 from torch.export import ExportedProgram
 from torch.export.experimental import _copy_graph_module_and_signature, _remove_detach_pass
 from torch.export.exported_program import _decompose_exported_program
-from torch.export.graph_signature import ExportGraphSignature, TensorArgument
+from torch.export.graph_signature import ExportGraphSignature, OutputKind, TensorArgument
 from torch.fx import traceback as fx_traceback
 
 from fcdp.call import INPUT_PREFIX
+from fcdp.errors import ExportError
 from fcdp.labels import label
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
@@ -46,6 +47,26 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
         if node.op == "placeholder":
             node.meta.pop("custom", None)
     _strip_input_prefix(graph_module, signature)
+    return joint._update(graph_module, signature)
+
+
+def loss_program(joint: ExportedProgram) -> ExportedProgram:
+    """Returns the program that computes the loss of `joint` alone.
+
+    Raises ExportError if it changes a buffer.
+    """
+    graph_module, signature = _copy_graph_module_and_signature(joint)
+    for spec in signature.output_specs:
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            raise ExportError(
+                f"the model changes its buffer '{spec.target}', which an evaluation may not: call model.eval() before"
+            )
+    output = graph_module.graph.output_node()
+    kept = [spec.kind is OutputKind.LOSS_OUTPUT for spec in signature.output_specs]
+    output.args = (tuple(itertools.compress(output.args[0], kept)),)
+    signature.output_specs = list(itertools.compress(signature.output_specs, kept))
+    graph_module.graph.eliminate_dead_code()
+    graph_module.recompile()
     return joint._update(graph_module, signature)
 
 

@@ -272,3 +272,38 @@ def test_default_experts_of_transformers_name_the_setting(tmp_path):
         fcdp.export(model, inputs, tmp_path / "step.pt2")
     model.set_experts_implementation("batched_mm")
     fcdp.export(model, inputs, tmp_path / "step.pt2")
+
+
+def test_an_evaluation_has_no_gradients(tmp_path):
+    model = Tiny().eval()
+    before = state(model)
+    exported = fcdp.export(model, tiny_inputs(), tmp_path / "eval.pt2", train=False)
+    assert_same(before, state(model))
+    outputs = [next(iter(spec)) for spec in archive.program(tmp_path / "eval.pt2")["signature"]["output_specs"]]
+    assert outputs == ["loss_output"]
+    assert exported.gradient_error == 0
+    fcdp.export(model, tiny_inputs(), tmp_path / "step.pt2")
+    names = [name for name, _ in model.named_parameters()]
+    assert archive.input_names(tmp_path / "eval.pt2", "parameter", "parameter_name") == names
+
+    def calls(name):
+        # The backward pass reads detached values of the forward pass.
+        nodes = archive.program(tmp_path / name)["graph"]["nodes"]
+        return [node["target"] for node in nodes if node["target"] != "torch.ops.aten.detach.default"]
+
+    # Its forward pass is that of the step.
+    evaluated = calls("eval.pt2")
+    assert evaluated == calls("step.pt2")[: len(evaluated)]
+
+
+def test_an_evaluation_needs_nothing_to_train(tmp_path):
+    model = Tiny().eval().requires_grad_(False)
+    before = state(model)
+    fcdp.export(model, tiny_inputs(), tmp_path / "eval.pt2", train=False)
+    assert_same(before, state(model))
+
+
+def test_an_evaluation_changes_no_buffer(tmp_path):
+    with pytest.raises(fcdp.ExportError, match=r"changes its buffer 'norm.* call model.eval\(\) before"):
+        fcdp.export(BatchNorm(), (torch.randn(5, 4),), tmp_path / "eval.pt2", train=False)
+    assert not (tmp_path / "eval.pt2").exists()

@@ -75,6 +75,13 @@ void fcdp::setArchive(ModuleOp module, StringRef path) {
   setText<FcdpDialect::ArchiveAttrHelper>(module, path);
 }
 
+std::optional<StringRef> fcdp::getEvaluationArchive(ModuleOp module) {
+  return findText<FcdpDialect::EvaluationArchiveAttrHelper>(module);
+}
+void fcdp::setEvaluationArchive(ModuleOp module, StringRef path) {
+  setText<FcdpDialect::EvaluationArchiveAttrHelper>(module, path);
+}
+
 StringRef fcdp::getTarget(ModuleOp module) {
   return findText<FcdpDialect::TargetAttrHelper>(module).value_or("cpu");
 }
@@ -314,6 +321,8 @@ static const AttrRule kRules[] = {
      },
      "an i64 from 0 on, on a module, a gather or a load"},
     {FcdpDialect::ArchiveAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::EvaluationArchiveAttrHelper::getNameStr(), isTextOnModule,
+     kText},
     {FcdpDialect::StrategyAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,

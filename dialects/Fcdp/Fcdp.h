@@ -94,6 +94,8 @@ void setPhase(mlir::ModuleOp module, Phase phase);
 
 std::optional<llvm::StringRef> getArchive(mlir::ModuleOp module);
 void setArchive(mlir::ModuleOp module, llvm::StringRef path);
+std::optional<llvm::StringRef> getEvaluationArchive(mlir::ModuleOp module);
+void setEvaluationArchive(mlir::ModuleOp module, llvm::StringRef path);
 
 /// Returns `cpu` or `cuda`; `cpu` by default.
 llvm::StringRef getTarget(mlir::ModuleOp module);

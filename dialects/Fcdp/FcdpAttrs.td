@@ -28,7 +28,8 @@ def Fcdp_PhaseAttr : Fcdp_EnumAttr<Fcdp_Phase, "phase">;
 def Fcdp_Role : Fcdp_Enum<"Role", "a member of the step's family of functions", [
   I32EnumAttrCase<"init", 0>, I32EnumAttrCase<"only_microbatch", 1>,
   I32EnumAttrCase<"first_microbatch", 2>, I32EnumAttrCase<"next_microbatch", 3>,
-  I32EnumAttrCase<"last_microbatch", 4>, I32EnumAttrCase<"update", 5>]>;
+  I32EnumAttrCase<"last_microbatch", 4>, I32EnumAttrCase<"update", 5>,
+  I32EnumAttrCase<"first_evaluation", 6>, I32EnumAttrCase<"next_evaluation", 7>]>;
 def Fcdp_RoleAttr : Fcdp_EnumAttr<Fcdp_Role, "role">;
 
 def Fcdp_Axis : Fcdp_Enum<"Axis", "an axis of the mesh: `node` joins equal local "

@@ -14,7 +14,9 @@ def Fcdp_Dialect : Dialect {
     in which phases it may appear.
 
     1. **imported**: one function `@step` computes loss and gradients of one
-       rank's micro-batch. Parameters, buffers and inputs are symbols.
+       rank's micro-batch. Parameters, buffers and inputs are symbols. A function
+       `@evaluate`, if there is one, computes a loss alone, of the same
+       parameters.
     2. **sharded**: parameters are sharded over a mesh and grouped in buckets.
        Gathers, reductions, host-cache copies and the optimizer are operations
        with value semantics. The step is a family of functions.
@@ -33,6 +35,7 @@ def Fcdp_Dialect : Dialect {
     |---|---|---|
     | `fcdp.phase` | module | the phase |
     | `fcdp.archive` | module | string: the archive with the weights, a path as the user gave it |
+    | `fcdp.evaluation_archive` | module | string: the archive of the evaluation |
     | `fcdp.target` | module | string: the device that the step runs on, `cpu` (default) or `cuda` |
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
@@ -52,6 +55,7 @@ def Fcdp_Dialect : Dialect {
   let discardableAttrs = (ins
     "::fcdp::PhaseAttr":$phase,
     "::mlir::StringAttr":$archive,
+    "::mlir::StringAttr":$evaluation_archive,
     "::mlir::StringAttr":$target,
     "::mlir::StringAttr":$remat,
     "::mlir::IntegerAttr":$micro_batches,

@@ -76,7 +76,8 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
   let description = [{
     Every rank has its own copy. A `persistent` buffer is part of the model's
     state and is loaded by `name`. Any other buffer is a constant that is stored
-    in the object. The step writes a `mutable` buffer.
+    in the object. The step writes a `mutable` buffer. A buffer of kind
+    `evaluation` is read by evaluations only.
 
     Example:
     ```mlir
@@ -88,10 +89,11 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
       whose bytes an `i64` counts.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
-                       StrAttr:$name, UnitAttr:$persistent, UnitAttr:$mutableBuffer);
+                       StrAttr:$name, UnitAttr:$persistent, UnitAttr:$mutableBuffer,
+                       UnitAttr:$evaluation);
   let assemblyFormat = [{
     $sym_name `:` $type `name` $name (`persistent` $persistent^)?
-    (`mutable` $mutableBuffer^)? attr-dict
+    (`mutable` $mutableBuffer^)? (`evaluation` $evaluation^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -100,7 +102,8 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   let summary = "an input of the step: one micro-batch of one rank";
   let description = [{
     `limit` bounds the values of an integer input that indexes a table, such as
-    token ids: they are in [0, limit), or equal to `ignore`.
+    token ids: they are in [0, limit), or equal to `ignore`. An `evaluation` has
+    inputs of its own, whose names may be those of a step's.
 
     Example:
     ```mlir
@@ -114,9 +117,10 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
                        StrAttr:$name, OptionalAttr<I64Attr>:$limit,
-                       OptionalAttr<I64Attr>:$ignore);
+                       OptionalAttr<I64Attr>:$ignore, UnitAttr:$evaluation);
   let assemblyFormat = [{
-    $sym_name `:` $type `name` $name (`limit` $limit^)? (`ignore` $ignore^)? attr-dict
+    $sym_name `:` $type `name` $name (`limit` $limit^)? (`ignore` $ignore^)?
+    (`evaluation` $evaluation^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -8,7 +8,15 @@
 using namespace fcdp;
 
 bool fcdp::isMicrobatch(Role role) {
-  return role != Role::init && role != Role::update;
+  return role != Role::init && role != Role::update && !isEvaluation(role);
+}
+
+bool fcdp::isEvaluation(Role role) {
+  return role == Role::first_evaluation || role == Role::next_evaluation;
+}
+
+bool fcdp::runsModel(Role role) {
+  return isMicrobatch(role) || isEvaluation(role);
 }
 
 bool fcdp::isFirstOfStep(Role role) {
@@ -20,11 +28,14 @@ bool fcdp::isLastOfStep(Role role) {
 }
 
 llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
-  static constexpr Role kBegin[] = {Role::only_microbatch,
-                                    Role::first_microbatch};
+  static constexpr Role kBegin[] = {
+      Role::only_microbatch, Role::first_microbatch, Role::first_evaluation};
   static constexpr Role kAgain[] = {Role::next_microbatch,
                                     Role::last_microbatch};
   static constexpr Role kEnd[] = {Role::update};
+  static constexpr Role kEvaluated[] = {
+      Role::next_evaluation, Role::only_microbatch, Role::first_microbatch,
+      Role::first_evaluation};
   switch (role) {
   case Role::init:
   case Role::update:
@@ -35,6 +46,9 @@ llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
   case Role::only_microbatch:
   case Role::last_microbatch:
     return kEnd;
+  case Role::first_evaluation:
+  case Role::next_evaluation:
+    return kEvaluated;
   }
   llvm_unreachable("unknown role");
 }
@@ -49,11 +63,19 @@ Role fcdp::getBoundary(Role role) {
 
 llvm::ArrayRef<Role> StepFamily::getRoles() const {
   static constexpr Role kOne[] = {Role::init, Role::only_microbatch,
-                                  Role::update};
-  static constexpr Role kSeveral[] = {Role::init, Role::first_microbatch,
+                                  Role::update, Role::first_evaluation,
+                                  Role::next_evaluation};
+  static constexpr Role kSeveral[] = {Role::init,
+                                      Role::first_microbatch,
                                       Role::next_microbatch,
-                                      Role::last_microbatch, Role::update};
-  return microBatches == 1 ? llvm::ArrayRef(kOne) : llvm::ArrayRef(kSeveral);
+                                      Role::last_microbatch,
+                                      Role::update,
+                                      Role::first_evaluation,
+                                      Role::next_evaluation};
+  constexpr size_t evaluations = 2;
+  llvm::ArrayRef<Role> roles =
+      microBatches == 1 ? llvm::ArrayRef(kOne) : llvm::ArrayRef(kSeveral);
+  return roles.drop_back(evaluates ? 0 : evaluations);
 }
 
 llvm::SmallVector<Role> StepFamily::getStep() const {
@@ -64,7 +86,8 @@ llvm::SmallVector<Role> StepFamily::getStep() const {
 }
 
 int64_t StepFamily::countRuns(Role role) const {
-  if (role == Role::init || !llvm::is_contained(getRoles(), role))
+  if (role == Role::init || isEvaluation(role) ||
+      !llvm::is_contained(getRoles(), role))
     return 0;
   return role == Role::next_microbatch ? microBatches - 2 : 1;
 }

@@ -4,7 +4,8 @@
 //
 // This is the one statement of the grammar
 //
-//   init (first next* last update | only update)*
+//   init (first next* last update | only update | evaluation)*
+//   evaluation = first_evaluation next_evaluation*
 //
 // in the compiler. The prover reads it, too: the grammar is what the runtime
 // promises, so it is an assumption of the proof. The runtime links no MLIR and
@@ -17,8 +18,16 @@
 
 namespace fcdp {
 
-/// Returns whether a function of `role` computes a micro-batch.
+/// Returns whether a function of `role` computes a micro-batch of a step, with
+/// its gradients.
 bool isMicrobatch(Role role);
+
+/// Returns whether a function of `role` evaluates the model on one batch.
+bool isEvaluation(Role role);
+
+/// Returns whether a function of `role` runs the model: isMicrobatch or
+/// isEvaluation.
+bool runsModel(Role role);
 
 /// Returns whether `role` is a step's first micro-batch. Sums of gradients
 /// start there, and copies of trained parameters from before it are stale.
@@ -28,8 +37,9 @@ bool isFirstOfStep(Role role);
 /// complete at its end.
 bool isLastOfStep(Role role);
 
-/// Returns the roles that may run after `role`. Two roles have the same
-/// successors or none in common.
+/// Returns the roles that may run after `role`. Two roles other than those of
+/// evaluations, at whose end nothing is in flight, have the same successors or
+/// none in common.
 llvm::ArrayRef<Role> getSuccessors(Role role);
 
 /// Returns the boundary that `role` comes after: the first role that may follow
@@ -39,8 +49,10 @@ Role getBoundary(Role role);
 /// The functions of a job whose steps have a given number of micro-batches.
 class StepFamily {
 public:
-  /// Pre: `microBatches` is 1 or more.
-  explicit StepFamily(int64_t microBatches) : microBatches(microBatches) {}
+  /// Pre: `microBatches` is 1 or more. `evaluates` tells whether the job
+  /// evaluates the model between steps.
+  explicit StepFamily(int64_t microBatches, bool evaluates = false)
+      : microBatches(microBatches), evaluates(evaluates) {}
 
   /// Returns the role of each function that there is, in program order. With
   /// two micro-batches there is a `next_microbatch` that no step runs.
@@ -54,11 +66,13 @@ public:
 
   /// Returns whether a job runs the function of `role`.
   bool runs(Role role) const {
-    return role == Role::init || countRuns(role) > 0;
+    return role == Role::init || (evaluates && isEvaluation(role)) ||
+           countRuns(role) > 0;
   }
 
 private:
   int64_t microBatches;
+  bool evaluates;
 };
 
 } // namespace fcdp

@@ -9,15 +9,22 @@
 using namespace mlir;
 using namespace fcdp;
 
-ConstantReader::ConstantReader(StringRef archive) : path(archive) {}
+ConstantReader::ConstantReader(StringRef archive, StringRef evaluationArchive) {
+  step.path = archive.str();
+  evaluation.path = evaluationArchive.str();
+}
 ConstantReader::~ConstantReader() = default;
 
-llvm::Expected<std::vector<char>> ConstantReader::operator()(StringRef name) {
+llvm::Expected<std::vector<char>>
+ConstantReader::operator()(StringRef name, bool isOfEvaluation) {
+  auto &[path, tensors] = isOfEvaluation ? evaluation : step;
   if (!tensors) {
     if (path.empty())
       return llvm::createStringError(
           "the module names no archive in '" +
-          FcdpDialect::ArchiveAttrHelper::getNameStr() +
+          (isOfEvaluation
+               ? FcdpDialect::EvaluationArchiveAttrHelper::getNameStr()
+               : FcdpDialect::ArchiveAttrHelper::getNameStr()) +
           "', and no other archive is given");
     llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(path);
     if (!opened)
@@ -43,7 +50,8 @@ llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
   for (const auto &buffer : plan.buffers) {
     if (!buffer->constantOffset)
       continue;
-    llvm::Expected<std::vector<char>> value = readTensor(buffer->name);
+    llvm::Expected<std::vector<char>> value =
+        readTensor(buffer->name, buffer->evaluation);
     if (!value)
       return llvm::createStringError("cannot read the value of buffer '" +
                                      buffer->name +

@@ -33,9 +33,9 @@ static void clear(ModuleOp module) {
 
 void ConvertFcdpToLLVMPass::runOnOperation() {
   ModuleOp module = getOperation();
-  std::string path =
-      archive.empty() ? getArchive(module).value_or("").str() : archive;
-  ConstantReader reader(path);
+  ConstantReader reader(archive.empty() ? getArchive(module).value_or("")
+                                        : StringRef(archive),
+                        getEvaluationArchive(module).value_or(""));
   FailureOr<CompiledPlan> compiled =
       buildPlan(module, getAnalysis<DeviceMemoryAnalysis>(), reader);
   if (failed(compiled))

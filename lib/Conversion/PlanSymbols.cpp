@@ -163,7 +163,8 @@ static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
 /// Reads the value of a buffer that is not persistent.
 static LogicalResult readConstant(std::string &constants, plan::BufferT &out,
                                   BufferOp buffer, TensorReader readTensor) {
-  llvm::Expected<std::vector<char>> value = readTensor(buffer.getName());
+  llvm::Expected<std::vector<char>> value =
+      readTensor(buffer.getName(), buffer.getEvaluation());
   if (!value)
     return buffer.emitOpError("cannot read its value: ")
            << llvm::toString(value.takeError());
@@ -190,6 +191,7 @@ static LogicalResult fillBuffers(plan::PlanT &plan, std::string &constants,
     out.name = buffer.getName().str();
     out.persistent = buffer.getPersistent();
     out.mutable_ = buffer.getMutableBuffer();
+    out.evaluation = buffer.getEvaluation();
     if (failed(setType(out, cast<RankedTensorType>(buffer.getType()), buffer)))
       return failure();
     if (!out.persistent &&
@@ -201,8 +203,13 @@ static LogicalResult fillBuffers(plan::PlanT &plan, std::string &constants,
 
 static LogicalResult fillInputs(plan::PlanT &plan, ModuleOp module) {
   for (auto input : module.getOps<InputOp>()) {
+    if (!input.getEvaluation() && !plan.inputs.empty() &&
+        plan.inputs.back()->evaluation)
+      return input.emitOpError("expected the step's inputs in front of the "
+                               "evaluation's");
     plan::InputT &out = append(plan.inputs);
     out.name = input.getName().str();
+    out.evaluation = input.getEvaluation();
     if (std::optional<uint64_t> limit = input.getLimit())
       out.indexLimit = *limit;
     if (std::optional<uint64_t> ignored = input.getIgnore())

@@ -5,7 +5,6 @@
 #include "Archive.h"
 #include "Types.h"
 #include "dialects/Fcdp/Fcdp.h"
-#include "dialects/Fcdp/StepFamily.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -21,9 +20,8 @@ public:
   Declarer(const Program &program, const Extras &extras, Location location,
            OpBuilder &builder)
       : program(program), extras(extras), location(location), builder(builder) {
-    for (int64_t microBatches : {1, 2})
-      for (Role role : StepFamily(microBatches).getRoles())
-        symbols.insert(stringifyRole(role));
+    for (size_t role = 0; role < kNumRoles; ++role)
+      symbols.insert(stringifyRole(static_cast<Role>(role)));
   }
 
   Expected<Declarations> declare();
@@ -57,7 +55,7 @@ private:
   llvm::DenseSet<StringRef> mutated;
   /// Names in use. They include those that later phases give to functions and
   /// to the mesh.
-  llvm::StringSet<> symbols{"step", "world"};
+  llvm::StringSet<> symbols{"step", "evaluate", "world"};
 };
 } // namespace
 

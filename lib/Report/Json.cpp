@@ -174,6 +174,10 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attributeObject("bytes", [&] {
     writeTraffic(json, "step", facts.step);
     writeTraffic(json, "init", facts.init);
+    if (facts.evaluation) {
+      writeTraffic(json, "first_evaluation", facts.evaluation->first);
+      writeTraffic(json, "next_evaluation", facts.evaluation->next);
+    }
   });
   json.attributeArray("buckets", [&] {
     for (const BucketFacts &bucket : report.buckets)

@@ -89,6 +89,12 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)
       facts.init.add(bytes);
+    if (isEvaluation(role) && !facts.evaluation)
+      facts.evaluation.emplace();
+    if (role == Role::first_evaluation)
+      facts.evaluation->first = bytes;
+    if (role == Role::next_evaluation)
+      facts.evaluation->next = bytes;
     facts.step.add(bytes, StepFamily(facts.microBatches).countRuns(role));
   }
   return facts;

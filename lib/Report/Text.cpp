@@ -134,6 +134,10 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printBytes(facts.step.hostToDevice, stream);
   stream << " from it\n";
   printTraffic("init, once  ", facts.init, stream);
+  if (facts.evaluation) {
+    printTraffic("evaluation  ", facts.evaluation->first, stream);
+    printTraffic("further     ", facts.evaluation->next, stream);
+  }
   stream << "            what one node sends or copies, over its "
          << facts.ranksPerNode
          << (facts.ranksPerNode == 1 ? " rank\n" : " ranks\n");

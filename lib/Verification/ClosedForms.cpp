@@ -70,6 +70,42 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   return counts;
 }
 
+/// The same for a batch of an evaluation with `uses` live ranges. The first one
+/// of an evaluation gathers what is trained, as it has changed. What a step
+/// keeps between micro-batches, and what it keeps in host memory within one,
+/// serves the others.
+static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
+                             bool hasSeveral) {
+  Counts counts;
+  bool isTrained = bucket.getTrainable();
+  bool isCarried = !isTrained || hasSeveral;
+  Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
+  Residency within =
+      getResidencyWithin(*bucket.getResidency(), carry, isCarried);
+  // A slice in host memory for the uses of one micro-batch.
+  bool isOfOne =
+      (!isCarried || carry == Residency::drop) && within == Residency::host;
+  if (isOfOne)
+    carry = Residency::host;
+  else if (!isCarried)
+    carry = Residency::drop;
+  bool isGathered = carry == Residency::drop ||
+                    ((isTrained || isOfOne) && role == Role::first_evaluation);
+  // The sources of the first use, and of each later one.
+  counts.interGathers = isGathered;
+  counts.loads = !isGathered && carry == Residency::host;
+  counts.stores = isGathered && carry == Residency::host;
+  counts.intraGathers = carry == Residency::full && !isGathered ? 0
+                        : within == Residency::full             ? 1
+                                                                : uses;
+  bool isDropped = within == Residency::drop;
+  bool isInHost = within == Residency::host ||
+                  (isDropped && !isGathered && carry == Residency::host);
+  counts.loads += isInHost ? uses - 1 : 0;
+  counts.interGathers += isDropped && !isInHost ? uses - 1 : 0;
+  return counts;
+}
+
 /// Corrects the counts for a prefetched bucket. The first fetch of each
 /// micro-batch after the first is issued in the function before:
 /// @first_microbatch issues one more, @last_microbatch one less.
@@ -143,7 +179,9 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
   int64_t gathered = elements * elementBytes(bucket.getWire());
   LinkBytes bytes;
   if (uses > 0) {
-    Counts counts = countFetches(bucket, role, uses, hasSeveral);
+    Counts counts = isEvaluation(role)
+                        ? countEvaluated(bucket, role, uses, hasSeveral)
+                        : countFetches(bucket, role, uses, hasSeveral);
     if (usage.crosses)
       addCrossing(counts, bucket, role);
     if (nodes == 1) // there is no slice to keep: `host` acts like `drop`
@@ -242,8 +280,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       BucketUsage usage = entry.second.lookup(name);
       usage.crosses = crossing.contains(name);
       // @init uses nothing itself; what it fills, others do.
-      int64_t ranges =
-          isMicrobatch(role) ? usage.rangeCount : uses.lookup(name);
+      int64_t ranges = runsModel(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
       if (failed(compare(bucket, entry.first, usage, expected, ranges)))

@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Far more than any known plan needs.
-static constexpr size_t kMaxStates = 64;
+/// More than any known plan needs: some 30 without an evaluation, and 120 with.
+static constexpr size_t kMaxStates = 256;
 
 //===----------------------------------------------------------------------===//
 // Comparison of states

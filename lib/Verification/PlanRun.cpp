@@ -97,18 +97,19 @@ void PlanRun::enter(const FunctionModel &entered) {
     now->firstBatch = now->batch;
 }
 
-/// Checks that all values are released and, after an update, that all state
-/// that a checkpoint saves is present.
+/// Checks that all values are released and, after an update or an evaluation,
+/// that all state that a checkpoint saves is present.
 LogicalResult PlanRun::leave() {
   for (size_t i = 0; i < function->buffers.size(); ++i)
     if (!released[i])
       return function->buffers[i].op->emitOpError("in @")
              << func::FuncOp(function->op).getSymName()
              << ": expected one release of its result, got none";
-  if (function->role != Role::update)
+  bool isUpdate = function->role == Role::update;
+  if (!isUpdate && !isEvaluation(function->role))
     return success();
   for (auto [bucket, updated] : llvm::zip(plan.buckets, now->updates))
-    if (BucketOp(bucket.op).getTrainable() && updated < firstIndex)
+    if (isUpdate && BucketOp(bucket.op).getTrainable() && updated < firstIndex)
       return BucketOp(bucket.op).emitOpError("expected one update of ")
              << describeBucket(bucket.op) << " in @update, got none";
   for (size_t i = 0; i < plan.states.size(); ++i) {
@@ -136,11 +137,15 @@ LogicalResult PlanRun::leave() {
 
 LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
+  if (isEvaluation(entered.role))
+    now->clocks.synchronize();
   enter(entered);
   for (const PlanInstruction &instruction : entered.instructions)
     if (failed(issue(instruction)))
       return failure();
   current = nullptr;
+  if (isEvaluation(entered.role))
+    now->clocks.synchronize();
   return leave();
 }
 

@@ -36,6 +36,15 @@ public:
       known[stream][i] = std::max(known[stream][i], it->second[i]);
     return true;
   }
+  /// Has all streams wait for all operations.
+  void synchronize() {
+    Clock last{};
+    for (size_t i = 0; i < kNumStreams; ++i)
+      last[i] = known[i][i];
+    known.fill(last);
+    for (auto &[event, clock] : events)
+      clock = last;
+  }
   const std::array<Clock, kNumStreams> &getKnown() const { return known; }
   const std::map<int64_t, Clock> &getEvents() const { return events; }
 

@@ -173,9 +173,12 @@ void commitCheckpoint(const std::string &run, const CheckpointIndex &index) {
   renameDurably(partial.string(), checkpointPath(run, index.step));
 }
 
-void pruneCheckpoints(const std::string &run, size_t keep) {
+void pruneCheckpoints(const std::string &run, size_t keep,
+                      std::optional<int64_t> best) {
   std::vector<int64_t> steps = listCheckpoints(run);
   for (size_t i = 0; i + keep < steps.size(); ++i) {
+    if (steps[i] == best)
+      continue;
     std::string path = checkpointPath(run, steps[i]);
     std::string removed = path;
     removed.append(kRemoved);

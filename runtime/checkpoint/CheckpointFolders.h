@@ -51,7 +51,8 @@ void writeRankFile(const std::string &path,
 /// Completes a checkpoint when all files of the index are written.
 void commitCheckpoint(const std::string &run, const CheckpointIndex &index);
 
-/// Removes all but the `keep` latest checkpoints.
-void pruneCheckpoints(const std::string &run, size_t keep);
+/// Removes all but the `keep` latest checkpoints and that of step `best`.
+void pruneCheckpoints(const std::string &run, size_t keep,
+                      std::optional<int64_t> best = std::nullopt);
 
 } // namespace fcdp

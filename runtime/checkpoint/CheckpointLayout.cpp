@@ -93,7 +93,7 @@ void CheckpointLayout::addBucket(
 }
 
 void CheckpointLayout::addBuffers(const StepPlan &plan) {
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+  for (size_t i : plan.stateBuffers()) {
     const plan::BufferT &buffer = *plan.buffers[i];
     CheckpointState saved{
         {buffer.name}, kBufferRole, toDType(buffer.dtype), buffer.shape};

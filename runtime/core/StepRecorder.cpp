@@ -24,6 +24,8 @@ void StepRecorder::beginStep() {
 }
 
 void StepRecorder::beginSpan(StreamId stream) {
+  if (paused)
+    return;
   if (clock)
     clock->mark(stream);
   else if (stream == StreamId::Compute)
@@ -31,6 +33,8 @@ void StepRecorder::beginSpan(StreamId stream) {
 }
 
 void StepRecorder::endSpan(StreamId stream) {
+  if (paused)
+    return;
   if (clock)
     clock->mark(stream);
   else if (stream == StreamId::Compute)
@@ -48,7 +52,8 @@ void StepRecorder::endStep() {
 }
 
 void StepRecorder::beginFunction(const std::string &name) {
-  functions.push_back(name);
+  if (!paused)
+    functions.push_back(name);
 }
 
 void RecordingExecutor::execute(StreamId stream, const Command &command) {

@@ -54,16 +54,20 @@ public:
   /// When no stream has work.
   void endStep();
   void beginFunction(const std::string &name);
+  /// Records nothing from now on, or again. When no stream has work.
+  void pause(bool isPaused) { paused = isPaused; }
   /// `op` will be the next on `stream` that adds a span.
   void issue(StreamId stream, size_t op) {
-    issues[size_t(stream)].push_back({op, functions.size() - 1});
+    if (!paused)
+      issues[size_t(stream)].push_back({op, functions.size() - 1});
   }
   /// Around the issue of an operation; what is on another stream than compute
   /// is timed here only if a device does it.
   void beginSpan(StreamId stream);
   void endSpan(StreamId stream);
   void add(StreamId stream, Span span) {
-    spans[size_t(stream)].push_back(span);
+    if (!paused)
+      spans[size_t(stream)].push_back(span);
   }
 
   /// When the step began, of readClock.
@@ -85,6 +89,7 @@ public:
 
 private:
   StreamClock *clock = nullptr;
+  bool paused = false;
   double begin = 0;
   /// Begin of the operation that the issuing thread runs; there is one at a
   /// time.

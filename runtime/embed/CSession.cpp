@@ -254,14 +254,15 @@ uint32_t fcdp_session_num_micro_batches(const fcdp_session *session) {
 }
 
 size_t fcdp_session_num_inputs(const fcdp_session *session) {
-  return session ? session->session->plan().inputs.size() : 0;
+  return session ? session->session->plan().numStepInputs() : 0;
 }
 
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
   return attemptOn(session, [&](const Session &session) {
     const auto &inputs = session.plan().inputs;
-    require(info && index < inputs.size(), "expected the number of an input");
+    require(info && index < session.plan().numStepInputs(),
+            "expected the number of an input");
     const plan::InputT &input = *inputs[index];
     describe(input.name, toDType(input.dtype), input.shape, info);
   });
@@ -271,7 +272,7 @@ size_t fcdp_session_num_states(const fcdp_session *session) {
   if (!session)
     return 0;
   const StepPlan &plan = session->session->plan();
-  return plan.parameters.size() + plan.buffers.size();
+  return plan.parameters.size() + plan.stateBuffers().size();
 }
 
 fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
@@ -285,7 +286,8 @@ fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
       return describe(parameter.names[0], toDType(parameter.dtype),
                       parameter.shape, info);
     }
-    const plan::BufferT &buffer = *plan.buffers[index - plan.parameters.size()];
+    const plan::BufferT &buffer =
+        *plan.buffers[plan.stateBuffers()[index - plan.parameters.size()]];
     describe(buffer.name, toDType(buffer.dtype), buffer.shape, info);
   });
 }

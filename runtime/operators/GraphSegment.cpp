@@ -78,6 +78,9 @@ const void *addressOf(const at::Tensor &tensor) {
 std::vector<OpRange> findSegments(const StepPlan &plan) {
   std::vector<OpRange> segments;
   for (const auto &function : plan.functions) {
+    // Results of evaluations are in another pool than those of steps.
+    if (isEvaluation(function->role))
+      continue;
     size_t first = function->first;
     for (size_t op = function->first; op <= function->end; ++op) {
       if (op < function->end && mayBeInGraph(*plan.ops[op]))

@@ -37,6 +37,9 @@ struct StepState {
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};
+  /// The loss of one batch of an evaluation, while that runs.
+  LossLog evaluated = {};
+  bool isEvaluating = false;
   /// Of the step that runs.
   double learningRate = 0;
   OnNonfinite onNonfinite = OnNonfinite::Continue;

@@ -49,7 +49,7 @@ public:
       throw std::runtime_error("expected a loss of one element, got " +
                                (loss.defined() ? "shape " + shapeOf(loss)
                                                : std::string("no tensor")));
-    state.losses.keep(loss);
+    (state.isEvaluating ? state.evaluated : state.losses).keep(loss);
     state.drop(op.free);
   }
 

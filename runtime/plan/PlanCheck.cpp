@@ -197,12 +197,15 @@ void checkBuffer(const plan::BufferT &buffer, const Where &where,
 }
 
 void checkInputs(const StepPlan &plan) {
-  std::set<std::string> names;
+  std::set<std::pair<bool, std::string>> names;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const plan::InputT &input = *plan.inputs[i];
     Where where = at("inputs", i);
     checkShape(where, input.shape);
-    if (!names.insert(input.name).second)
+    if (i > 0 && plan.inputs[i - 1]->evaluation && !input.evaluation)
+      failCheck(where + ".evaluation",
+                "expected the step's inputs in front of the evaluation's");
+    if (!names.insert({input.evaluation, input.name}).second)
       failCheck(where + ".name", "the name '", input.name, "' is there twice");
     bool isInteger =
         (input.dtype >= plan::DType::i8 && input.dtype <= plan::DType::i64) ||

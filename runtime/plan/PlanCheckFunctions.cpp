@@ -178,6 +178,10 @@ void checkFamily(const StepPlan &plan) {
       failCheck("functions", "'", EnumNameRole(role),
                 "' is missing; a step of ", plan.microBatches,
                 " micro-batches needs it");
+  if (roles.count(Role::first_evaluation) != roles.count(Role::next_evaluation))
+    failCheck("functions", "expected both or none of '",
+              EnumNameRole(Role::first_evaluation), "' and '",
+              EnumNameRole(Role::next_evaluation), "'");
 }
 
 void checkStates(const StepPlan &plan) {

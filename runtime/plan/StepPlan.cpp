@@ -100,6 +100,24 @@ size_t StepPlan::indexOf(plan::Role role) const {
   return found - functions.begin();
 }
 
+bool StepPlan::evaluates() const {
+  return std::any_of(functions.begin(), functions.end(),
+                     [](const auto &f) { return isEvaluation(f->role); });
+}
+
+size_t StepPlan::numStepInputs() const {
+  return std::count_if(inputs.begin(), inputs.end(),
+                       [](const auto &input) { return !input->evaluation; });
+}
+
+std::vector<size_t> StepPlan::stateBuffers() const {
+  std::vector<size_t> states;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (!buffers[i]->evaluation || !buffers[i]->constantOffset)
+      states.push_back(i);
+  return states;
+}
+
 uint32_t StepPlan::ranks(Axis axis) const {
   switch (axis) {
   case Axis::Node:

@@ -37,6 +37,12 @@ inline uint64_t offsetOn(const plan::Buf &buf, Place place) {
          place.local * buf.localStride();
 }
 
+/// Whether a function of that role computes a batch of an evaluation.
+inline bool isEvaluation(plan::Role role) {
+  return role == plan::Role::first_evaluation ||
+         role == plan::Role::next_evaluation;
+}
+
 /// The state of a bucket, or null.
 const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
 /// How many different parts of a bucket there are.
@@ -123,6 +129,14 @@ struct StepPlan : plan::PlanT {
   /// The index of the function; a step that was checked has those that its
   /// number of micro-batches needs.
   size_t indexOf(plan::Role role) const;
+  /// Whether there are functions that evaluate the model.
+  bool evaluates() const;
+  /// The inputs of the step are [0, numStepInputs()); those of the evaluation
+  /// follow.
+  size_t numStepInputs() const;
+  /// The buffers that are states of the job: all but constants of evaluations,
+  /// whose names may be those of other buffers.
+  std::vector<size_t> stateBuffers() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
   /// Whether there is an operation of `kind`.

@@ -245,7 +245,7 @@ void Loader::planReads() {
   auto members = membersOf(plan);
   for (size_t bucket = 0; bucket < members.size(); ++bucket)
     planBucket(bucket, members[bucket]);
-  for (size_t buffer = 0; buffer < plan.buffers.size(); ++buffer)
+  for (size_t buffer : plan.stateBuffers())
     planBuffer(buffer);
   match.finish();
 }

@@ -67,9 +67,11 @@ CheckpointSaver::~CheckpointSaver() {
   thread.join();
 }
 
-void CheckpointSaver::save(int64_t step, nlohmann::json job) {
+void CheckpointSaver::save(int64_t step, nlohmann::json job,
+                           std::optional<int64_t> bestStep) {
   auto begin = SessionClock::now();
   wait();
+  best = bestStep;
   copyStates();
   index = layout.index;
   index.step = step;
@@ -220,7 +222,7 @@ void CheckpointSaver::writeCheckpoint() {
       awaitRanks([&] { return hasReached(writtenKey(rank)); });
     commitCheckpoint(run, index);
     if (setup.options.keep)
-      pruneCheckpoints(run, *setup.options.keep);
+      pruneCheckpoints(run, *setup.options.keep, best);
     tell(kComplete);
   } else {
     tell(writtenKey(job.rank()));

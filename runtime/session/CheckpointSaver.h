@@ -42,9 +42,10 @@ public:
   CheckpointSaver(const CheckpointSaver &) = delete;
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
-  /// Waits for the last save, copies the states and has them written. Throws
-  /// SessionError if the last save has failed.
-  void save(int64_t step, nlohmann::json job);
+  /// Waits for the last save, copies the states and has them written. `best` is
+  /// the step of a checkpoint that is not removed. Throws SessionError if the
+  /// last save has failed.
+  void save(int64_t step, nlohmann::json job, std::optional<int64_t> best);
   /// Waits until the last save is complete. Throws SessionError.
   void wait();
   /// The oldest save that is complete and was not taken, if there is one.
@@ -71,6 +72,7 @@ private:
   // thread is idle.
   int64_t number = 0; ///< of the save, from 1
   CheckpointIndex index;
+  std::optional<int64_t> best;
   double exposedSeconds = 0;
 
   mutable std::mutex mutex;

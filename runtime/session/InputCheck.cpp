@@ -40,17 +40,18 @@ std::string describeBadValue(int64_t value, int64_t position,
 }
 
 void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
-  const size_t expected = plan.inputs.size() * plan.microBatches;
+  const size_t perBatch = plan.numStepInputs();
+  const size_t expected = perBatch * plan.microBatches;
   if (inputs.size() != expected)
     refuse("expected " + std::to_string(expected) + " tensors, " +
-           std::to_string(plan.inputs.size()) + " for each of " +
+           std::to_string(perBatch) + " for each of " +
            std::to_string(plan.microBatches) + " micro-batches, got " +
            std::to_string(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const plan::InputT &input = *plan.inputs[i % plan.inputs.size()];
+    const plan::InputT &input = *plan.inputs[i % perBatch];
     const TensorView &tensor = inputs[i];
     std::string where = "input '" + input.name + "' of micro-batch " +
-                        std::to_string(i / plan.inputs.size()) + ": ";
+                        std::to_string(i / perBatch) + ": ";
     if (tensor.dtype != toDType(input.dtype) || tensor.shape != input.shape)
       refuse(where + "expected " + name(toDType(input.dtype)) +
              toString(input.shape) + ", got " + name(tensor.dtype) +

@@ -209,26 +209,52 @@ void Session::Impl::runStep(const FillInput &fill) {
   stats.learningRate = nextLearningRate();
   step->setLearningRate(stats.learningRate);
   step->run([&](int64_t microBatch) {
-    for (size_t i = 0; i < plan.inputs.size(); ++i)
+    for (size_t i = 0; i < plan.numStepInputs(); ++i)
       fill(i, microBatch, step->input(i));
   });
   stats.seconds = secondsSince(start);
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
   stats.skipped = step->isSkipped();
+  countWork(stats, counted);
+  unread.push_back(std::move(stats));
+  ++numSteps;
+}
+
+void Session::Impl::countWork(RankStats &stats, ByteCounters &before) {
   ByteCounters now = device.backend->counters();
-  stats.interBytes = now.interSent - counted.interSent;
-  stats.intraBytes = now.intraSent - counted.intraSent;
-  stats.h2dBytes = now.h2d - counted.h2d;
-  stats.d2hBytes = now.d2h - counted.d2h;
-  stats.controlBytes = now.controlSent - counted.controlSent;
-  counted = now;
+  stats.interBytes = now.interSent - before.interSent;
+  stats.intraBytes = now.intraSent - before.intraSent;
+  stats.h2dBytes = now.h2d - before.h2d;
+  stats.d2hBytes = now.d2h - before.d2h;
+  stats.controlBytes = now.controlSent - before.controlSent;
+  before = now;
   Step::Memory memory = step->memory();
   stats.devicePeakBytes = memory.devicePeakBytes;
   stats.systemAllocations = memory.systemAllocations - allocationsCounted;
   allocationsCounted = memory.systemAllocations;
-  unread.push_back(std::move(stats));
-  ++numSteps;
+}
+
+RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
+  auto start = SessionClock::now();
+  const ByteCounters before = device.backend->counters();
+  ByteCounters now = before;
+  RankStats stats;
+  stats.learningRate = nextLearningRate();
+  const size_t first = plan.numStepInputs();
+  stats.losses = step->evaluate(batches, [&](int64_t batch) {
+    for (size_t i = first; i < plan.inputs.size(); ++i)
+      fill(i - first, batch, step->input(i));
+  });
+  stats.seconds = secondsSince(start);
+  countWork(stats, now);
+  // The next step is counted as if there had been no evaluation.
+  for (auto bytes :
+       {&ByteCounters::interSent, &ByteCounters::intraSent, &ByteCounters::h2d,
+        &ByteCounters::d2h, &ByteCounters::controlSent})
+    counted.*bytes += now.*bytes - before.*bytes;
+  lastEnd = SessionClock::now();
+  return stats;
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -293,12 +319,29 @@ void Session::run(const FillInput &fill) {
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
   checkInputs(impl->plan, inputs);
-  const size_t perBatch = impl->plan.inputs.size();
+  const size_t perBatch = impl->plan.numStepInputs();
   run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
     const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
     if (!out.empty())
       std::memcpy(out.data(), given.data, out.size());
   });
+}
+
+RankStats Session::evaluate(int64_t batches, const FillInput &fill) {
+  impl->requireOpen();
+  if (!impl->plan.evaluates() || batches < 1 || numUnread() > 0)
+    throw SessionError(
+        SessionErrorCode::Misuse,
+        !impl->plan.evaluates()
+            ? "expected a step that was compiled with an evaluation"
+        : batches < 1 ? "expected at least one batch to evaluate"
+                      : "expected all steps to be read before an evaluation");
+  RankStats stats;
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->begin();
+    stats = impl->evaluate(batches, fill);
+  });
+  return stats;
 }
 
 RankStats Session::read() {

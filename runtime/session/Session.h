@@ -96,7 +96,9 @@ public:
   /// `job` is no JSON object. Saves nothing and ends the session, with
   /// NotFinite on this rank, if a step that was read here calls for that (see
   /// `requireFinite`).
-  void saveCheckpoint(const std::string &job = "{}");
+  /// `best` is the step of a checkpoint that is kept beside the latest ones.
+  void saveCheckpoint(const std::string &job = "{}",
+                      std::optional<int64_t> best = std::nullopt);
   /// Collective. Waits until the last checkpoint is complete. `close` does it,
   /// too.
   void finishCheckpoint();
@@ -134,6 +136,13 @@ public:
   /// then those of micro-batch 1, and so on. Throws InputMismatch before
   /// anything has run.
   void run(std::span<const TensorView> inputs);
+
+  /// Collective. Evaluates the model on `batches` batches of this rank, as many
+  /// as on each other, without a step; `fill` fills the inputs of the
+  /// evaluation, counted from 0. Returns the losses and figures, for `combine`;
+  /// they leave those of steps as they would be without. Throws Misuse if the
+  /// step was compiled without an evaluation, or steps are unread.
+  RankStats evaluate(int64_t batches, const FillInput &fill);
 
   /// The losses and figures of this rank in the oldest unread step, for which
   /// it waits.

@@ -105,7 +105,8 @@ void Session::openCheckpoints(const CheckpointOptions &options) {
   });
 }
 
-void Session::saveCheckpoint(const std::string &job) {
+void Session::saveCheckpoint(const std::string &job,
+                             std::optional<int64_t> best) {
   impl->requireOpen();
   nlohmann::json settings = nlohmann::json::parse(job, nullptr, false);
   if (!impl->saver || !settings.is_object())
@@ -116,7 +117,8 @@ void Session::saveCheckpoint(const std::string &job) {
   impl->attempt(SessionErrorCode::FileFailed, [&] {
     impl->agree(impl->notFinite, "check of the losses before a checkpoint");
     impl->begin();
-    impl->saver->save(impl->numSteps, impl->withRates(std::move(settings)));
+    impl->saver->save(impl->numSteps, impl->withRates(std::move(settings)),
+                      best);
   });
 }
 

@@ -75,6 +75,9 @@ struct Session::Impl {
   /// Collective. Whether `own` is true on any rank.
   bool isAnywhere(bool own);
   void runStep(const FillInput &fill);
+  RankStats evaluate(int64_t batches, const FillInput &fill);
+  /// Sets the memory, and the bytes since `before`, which becomes now.
+  void countWork(RankStats &stats, ByteCounters &before);
   /// The error with which an infinite or NaN number in a step ends the session,
   /// or none.
   std::optional<SessionError> nonfiniteError(const StepStats &stats) const;

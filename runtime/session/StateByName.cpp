@@ -81,12 +81,14 @@ std::vector<StateInfo> listStates(const StepPlan &plan) {
               regionOf(*plan.buckets[parameter->bucket], role))
         states.push_back({parameter->names, role, toDType(region->dtype()),
                           parameter->shape});
-  for (const auto &buffer : plan.buffers)
-    states.push_back({{buffer->name},
+  for (size_t i : plan.stateBuffers()) {
+    const plan::BufferT &buffer = *plan.buffers[i];
+    states.push_back({{buffer.name},
                       StateRole::Value,
-                      toDType(buffer->dtype),
-                      buffer->shape,
-                      buffer->persistent});
+                      toDType(buffer.dtype),
+                      buffer.shape,
+                      buffer.persistent});
+  }
   return states;
 }
 
@@ -105,7 +107,7 @@ NamedState findState(const StepPlan &plan, const std::string &name,
     return {parameter.get(), 0, &region->buf(), toDType(region->dtype()),
             &parameter->shape};
   }
-  for (size_t i = 0; i < plan.buffers.size(); ++i)
+  for (size_t i : plan.stateBuffers())
     if (plan.buffers[i]->name == name && role == StateRole::Value)
       return {nullptr, i, nullptr, toDType(plan.buffers[i]->dtype),
               &plan.buffers[i]->shape};

@@ -14,10 +14,11 @@ std::span<std::byte> HostCopies::input(size_t set, size_t index) {
   if (set >= inputs.size())
     inputs.resize(set + 1);
   auto &own = inputs[set];
-  for (size_t i = own.size(); i < state.inputs.size(); ++i)
-    own.push_back(at::empty_like(
-        state.inputs[i],
-        at::TensorOptions().device(at::kCPU).pinned_memory(true)));
+  own.resize(state.inputs.size());
+  if (!own[index].defined())
+    own[index] = at::empty_like(
+        state.inputs[index],
+        at::TensorOptions().device(at::kCPU).pinned_memory(true));
   return bytesOf(own[index]);
 }
 
@@ -25,7 +26,8 @@ void HostCopies::uploadInputs(size_t set) {
   if (set >= inputs.size())
     return;
   for (size_t i = 0; i < inputs[set].size(); ++i)
-    state.inputs[i].copy_(inputs[set][i], /*non_blocking=*/true);
+    if (inputs[set][i].defined())
+      state.inputs[i].copy_(inputs[set][i], /*non_blocking=*/true);
 }
 
 std::span<std::byte> HostCopies::of(const at::Tensor &tensor) {

@@ -23,6 +23,7 @@ public:
   /// Input `index` of set `set`, in pinned memory. A micro-batch has a set of
   /// its own, so that none is overwritten while it is still being copied.
   std::span<std::byte> input(size_t set, size_t index);
+  /// Uploads those inputs of the set that were asked for.
   void uploadInputs(size_t set);
 
   /// Until `uploadAll` zeros for the caller to write to; after it what the

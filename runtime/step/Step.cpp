@@ -50,11 +50,30 @@ struct Step::Impl {
               deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
-        pool(poolArena(state),
-             isOnCpu() ? routeCpuAllocations()
-                       : static_cast<c10::Allocator &>(*gpuMemory)) {}
+        pool(poolArena(state), systemMemory()),
+        firstPool(poolArena(state), systemMemory()),
+        nextPool(poolArena(state), systemMemory()) {}
 
   bool isOnCpu() const { return state.device.is_cpu(); }
+  c10::Allocator &systemMemory() const {
+    return isOnCpu() ? routeCpuAllocations()
+                     : static_cast<c10::Allocator &>(*gpuMemory);
+  }
+  /// The memory of the results of a function.
+  ResultPool &poolOf(plan::Role role) {
+    switch (role) {
+    case plan::Role::first_evaluation:
+      return firstPool;
+    case plan::Role::next_evaluation:
+      return nextPool;
+    default:
+      return pool;
+    }
+  }
+  /// The set of inputs of an evaluation, behind those of steps.
+  size_t evaluationSet() const {
+    return kMostUnread * object.plan().microBatches;
+  }
   /// Returns an event of the backend that no plan uses.
   uint32_t eventOfStep(size_t place) const {
     return object.plan().numEvents + uint32_t(place);
@@ -70,7 +89,9 @@ struct Step::Impl {
   }
   void throwIfBackendFailed() const;
   /// Runs an operation; throws with its name.
-  void execute(size_t index);
+  void execute(size_t index, ResultPool &memory);
+  /// Forgets results of operators, which nothing reads any more.
+  void dropResults();
   /// Runs the operations of a function.
   void call(plan::Role role);
   /// Groups operations that may be in graphs into segments.
@@ -94,6 +115,9 @@ struct Step::Impl {
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   ResultPool pool;
+  /// Those of the first batch of an evaluation, and of the others. Each records
+  /// its own allocations.
+  ResultPool firstPool, nextPool;
   /// Null if steps continue with any gradients and do not clip them.
   std::unique_ptr<GradientCheck> gradientCheck;
   /// Whether each unread step was skipped.
@@ -103,6 +127,8 @@ struct Step::Impl {
   std::optional<double> gradientNorm;
   /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
+  /// The random state at the beginning of an evaluation.
+  uint64_t evaluationSeed = 0;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   std::vector<std::unique_ptr<GraphSegment>> segments;
   /// The first error.
@@ -200,7 +226,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   const StepPlan &plan = object.plan();
   if (options.cuda)
     at::globalContext().lazyInitDevice(at::kCUDA);
-  at::manual_seed(options.seed + worldRank(plan.mesh, options.place));
+  impl->evaluationSeed = options.seed + worldRank(plan.mesh, options.place);
+  at::manual_seed(impl->evaluationSeed);
   StepState &state = impl->state;
   at::NoGradGuard noGrad;
   StreamScope streamScope(impl->computeStream);
@@ -211,6 +238,7 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
     state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
   state.losses.reserve(kMostUnread, plan.microBatches, state.device);
+  state.evaluated.reserve(1, 1, state.device);
   state.onNonfinite = options.onNonfinite;
   state.learningRate = plan.learningRate();
   for (size_t i = 0; i < plan.ops.size(); ++i) {
@@ -339,10 +367,10 @@ void Step::Impl::throwIfBackendFailed() const {
     throw Failure(backend.failure(), backend.failureKind());
 }
 
-void Step::Impl::execute(size_t index) {
+void Step::Impl::execute(size_t index, ResultPool &memory) {
   const plan::OpT &op = *state.plan.ops[index];
   try {
-    pool.reach(index);
+    memory.reach(index);
     ops[index]->run(state);
   } catch (const std::exception &error) {
     throw wrapError(std::string(plan::EnumNameOpBody(op.body.type)) + ": " +
@@ -356,10 +384,17 @@ void Step::Impl::execute(size_t index) {
 void Step::Impl::call(plan::Role role) {
   size_t index = state.plan.indexOf(role);
   const plan::FunctionT &function = *state.plan.functions[index];
-  pool.beginFunction(state.plan.reservations[index], function.results);
+  ResultPool &memory = poolOf(role);
+  memory.beginFunction(state.plan.reservations[index], function.results);
   for (size_t op = function.first; op < function.end; ++op)
-    execute(op);
-  pool.endFunction();
+    execute(op, memory);
+  memory.endFunction();
+}
+
+void Step::Impl::dropResults() {
+  for (size_t slot = 0; slot < state.plan.slots.size(); ++slot)
+    if (state.plan.slots[slot]->kind == plan::SlotKind::transient)
+      state.slots[slot].reset();
 }
 
 void Step::call(plan::Role role) {
@@ -430,15 +465,60 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
   throwIfFailed();
   if (impl->recorder)
     impl->recorder->endStep();
-  for (size_t slot = 0; slot < plan.slots.size(); ++slot)
-    if (plan.slots[slot]->kind == plan::SlotKind::transient)
-      state.slots[slot].reset();
+  impl->dropResults();
   impl->pool.endStep();
   try {
     state.losses.endStep();
   } catch (const std::exception &error) {
     throw std::runtime_error(impl->object.path() + ": " + error.what());
   }
+}
+
+double Step::evaluateBatch(plan::Role role) {
+  StepState &state = impl->state;
+  ResultPool &memory = impl->poolOf(role);
+  state.evaluated.beginStep();
+  memory.beginStep();
+  {
+    ComputeScope scope(memory, impl->computeStream);
+    impl->hostCopies.uploadInputs(impl->filling);
+    call(role);
+  }
+  state.backend.synchronize();
+  throwIfFailed();
+  impl->dropResults();
+  memory.endStep();
+  state.evaluated.endStep();
+  return state.evaluated.take()[0];
+}
+
+std::vector<double>
+Step::evaluate(int64_t batches,
+               const std::function<void(int64_t)> &fillInputs) {
+  StepState &state = impl->state;
+  std::vector<std::byte> random = randomState();
+  {
+    at::Generator generator =
+        at::globalContext().defaultGenerator(state.device);
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(impl->evaluationSeed);
+  }
+  state.backend.synchronize();
+  if (impl->recorder)
+    impl->recorder->pause(true);
+  state.isEvaluating = true;
+  impl->filling = impl->evaluationSet();
+  std::vector<double> losses;
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    fillInputs(batch);
+    losses.push_back(evaluateBatch(batch == 0 ? plan::Role::first_evaluation
+                                              : plan::Role::next_evaluation));
+  }
+  state.isEvaluating = false;
+  if (impl->recorder)
+    impl->recorder->pause(false);
+  setRandomState(random);
+  return losses;
 }
 
 void Step::Impl::waitForOldest() {
@@ -498,8 +578,13 @@ std::vector<double> Step::losses() {
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
   const ResultPool &pool = impl->pool;
-  uint64_t bytes =
-      std::max<uint64_t>(state.plan.deviceBytes, pool.regionBytes());
+  uint64_t bytes = state.plan.deviceBytes;
+  // On a GPU each pool makes the arena longer for itself.
+  for (const ResultPool *one : std::initializer_list<const ResultPool *>{
+           &pool, &impl->firstPool, &impl->nextPool})
+    if (uint64_t region = one->regionBytes(); region > state.plan.deviceBytes)
+      bytes = impl->isOnCpu() ? std::max(bytes, region)
+                              : bytes + region - state.plan.deviceBytes;
   if (impl->gpuMemory) {
     constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
     auto stats = impl->gpuMemory->getDeviceStats(state.device.index());

@@ -102,6 +102,14 @@ public:
   /// the work is issued, and nothing has waited for it. At most kMostUnread
   /// steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs);
+  /// Runs the model on `batches` batches without a step, which the plan must
+  /// have functions for, and returns their losses, for which it waits; calls
+  /// `fillInputs(k)` before batch k. All steps must have been read. Leaves
+  /// parameters, optimizer states, buffers and the random state as they were;
+  /// each evaluation draws the same random numbers.
+  std::vector<double>
+  evaluate(int64_t batches,
+           const std::function<void(int64_t batch)> &fillInputs);
   /// The micro-batches' losses of the oldest step that they were not read of.
   /// Waits for that step, and, if it is the last one, for all work.
   std::vector<double> losses();
@@ -139,6 +147,7 @@ public:
 private:
   struct Impl;
   void call(plan::Role role);
+  double evaluateBatch(plan::Role role);
   void throwIfFailed() const;
 
   std::unique_ptr<Impl> impl;

@@ -11,8 +11,10 @@ constexpr Residency kResidencies[] = {Residency::full, Residency::node,
                                       Residency::host, Residency::drop};
 
 CopyPolicy makePolicy(Residency residency, Residency carry, bool isTrainable,
-                      bool hasSeveral, bool isUsedAgain = true) {
-  return CopyPolicy({residency, carry, isTrainable, hasSeveral, isUsedAgain});
+                      bool hasSeveral, bool isUsedAgain = true,
+                      bool isEvaluated = false) {
+  return CopyPolicy(
+      {residency, carry, isTrainable, hasSeveral, isUsedAgain, isEvaluated});
 }
 
 void expectRow(const CopyPolicy &policy, Role role, CopySource first,
@@ -105,6 +107,37 @@ TEST(CopyPolicyTest, dropWithinAMicroBatchLoadsWhatIsCarried) {
             false);
 }
 
+/// What is trained has changed since the last evaluation, what is frozen has
+/// not.
+TEST(CopyPolicyTest, evaluationsFetchOverTheNetworkOnce) {
+  for (bool hasSeveral : {true, false}) {
+    CopyPolicy policy =
+        makePolicy(Residency::host, Residency::host, true, hasSeveral);
+    expectRow(policy, Role::first_evaluation, CopySource::network,
+              CopySource::host, true);
+    expectRow(policy, Role::next_evaluation, CopySource::host, CopySource::host,
+              false);
+    CopyPolicy frozen =
+        makePolicy(Residency::host, Residency::host, false, hasSeveral);
+    for (Role role : {Role::first_evaluation, Role::next_evaluation})
+      expectRow(frozen, role, CopySource::host, CopySource::host, false);
+  }
+  CopyPolicy dropped = makePolicy(Residency::drop, Residency::drop, true, true);
+  for (Role role : {Role::first_evaluation, Role::next_evaluation})
+    expectRow(dropped, role, CopySource::network, CopySource::network, false);
+}
+
+/// A bucket that a micro-batch uses once has a state for evaluations alone.
+TEST(CopyPolicyTest, evaluationsKeepInHostMemoryWhatStepsUseOnce) {
+  CopyPolicy policy = makePolicy(Residency::host, Residency::host, true,
+                                 /*hasSeveral=*/false, /*isUsedAgain=*/false,
+                                 /*isEvaluated=*/true);
+  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_FALSE(policy.get(Role::only_microbatch).fillsState);
+  EXPECT_TRUE(policy.get(Role::first_evaluation).fillsState);
+  EXPECT_EQ(policy.get(Role::next_evaluation).first, CopySource::host);
+}
+
 /// The closed forms of the presets: K u for zero3, 1 for what is carried, K for
 /// what is kept within a micro-batch, none for what is frozen and carried.
 TEST(CopyPolicyTest, countsGathersOverTheNetwork) {
@@ -130,10 +163,13 @@ TEST(CopyPolicyTest, everySourceIsThere) {
         for (int64_t microBatches : {1, 3})
           for (bool isUsedAgain : {true, false}) {
             CopyPolicy policy = makePolicy(residency, carry, isTrainable,
-                                           microBatches > 1, isUsedAgain);
+                                           microBatches > 1, isUsedAgain,
+                                           /*isEvaluated=*/true);
             bool isFilled = policy.get(Role::init).fillsState;
-            for (Role role : StepFamily(microBatches).getStep()) {
-              if (!isMicrobatch(role))
+            auto roles = StepFamily(microBatches).getStep();
+            roles.append({Role::first_evaluation, Role::next_evaluation});
+            for (Role role : roles) {
+              if (!runsModel(role))
                 continue;
               const CopyActions &row = policy.get(role);
               EXPECT_TRUE(!row.fillsState || row.first == CopySource::network);

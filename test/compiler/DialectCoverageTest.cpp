@@ -250,7 +250,8 @@ TEST_F(DialectCoverageTest, OperationsHaveCosts) {
 TEST_F(DialectCoverageTest, PlansHaveEverything) {
   llvm::DenseSet<int> stateRoles;
   forEachStep([&](ModuleOp module) {
-    auto noConstants = [](StringRef) -> llvm::Expected<std::vector<char>> {
+    auto noConstants = [](StringRef,
+                          bool) -> llvm::Expected<std::vector<char>> {
       return llvm::createStringError("there is none");
     };
     DeviceMemoryAnalysis memory(module);

@@ -41,11 +41,31 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
   std::map<Role, std::vector<Role>> pairs;
   for (int64_t microBatches = 1; microBatches <= 4; ++microBatches) {
     Roles job{Role::init};
-    for (int step = 0; step < 2; ++step)
+    auto evaluate = [&] {
+      job.insert(job.end(), {Role::first_evaluation, Role::next_evaluation,
+                             Role::next_evaluation});
+    };
+    auto evaluateOne = [&] { job.push_back(Role::first_evaluation); };
+    auto train = [&] {
       for (Role role : getStep(microBatches))
         job.push_back(role);
+    };
+    // Every two of these follow each other, and each is the first once.
+    train();
+    train();
+    evaluate();
+    train();
+    evaluateOne();
+    train();
+    evaluate();
+    evaluate();
+    evaluateOne();
+    evaluateOne();
+    job.push_back(Role::init); // another job
+    evaluate();
     for (size_t i = 1; i < job.size(); ++i)
-      if (!llvm::is_contained(pairs[job[i - 1]], job[i]))
+      if (job[i] != Role::init &&
+          !llvm::is_contained(pairs[job[i - 1]], job[i]))
         pairs[job[i - 1]].push_back(job[i]);
   }
   for (Role role : StepFamily(1).getRoles())
@@ -71,4 +91,21 @@ TEST(StepFamilyTest, endsOfAStep) {
     }
   }
   EXPECT_FALSE(isMicrobatch(Role::init));
+  EXPECT_FALSE(runsModel(Role::init));
+}
+
+TEST(StepFamilyTest, evaluationsAreNoPartOfAStep) {
+  for (int64_t microBatches : {1, 3}) {
+    StepFamily with(microBatches, /*evaluates=*/true), without(microBatches);
+    EXPECT_EQ(with.getStep(), without.getStep());
+    EXPECT_EQ(with.getRoles().size(), without.getRoles().size() + 2);
+    for (Role role : {Role::first_evaluation, Role::next_evaluation}) {
+      EXPECT_TRUE(isEvaluation(role) && runsModel(role));
+      EXPECT_FALSE(isMicrobatch(role) || isFirstOfStep(role) ||
+                   isLastOfStep(role));
+      EXPECT_TRUE(with.runs(role));
+      EXPECT_FALSE(without.runs(role));
+      EXPECT_EQ(with.countRuns(role), 0);
+    }
+  }
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fcdp-ckpt prune."""
 
+import json
 import os
 import shutil
 
@@ -36,6 +37,18 @@ def test_keeps_the_latest_and_what_a_job_may_be_writing(run, ckpt):
     assert names(run) == kept
     assert len(done.out.splitlines()) == 4 and "step-00000005.removed (left by a removal, 10 bytes)" in done.out
     assert ckpt("prune", run, "--keep=2").out == ""
+
+
+def test_the_best_one_stays(run, ckpt):
+    index = run / "step-00000040" / "index.json"
+    content = json.loads(index.read_text())
+    content["job"]["best_step"] = 20
+    index.write_text(json.dumps(content))
+    # The job writes it again and again; a damaged index does not hide it.
+    shutil.copytree(run / "step-00000040", run / "step-00000060")
+    (run / "step-00000060" / "index.json").write_text("{")
+    assert ckpt("prune", run, "--keep=1", "--force").code == 0
+    assert [name for name in names(run) if name.startswith("step-")] == ["step-00000001", "step-00000020", "step-00000060"]
 
 
 def test_force_removes_all_leftovers(run, ckpt):

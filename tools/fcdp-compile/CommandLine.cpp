@@ -15,7 +15,7 @@ or for LLVM IR.
 
 Example:
   fcdp-compile step.pt2 --nodes=2 --ranks-per-node=2 --strategy=fcdp
-    --micro-batches=4 --optimizer=adamw,lr=1e-3 -o step.so
+    --micro-batches=4 --optimizer=adamw,lr=1e-3 --eval=eval.pt2 -o step.so
 )";
 
 namespace {
@@ -27,6 +27,13 @@ struct CommandLine {
   cl::opt<std::string> output{"o", cl::desc("names the file to write"),
                               cl::value_desc("OUT"), cl::cat(category)};
   StepCommandLine step{category};
+  cl::opt<std::string> evaluation{
+      "eval",
+      cl::desc(
+          "adds an evaluation to the step: the loss of this archive, which "
+          "is exported from the same model, usually in its evaluation mode "
+          "(train=False); fcdp-run evaluates it between steps"),
+      cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> archive{
       "archive",
       cl::desc("reads the values of constants from this archive, if IN is a "
@@ -61,6 +68,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
-  return CompileOptions{line.input,   line.output,        std::move(*step),
-                        line.archive, !line.emit.empty(), line.remarks};
+  return CompileOptions{line.input,   line.output,     std::move(*step),
+                        line.archive, line.evaluation, !line.emit.empty(),
+                        line.remarks};
 }

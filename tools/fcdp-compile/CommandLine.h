@@ -12,6 +12,8 @@ struct CompileOptions {
   /// The archive to read constants from; if empty, the one that the module
   /// names.
   std::string archive;
+  /// The archive of the evaluation, or a step as text; empty if there is none.
+  std::string evaluation;
   /// Print the plan as JSON instead of a summary.
   bool printPlan = false;
   /// Whether remarks are printed.

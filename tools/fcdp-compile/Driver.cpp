@@ -9,6 +9,7 @@
 #include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
+#include "fcdp/Import/Evaluation.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Target/ObjectReading.h"
@@ -48,6 +49,7 @@ private:
   LogicalResult print();
   llvm::Expected<CompiledPlan> readPlan(llvm::StringRef bytes);
   LogicalResult runOnPlan(llvm::StringRef bytes);
+  LogicalResult readEvaluation();
   LogicalResult runOnStep();
 
   const CompileOptions &options;
@@ -77,7 +79,7 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
     auto plan = parsePlan(bytes, options.input);
     if (!plan)
       return plan.takeError();
-    ConstantReader reader(options.archive);
+    ConstantReader reader(options.archive, options.evaluation);
     llvm::Expected<std::string> constants = readConstants(**plan, reader);
     if (!constants)
       return llvm::createStringError("'" + options.input +
@@ -163,10 +165,18 @@ LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
   return options.printPlan ? print() : success();
 }
 
+LogicalResult Driver::readEvaluation() {
+  if (options.evaluation.empty())
+    return success();
+  OwningOpRef<ModuleOp> evaluation = readStep(options.evaluation, context);
+  return success(evaluation && succeeded(addEvaluation(*module, *evaluation)));
+}
+
 LogicalResult Driver::runOnStep() {
   module = readStep(options.input, context);
   if (!module ||
-      failed(checkPastDecisions(*module, options.input, options.step)))
+      failed(checkPastDecisions(*module, options.input, options.step)) ||
+      failed(readEvaluation()))
     return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);

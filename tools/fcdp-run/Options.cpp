@@ -47,10 +47,11 @@ communication and copies (on the CPU), and the time that is left.
 Several machines: start it with torchrun --no-python, srun or mpirun, which
 set the numbers of nodes and ranks.)";
 
-InputOption splitInput(const std::string &text) {
+InputOption splitInput(const std::string &option, const std::string &text) {
   size_t equals = text.find('=');
   if (equals == 0 || equals == text.npos || equals + 1 == text.size())
-    throw std::runtime_error("--input: expected NAME=FILE, got '" + text + "'");
+    throw std::runtime_error(option + ": expected NAME=FILE, got '" + text +
+                             "'");
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -92,6 +93,7 @@ void checkCheckpoints(const Options &options) {
     return;
   for (const auto &[name, isGiven] :
        {std::pair("--save-every", options.saveEvery.has_value()),
+        std::pair("--keep-best", options.evaluation.keepBest),
         std::pair("--keep", options.keep.has_value()),
         std::pair("--resume without a path",
                   options.isResumed && options.resumeFrom.empty())})
@@ -126,7 +128,7 @@ std::vector<std::string> temporaryFiles(const Options &options) {
 
 std::optional<Options> parseOptions(int argc, char **argv) {
   Options options;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, evaluationInputs;
   std::string data;
   CLI::App app("Runs a compiled training step.", "fcdp-run");
   app.footer(kExample);
@@ -165,6 +167,22 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "these proportions; validation=FRACTION holds out rows at "
                  "the end of each file, and split=validation reads only "
                  "those; default: all rows in the order of the files");
+  app.add_option(
+         "--eval-every", options.evaluation.every,
+         "Evaluate the model after every so many steps, and at the end; "
+         "the step must be compiled with --eval. Default: at the end "
+         "only, if there are rows to evaluate it on")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  app.add_option("--eval-input", evaluationInputs,
+                 "Read an input of the evaluation from a file: NAME=FILE, once "
+                 "per input, as --input has it; default: the rows of the files "
+                 "of --input that --data=validation=FRACTION holds out")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  app.add_option("--eval-batches", options.evaluation.batches,
+                 "Evaluate this many batches on each rank; default: as many as "
+                 "give each rank other rows, or 1 if all inputs are random")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_option("--nodes", options.nodes,
                  "Start the ranks of this many nodes on this machine")
       ->check(CLI::Range(1, 1 << 16));
@@ -195,6 +213,11 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_option("--keep", options.keep,
                  "Keep this many checkpoints, the latest ones; default: all")
       ->check(CLI::Range(1, 1 << 30));
+  app.add_flag(
+      "--keep-best", options.evaluation.keepBest,
+      "Save a checkpoint after each evaluation whose loss is the least "
+      "so far, and keep it beside those of --keep until there is a "
+      "better one");
   const std::string latest = "the latest";
   std::string resume;
   app.add_flag(
@@ -274,7 +297,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                              "; see fcdp-run --help");
   }
   for (const std::string &text : inputs)
-    options.inputs.push_back(splitInput(text));
+    options.inputs.push_back(splitInput("--input", text));
+  for (const std::string &text : evaluationInputs)
+    options.evaluation.inputs.push_back(splitInput("--eval-input", text));
   if (scheduleOption->count() != 0)
     options.schedule = Schedule::parse(schedule, "--schedule");
   options.data = parseDataOptions(data);

@@ -5,7 +5,7 @@
 
 #include "checkpoint/ParameterFiles.h"
 #include "core/OnNonfinite.h"
-#include "inputs/Inputs.h"
+#include "inputs/EvaluationInputs.h"
 #include "session/Schedule.h"
 
 #include <cstdint>
@@ -25,6 +25,7 @@ struct Options {
   std::optional<double> learningRate;
   std::optional<Schedule> schedule;
   DataOptions data;
+  EvaluationOptions evaluation;
   /// The folder for checkpoints; empty to save none.
   std::string saveDir;
   /// None: at the end only.

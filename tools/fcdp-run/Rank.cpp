@@ -15,6 +15,7 @@
 #include "session/Session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -28,6 +29,8 @@ namespace {
 /// The files of a rank, opened before it meets the others.
 struct Files {
   std::unique_ptr<Inputs> inputs;
+  /// Null if nothing is evaluated.
+  std::unique_ptr<EvaluationInputs> evaluation;
   /// Null without inputs, and before training.
   std::unique_ptr<ReadAhead> ahead;
   std::unique_ptr<JsonLog> log;
@@ -47,9 +50,14 @@ void openFiles(const Options &options, const StepPlan &plan,
   if (isFirst && !options.params.path.empty())
     checkOutput(plan, options.params);
   files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
+  files.evaluation = EvaluationInputs::open(plan, options.evaluation,
+                                            options.inputs, options.data);
   // Once per node is enough.
-  if (launch.place.local == 0)
-    files.inputs->checkValues();
+  if (launch.place.local != 0)
+    return;
+  files.inputs->checkValues();
+  if (files.evaluation)
+    files.evaluation->checkValues();
 }
 
 SessionOptions sessionOptions(const Options &options, const Launch &launch) {
@@ -100,6 +108,8 @@ private:
   void report(const std::vector<int64_t> &epochs);
   /// Whether a line is printed for that step.
   bool isPrinted() const;
+  /// Evaluates the model after the last step.
+  void evaluate();
   void save();
   void printSaved();
   void print(const std::string &line);
@@ -117,7 +127,13 @@ private:
   /// Steps of the job that made no update.
   int64_t skippedSteps = 0;
   /// The step of the last checkpoint in --save-dir.
-  std::optional<int64_t> lastSaved;
+  std::optional<int64_t> lastSaved, lastEvaluated;
+  /// The least loss of an evaluation, and the checkpoint of that step.
+  struct Best {
+    int64_t step;
+    double loss;
+  };
+  std::optional<Best> best;
   int stopped = 0;
   StepStats lastStats;
   TimeLeft timeLeft;
@@ -176,6 +192,12 @@ bool Rank::resume() {
   if (job.contains("skipped_steps") &&
       job["skipped_steps"].is_number_unsigned())
     skippedSteps = job["skipped_steps"].get<int64_t>();
+  if (options.evaluation.keepBest && job.contains("best_step") &&
+      job["best_step"].is_number_unsigned() &&
+      job.contains("best_evaluation_loss") &&
+      job["best_evaluation_loss"].is_number())
+    best = {job["best_step"].get<int64_t>(),
+            job["best_evaluation_loss"].get<double>()};
   for (const std::string &difference :
        goOnAtPosition(job, firstStep, *files.inputs))
     print(difference);
@@ -212,8 +234,9 @@ void Rank::openCheckpoints() {
 void Rank::readAhead() {
   std::vector<size_t> bytes;
   for (const auto &input : session.plan().inputs)
-    bytes.push_back(numElements(input->shape) *
-                    byteSize(toDType(input->dtype)));
+    if (!input->evaluation)
+      bytes.push_back(numElements(input->shape) *
+                      byteSize(toDType(input->dtype)));
   int64_t microBatches = session.plan().microBatches;
   if (bytes.empty() || firstStep >= options.steps)
     return;
@@ -234,6 +257,9 @@ void Rank::train() {
     runStep();
   while (session.numUnread() > 0)
     finishStep();
+  if (files.evaluation && session.numSteps() > firstStep && stopped == 0 &&
+      lastEvaluated != session.numSteps())
+    evaluate();
 }
 
 void Rank::runStep() {
@@ -245,7 +271,10 @@ void Rank::runStep() {
     finishStep();
   if (profile && index > firstStep)
     profile->add(*session.recorder());
-  if (options.saveEvery && (index + 1) % *options.saveEvery == 0)
+  if (options.evaluation.every && (index + 1) % *options.evaluation.every == 0)
+    evaluate();
+  if (options.saveEvery && (index + 1) % *options.saveEvery == 0 &&
+      lastSaved != index + 1)
     save();
   printSaved();
 }
@@ -287,6 +316,30 @@ void Rank::report(const std::vector<int64_t> &epochs) {
   printedBytes = bytes;
 }
 
+void Rank::evaluate() {
+  while (session.numUnread() > 0)
+    finishStep();
+  const EvaluationInputs &inputs = *files.evaluation;
+  StepStats stats = session.combine(
+      session.evaluate(inputs.numBatches(), [&](size_t input, int64_t batch,
+                                                std::span<std::byte> out) {
+        inputs.read(input, batch, session.rank(), out);
+      }));
+  EvaluationFigures figures{stats, inputs.numBatches()};
+  if (session.rank() == 0) {
+    files.log->write(toJson(figures));
+    const Scalar loss("evaluation_loss", float(stats.loss));
+    files.events->write(stats.step, {&loss, 1});
+  }
+  print(toText(figures));
+  lastEvaluated = stats.step;
+  if (!options.evaluation.keepBest || !std::isfinite(stats.loss) ||
+      (best && stats.loss >= best->loss))
+    return;
+  best = {stats.step, stats.loss};
+  save();
+}
+
 void Rank::print(const std::string &line) {
   if (session.rank() != 0)
     return;
@@ -302,7 +355,12 @@ void Rank::save() {
                                 {"micro_batches", session.plan().microBatches},
                                 {"skipped_steps", skippedSteps}};
   job.update(describePosition(*files.inputs, session.numSteps()));
-  session.saveCheckpoint(job.dump());
+  if (best) {
+    job["best_step"] = best->step;
+    job["best_evaluation_loss"] = best->loss;
+  }
+  session.saveCheckpoint(job.dump(),
+                         best ? std::optional(best->step) : std::nullopt);
   lastSaved = session.numSteps();
 }
 

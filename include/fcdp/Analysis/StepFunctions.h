@@ -12,6 +12,9 @@ namespace fcdp {
 /// Returns the role of `function`, which must have one.
 Role getRole(mlir::func::FuncOp function);
 
+/// Returns whether the module has functions that evaluate the model.
+bool hasEvaluation(mlir::ModuleOp module);
+
 /// Returns the functions of the module that `function` may come after.
 llvm::SmallVector<mlir::func::FuncOp>
 findPredecessors(mlir::func::FuncOp function);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the values of constants from the archive that a step was exported to.
+// Reads the values of constants from the archives that a step and its
+// evaluation were exported to.
 #pragma once
 
 #include "fcdp/Conversion/Plan.h"
@@ -11,18 +12,22 @@
 
 namespace fcdp {
 
-/// Reads tensors of an archive, opened at the first: most steps have no
+/// Reads tensors of archives, each opened at the first: most steps have no
 /// constants.
 class ConstantReader {
 public:
-  explicit ConstantReader(llvm::StringRef archive);
+  ConstantReader(llvm::StringRef archive, llvm::StringRef evaluationArchive);
   ~ConstantReader();
 
-  llvm::Expected<std::vector<char>> operator()(llvm::StringRef name);
+  llvm::Expected<std::vector<char>> operator()(llvm::StringRef name,
+                                               bool isOfEvaluation);
 
 private:
-  std::string path;
-  std::unique_ptr<class Pt2Tensors> tensors;
+  struct Source {
+    std::string path;
+    std::unique_ptr<class Pt2Tensors> tensors;
+  };
+  Source step, evaluation;
 };
 
 /// Appends the value of a buffer to the constants of an object, and returns its

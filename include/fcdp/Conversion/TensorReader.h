@@ -9,9 +9,10 @@
 
 namespace fcdp {
 
-/// Gives the contiguous bytes of the tensor of that PyTorch name, or none if
-/// the archive was exported without weights.
-using TensorReader =
-    llvm::function_ref<llvm::Expected<std::vector<char>>(llvm::StringRef)>;
+/// Gives the contiguous bytes of the tensor of that PyTorch name, in the
+/// archive of the step or in that of the evaluation, or none if the archive was
+/// exported without weights.
+using TensorReader = llvm::function_ref<llvm::Expected<std::vector<char>>(
+    llvm::StringRef name, bool isOfEvaluation)>;
 
 } // namespace fcdp

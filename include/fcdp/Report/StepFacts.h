@@ -52,6 +52,12 @@ struct StepFacts {
   BytesByUse hostInUse;
   /// Bytes of one node per optimizer step, and once per job.
   LinkBytes step, init;
+  /// Those of the first batch of an evaluation, and of each other one; none if
+  /// the job evaluates nothing.
+  struct EvaluationBytes {
+    LinkBytes first, next;
+  };
+  std::optional<EvaluationBytes> evaluation;
 };
 
 /// Measures a module in phase planned, whose device memory is `device`.

@@ -168,6 +168,10 @@ def CachePass : FcdpPass<"fcdp-cache"> {
     `@init`, once per job. With a single node there is no node slice, and `host` and
     `node` act like `drop`.
 
+    The first batch of an evaluation gathers trained buckets, and later batches take
+    copies from where they are carried, or from host memory if they live there within a
+    micro-batch. Evaluations add no states on the device.
+
     Before:
 
     ```mlir

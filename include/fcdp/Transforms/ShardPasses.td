@@ -21,7 +21,8 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     Gradients are reduced as soon as they are computed, and are added to accumulators.
     `@step` becomes `@only_microbatch`, or, with more than one micro-batch,
     `@first_microbatch`, `@next_microbatch` and `@last_microbatch`; `@init` and
-    `@update` are added.
+    `@update` are added. `@evaluate` becomes `@first_evaluation` and
+    `@next_evaluation`.
 
     The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
     compiler does not know may alias its operands; its results are not cloned. The pass

@@ -93,8 +93,8 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
   let description = [{
     Requires phase `planned`, and changes nothing. Refuses a plan unless each of
     these holds for every legal run, `@init (first next* last update | only
-    update)*`, over the boundaries of functions and steps. The error names the bucket
-    by its first parameter, and both operations:
+    update | first_evaluation next_evaluation*)*`, over the boundaries of functions
+    and steps. The error names the bucket by its first parameter, and both operations:
 
     - Accesses to the same bytes of an arena, one of them a write, are ordered by
       streams and events.

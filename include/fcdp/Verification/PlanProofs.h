@@ -36,10 +36,10 @@ struct PlannedMemory {
   std::vector<PlacedResult> results;
 };
 
-/// Proves for every legal run, @init (first next* last update | only update)*,
-/// that accesses to the same memory are ordered by streams and events, that
-/// each read finds what it is meant to, and that each trained bucket is reduced
-/// and updated once a step. Operators are taken to write to all of `free`.
+/// Proves for every legal run (dialects/Fcdp/StepFamily.h) that accesses to the
+/// same memory are ordered by streams and events, that each read finds what it
+/// is meant to, and that each trained bucket is reduced and updated once a
+/// step. Operators are taken to write to all of `free`.
 mlir::LogicalResult verifyRuns(mlir::ModuleOp module,
                                llvm::ArrayRef<FreeRange> free);
 

@@ -297,7 +297,7 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
     return failure();
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
-  StepFamily family(getMicroBatches(module));
+  StepFamily family(getMicroBatches(module), hasEvaluation(module));
   for (auto function : module.getOps<func::FuncOp>()) {
     const FunctionMemory &part = memory.functions.emplace_back(
         measureFunctionMemory(function, *layouts));

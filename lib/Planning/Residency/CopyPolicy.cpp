@@ -42,24 +42,33 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   within = getPlace(residency);
   state = getPlace(carry);
   // A slice in host memory for the uses of one micro-batch is a state, too.
-  // Each micro-batch fills it anew.
-  bool isFilledEachTime = state == CopyPlace::none &&
-                          within == CopyPlace::hostSlice &&
-                          decision.isUsedAgain;
-  if (isFilledEachTime)
+  // Each micro-batch fills it anew, and the first batch of an evaluation.
+  bool isInMicrobatch =
+      state == CopyPlace::none && within == CopyPlace::hostSlice;
+  if (isInMicrobatch && (decision.isUsedAgain || decision.isEvaluated))
     state = CopyPlace::hostSlice;
 
-  Role fills = decision.isTrainable ? Role::first_microbatch : Role::init;
+  auto isFilledBy = [&](Role role) {
+    if (state == CopyPlace::none)
+      return false;
+    if (role == Role::first_evaluation)
+      return decision.isTrainable || isInMicrobatch;
+    if (isInMicrobatch)
+      return isMicrobatch(role) && decision.isUsedAgain;
+    return role == (decision.isTrainable ? Role::first_microbatch : Role::init);
+  };
   for (size_t i = 0; i < actions.size(); ++i) {
     Role role = static_cast<Role>(i);
     CopyActions &row = actions[i];
-    row.fillsState = state != CopyPlace::none &&
-                     (isFilledEachTime ? isMicrobatch(role) : role == fills);
-    if (!isMicrobatch(role))
+    row.fillsState = isFilledBy(role);
+    if (!runsModel(role))
       continue;
     // A trained parameter has changed since the step before.
-    bool isStale = decision.isTrainable && isFirstOfStep(role);
+    bool isStale = decision.isTrainable &&
+                   (isFirstOfStep(role) || role == Role::first_evaluation);
     row.first = isStale ? CopySource::network : getSource(carry);
+    if (isInMicrobatch && role == Role::next_evaluation)
+      row.first = CopySource::host;
     row.later = getSource(residency);
     // Host memory has the slice already.
     if (row.later == CopySource::network && row.first == CopySource::host)

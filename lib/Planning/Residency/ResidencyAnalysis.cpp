@@ -252,6 +252,7 @@ ResidencyProblem fcdp::makeResidencyProblem(
   problem.localRanks = getMesh(module).getLocal();
   problem.hasSeveralNodes = getMesh(module).getNode() > 1;
   problem.microBatches = getMicroBatches(module);
+  problem.isEvaluated = hasEvaluation(module);
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);
   for (auto function : module.getOps<func::FuncOp>()) {

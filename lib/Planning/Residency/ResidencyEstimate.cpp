@@ -104,9 +104,9 @@ Policies::Policies(const ResidencyProblem &problem,
                    llvm::ArrayRef<BucketResidency> plan)
     : problem(problem), ranges(problem), plan(plan) {
   for (const auto &[b, bucket] : llvm::enumerate(problem.buckets)) {
-    copies.push_back(
-        CopyPolicy({plan[b].residency, plan[b].carry, bucket.trainable,
-                    problem.microBatches > 1, ranges.isUsedAgain(b)}));
+    copies.push_back(CopyPolicy({plan[b].residency, plan[b].carry,
+                                 bucket.trainable, problem.microBatches > 1,
+                                 ranges.isUsedAgain(b), problem.isEvaluated}));
     sums.push_back(problem.getSumPolicy(bucket));
   }
 }

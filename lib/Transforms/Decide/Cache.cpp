@@ -49,6 +49,7 @@ private:
   func::FuncOp init;
   /// Whether there are several micro-batches.
   bool hasSeveral = false;
+  bool isEvaluated = false;
   llvm::DenseMap<std::pair<StringAttr, unsigned>, Gathers> gathers;
 };
 } // namespace
@@ -147,9 +148,12 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   decision.carry = bucket.getCarry().value_or(decision.residency);
   decision.isTrainable = bucket.getTrainable();
   decision.hasSeveral = hasSeveral;
-  decision.isUsedAgain =
-      llvm::any_of(gathersOf(bucket, Axis::node),
-                   [](auto &ofFunction) { return ofFunction.size() > 1; });
+  decision.isUsedAgain = false;
+  for (auto [index, ofFunction] :
+       llvm::enumerate(gathersOf(bucket, Axis::node)))
+    decision.isUsedAgain |=
+        isMicrobatch(static_cast<Role>(index)) && ofFunction.size() > 1;
+  decision.isEvaluated = isEvaluated;
   return CopyPolicy(decision);
 }
 
@@ -214,6 +218,7 @@ void CachePass::runOnOperation() {
   mesh = getMesh(module);
   init = symbols.lookup<func::FuncOp>(stringifyRole(Role::init));
   hasSeveral = !!symbols.lookup(stringifyRole(Role::first_microbatch));
+  isEvaluated = hasEvaluation(module);
 
   collect();
   SmallVector<CopyPolicy> policies;

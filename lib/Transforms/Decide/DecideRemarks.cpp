@@ -35,7 +35,8 @@ public:
         residency(*bucket.getResidency()),
         carry(bucket.getCarry().value_or(residency)),
         policy({residency, carry, bucket.getTrainable(),
-                getMicroBatches(module) > 1, uses > 1}) {}
+                getMicroBatches(module) > 1, uses > 1, hasEvaluation(module)}) {
+  }
 
   std::string describe();
 

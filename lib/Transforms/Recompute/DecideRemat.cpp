@@ -105,6 +105,9 @@ void DecideRematPass::runOnOperation() {
     return signalPassFailure();
   }
   chooseCheckpointed(*step);
+  if (func::FuncOp evaluation = findEvaluation(module))
+    for (auto call : evaluation.getOps<aten::CallOp>())
+      removeCheckpointRegion(call);
   if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
   if (failed(decide(*step, *spec)))

@@ -23,8 +23,7 @@ public:
   void runOnOperation() override;
 
 private:
-  /// The device that the step was exported on.
-  LogicalResult toCuda(func::FuncOp step);
+  LogicalResult toCuda(func::FuncOp function);
 };
 } // namespace
 
@@ -77,10 +76,10 @@ static LogicalResult checkCalls(func::FuncOp step) {
   return success(holds);
 }
 
-LogicalResult RetargetPass::toCuda(func::FuncOp step) {
-  if (failed(checkCalls(step)) || failed(retargetAttention(step)))
+LogicalResult RetargetPass::toCuda(func::FuncOp function) {
+  if (failed(checkCalls(function)) || failed(retargetAttention(function)))
     return failure();
-  replaceDevices(step, "cpu", "cuda");
+  replaceDevices(function, "cpu", "cuda");
   return success();
 }
 
@@ -97,10 +96,12 @@ void RetargetPass::runOnOperation() {
                      "both");
     return signalPassFailure();
   }
-  if (source != wanted && failed(toCuda(*step)))
-    return signalPassFailure();
-  if (wanted == "cuda") {
-    replaceDevices(*step, "cuda", "cuda");
-    setTarget(module, wanted);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (source != wanted && failed(toCuda(function)))
+      return signalPassFailure();
+    if (wanted == "cuda")
+      replaceDevices(function, "cuda", "cuda");
   }
+  if (wanted == "cuda")
+    setTarget(module, wanted);
 }

@@ -29,12 +29,13 @@ public:
 
 private:
   FailureOr<func::FuncOp> checkInput();
-  void insertMesh(func::FuncOp step);
-  void insertGathers(func::FuncOp step);
+  void insertMesh();
+  void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
   LogicalResult setGroups(Attribute optimizer);
-  void makeFamily(func::FuncOp step, Attribute optimizer);
-  func::FuncOp makeFunction(OpBuilder &builder, Role role);
+  void makeFamily(func::FuncOp step, func::FuncOp evaluation,
+                  Attribute optimizer);
+  func::FuncOp makeFunction(OpBuilder &builder, Role role, func::FuncOp body);
 
   ArrayAttr bothAxes() {
     return ArrayAttr::get(&getContext(),
@@ -57,7 +58,7 @@ FailureOr<func::FuncOp> ShardPass::checkInput() {
   return step;
 }
 
-void ShardPass::insertMesh(func::FuncOp step) {
+void ShardPass::insertMesh() {
   OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
   MeshOp::create(builder, getOperation().getLoc(), kMeshName, nodes,
                  ranksPerNode);
@@ -81,10 +82,10 @@ static void cloneViewsTo(OpOperand &operand, Value whole,
 }
 
 /// One gather per parameter and live range, in front of its first use there.
-void ShardPass::insertGathers(func::FuncOp step) {
+void ShardPass::insertGathers(func::FuncOp function) {
   SymbolTableCollection symbols;
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> gathered;
-  LiveRanges ranges = findLiveRanges(step, symbols);
+  LiveRanges ranges = findLiveRanges(function, symbols);
   for (ParameterUse &use : ranges.uses) {
     Value &whole = gathered[{use.parameter, use.range}];
     if (!whole) {
@@ -102,7 +103,8 @@ void ShardPass::insertGathers(func::FuncOp step) {
     cloneViewsTo(*use.operand, whole, ranges.views);
   }
   // The reads and the views on them are dead now; uses come before definitions.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step.front())))
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (op.use_empty() &&
         (isa<ReadParameterOp>(op) || ranges.views.contains(&op)))
       op.erase();
@@ -126,11 +128,21 @@ void ShardPass::insertReductions(func::FuncOp step) {
   }
 }
 
-func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role) {
+/// Makes the function of `role` with a copy of the body of `body`, or with an
+/// empty one.
+func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role,
+                                     func::FuncOp body) {
   auto function = func::FuncOp::create(builder, getOperation().getLoc(),
                                        stringifyRole(role),
                                        builder.getFunctionType({}, {}));
   setRole(function, role);
+  if (body) {
+    IRMapping mapping;
+    body.getBody().cloneInto(&function.getBody(), mapping);
+  } else {
+    OpBuilder inside = OpBuilder::atBlockBegin(function.addEntryBlock());
+    func::ReturnOp::create(inside, function.getLoc());
+  }
   return function;
 }
 
@@ -149,28 +161,21 @@ LogicalResult ShardPass::setGroups(Attribute optimizer) {
   return success();
 }
 
-/// Replaces @step by the family of functions.
-void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
+/// Replaces @step and @evaluate, if there is one, by the family of functions.
+void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation,
+                           Attribute optimizer) {
   OpBuilder builder(step);
-  auto withReturn = [&](Role role) {
-    func::FuncOp function = makeFunction(builder, role);
-    OpBuilder body = OpBuilder::atBlockBegin(function.addEntryBlock());
-    func::ReturnOp::create(body, step.getLoc());
-    return function;
-  };
-  withReturn(Role::init);
-  for (Role role : StepFamily(microBatches).getRoles()) {
-    if (!isMicrobatch(role))
-      continue;
-    func::FuncOp function = makeFunction(builder, role);
-    IRMapping mapping;
-    step.getBody().cloneInto(&function.getBody(), mapping);
+  llvm::DenseMap<Role, func::FuncOp> functions;
+  for (Role role : StepFamily(microBatches, !!evaluation).getRoles()) {
+    func::FuncOp body = isMicrobatch(role)   ? step
+                        : isEvaluation(role) ? evaluation
+                                             : func::FuncOp();
+    func::FuncOp function = functions[role] = makeFunction(builder, role, body);
     for (auto accumulate : function.getOps<AccumulateOp>())
       accumulate.setMode(isFirstOfStep(role) ? Accumulate::overwrite
                                              : Accumulate::add);
   }
-  func::FuncOp update = withReturn(Role::update);
-  OpBuilder body = OpBuilder::atBlockBegin(&update.front());
+  OpBuilder body = OpBuilder::atBlockBegin(&functions[Role::update].front());
   double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
   if (clipNorm > 0)
     ClipGradientsOp::create(body, step.getLoc(), llvm::APFloat(clipNorm),
@@ -180,6 +185,8 @@ void ShardPass::makeFamily(func::FuncOp step, Attribute optimizer) {
       ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),
                             llvm::APFloat(scale), optimizer);
   step.erase();
+  if (evaluation)
+    evaluation.erase();
 }
 
 void ShardPass::runOnOperation() {
@@ -193,10 +200,13 @@ void ShardPass::runOnOperation() {
   }
   if (failed(setGroups(*spec)))
     return signalPassFailure();
-  insertMesh(*step);
+  func::FuncOp evaluation = findEvaluation(getOperation());
+  insertMesh();
   insertGathers(*step);
   insertReductions(*step);
-  makeFamily(*step, *spec);
+  if (evaluation)
+    insertGathers(evaluation);
+  makeFamily(*step, evaluation, *spec);
   setMicroBatches(getOperation(), microBatches);
   setPhase(getOperation(), Phase::sharded);
 }

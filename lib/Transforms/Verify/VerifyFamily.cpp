@@ -22,16 +22,18 @@ static LogicalResult verifyFamily(ModuleOp module) {
     roles.push_back(*role);
   }
   llvm::sort(roles);
-  auto isFamily = [&](int64_t microBatches) {
-    SmallVector<Role> expected(StepFamily(microBatches).getRoles());
-    llvm::sort(expected);
-    return roles == expected;
-  };
-  if (!isFamily(1) && !isFamily(2))
-    return module.emitError(
-        "expected @init, @update and either @only_microbatch or "
-        "@first_microbatch, @next_microbatch and @last_microbatch");
-  return success();
+  for (int64_t microBatches : {1, 2})
+    for (bool evaluates : {false, true}) {
+      SmallVector<Role> expected(
+          StepFamily(microBatches, evaluates).getRoles());
+      llvm::sort(expected);
+      if (roles == expected)
+        return success();
+    }
+  return module.emitError(
+      "expected @init, @update, either @only_microbatch or @first_microbatch, "
+      "@next_microbatch and @last_microbatch, and both or none of "
+      "@first_evaluation and @next_evaluation");
 }
 
 /// Checks that each bucket has the states that every step uses.
@@ -196,6 +198,14 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
+/// Checks that an evaluation leaves gradients and parameters alone.
+static LogicalResult verifyChangesNothing(func::FuncOp function) {
+  for (Operation &op : function.front())
+    if (isa<AccumulateOp, ReduceScatterOp, ShardUpdateOp, WriteBufferOp>(op))
+      return op.emitOpError("may not stand in @") << function.getSymName();
+  return success();
+}
+
 LogicalResult fcdp::requirePhase(ModuleOp module, Phase phase) {
   if (getPhase(module) != phase)
     return module.emitError("expected a module in phase '")
@@ -218,6 +228,9 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (isMicrobatch(getRole(function)) &&
         failed(verifySums(function, trained, partialSums)))
+      return failure();
+    if (isEvaluation(getRole(function)) &&
+        failed(verifyChangesNothing(function)))
       return failure();
     if (failed(verifyClipping(function)))
       return failure();

@@ -40,18 +40,53 @@ static LogicalResult verifyOps(ModuleOp module, Phase phase) {
 // Imported
 //===----------------------------------------------------------------------===//
 
+/// Returns whether `function` is one block without arguments and results.
+static bool isImportedFunction(func::FuncOp function) {
+  return function && function.getBody().hasOneBlock() &&
+         function.getFunctionType() ==
+             FunctionType::get(function.getContext(), {}, {});
+}
+
+static LogicalResult verifyOneLoss(func::FuncOp function) {
+  size_t losses = llvm::range_size(function.getOps<LossOp>());
+  if (losses == 1)
+    return success();
+  return function.emitError("expected one loss, got ") << losses;
+}
+
+/// Checks that an evaluation changes nothing, and has its inputs to itself.
+static LogicalResult verifyImportedEvaluation(ModuleOp module,
+                                              func::FuncOp evaluation) {
+  for (Operation &op : evaluation.front())
+    if (isa<GradientOp, WriteBufferOp>(op))
+      return op.emitOpError("may not stand in @evaluate");
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto read : function.getOps<ReadInputOp>()) {
+      auto input = module.lookupSymbol<InputOp>(read.getSourceAttr().getAttr());
+      if (input && input.getEvaluation() != (function == evaluation))
+        return read.emitOpError("expected an input of @")
+               << function.getSymName() << ", got @" << input.getSymName();
+    }
+  return verifyOneLoss(evaluation);
+}
+
 static LogicalResult verifyImported(ModuleOp module) {
   if (failed(verifyOps<InImported>(module, Phase::imported)))
     return failure();
-  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
-  if (functions.size() != 1 || functions[0].getSymName() != "step" ||
-      !functions[0].getBody().hasOneBlock())
-    return module.emitError("expected one function, @step, of one block");
-  size_t losses = llvm::range_size(functions[0].getOps<LossOp>());
-  if (losses != 1)
-    return functions[0].emitError("expected one loss, got ") << losses;
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  func::FuncOp evaluation = findEvaluation(module);
+  bool isOther =
+      llvm::any_of(module.getOps<func::FuncOp>(), [&](func::FuncOp function) {
+        return function != step && function != evaluation;
+      });
+  if (!isImportedFunction(step) || isOther)
+    return module.emitError("expected one function, @step, of one block, and "
+                            "perhaps an evaluation, @evaluate");
+  if (failed(verifyOneLoss(step)) ||
+      (evaluation && failed(verifyImportedEvaluation(module, evaluation))))
+    return failure();
   llvm::DenseMap<StringAttr, int> gradients;
-  for (auto gradient : functions[0].getOps<GradientOp>())
+  for (auto gradient : step.getOps<GradientOp>())
     ++gradients[gradient.getParameterAttr().getAttr()];
   for (auto parameter : module.getOps<ParameterOp>())
     if (int count = gradients.lookup(parameter.getSymNameAttr());
@@ -66,11 +101,15 @@ FailureOr<func::FuncOp> fcdp::requireImported(ModuleOp module) {
   if (getPhase(module) != Phase::imported)
     return module.emitError("expected a module in phase 'imported'");
   auto step = module.lookupSymbol<func::FuncOp>("step");
-  if (!step || !step.getBody().hasOneBlock() ||
-      step.getFunctionType() != FunctionType::get(module.getContext(), {}, {}))
+  if (!isImportedFunction(step))
     return module.emitError(
         "expected a function @step of one block, without arguments or results");
   return step;
+}
+
+func::FuncOp fcdp::findEvaluation(ModuleOp module) {
+  auto evaluation = module.lookupSymbol<func::FuncOp>("evaluate");
+  return isImportedFunction(evaluation) ? evaluation : func::FuncOp();
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,6 +21,10 @@ mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
+/// Returns the function of an imported module that evaluates the model, or
+/// null.
+mlir::func::FuncOp findEvaluation(mlir::ModuleOp module);
+
 /// Returns whether a collective over both axes is one step: the bucket has
 /// chosen so, and nothing needs the node slice.
 bool staysWhole(CollectiveOpInterface op, const mlir::SymbolTable &symbols,

@@ -301,8 +301,9 @@ def _convert(options: argparse.Namespace) -> int:
 def _add_prune(commands: Any) -> None:
     parser = _add_command(
         commands, "prune", _prune,
-        "Removes all but the latest checkpoints of a run, and what crashes left of others. A running job writes one "
-        "folder *.partial at a time, so the one that was written to last stays.",
+        "Removes all but the latest checkpoints of a run, and what crashes left of others. The best one of a run with "
+        "--keep-best stays. A running job writes one folder *.partial at a time, so the one that was written to last "
+        "stays.",
         f"{_EXIT_CODES}\n\nexample: fcdp-ckpt prune run --keep=3 --dry-run",
     )  # fmt: skip
     parser.add_argument("path", type=Path, metavar="RUN", help="the folder that --save-dir of fcdp-run names")

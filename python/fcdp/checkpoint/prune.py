@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fcdp.checkpoint.atomic import sync
 from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.index import read_index
 from fcdp.checkpoint.runs import RunEntry, run_entries
 
 
@@ -22,7 +23,7 @@ class Removal:
 
 
 def plan_removals(run: Path, keep: int, force: bool) -> list[Removal]:
-    """Returns what to remove: all but the latest `keep` checkpoints, and leftovers.
+    """Returns what to remove: all but the latest `keep` checkpoints and that of the best evaluation, and leftovers.
 
     A running job writes one checkpoint at a time, in a folder *.partial. So the one that was written to last stays,
     unless `force` says that no job is running.
@@ -35,11 +36,20 @@ def plan_removals(run: Path, keep: int, force: bool) -> list[Removal]:
     complete = [entry for entry in entries if entry.status == "complete"]
     removed = [entry for entry in entries if entry.status == "removed"]
     partial = sorted((entry for entry in entries if entry.status == "partial"), key=lambda entry: _last_write(entry.path))
+    best = _best_step(complete)
     return [
-        *(Removal(entry.path, _bytes(entry.path), "old") for entry in complete[:-keep]),
+        *(Removal(entry.path, _bytes(entry.path), "old") for entry in complete[:-keep] if entry.step != best),
         *(Removal(entry.path, _bytes(entry.path), "left by a removal") for entry in removed),
         *(Removal(entry.path, _bytes(entry.path), "left by a crash") for entry in _left(partial, force)),
     ]
+
+
+def _best_step(complete: list[RunEntry]) -> int | None:
+    """Returns the step whose evaluation had the least loss, as the latest checkpoint with a good index has it."""
+    for entry in reversed(complete):
+        with contextlib.suppress(CheckpointError):
+            return read_index(entry.path).job.get("best_step")
+    return None
 
 
 def _left(partial: list[RunEntry], force: bool) -> list[RunEntry]:

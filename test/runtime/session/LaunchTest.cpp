@@ -229,7 +229,7 @@ TEST(StepStatsTest, CombinesRanks) {
   EXPECT_FALSE(combine({2, 2}, ranks).gradientNorm);
   EXPECT_FALSE(combine({2, 2}, ranks).exposedSeconds);
   stats.step = 5;
-  auto json = nlohmann::json::parse(toJson({stats}));
+  auto json = nlohmann::json::parse(toJson(StepFigures{stats}));
   EXPECT_EQ(json["step"], 5);
   EXPECT_EQ(json["inter_bytes_sent"], 70);
 }

@@ -8,46 +8,66 @@ namespace fcdp::run {
 
 namespace {
 
-std::string listInputs(const StepPlan &plan) {
-  std::string list;
+using InputList = std::vector<const plan::InputT *>;
+
+InputList selectInputs(const StepPlan &plan, bool ofEvaluation) {
+  InputList selected;
   for (const auto &input : plan.inputs)
-    list += (list.empty() ? "" : ", ") + input->name + " " +
-            name(toDType(input->dtype)) + toString(input->shape);
-  return "the step's inputs are: " + (list.empty() ? "none" : list);
+    if (input->evaluation == ofEvaluation)
+      selected.push_back(input.get());
+  return selected;
 }
 
-void checkNames(const StepPlan &plan, const std::vector<InputOption> &options) {
+/// The option that gives an input its file.
+std::string optionName(const plan::InputT &input) {
+  return input.evaluation ? "--eval-input" : "--input";
+}
+
+std::string listInputs(const InputList &inputs) {
+  std::string list;
+  for (const plan::InputT *input : inputs)
+    list += (list.empty() ? "" : ", ") + input->name + " " +
+            name(toDType(input->dtype)) + toString(input->shape);
+  bool ofEvaluation = !inputs.empty() && inputs.front()->evaluation;
+  return std::string(ofEvaluation ? "the evaluation's" : "the step's") +
+         " inputs are: " + (list.empty() ? "none" : list);
+}
+
+void checkNames(const InputList &inputs,
+                const std::vector<InputOption> &options) {
+  std::string option = inputs.empty() ? "--input" : optionName(*inputs.front());
   for (size_t i = 0; i < options.size(); ++i) {
     const std::string &name = options[i].name;
     bool known =
-        std::any_of(plan.inputs.begin(), plan.inputs.end(),
-                    [&](const auto &input) { return input->name == name; });
+        std::any_of(inputs.begin(), inputs.end(),
+                    [&](const auto *input) { return input->name == name; });
     if (!known)
-      throw std::runtime_error("--input " + name + ": unknown; " +
-                               listInputs(plan));
+      throw std::runtime_error(option + " " + name + ": unknown; " +
+                               listInputs(inputs));
     for (size_t j = 0; j < i; ++j)
       if (options[j].name == name)
-        throw std::runtime_error("--input " + name + ": given twice");
+        throw std::runtime_error(option + " " + name + ": given twice");
   }
 }
 
-const InputOption &optionFor(const plan::InputT &input, const StepPlan &plan,
+const InputOption &optionFor(const plan::InputT &input, const InputList &inputs,
                              const std::vector<InputOption> &options) {
   for (const InputOption &option : options)
     if (option.name == input.name)
       return option;
-  throw std::runtime_error("--input " + input.name + "=FILE is missing; " +
-                           listInputs(plan));
+  throw std::runtime_error(optionName(input) + " " + input.name +
+                           "=FILE is missing; " + listInputs(inputs));
 }
 
 } // namespace
 
 Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-               const DataOptions &data)
-    : plan(plan), inputOptions(options), data(data) {
-  checkNames(plan, options);
-  for (const auto &input : plan.inputs)
-    sources.push_back(openAll(optionFor(*input, plan, options).spec, *input));
+               const DataOptions &data, bool ofEvaluation)
+    : plan(plan), inputs(selectInputs(plan, ofEvaluation)),
+      inputOptions(options), data(data) {
+  checkNames(inputs, options);
+  for (const plan::InputT *input : inputs)
+    sources.push_back(openAll(optionFor(*input, inputs, options).spec, *input));
   auto files = findFiles();
   if (!files && !toText(data).empty())
     throw std::runtime_error("--data: expected an input from a file, got only "
@@ -69,7 +89,7 @@ Inputs::Sources Inputs::openAll(const std::string &spec,
   std::vector<std::string> files = splitFiles(spec);
   for (const std::string &file : files) {
     if (file.empty() || (files.size() > 1 && isRandom(file)))
-      throw std::runtime_error("--input " + input.name +
+      throw std::runtime_error(optionName(input) + " " + input.name +
                                ": expected files, separated by ',', got '" +
                                spec + "'");
     sources.push_back(openInput(file, input));
@@ -86,9 +106,8 @@ std::optional<size_t> Inputs::findFiles() const {
       throw std::runtime_error(
           "--input: expected as many files for each input, got " +
           std::to_string(sources[*first].size()) + " for input '" +
-          plan.inputs[*first]->name + "' and " +
-          std::to_string(sources[i].size()) + " for input '" +
-          plan.inputs[i]->name + "'");
+          inputs[*first]->name + "' and " + std::to_string(sources[i].size()) +
+          " for input '" + inputs[i]->name + "'");
     first = first.value_or(i);
   }
   return first ? std::optional(sources[*first].size()) : std::nullopt;
@@ -110,8 +129,8 @@ int64_t Inputs::findRows(size_t file) const {
       throw std::runtime_error(
           "expected files with equal numbers of rows, got " +
           std::to_string(*rows) + " for input '" + whole->name + "' and " +
-          std::to_string(own) + " for input '" + plan.inputs[i]->name + "'");
-    whole = plan.inputs[i].get();
+          std::to_string(own) + " for input '" + inputs[i]->name + "'");
+    whole = inputs[i];
     rows = own;
   }
   if (!rows || (windows && *windows < *rows))
@@ -158,7 +177,7 @@ std::vector<EpochEnd> Inputs::epochsThatEndIn(int64_t step) const {
 std::string Inputs::fileName(size_t file) const {
   for (size_t i = 0; i < sources.size(); ++i)
     if (sources[i][0]->rows())
-      return splitFiles(optionFor(*plan.inputs[i], plan, inputOptions).spec)
+      return splitFiles(optionFor(*inputs[i], inputs, inputOptions).spec)
           .at(file);
   return "";
 }

@@ -27,9 +27,10 @@ std::string describeEnd(const EpochEnd &end);
 /// Immutable once `startAt` was called, hence thread-safe.
 class Inputs {
 public:
-  /// Throws std::runtime_error if inputs are missing, unknown or do not fit.
+  /// The inputs of the step, or those of its evaluation. Throws
+  /// std::runtime_error if inputs are missing, unknown or do not fit.
   Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-         const DataOptions &data = {});
+         const DataOptions &data = {}, bool ofEvaluation = false);
 
   /// Has step `step` begin at position `row` of the data's order. Without it
   /// step 0 begins at 0.
@@ -70,6 +71,7 @@ private:
 
   int64_t startStep = 0, startRow = 0;
   const StepPlan &plan;
+  const std::vector<const plan::InputT *> inputs;
   const std::vector<InputOption> inputOptions;
   const DataOptions data;
   std::vector<Sources> sources;

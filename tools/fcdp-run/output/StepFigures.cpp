@@ -9,7 +9,7 @@ int64_t tokensOfStep(const StepPlan &plan) {
   auto found =
       std::find_if(plan.inputs.begin(), plan.inputs.end(), [](const auto &one) {
         DType type = toDType(one->dtype);
-        return one->shape.size() >= 2 &&
+        return !one->evaluation && one->shape.size() >= 2 &&
                (type == DType::I64 || type == DType::I32);
       });
   if (found == plan.inputs.end())

@@ -23,6 +23,12 @@ struct StepFigures {
   double secondsLeft = 0;
 };
 
+struct EvaluationFigures {
+  StepStats stats;
+  /// Of each rank.
+  int64_t batches;
+};
+
 /// Returns the tokens that all ranks read in a step: the elements of the first
 /// input of integers that has at least two dimensions. 0 without such an input.
 int64_t tokensOfStep(const StepPlan &plan);

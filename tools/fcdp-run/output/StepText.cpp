@@ -97,6 +97,16 @@ std::string describeBytes(const StepStats &stats) {
          bytesText(stats.devicePeakBytes);
 }
 
+std::string toText(const EvaluationFigures &figures) {
+  const StepStats &stats = figures.stats;
+  return formatted("step %lld  evaluation loss %.8g  batches %lld\n  %.3f s",
+                   static_cast<long long>(stats.step), stats.loss,
+                   static_cast<long long>(figures.batches), stats.seconds) +
+         "  inter " + bytesText(stats.interBytes) + "  intra " +
+         bytesText(stats.intraBytes) + "\n  h2d " + bytesText(stats.h2dBytes) +
+         "  d2h " + bytesText(stats.d2hBytes);
+}
+
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
   return "saving to " + folder + "  copies take " +
          bytesText(double(copyBytes)) + " of host memory per node";
@@ -156,6 +166,22 @@ toScalars(const StepFigures &figures) {
     if (value.is_number() && name != "step")
       scalars.emplace_back(name, value.get<float>());
   return scalars;
+}
+
+std::string toJson(const EvaluationFigures &figures) {
+  const StepStats &stats = figures.stats;
+  auto whole = [](double number) { return static_cast<uint64_t>(number); };
+  nlohmann::ordered_json object = {
+      {"step", stats.step},
+      {"evaluation_loss", stats.loss},
+      {"batches", figures.batches},
+      {"seconds", stats.seconds},
+      {"inter_bytes_sent", whole(stats.interBytes)},
+      {"intra_bytes_sent", whole(stats.intraBytes)},
+      {"h2d_bytes", whole(stats.h2dBytes)},
+      {"d2h_bytes", whole(stats.d2hBytes)},
+      {"device_peak_bytes", whole(stats.devicePeakBytes)}};
+  return object.dump();
 }
 
 } // namespace fcdp::run

@@ -159,7 +159,7 @@ void TraceText::Writer::add(const RankTrace &trace) {
 }
 
 std::string TraceText::Writer::finish(const StepStats &stats) {
-  Json figures = Json::parse(toJson({stats}));
+  Json figures = Json::parse(toJson(StepFigures{stats}));
   figures["rank_seconds"] = stats.secondsOfRanks;
   return "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n" +
          std::move(text) + "],\n\"otherData\": " + figures.dump() + "}\n";

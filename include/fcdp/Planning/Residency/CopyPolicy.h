@@ -23,6 +23,8 @@ struct CopyDecision {
   bool hasSeveral = false;
   /// Whether a micro-batch uses the copy in several live ranges.
   bool isUsedAgain = true;
+  /// Whether the job evaluates the model between steps.
+  bool isEvaluated = false;
 };
 
 /// The source of the copy for one use.
@@ -75,7 +77,8 @@ struct CopyPolicy {
   /// The place of the copy between the uses of one micro-batch.
   CopyPlace within = CopyPlace::none;
   /// The state that keeps a copy for other functions, or, in host memory, for
-  /// later uses of the same.
+  /// later uses of the same. Evaluations use those of steps; in host memory
+  /// they have one for each bucket whose copies live there in a micro-batch.
   CopyPlace state = CopyPlace::none;
 
 private:

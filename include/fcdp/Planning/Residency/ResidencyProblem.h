@@ -102,6 +102,8 @@ struct ResidencyProblem {
   /// Ranks of a node: each keeps a slice.
   int64_t localRanks = 1;
   bool hasSeveralNodes = true;
+  /// Whether the job evaluates the model between steps.
+  bool isEvaluated = false;
 
   /// Returns what the functions of a step do with the gradients of `bucket`.
   SumPolicy getSumPolicy(const Bucket &bucket) const {

@@ -2,6 +2,20 @@
 // RUN: split-file %s %t
 // RUN: not fcdp-opt %t/two-functions.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=FUNCTIONS
 // FUNCTIONS: error: expected one function, @step, of one block
+// RUN: fcdp-opt %t/evaluated.mlir --fcdp-verify-imported -o /dev/null
+// RUN: %edit %t/evaluated.mlir --replace "%e =" "fcdp.gradient %w of @w : tensor<4xf32> %e =" | not fcdp-opt --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=EVALUATED
+// EVALUATED: error: 'fcdp.gradient' op may not stand in @evaluate
+// RUN: %edit %t/evaluated.mlir --replace "@y : tensor<4xf32> name \"x\" evaluation" "@y : tensor<4xf32> name \"x\"" | not fcdp-opt --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=READS
+// READS: error: 'fcdp.read_input' op expected an input of @evaluate, got @y
+// RUN: fcdp-opt %t/evaluated.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-verify-sharded -o %t/family.mlir
+// RUN: FileCheck %s --check-prefix=FAMILY --input-file=%t/family.mlir
+// FAMILY-LABEL: func.func @update
+// FAMILY-LABEL: func.func @first_evaluation() attributes {fcdp.role = #fcdp.role<first_evaluation>}
+// FAMILY: fcdp.all_gather %{{.*}} of @w
+// FAMILY-LABEL: func.func @next_evaluation() attributes {fcdp.role = #fcdp.role<next_evaluation>}
+// FAMILY: fcdp.all_gather %{{.*}} of @w
+// RUN: %edit %t/family.mlir --replace "next_evaluation" "only_microbatch" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=HALF
+// HALF: error: expected @init, @update, {{.*}} both or none of @first_evaluation and @next_evaluation
 // RUN: not fcdp-opt %t/no-loss.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=LOSS
 // LOSS: error: expected one loss, got 0
 // RUN: not fcdp-opt %t/no-gradient.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=GRADIENT
@@ -71,6 +85,25 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %l = aten.call "aten.sum.default"(self = %w) : (tensor<4xf32>) -> tensor<f32>
     fcdp.loss %l : tensor<f32>
     fcdp.gradient %w of @w : tensor<4xf32>
+    return
+  }
+}
+//--- evaluated.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @w : tensor<4xf32> unit "" trainable names ["w"]
+  fcdp.input @y : tensor<4xf32> name "x" evaluation
+  func.func @step() {
+    %w = fcdp.read_parameter @w : tensor<4xf32>
+    %l = aten.call "aten.sum.default"(self = %w) : (tensor<4xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %w of @w : tensor<4xf32>
+    return
+  }
+  func.func @evaluate() {
+    %w = fcdp.read_parameter @w : tensor<4xf32>
+    %y = fcdp.read_input @y : tensor<4xf32>
+    %e = aten.call "aten.dot.default"(self = %w, tensor = %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+    fcdp.loss %e : tensor<f32>
     return
   }
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a job evaluates the model on.
+#pragma once
+
+#include "inputs/Inputs.h"
+
+#include <memory>
+#include <optional>
+
+namespace fcdp::run {
+
+/// The options about evaluations.
+struct EvaluationOptions {
+  /// None: at the end only.
+  std::optional<int64_t> every;
+  /// Batches of each rank. None: as many as the rows allow.
+  std::optional<int64_t> batches;
+  /// Empty: the rows that --data holds out.
+  std::vector<InputOption> inputs;
+  /// The checkpoint with the least loss is kept, too.
+  bool keepBest = false;
+};
+
+/// The inputs of one evaluation after another, all of the same rows. Immutable,
+/// hence thread-safe.
+class EvaluationInputs {
+public:
+  /// Returns null if the job evaluates nothing. `inputs` and `data` are those
+  /// of the step. Throws std::runtime_error if the options do not fit the plan.
+  static std::unique_ptr<EvaluationInputs>
+  open(const StepPlan &plan, const EvaluationOptions &options,
+       const std::vector<InputOption> &inputs, const DataOptions &data);
+
+  void checkValues() const { inputs.checkValues(); }
+  /// Batches of each rank.
+  int64_t numBatches() const { return batches; }
+  /// Reads an input, counted from the evaluation's first.
+  void read(size_t input, int64_t batch, uint32_t rank,
+            std::span<std::byte> out) const {
+    inputs.read(input, /*step=*/0, batch, rank, out);
+  }
+
+private:
+  EvaluationInputs(const StepPlan &plan,
+                   const std::vector<InputOption> &options,
+                   const DataOptions &data, std::optional<int64_t> batches);
+
+  const Inputs inputs;
+  int64_t batches;
+};
+
+} // namespace fcdp::run

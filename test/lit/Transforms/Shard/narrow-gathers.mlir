@@ -1,4 +1,5 @@
 // RUN: fcdp-opt %s --split-input-file --fcdp-shard --fcdp-narrow-gathers | FileCheck %s
+// RUN: fcdp-opt %s --split-input-file --fcdp-shard --fcdp-narrow-gathers 2>&1 >/dev/null | FileCheck %s --check-prefix=WARNING
 
 // The cast moves before the gather, in the forward and in the backward
 // pass; a view between them stays.
@@ -122,6 +123,45 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %2 = aten.call "aten.mm.default"(self = %1, mat2 = %t) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
     %l = aten.call "aten.sum.default"(self = %2) : (tensor<4x4xbf16>) -> tensor<bf16>
     fcdp.loss %l : tensor<bf16>
+    return
+  }
+}
+
+// -----
+
+// An evaluation that reads in the step's type is gathered in it, too. One that
+// reads a wider type widens the gathers of both, which is said.
+// CHECK-LABEL: func.func @only_microbatch
+// CHECK-SAME: only_microbatch
+// CHECK: fcdp.cast_shard %{{.*}} : !fcdp.shard<tensor<4x4xf32>>
+// CHECK-NOT: fcdp.cast_shard
+// CHECK-LABEL: func.func @first_evaluation
+// CHECK: fcdp.cast_shard %{{.*}} : !fcdp.shard<tensor<4x4xf32>>
+// CHECK-NOT: fcdp.cast_shard
+// CHECK-LABEL: func.func @next_evaluation
+// WARNING: warning: the step reads 1 parameters, such as @wide, in 'bf16', and the evaluation does not
+// WARNING-NOT: warning
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @same : tensor<4x4xf32> unit "a" names ["same"]
+  fcdp.parameter @wide : tensor<4x4xf32> unit "b" names ["wide"]
+  func.func @step() {
+    %0 = fcdp.read_parameter @same : tensor<4x4xf32>
+    %1 = aten.call "aten._to_copy.default"(self = %0, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %2 = fcdp.read_parameter @wide : tensor<4x4xf32>
+    %3 = aten.call "aten._to_copy.default"(self = %2, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %4 = aten.call "aten.mm.default"(self = %1, mat2 = %3) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %5 = aten.call "aten.sum.default"(self = %4) : (tensor<4x4xbf16>) -> tensor<bf16>
+    fcdp.loss %5 : tensor<bf16>
+    return
+  }
+  func.func @evaluate() {
+    %0 = fcdp.read_parameter @same : tensor<4x4xf32>
+    %1 = aten.call "aten._to_copy.default"(self = %0, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %2 = fcdp.read_parameter @wide : tensor<4x4xf32>
+    %3 = aten.call "aten.sum.default"(self = %2) : (tensor<4x4xf32>) -> tensor<f32>
+    %4 = aten.call "aten.mul.Tensor"(self = %1, other = %3) : (tensor<4x4xbf16>, tensor<f32>) -> tensor<4x4xbf16>
+    %5 = aten.call "aten.sum.default"(self = %4) : (tensor<4x4xbf16>) -> tensor<bf16>
+    fcdp.loss %5 : tensor<bf16>
     return
   }
 }

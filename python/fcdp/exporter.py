@@ -84,16 +84,21 @@ def export(
         return _export(model, call, path, eager, train)[0]
 
 
-def export_without_values(model: nn.Module, call: Call, path: Path) -> tuple[Exported, ExportedProgram]:
+def export_without_values(
+    model: nn.Module, call: Call, path: Path, train: bool = True
+) -> tuple[Exported, ExportedProgram]:
     """Does what `export` does, unchecked, and leaves the values of parameters out of the archive and the program."""
     with without_values(model), off_meta(model):
-        return _export(model, call, path, eager=None)
+        return _export(model, call, path, None, train)
 
 
-def check_with_values(program: ExportedProgram, exported: Exported, model: nn.Module, call: Call) -> float:
+def check_with_values(
+    program: ExportedProgram, exported: Exported, model: nn.Module, call: Call, train: bool = True
+) -> float:
     """Checks what `export_without_values` returned with the values of the model, as `export` checks an archive."""
     program.state_dict.update(model.named_parameters(remove_duplicate=False))
-    return check_program(program, call, eager_step(model, call), exported.ties)
+    eager = (eager_step if train else eager_loss)(model, call)
+    return check_program(program, call, eager, exported.ties)
 
 
 def _export(

@@ -56,6 +56,19 @@ TensorView viewOf(const at::Tensor &tensor) {
           toDType(tensor.scalar_type()), tensor.sizes().vec()};
 }
 
+/// Tensors of Python in host memory.
+struct HostInputs {
+  explicit HostInputs(const std::vector<at::Tensor> &inputs) {
+    for (const at::Tensor &input : inputs) {
+      hosts.push_back(toHost(input));
+      views.push_back(viewOf(hosts.back()));
+    }
+  }
+
+  std::vector<at::Tensor> hosts;
+  std::vector<TensorView> views;
+};
+
 OnNonfinite onNonfiniteOf(const std::string &text) {
   if (text == "stop")
     return OnNonfinite::Stop;
@@ -185,17 +198,26 @@ public:
   /// the figures of all ranks.
   Figures step(const std::vector<at::Tensor> &inputs) {
     return attempt([&] {
-      std::vector<at::Tensor> hosts;
-      std::vector<TensorView> views;
-      for (const at::Tensor &input : inputs) {
-        hosts.push_back(toHost(input));
-        views.push_back(viewOf(hosts.back()));
-      }
-      get().run(views);
+      HostInputs host(inputs);
+      get().run(host.views);
       StepStats stats = get().combine(get().read());
       skippedSteps += stats.skipped;
       get().requireFinite(stats);
-      return figuresOf(stats);
+      Figures figures = figuresOf(stats);
+      figures.insert("learning_rate", stats.learningRate);
+      figures.insert("skipped", stats.skipped);
+      figures.insert("skipped_steps", double(skippedSteps));
+      return figures;
+    });
+  }
+
+  /// Collective. Evaluates the model on the inputs of as many batches on each
+  /// rank, and returns the figures of all ranks.
+  Figures evaluate(int64_t batches, const std::vector<at::Tensor> &inputs) {
+    return attempt([&] {
+      HostInputs host(inputs);
+      return figuresOf(
+          get().combine(get().evaluate(batches, std::span(host.views))));
     });
   }
 
@@ -218,10 +240,14 @@ private:
     return *session;
   }
 
-  Figures figuresOf(const StepStats &stats) const {
+  /// The figures that steps and evaluations have in common.
+  static Figures figuresOf(const StepStats &stats) {
     Figures figures;
     figures.insert("loss", stats.loss);
-    figures.insert("learning_rate", stats.learningRate);
+    if (stats.gradientNorm)
+      figures.insert("gradient_norm", *stats.gradientNorm);
+    if (stats.exposedSeconds)
+      figures.insert("exposed_seconds", *stats.exposedSeconds);
     figures.insert("seconds", stats.seconds);
     figures.insert("inter_bytes", stats.interBytes);
     figures.insert("intra_bytes", stats.intraBytes);
@@ -230,8 +256,6 @@ private:
     figures.insert("control_bytes", stats.controlBytes);
     figures.insert("device_peak_bytes", stats.devicePeakBytes);
     figures.insert("host_cache_bytes", stats.hostCacheBytes);
-    figures.insert("skipped", stats.skipped);
-    figures.insert("skipped_steps", double(skippedSteps));
     return figures;
   }
 
@@ -280,6 +304,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def("set_learning_rate", &TorchSession::setLearningRate)
       .def("set_schedule", &TorchSession::setSchedule)
       .def("step", &TorchSession::step)
+      .def("evaluate", &TorchSession::evaluate)
       .def("close", &TorchSession::close)
       .def("fail", &TorchSession::fail);
 }

@@ -25,6 +25,31 @@ void checkValues(const plan::InputT &input, const TensorView &tensor,
   }
 }
 
+/// Checks the inputs of `batches` batches, each of which has all in `expected`.
+void checkBatches(std::span<const std::unique_ptr<plan::InputT>> expected,
+                  const std::string &batch, int64_t batches,
+                  std::span<const TensorView> inputs) {
+  const size_t total = expected.size() * size_t(batches);
+  if (inputs.size() != total)
+    refuse("expected " + std::to_string(total) + " tensors, " +
+           std::to_string(expected.size()) + " for each of " +
+           std::to_string(batches) + " " + batch + "es, got " +
+           std::to_string(inputs.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const plan::InputT &input = *expected[i % expected.size()];
+    const TensorView &tensor = inputs[i];
+    std::string where = "input '" + input.name + "' of " + batch + " " +
+                        std::to_string(i / expected.size()) + ": ";
+    if (tensor.dtype != toDType(input.dtype) || tensor.shape != input.shape)
+      refuse(where + "expected " + name(toDType(input.dtype)) +
+             toString(input.shape) + ", got " + name(tensor.dtype) +
+             toString(tensor.shape));
+    if (!tensor.data && numElements(input.shape) != 0)
+      refuse(where + "expected data, got a null pointer");
+    checkValues(input, tensor, where);
+  }
+}
+
 } // namespace
 
 std::string describeBadValue(int64_t value, int64_t position,
@@ -40,26 +65,14 @@ std::string describeBadValue(int64_t value, int64_t position,
 }
 
 void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
-  const size_t perBatch = plan.numStepInputs();
-  const size_t expected = perBatch * plan.microBatches;
-  if (inputs.size() != expected)
-    refuse("expected " + std::to_string(expected) + " tensors, " +
-           std::to_string(perBatch) + " for each of " +
-           std::to_string(plan.microBatches) + " micro-batches, got " +
-           std::to_string(inputs.size()));
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const plan::InputT &input = *plan.inputs[i % perBatch];
-    const TensorView &tensor = inputs[i];
-    std::string where = "input '" + input.name + "' of micro-batch " +
-                        std::to_string(i / perBatch) + ": ";
-    if (tensor.dtype != toDType(input.dtype) || tensor.shape != input.shape)
-      refuse(where + "expected " + name(toDType(input.dtype)) +
-             toString(input.shape) + ", got " + name(tensor.dtype) +
-             toString(tensor.shape));
-    if (!tensor.data && numElements(input.shape) != 0)
-      refuse(where + "expected data, got a null pointer");
-    checkValues(input, tensor, where);
-  }
+  checkBatches(std::span(plan.inputs).first(plan.numStepInputs()),
+               "micro-batch", plan.microBatches, inputs);
+}
+
+void checkEvaluationInputs(const StepPlan &plan, int64_t batches,
+                           std::span<const TensorView> inputs) {
+  checkBatches(std::span(plan.inputs).subspan(plan.numStepInputs()), "batch",
+               batches, inputs);
 }
 
 } // namespace fcdp

@@ -13,5 +13,8 @@ std::string describeBadValue(int64_t value, int64_t position,
 /// Throws SessionError(InputMismatch) unless `inputs` are those of all
 /// micro-batches of a step, and their values are in range.
 void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs);
+/// The same for `batches` batches of an evaluation.
+void checkEvaluationInputs(const StepPlan &plan, int64_t batches,
+                           std::span<const TensorView> inputs);
 
 } // namespace fcdp

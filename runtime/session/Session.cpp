@@ -235,6 +235,22 @@ void Session::Impl::countWork(RankStats &stats, ByteCounters &before) {
   allocationsCounted = memory.systemAllocations;
 }
 
+void Session::Impl::requireSameCount(int64_t batches) {
+  std::vector<double> counts;
+  attempt(SessionErrorCode::Failed, [&] {
+    double own = double(batches);
+    counts = job->gather({&own, 1}, "exchange of the numbers of batches");
+  });
+  auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*least != *most)
+    throw SessionError(SessionErrorCode::InputMismatch,
+                       "expected as many batches on each rank, got " +
+                           std::to_string(int64_t(*least)) + " on rank " +
+                           std::to_string(least - counts.begin()) + " and " +
+                           std::to_string(int64_t(*most)) + " on rank " +
+                           std::to_string(most - counts.begin()));
+}
+
 RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   auto start = SessionClock::now();
   const ByteCounters before = device.backend->counters();
@@ -316,14 +332,17 @@ void Session::run(const FillInput &fill) {
   });
 }
 
+static void copyInput(const TensorView &given, std::span<std::byte> out) {
+  if (!out.empty())
+    std::memcpy(out.data(), given.data, out.size());
+}
+
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
   checkInputs(impl->plan, inputs);
   const size_t perBatch = impl->plan.numStepInputs();
   run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-    const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
-    if (!out.empty())
-      std::memcpy(out.data(), given.data, out.size());
+    copyInput(inputs[size_t(microBatch) * perBatch + input], out);
   });
 }
 
@@ -336,12 +355,24 @@ RankStats Session::evaluate(int64_t batches, const FillInput &fill) {
             ? "expected a step that was compiled with an evaluation"
         : batches < 1 ? "expected at least one batch to evaluate"
                       : "expected all steps to be read before an evaluation");
+  impl->requireSameCount(batches);
   RankStats stats;
   impl->attempt(SessionErrorCode::Failed, [&] {
     impl->begin();
     stats = impl->evaluate(batches, fill);
   });
   return stats;
+}
+
+RankStats Session::evaluate(int64_t batches,
+                            std::span<const TensorView> inputs) {
+  impl->requireOpen();
+  checkEvaluationInputs(impl->plan, batches, inputs);
+  const size_t perBatch = impl->plan.inputs.size() - impl->plan.numStepInputs();
+  return evaluate(batches,
+                  [&](size_t input, int64_t batch, std::span<std::byte> out) {
+                    copyInput(inputs[size_t(batch) * perBatch + input], out);
+                  });
 }
 
 RankStats Session::read() {

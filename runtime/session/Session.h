@@ -141,8 +141,13 @@ public:
   /// as on each other, without a step; `fill` fills the inputs of the
   /// evaluation, counted from 0. Returns the losses and figures, for `combine`;
   /// they leave those of steps as they would be without. Throws Misuse if the
-  /// step was compiled without an evaluation, or steps are unread.
+  /// step was compiled without an evaluation, or steps are unread, and
+  /// InputMismatch if another rank has another number of batches.
   RankStats evaluate(int64_t batches, const FillInput &fill);
+  /// Collective. Evaluates the model on whole inputs: all of batch 0, in the
+  /// order of the evaluation's inputs, then those of batch 1, and so on. Throws
+  /// InputMismatch before anything has run.
+  RankStats evaluate(int64_t batches, std::span<const TensorView> inputs);
 
   /// The losses and figures of this rank in the oldest unread step, for which
   /// it waits.

@@ -75,6 +75,8 @@ struct Session::Impl {
   /// Collective. Whether `own` is true on any rank.
   bool isAnywhere(bool own);
   void runStep(const FillInput &fill);
+  /// Collective. Throws InputMismatch on all ranks unless all have `batches`.
+  void requireSameCount(int64_t batches);
   RankStats evaluate(int64_t batches, const FillInput &fill);
   /// Sets the memory, and the bytes since `before`, which becomes now.
   void countWork(RankStats &stats, ByteCounters &before);

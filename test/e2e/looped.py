@@ -5,13 +5,15 @@ usage: looped.py MODEL INPUTS K FIRST LAST CACHE RUN ARGUMENTS
 
 Runs the steps FIRST to LAST - 1 with K micro-batches. Prints, on rank 0, each mean loss, and saves the state dict as
 RUN/state-LAST.pt. Goes on from the latest checkpoint in RUN if FIRST is not 0, and saves one at the end. ARGUMENTS are
-further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups.
+further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups. With "evaluation",
+a folder of rows, it evaluates the model on all of them before and after it trains, and prints the second loss, too.
 """
 
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import fcdp
@@ -28,18 +30,33 @@ def grouped_adamw(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=1e-3, eps=1e-3, weight_decay=0.1)
 
 
+def rows_of(folder: str) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(Path(folder).glob("*.npy"))}
+
+
+def evaluate(step: fcdp.Step, files: dict[str, Path]) -> torch.Tensor:
+    rows = len(np.load(next(iter(files.values()))))
+    batches = fcdp.batches_from_npy(files, step.num_ranks, rows // step.num_ranks)(0)
+    return step.evaluate(batches[step.rank :: step.num_ranks])
+
+
 def main() -> None:
     name, inputs, k, first, last, cache, run = sys.argv[1:8]
     model = build(name)
-    files = {path.stem: path for path in sorted(Path(inputs).iterdir())}
+    files = rows_of(inputs)
     example = fcdp.batches_from_npy(files)(0)[0]
     arguments = json.loads(sys.argv[8])
     if arguments["optimizer"] == "of PyTorch":
         arguments["optimizer"] = grouped_adamw(model)
+    evaluated = rows_of(arguments.pop("evaluation", "nothing"))
+    if evaluated:
+        arguments["eval_inputs"] = fcdp.batches_from_npy(evaluated)(0)[0]
     with fcdp.compile(model, example, micro_batches=int(k), cache=cache, threads=1, **arguments) as step:
         if int(first):
             assert step.resume(run) == {"of": name}
             assert step.num_steps == int(first)
+        if evaluated:
+            evaluate(step, evaluated)
         batches = fcdp.batches_from_npy(files, step.num_ranks, int(k))
         for number in range(int(first), int(last)):
             # All ranks of micro-batch 0, then of micro-batch 1.
@@ -49,6 +66,10 @@ def main() -> None:
                 loss = step.run(own)
             else:
                 loss = step(**{key: torch.cat([batch[key] for batch in own]) for key in example})
+            if step.rank == 0:
+                print(loss.item(), flush=True)
+        if evaluated:
+            loss = evaluate(step, evaluated)
             if step.rank == 0:
                 print(loss.item(), flush=True)
         step.open_checkpoints(run)

@@ -9,7 +9,20 @@ from typing import Any
 import pytest
 import torch
 
-from harness import ADAMW, Config, Workshop, environment, free_port, parameters, rank_environment, started
+from evaluated import evaluation_data, step_with_evaluation
+from harness import (
+    ADAMW,
+    Config,
+    Workshop,
+    environment,
+    free_port,
+    parameters,
+    rank_environment,
+    read_log,
+    run_command,
+    started,
+    tool,
+)
 from models import build
 
 SCRIPT = Path(__file__).with_name("looped.py")
@@ -53,6 +66,21 @@ def test_trains_as_fcdp_run_and_goes_on(workshop: Workshop, tmp_path: Path, conf
         assert torch.equal(state[name], value), name
 
 
+@pytest.mark.parametrize(
+    "config", [Config("gpt", 2, 2, "fcdp", 2, ADAMW), Config("mlp_dropout", 1, 2, "zero3", 1, ADAMW)], ids=lambda c: c.name
+)
+def test_evaluates_as_fcdp_run(workshop: Workshop, tmp_path: Path, config: Config) -> None:
+    """Losses of steps are those without an evaluation."""
+    expected = workshop.run(config, 2)
+    model, (_, files) = workshop.model(config.model), evaluation_data(workshop, config.model)
+    log, mesh = tmp_path / "log.jsonl", (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    rows = [f"--eval-input={name}={path}" for name, path in files.items()]
+    tool(*run_command(step_with_evaluation(workshop, config), model.archive, model.inputs, 2, *mesh, *rows, f"--json={log}"))
+    folder = str(next(iter(files.values())).parent)
+    losses = train(workshop, config, (0, 2), tmp_path / "run", evaluation=folder)
+    assert losses == [*expected.losses, read_log(log)[-1]["evaluation_loss"]]
+
+
 def test_optimizer_of_pytorch_with_groups(workshop: Workshop, tmp_path: Path) -> None:
     """The same losses as with the text of the same settings and groups."""
     groups = ("*.bias:weight_decay=0.0,lr=0.5",)
@@ -66,9 +94,9 @@ import torch
 from torch import nn
 import fcdp
 
-def compiled(seed, **arguments):
+def compiled(seed, model=None, **arguments):
     torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
+    model = model or nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
     example = (torch.zeros(2, 4), torch.zeros(2, 1))
     return fcdp.compile(model, example, loss_fn=nn.functional.mse_loss, cache=sys.argv[1], **arguments)
 
@@ -88,6 +116,7 @@ assert "close it before another is compiled" in refused(lambda: compiled(0))
 states = step.state_dict(), step.optimizer_state_dict()
 assert bool(states[0]) == bool(states[1]) == (step.rank == 0)
 second = step(x, y)
+assert "compiled with eval_inputs" in refused(lambda: step.evaluate([(x, y)]))
 step.close()
 assert refused(lambda: step(x, y)) == "misuse: the step is closed"
 
@@ -103,6 +132,27 @@ step.load_state_dict(model)
 step.load_optimizer_state_dict(optimizer)
 step.learning_rate = 0.5
 assert step(x, y) == second, (first, second)
+step.close()
+
+# An evaluation has batches of its own shape, and draws nothing.
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+step = compiled(0, model, eval_inputs=(torch.zeros(3, 4), torch.zeros(3, 1)), options=["--clip-norm=0.01"])
+assert model.training and model[1].training
+rows = torch.arange(12).reshape(3, 4) / 12, torch.ones(3, 1)
+loss = step.evaluate([rows, rows])
+assert torch.allclose(step.evaluate(iter([rows])), loss) and step.num_steps == 0 and not step.figures
+with torch.no_grad():
+    assert torch.allclose(loss.float(), nn.functional.mse_loss(model.eval()(rows[0]), rows[1]))
+assert step.evaluation_figures["intra_bytes"] > 0
+step(x, y)
+assert step.figures["gradient_norm"] > 0 and 0 <= step.figures["exposed_seconds"] <= step.figures["seconds"]
+expected = "input mismatch: expected as many batches on each rank, got 1 on rank 0 and 2 on rank 1"
+assert refused(lambda: step.evaluate([rows] * (1 + step.rank))) == expected
+shapes = refused(lambda: step.evaluate([(x, y)]))
+assert shapes == "input mismatch: input 'input' of batch 0: expected f32[3, 4], got f32[2, 4]", shapes
+assert refused(lambda: step.evaluate([])) == "misuse: expected at least one batch to evaluate"
+assert step.evaluate([rows]) < loss
 step.close()
 
 # Rank 0 learns it in its next call.

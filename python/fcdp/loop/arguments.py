@@ -26,6 +26,11 @@ class Arguments:
         """Returns the inputs of one micro-batch. Raises StepError if they have another structure than the example."""
         return [leaf for name in self._examples for leaf in self._leaves(name, given[name])]
 
+    def of_batch(self, batch: Batch) -> list[torch.Tensor]:
+        """Returns the inputs of one micro-batch, given by position or by name."""
+        is_named = isinstance(batch, Mapping)
+        return self.inputs(self.by_name(() if is_named else batch, batch if is_named else {}))
+
     def split(self, given: dict[str, Any]) -> list[torch.Tensor]:
         """Returns the inputs of all micro-batches, of which tensors have the rows one after the other."""
         if self.micro_batches == 1:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports and compiles a step, and keeps what was compiled for the next job."""
 
+import contextlib
 import hashlib
 import os
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torch import nn
@@ -19,40 +21,74 @@ from fcdp.loop.install import find_install
 _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 
 
-def build(model: nn.Module, call: Call, options: list[str], cache: Path, check: bool) -> Path:
-    """Returns the step's object in `cache`, where it is found again if the exported graph and options are the same.
+def build(
+    model: nn.Module, call: Call, evaluation: Call | None, options: list[str], cache: Path, check: bool
+) -> Path:
+    """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
-    `check` compares the exported step with eager PyTorch before it is compiled. Raises ExportError and StepError.
+    `evaluation` is a call that the step evaluates, too. `check` compares what was exported with eager PyTorch before it
+    is compiled. Raises ExportError and StepError.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".step-") as folder:
-        archive = Path(folder) / "step.pt2"
-        exported, program = export_without_values(model, call, archive)
-        made = cache / f"{_digest(archive, options)}.so"
+        archives = [Path(folder) / "step.pt2"]
+        checks = [_export(model, call, archives[0], train=True)]
+        if evaluation is not None:
+            archives.append(Path(folder) / "evaluation.pt2")
+            checks.append(_export(model, evaluation, archives[1], train=False))
+        made = cache / f"{_digest(archives, options)}.so"
         if not made.exists():
             if check:
-                check_with_values(program, exported, model, call)
+                for compare in checks:
+                    compare()
             written = Path(folder) / made.name
-            _compile(archive, options, written)
+            _compile(archives, options, written)
             os.replace(written, made)
     return made
 
 
-def _digest(archive: Path, options: list[str]) -> str:
-    """Identifies the archive's step, the options and the compiler."""
+def _export(model: nn.Module, call: Call, path: Path, train: bool) -> Callable[[], None]:
+    """Exports a step or an evaluation, and returns what compares it with eager PyTorch."""
+    with contextlib.nullcontext() if train else _evaluation_mode(model):
+        exported, program = export_without_values(model, call, path, train)
+
+    def compare() -> None:
+        with contextlib.nullcontext() if train else _evaluation_mode(model):
+            check_with_values(program, exported, model, call, train)
+
+    return compare
+
+
+@contextlib.contextmanager
+def _evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Does what model.eval() does, until the context ends."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _digest(archives: list[Path], options: list[str]) -> str:
+    """Identifies the archives' programs, the options and the compiler."""
     digest = hashlib.sha256(repr(options).encode())
     compiler = find_install().compiler.stat()
     digest.update(f"{compiler.st_size} {compiler.st_mtime_ns}".encode())
-    with zipfile.ZipFile(archive) as parts:
-        for name in sorted(parts.namelist()):
-            if not any(ignored in name for ignored in _IGNORED):
-                content = parts.read(name)
-                digest.update(f"{name} {len(content)}".encode() + content)
+    for archive in archives:
+        with zipfile.ZipFile(archive) as parts:
+            for name in sorted(parts.namelist()):
+                if not any(ignored in name for ignored in _IGNORED):
+                    content = parts.read(name)
+                    digest.update(f"{name} {len(content)}".encode() + content)
     return digest.hexdigest()
 
 
-def _compile(archive: Path, options: list[str], out: Path) -> None:
-    command = [str(find_install().compiler), str(archive), *options, "-o", str(out)]
+def _compile(archives: list[Path], options: list[str], out: Path) -> None:
+    step, *evaluations = map(str, archives)
+    programs = [step, *(f"--eval={evaluation}" for evaluation in evaluations)]
+    command = [str(find_install().compiler), *programs, *options, "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise StepError("compile", done.stderr.strip() or f"fcdp-compile ended with code {done.returncode}")

@@ -30,6 +30,7 @@ def compile(
     strategy: str = "fcdp",
     micro_batches: int = 1,
     loss_fn: LossFn | None = None,
+    eval_inputs: Any = None,
     options: Sequence[str] = (),
     weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     check: bool = True,
@@ -46,6 +47,8 @@ def compile(
     Collective: all ranks call it with the same arguments. Rank 0 exports and compiles; the others get the result.
 
     example_inputs and loss_fn: of one micro-batch, as fcdp.export takes them.
+    eval_inputs: one batch of one rank for `step.evaluate`, whose shapes may differ. The model is evaluated in the mode
+        of model.eval(), with the same loss_fn.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim, or fcdp.optimizers.Lion, over the
         model's parameters, whose settings and parameter groups are taken over. It makes no steps itself.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
@@ -66,6 +69,7 @@ def compile(
     load_library()
     job = Job(find_launch(), next(_numbers))
     example = make_call(model, example_inputs, loss_fn)
+    evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn)
     folder = Path(cache) if cache is not None else default_cache()
     arguments = [
         f"--nodes={job.launch.nodes}",
@@ -81,7 +85,7 @@ def compile(
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        return build(model, example, arguments, folder, check and has_values)
+        return build(model, example, evaluation, arguments, folder, check and has_values)
 
     path = _on_all_machines(job, folder, make)
     session = call(
@@ -96,7 +100,8 @@ def compile(
         on_nonfinite,
         job.serves_store,
     )
-    step = Step(session, Arguments(example, micro_batches), job)
+    evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
+    step = Step(session, Arguments(example, micro_batches), job, evaluated)
     if weights is None:
         step.load_model(model)
     else:

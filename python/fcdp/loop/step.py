@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -31,11 +31,13 @@ class Step:
 
     `rank` and `num_ranks` are what a DistributedSampler needs. `figures` are those of the last step: "loss",
     "learning_rate", "seconds", bytes sent between ("inter_bytes") and within nodes ("intra_bytes"), and more.
+    `evaluation_figures` are those of the last evaluation.
     """
 
-    def __init__(self, session: Any, arguments: Arguments, job: Job):
+    def __init__(self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None):
         self._session = session
         self._arguments = arguments
+        self._evaluation = evaluation
         self._job = job
         self._states = call(session.states)
         self._schedule = "constant"
@@ -43,6 +45,7 @@ class Step:
         self.rank: int = job.launch.rank
         self.num_ranks: int = job.launch.num_ranks
         self.figures: dict[str, float] = {}
+        self.evaluation_figures: dict[str, float] = {}
         global _open_step
         _open_step = weakref.ref(self)
         _close_at_exit(self)
@@ -69,11 +72,20 @@ class Step:
         """Collective. Makes one optimizer step of a batch for each micro-batch."""
         if len(batches) != self.micro_batches:
             raise StepError("input mismatch", f"expected {self.micro_batches} micro-batches, got {len(batches)}")
-        return self._run([leaf for batch in batches for leaf in self._arguments.inputs(self._named(batch))])
+        return self._run([leaf for batch in batches for leaf in self._arguments.of_batch(batch)])
 
-    def _named(self, batch: Batch) -> dict[str, Any]:
-        is_named = isinstance(batch, Mapping)
-        return self._arguments.by_name(() if is_named else batch, batch if is_named else {})
+    def evaluate(self, batches: Iterable[Batch]) -> torch.Tensor:
+        """Collective. Returns the mean loss of `batches`, as many on each rank, without training on them.
+
+        Needs eval_inputs of fcdp.compile, of which each batch has the arguments. Parameters are gathered for the first
+        batch, so one call for all batches is the fastest.
+        """
+        if self._evaluation is None:
+            raise StepError("misuse", "expected a step that was compiled with eval_inputs")
+        inputs = [self._evaluation.of_batch(batch) for batch in batches]
+        leaves = [leaf for of_batch in inputs for leaf in of_batch]
+        self.evaluation_figures = dict(call(self._open().evaluate, len(inputs), leaves))
+        return torch.tensor(self.evaluation_figures["loss"], dtype=torch.float64)
 
     def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
         self.figures = dict(call(self._open().step, inputs))

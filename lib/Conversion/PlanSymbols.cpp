@@ -3,13 +3,15 @@
 #include "PlanParts.h"
 
 #include "PlanValues.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Conversion/ConstantReader.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the one optimizer of the module's updates.
+/// Returns the one optimizer of the module's updates. Where only evaluations
+/// are, it is one that would change nothing.
 static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   ShardUpdateOp first;
   WalkResult result = module.walk([&](ShardUpdateOp update) {
@@ -24,6 +26,11 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   });
   if (result.wasInterrupted())
     return failure();
+  if (!first && hasEvaluation(module)) {
+    auto zero = FloatAttr::get(Float64Type::get(module.getContext()), 0.0);
+    return Attribute(SGDAttr::get(module.getContext(), zero, zero, zero, zero,
+                                  /*nesterov=*/false));
+  }
   if (!first)
     return module.emitError("nothing is trained: expected at least one "
                             "fcdp.shard_update");

@@ -61,7 +61,6 @@ private:
   bool isShared(BufferOp own, BufferOp other);
   void takeInputs();
   void take(Operation *symbol);
-  LogicalResult keepLossOnly(func::FuncOp function);
   void rename(func::FuncOp function);
 
   InFlightDiagnostic fail(const Twine &what) {
@@ -178,9 +177,10 @@ void EvaluationAdder::takeInputs() {
 
 /// Erases gradients, and all that only they need. Random numbers that are drawn
 /// behind the loss do not change it.
-LogicalResult EvaluationAdder::keepLossOnly(func::FuncOp function) {
+static LogicalResult keepLossOnly(func::FuncOp function) {
   for (auto write : function.getOps<WriteBufferOp>())
-    return evaluation.emitError("the evaluation changes the buffer @")
+    return function->getParentOp()->emitError(
+               "the evaluation changes the buffer @")
            << write.getTarget()
            << ", which only a step may: export it after model.eval()";
   Operation *last = nullptr;
@@ -219,6 +219,26 @@ LogicalResult EvaluationAdder::add() {
   symbols.insert(function, module.getBody()->end());
   if (std::optional<StringRef> archive = getArchive(evaluation))
     setEvaluationArchive(module, *archive);
+  return success();
+}
+
+LogicalResult fcdp::evaluateAlone(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("step");
+  if (getPhase(module) != Phase::imported || !function)
+    return module.emitError("expected a step in phase 'imported', as "
+                            "fcdp.export writes it, to evaluate");
+  if (failed(keepLossOnly(function)))
+    return failure();
+  for (auto parameter : module.getOps<ParameterOp>())
+    parameter.setTrainable(false);
+  for (auto input : module.getOps<InputOp>())
+    input.setEvaluation(true);
+  OpBuilder builder(function);
+  auto step = func::FuncOp::create(builder, function.getLoc(), "step",
+                                   builder.getFunctionType({}, {}));
+  OpBuilder body = OpBuilder::atBlockBegin(step.addEntryBlock());
+  func::ReturnOp::create(body, step.getLoc());
+  function.setSymName("evaluate");
   return success();
 }
 

@@ -100,6 +100,17 @@ size_t StepPlan::indexOf(plan::Role role) const {
   return found - functions.begin();
 }
 
+bool StepPlan::trains() const {
+  auto hasLoss = [this](const auto &function) {
+    return !isEvaluation(function->role) &&
+           std::any_of(ops.begin() + function->first,
+                       ops.begin() + function->end, [](const auto &op) {
+                         return op->body.type == plan::OpBody::loss;
+                       });
+  };
+  return std::any_of(functions.begin(), functions.end(), hasLoss);
+}
+
 bool StepPlan::evaluates() const {
   return std::any_of(functions.begin(), functions.end(),
                      [](const auto &f) { return isEvaluation(f->role); });

@@ -129,6 +129,8 @@ struct StepPlan : plan::PlanT {
   /// The index of the function; a step that was checked has those that its
   /// number of micro-batches needs.
   size_t indexOf(plan::Role role) const;
+  /// Whether steps run the model. Otherwise there are evaluations alone.
+  bool trains() const;
   /// Whether there are functions that evaluate the model.
   bool evaluates() const;
   /// The inputs of the step are [0, numStepInputs()); those of the evaluation

@@ -322,6 +322,10 @@ void Session::begin() {
 
 void Session::run(const FillInput &fill) {
   impl->requireOpen();
+  if (!impl->plan.trains())
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a step that trains parameters, got one that "
+                       "was compiled for evaluations alone");
   if (numUnread() == maxUnread())
     throw SessionError(SessionErrorCode::Misuse,
                        "expected the oldest step to be read before another "

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import fcdp
 from closed_forms import TYPE_BYTES
 from evaluated import ROWS, evaluation_data, step_with_evaluation
-from harness import Config, ToolError, Workshop, compile_command, read_log, read_plan, run_command, tool
+from harness import BIN, Config, ToolError, Workshop, compile_command, read_log, read_plan, run_command, tool
 from models import MODELS, build
 
 STEPS = 4
@@ -113,6 +113,64 @@ def test_strategies_have_equal_losses(workshop: Workshop, micro_batches: int, tm
         run = evaluate(workshop, config, tmp_path / strategy, "--eval-every=2")
         losses.append([line["evaluation_loss"] for line in run.evaluations])
     assert losses == [losses[0]] * len(losses)
+
+
+@pytest.mark.parametrize("config", [Config("gpt"), Config("gpt", nodes=1, local=1, strategy="zero3")], ids=lambda c: c.name)
+def test_without_training(workshop: Workshop, config: Config, tmp_path: Path) -> None:
+    """The loss of weights, and of a checkpoint of another mesh, is that after the steps of a job."""
+    trained = Config("gpt", nodes=1, local=2)
+    after = evaluate(workshop, trained, tmp_path, f"--save-dir={tmp_path / 'run'}").evaluations[-1]
+    _, inputs = evaluation_data(workshop, config.model)
+    step, mesh = step_with_evaluation(workshop, config), (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    files, log = [f"--eval-input={name}={path}" for name, path in inputs.items()], tmp_path / "alone.jsonl"
+    command = [BIN / "fcdp-run", step, *mesh, "--threads=1", "--steps=0", f"--json={log}", *files]
+    for source, number in ((f"--weights={tmp_path / 'out.safetensors'}", 0), (f"--resume={tmp_path / 'run'}", STEPS)):
+        tool(*command, source)
+        *_, alone = read_log(log)
+        assert alone["step"] == number
+        assert alone["evaluation_loss"] == pytest.approx(after["evaluation_loss"], rel=1e-6)
+    weights = f"--weights={tmp_path / 'out.safetensors'}"
+    with pytest.raises(ToolError, match=r"--save-dir: expected --steps of at least 1, got 0"):
+        tool(*command, weights, f"--save-dir={tmp_path / 'other'}")
+    with pytest.raises(ToolError, match=r"--steps=0: expected --eval-input NAME=FILE"):
+        tool(*command[: -len(files)], weights)
+    with pytest.raises(ToolError, match=r"--steps=0: expected a step that was compiled with --eval"):
+        tool(BIN / "fcdp-run", workshop.step(config), *command[2:], weights)
+    with pytest.raises(ToolError, match=r"--input nothing: unknown"):
+        tool(*command, weights, "--input=nothing=x.npy")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("gpt"),
+        Config("gpt_tied", strategy="zero3"),
+        Config("gpt", strategy="hpz", micro_batches=2),
+        Config("peft_lora", 1, 2, "ddp"),
+        Config("residual_bn", 1, 1),
+    ],
+    ids=lambda c: c.name,
+)
+def test_nothing_to_train(workshop: Workshop, config: Config, tmp_path: Path) -> None:
+    """Parameters that are kept are gathered before the first batch, and not again."""
+    archive, inputs = evaluation_data(workshop, config.model)
+    step, log = tmp_path / "eval.so", tmp_path / "log.jsonl"
+    tool(*compile_command(config, f"--eval={archive}", step))
+    plan = read_plan(step)
+    assert not any(bucket["trainable"] for bucket in plan["buckets"])
+    assert not [function for function in plan["functions"] if function["role"] == "update" and function["first"] < function["end"]]
+    mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    files = [f"--eval-input={name}={path}" for name, path in inputs.items()]
+    weights = workshop.model(config.model).archive
+    command = [BIN / "fcdp-run", step, f"--weights={weights}", *mesh, "--threads=1", *files, f"--json={log}"]
+    tool(*command, "--steps=0", f"--params-out={tmp_path / 'out.safetensors'}")
+    [evaluated] = read_log(log)
+    expected = pytorch_loss(workshop, config, tmp_path / "out.safetensors", evaluated["batches"])
+    assert evaluated["evaluation_loss"] == pytest.approx(expected, rel=1e-6)
+    if config.strategy == "fcdp":
+        assert evaluated["inter_bytes_sent"] == 0
+    with pytest.raises(ToolError, match=r"--steps: expected 0 for a step that was compiled for evaluations alone, got 1"):
+        tool(*command, "--steps=1")
 
 
 def gathered(plan: dict[str, Any], trainable: bool) -> int:

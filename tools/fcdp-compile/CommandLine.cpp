@@ -32,7 +32,8 @@ struct CommandLine {
       cl::desc(
           "adds an evaluation to the step: the loss of this archive, which "
           "is exported from the same model, usually in its evaluation mode "
-          "(train=False); fcdp-run evaluates it between steps"),
+          "(train=False); fcdp-run evaluates it between steps. Without IN "
+          "nothing is trained"),
       cl::value_desc("FILE"), cl::cat(category)};
   cl::opt<std::string> archive{
       "archive",
@@ -58,7 +59,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   if (llvm::Error error =
           parseCommandLine(argc, argv, line.category, kOverview))
     return error;
-  if (line.input.empty())
+  if (line.input.empty() && line.evaluation.empty())
     return llvm::createStringError("expected an input file; see --help");
   if (!line.emit.empty() && line.emit != "plan-json")
     return llvm::createStringError("--emit: expected 'plan-json', got '" +

@@ -49,7 +49,7 @@ private:
   LogicalResult print();
   llvm::Expected<CompiledPlan> readPlan(llvm::StringRef bytes);
   LogicalResult runOnPlan(llvm::StringRef bytes);
-  LogicalResult readEvaluation();
+  LogicalResult readPrograms();
   LogicalResult runOnStep();
 
   const CompileOptions &options;
@@ -90,6 +90,10 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
       readObject(llvm::MemoryBufferRef(bytes, options.input));
   if (!object)
     return object.takeError();
+  if (!options.evaluation.empty())
+    return llvm::createStringError(
+        "--eval: expected an exported step or MLIR to add it to, got '" +
+        options.input + "', which is compiled");
   auto plan = unpackPlan(object->plan, options.input);
   if (!plan)
     return plan.takeError();
@@ -145,7 +149,10 @@ static bool isPlan(llvm::StringRef bytes) {
 LogicalResult Driver::run() {
   if (options.remarks && failed(printRemarks(context, errors)))
     return fail("--remarks: cannot be printed");
-  progress.start("reading " + options.input);
+  progress.start("reading " +
+                 (options.input.empty() ? options.evaluation : options.input));
+  if (options.input.empty())
+    return runOnStep();
   // A file that cannot be read here fails again when it is read as a step,
   // which reports the reason.
   auto file = llvm::MemoryBuffer::getFile(options.input);
@@ -165,18 +172,25 @@ LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
   return options.printPlan ? print() : success();
 }
 
-LogicalResult Driver::readEvaluation() {
-  if (options.evaluation.empty())
-    return success();
-  OwningOpRef<ModuleOp> evaluation = readStep(options.evaluation, context);
-  return success(evaluation && succeeded(addEvaluation(*module, *evaluation)));
+/// Reads the step and its evaluation, or the latter alone.
+LogicalResult Driver::readPrograms() {
+  OwningOpRef<ModuleOp> evaluation;
+  if (!options.evaluation.empty() &&
+      !(evaluation = readStep(options.evaluation, context)))
+    return failure();
+  if (options.input.empty()) {
+    module = std::move(evaluation);
+    return evaluateAlone(*module);
+  }
+  module = readStep(options.input, context);
+  if (!module ||
+      failed(checkPastDecisions(*module, options.input, options.step)))
+    return failure();
+  return evaluation ? addEvaluation(*module, *evaluation) : success();
 }
 
 LogicalResult Driver::runOnStep() {
-  module = readStep(options.input, context);
-  if (!module ||
-      failed(checkPastDecisions(*module, options.input, options.step)) ||
-      failed(readEvaluation()))
+  if (failed(readPrograms()))
     return failure();
   std::string summary;
   llvm::raw_string_ostream stream(summary);

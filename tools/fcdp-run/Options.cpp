@@ -102,6 +102,23 @@ void checkCheckpoints(const Options &options) {
                                ": expected --save-dir, too");
 }
 
+/// Checks that what needs a step is given one.
+void checkSteps(const Options &options) {
+  if (!options.profile.empty() && options.steps < 2)
+    throw std::runtime_error(
+        "--profile: expected --steps of at least 2, as the "
+        "first, which fills memory, is not counted");
+  if (options.steps > 0)
+    return;
+  for (const auto &[name, isGiven] :
+       {std::pair("--trace", !options.trace.empty()),
+        std::pair("--save-dir", !options.saveDir.empty()),
+        std::pair("--eval-every", options.evaluation.every.has_value())})
+    if (isGiven)
+      throw std::runtime_error(std::string(name) +
+                               ": expected --steps of at least 1, got 0");
+}
+
 } // namespace
 
 std::vector<std::pair<const char *, std::string>>
@@ -143,8 +160,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       ->allow_extra_args(false);
   app.add_option("--steps", options.steps,
                  "Train until this many optimizer steps are done, those before "
-                 "a checkpoint that the run resumes from included; default: 1")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+                 "a checkpoint that the run resumes from included; 0 evaluates "
+                 "the weights or the checkpoint, and trains nothing; default: "
+                 "1")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 40));
   app.add_option("--lr", options.learningRate,
                  "Use this learning rate instead of the one that was compiled "
                  "in; default: that of the checkpoint that the run resumes "
@@ -316,10 +335,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   checkTimeout(options);
   checkCheckpoints(options);
   checkWhatIsRun(options);
-  if (!options.profile.empty() && options.steps < 2)
-    throw std::runtime_error(
-        "--profile: expected --steps of at least 2, as the "
-        "first, which fills memory, is not counted");
+  checkSteps(options);
+  options.evaluation.isAlone = options.steps == 0;
   return options;
 }
 

@@ -28,6 +28,7 @@ namespace {
 
 /// The files of a rank, opened before it meets the others.
 struct Files {
+  /// Null if nothing is trained.
   std::unique_ptr<Inputs> inputs;
   /// Null if nothing is evaluated.
   std::unique_ptr<EvaluationInputs> evaluation;
@@ -49,13 +50,22 @@ void openFiles(const Options &options, const StepPlan &plan,
         checkDirectory(option, path);
   if (isFirst && !options.params.path.empty())
     checkOutput(plan, options.params);
-  files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
+  if (options.steps > 0 && !plan.trains())
+    throw std::runtime_error(
+        "--steps: expected 0 for a step that was compiled for evaluations "
+        "alone, got " +
+        std::to_string(options.steps));
+  if (options.steps > 0)
+    files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
+  else
+    checkNames(plan, options.inputs);
   files.evaluation = EvaluationInputs::open(plan, options.evaluation,
                                             options.inputs, options.data);
   // Once per node is enough.
   if (launch.place.local != 0)
     return;
-  files.inputs->checkValues();
+  if (files.inputs)
+    files.inputs->checkValues();
   if (files.evaluation)
     files.evaluation->checkValues();
 }
@@ -198,6 +208,8 @@ bool Rank::resume() {
       job["best_evaluation_loss"].is_number())
     best = {job["best_step"].get<int64_t>(),
             job["best_evaluation_loss"].get<double>()};
+  if (options.steps == 0)
+    return true;
   for (const std::string &difference :
        goOnAtPosition(job, firstStep, *files.inputs))
     print(difference);
@@ -257,7 +269,8 @@ void Rank::train() {
     runStep();
   while (session.numUnread() > 0)
     finishStep();
-  if (files.evaluation && session.numSteps() > firstStep && stopped == 0 &&
+  bool hasNew = session.numSteps() > firstStep || options.steps == 0;
+  if (files.evaluation && hasNew && stopped == 0 &&
       lastEvaluated != session.numSteps())
     evaluate();
 }

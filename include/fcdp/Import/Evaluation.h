@@ -17,4 +17,8 @@ namespace fcdp {
 mlir::LogicalResult addEvaluation(mlir::ModuleOp module,
                                   mlir::ModuleOp evaluation);
 
+/// Turns a step into an evaluation of frozen parameters, beside a step that
+/// does nothing: gradients are dropped. Emits an error if it changes a buffer.
+mlir::LogicalResult evaluateAlone(mlir::ModuleOp module);
+
 } // namespace fcdp

@@ -162,13 +162,26 @@ TEST(OptionsTest, LastThreadsCount) {
 TEST(OptionsTest, Refusals) {
   EXPECT_THROW(parse({}), std::runtime_error);
   EXPECT_THROW(parse({"s.so"}), std::runtime_error);
-  EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=0"}), std::runtime_error);
+  EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=-1"}),
+               std::runtime_error);
   EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=x"}), std::runtime_error);
   EXPECT_THROW(parse({"s.so", "--weights=w", "--wat"}), std::runtime_error);
   EXPECT_THROW(parse({"s.so", "--weights=w", "--input", "a"}),
                std::runtime_error);
   EXPECT_THROW(parse({"s.so", "--weights=w", "--nodes=-1"}),
                std::runtime_error);
+}
+
+// Without steps the model is evaluated, and nothing is saved or traced.
+TEST(OptionsTest, NoSteps) {
+  auto options = parse({"s.so", "--weights=w", "--steps=0"});
+  ASSERT_TRUE(options);
+  EXPECT_TRUE(options->evaluation.isAlone);
+  for (const char *needsSteps : {"--trace=t.json", "--save-dir=run",
+                                 "--eval-every=1", "--profile=p.json"})
+    EXPECT_THROW(parse({"s.so", "--weights=w", "--steps=0", needsSteps}),
+                 std::runtime_error)
+        << needsSteps;
 }
 
 TEST(OptionsTest, ATimeoutIsANumber) {

@@ -16,6 +16,8 @@ const char *findRequest(const EvaluationOptions &options) {
     return "--eval-batches";
   if (options.keepBest)
     return "--keep-best";
+  if (options.isAlone)
+    return "--steps=0";
   return options.inputs.empty() ? nullptr : "--eval-input";
 }
 

@@ -20,6 +20,8 @@ struct EvaluationOptions {
   std::vector<InputOption> inputs;
   /// The checkpoint with the least loss is kept, too.
   bool keepBest = false;
+  /// The run trains nothing.
+  bool isAlone = false;
 };
 
 /// The inputs of one evaluation after another, all of the same rows. Immutable,

@@ -61,6 +61,13 @@ const InputOption &optionFor(const plan::InputT &input, const InputList &inputs,
 
 } // namespace
 
+void checkNames(const StepPlan &plan, const std::vector<InputOption> &options) {
+  InputList all;
+  for (const auto &input : plan.inputs)
+    all.push_back(input.get());
+  checkNames(all, options);
+}
+
 Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
                const DataOptions &data, bool ofEvaluation)
     : plan(plan), inputs(selectInputs(plan, ofEvaluation)),

@@ -24,6 +24,10 @@ struct EpochEnd {
 /// "epoch 1 ends: all 48 rows have been read", or "... rows of FILE have ..."
 std::string describeEnd(const EpochEnd &end);
 
+/// Throws std::runtime_error if an option names neither an input of the step
+/// nor one of its evaluation.
+void checkNames(const StepPlan &plan, const std::vector<InputOption> &options);
+
 /// Immutable once `startAt` was called, hence thread-safe.
 class Inputs {
 public:

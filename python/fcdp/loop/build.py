@@ -22,7 +22,7 @@ _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 
 
 def build(
-    model: nn.Module, call: Call, evaluation: Call | None, options: list[str], cache: Path, check: bool
+    model: nn.Module, call: Call, options: list[str], cache: Path, check: bool, evaluation: Call | None = None
 ) -> Path:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 

@@ -85,7 +85,7 @@ def compile(
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        return build(model, example, evaluation, arguments, folder, check and has_values)
+        return build(model, example, arguments, folder, check and has_values, evaluation)
 
     path = _on_all_machines(job, folder, make)
     session = call(

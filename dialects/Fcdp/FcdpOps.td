@@ -50,6 +50,24 @@ def Fcdp_ReadInputOp : Fcdp_ReadOp<"input", !listconcat([RunsNothing], Always)> 
   }];
 }
 
+def Fcdp_ReadLossScaleOp : Fcdp_Op<"read_loss_scale", !listconcat(
+    [MemoryEffects<[MemRead<State>]>, TakesNoTime, RunsNothing], Always)> {
+  let summary = "read the factor by which the loss is scaled";
+  let description = [{
+    The backward pass begins with the loss scale instead of one, so that small
+    gradients do not become zero in f16. `fcdp.unscale_gradients` divides by it. The
+    program that runs the step sets it before each step. It is a power of two in
+    practice, by which products are exact.
+
+    Example:
+    ```mlir
+    %s = fcdp.read_loss_scale : tensor<f32>
+    ```
+  }];
+  let results = (outs 0DTensorOf<[F32]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def Fcdp_GradientOp : Fcdp_UserOp<"gradient",
     [InImported, MemoryEffects<[MemWrite<State>]>, TakesNoTime]> {
   let summary = "define this rank's gradient of a parameter";
@@ -432,6 +450,25 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
   }];
   let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
+}
+
+def Fcdp_UnscaleGradientsOp : Fcdp_Op<"unscale_gradients", !listconcat(
+    [MemoryEffects<[MemRead<State>, MemRead<Accumulator>,
+                    MemWrite<Accumulator>]>,
+     RunsOperators], FromSharded)> {
+  let summary = "divide all gradients by the loss scale";
+  let description = [{
+    The accumulated gradients of all trained parameters are divided by what
+    `fcdp.read_loss_scale` returns in this step, as torch.amp.GradScaler.unscale_
+    does. The ranks agree whether any gradient is infinite or NaN, by which the step
+    may be skipped.
+
+    Example:
+    ```mlir
+    fcdp.unscale_gradients
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(

@@ -59,7 +59,7 @@ public:
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
               CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,
-              ClipGradientsOp, WriteBufferOp>(
+              UnscaleGradientsOp, ClipGradientsOp, WriteBufferOp>(
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
@@ -85,7 +85,12 @@ private:
     return inMemory("add", bytes, 3 * bytes);
   }
   Cost costOf(ShardUpdateOp update) const;
+  Cost costOf(UnscaleGradientsOp unscale) const;
   Cost costOf(ClipGradientsOp clip) const;
+  /// Returns the cost of `kind`, in which `elements` of gradients are read or
+  /// written, and the ranks exchange a number each.
+  Cost onGradients(ModuleOp module, llvm::StringRef kind,
+                   double elements) const;
   /// Copies the value.
   Cost costOf(WriteBufferOp write) const {
     return inMemory(2 * bytesOf(write.getValue().getType()));
@@ -221,21 +226,39 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
                   owned.elements * bytes);
 }
 
+/// Returns how many elements of gradients a rank owns.
+static double countOwnedGradients(ModuleOp module) {
+  double owned = 0;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      owned += countOwned(bucket);
+  return owned;
+}
+
+Cost Estimator::costOf(UnscaleGradientsOp unscale) const {
+  // It reads and writes all that the rank owns.
+  auto module = unscale->getParentOfType<ModuleOp>();
+  return onGradients(module, "unscale_gradients",
+                     2 * countOwnedGradients(module));
+}
+
 Cost Estimator::costOf(ClipGradientsOp clip) const {
   // The norm reads one shard of each accumulator, even if the rank owns more.
-  // Scaling reads and writes all that the rank owns. In between, the ranks
-  // exchange sums of squares, which are a few bytes.
-  double elements = 0, owned = 0;
-  for (auto bucket : clip->getParentOfType<ModuleOp>().getOps<BucketOp>())
-    if (bucket.getTrainable()) {
-      owned += countOwned(bucket);
+  // Scaling reads and writes all that the rank owns.
+  auto module = clip->getParentOfType<ModuleOp>();
+  double elements = 2 * countOwnedGradients(module);
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
       elements +=
-          static_cast<double>(bucket.getElements()) / cluster.getWorldSize() +
-          2 * countOwned(bucket);
-    }
-  Cost cost = inMemory("clip_gradients", owned * kGradientBytes,
+          static_cast<double>(bucket.getElements()) / cluster.getWorldSize();
+  return onGradients(module, "clip_gradients", elements);
+}
+
+Cost Estimator::onGradients(ModuleOp module, llvm::StringRef kind,
+                            double elements) const {
+  Cost cost = inMemory(kind, countOwnedGradients(module) * kGradientBytes,
                        elements * kGradientBytes);
-  if (isMeasured("clip_gradients"))
+  if (isMeasured(kind.str()))
     return cost;
   if (cluster.nodes > 1)
     cost.latency += cluster.inter.latency;

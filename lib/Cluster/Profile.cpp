@@ -14,8 +14,9 @@ static constexpr llvm::StringLiteral kCollectives[] = {"all_gather",
                                                        "reduce_scatter"};
 static constexpr llvm::StringLiteral kAxes[] = {"node", "local", "world"};
 static constexpr llvm::StringLiteral kOthers[] = {
-    "cache_store", "cache_load", "cast",         "pack",
-    "accumulate",  "add",        "shard_update", "clip_gradients"};
+    "cache_store",  "cache_load",     "cast",
+    "pack",         "accumulate",     "add",
+    "shard_update", "clip_gradients", "unscale_gradients"};
 
 namespace {
 class ProfileReader {

@@ -69,9 +69,9 @@ public:
       setLocation(out, op->getLoc());
     llvm::TypeSwitch<Operation *>(op)
         .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-              AccumulateOp, AddOp, ClipGradientsOp, ShardUpdateOp, AllGatherOp,
-              ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
-            [&](auto typed) { add(typed); })
+              AccumulateOp, AddOp, UnscaleGradientsOp, ClipGradientsOp,
+              ShardUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
+              CacheLoadOp, RecordOp, WaitOp>([&](auto typed) { add(typed); })
         .Default([&](Operation *) {
           error() << "the runtime has no call for this operation";
         });
@@ -168,6 +168,9 @@ private:
     table.in = getPlace("in", add.getValue());
     table.out = getPlace("out", add.getResult());
     table.elements = add.getResult().getType().getNumElements();
+  }
+  void add(UnscaleGradientsOp) {
+    make<plan::UnscaleGradientsT>(plan::OpBody::unscale_gradients);
   }
   void add(ClipGradientsOp clip) {
     auto &table = make<plan::ClipGradientsT>(plan::OpBody::clip_gradients);

@@ -33,6 +33,14 @@ FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
     table.slots[read.getResult()] =
         buffers + places.getPosition(read.getSourceAttr().getAttr());
   });
+  std::optional<size_t> lossScale;
+  module.walk([&](ReadLossScaleOp read) {
+    if (!lossScale) {
+      lossScale = plan.slots.size();
+      append(plan.slots).kind = plan::SlotKind::loss_scale;
+    }
+    table.slots[read.getResult()] = *lossScale;
+  });
   // Operators read tensors, and all else places.
   for (Operation *call : calls)
     if (runsOperators(call) && failed(table.add(call)))

@@ -70,6 +70,7 @@ private:
   LogicalResult checkLayout();
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
+  LogicalResult checkLossScale();
   LogicalResult checkClipNorm();
 
   ModuleOp module;
@@ -145,6 +146,15 @@ LogicalResult Checker::checkReduceType() {
   return failure(result.wasInterrupted());
 }
 
+LogicalResult Checker::checkLossScale() {
+  WalkResult result =
+      module.walk([](UnscaleGradientsOp) { return WalkResult::interrupt(); });
+  bool isMade = result.wasInterrupted();
+  if (isMade == llvm::cantFail(parseLossScale(wanted.lossScale)))
+    return success();
+  return failAt(option::LossScale, isMade ? "on" : "off", wanted.lossScale);
+}
+
 LogicalResult Checker::checkClipNorm() {
   double made = 0;
   module.walk([&](ClipGradientsOp clip) {
@@ -218,6 +228,7 @@ LogicalResult Checker::check() {
         std::pair(option::Layout, &Checker::checkLayout),
         std::pair(option::Master, &Checker::checkMaster),
         std::pair(option::ReduceType, &Checker::checkReduceType),
+        std::pair(option::LossScale, &Checker::checkLossScale),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
         std::pair(option::Collectives, &Checker::checkCollectives)})

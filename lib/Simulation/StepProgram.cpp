@@ -18,8 +18,9 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
 Activity fcdp::getActivity(Operation *op) {
   switch (chooseStream(op)) {
   case Stream::compute:
-    return isa<ShardUpdateOp, ClipGradientsOp>(op) ? Activity::optimizer
-                                                   : Activity::compute;
+    return isa<ShardUpdateOp, ClipGradientsOp, UnscaleGradientsOp>(op)
+               ? Activity::optimizer
+               : Activity::compute;
   case Stream::inter:
     return Activity::interGather;
   case Stream::intra:

@@ -164,6 +164,8 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
   case Phase::imported:
     // Before all that looks at operators and their memory.
     pm.addPass(createRetargetPass(selectOptions<RetargetPassOptions>(options)));
+    pm.addPass(
+        createScaleLossPass(selectOptions<ScaleLossPassOptions>(options)));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // Before gathers, which what runs again shares with the backward pass.
     pm.addPass(createDecideRematPass(

@@ -80,6 +80,10 @@ static llvm::Error checkReduceType(StringRef text) {
   return checkAttribute(text, parseReduceType);
 }
 
+static llvm::Error checkLossScale(StringRef text) {
+  return parseLossScale(text).takeError();
+}
+
 static llvm::Error checkOptimizer(StringRef text) {
   return checkAttribute(text, parseOptimizer);
 }

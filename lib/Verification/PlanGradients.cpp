@@ -255,7 +255,7 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   return success();
 }
 
-LogicalResult PlanRun::clip(const PlanInstruction &) {
+LogicalResult PlanRun::rescaleAll() {
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     int32_t state = plan.buckets[i].getState(StateRole::grad);
     if (state < 0)

@@ -276,7 +276,7 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     instruction.freeRanges = std::move(freeHere->second);
   FlatSymbolRefAttr storage = getStorage(op);
   bool isOurs = storage || isBuffered(op) || isa<StreamedOpInterface>(op) ||
-                isa<ClipGradientsOp>(op);
+                isa<ClipGradientsOp, UnscaleGradientsOp>(op);
   auto place = inPlace.find(op);
   if (place != inPlace.end())
     std::tie(instruction.packed, instruction.place) = place->second;

@@ -178,7 +178,8 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       .Case([&](CacheLoadOp) { return load(instruction); })
       .Case([&](ViewMemberOp) { return viewMember(instruction); })
       .Case([&](ShardUpdateOp) { return update(instruction); })
-      .Case([&](ClipGradientsOp) { return clip(instruction); })
+      .Case<UnscaleGradientsOp, ClipGradientsOp>(
+          [&](auto) { return rescaleAll(); })
       .Case([&](WaitOp) { return wait(instruction); })
       .Case([&](ReleaseOp) { return release(instruction); })
       .Case([&](RecordOp record) {

@@ -70,7 +70,8 @@ private:
   void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
-  mlir::LogicalResult clip(const PlanInstruction &instruction);
+  /// Handles an operation that changes all gradients in place.
+  mlir::LogicalResult rescaleAll();
   mlir::LogicalResult wait(const PlanInstruction &instruction);
   mlir::LogicalResult release(const PlanInstruction &instruction);
 

@@ -15,12 +15,25 @@ Launch findLaunch() {
   return onlyRank("the program");
 }
 
-Schedule scheduleOf(const std::string &text) {
+namespace {
+
+template <typename Setting>
+Setting parseSetting(const std::string &text, const char *option) {
   try {
-    return Schedule::parse(text, "schedule");
+    return Setting::parse(text, option);
   } catch (const std::exception &error) {
     throw SessionError(SessionErrorCode::Misuse, error.what());
   }
+}
+
+} // namespace
+
+Schedule scheduleOf(const std::string &text) {
+  return parseSetting<Schedule>(text, "schedule");
+}
+
+LossScaling lossScalingOf(const std::string &text) {
+  return parseSetting<LossScaling>(text, "loss_scale");
 }
 
 } // namespace fcdp

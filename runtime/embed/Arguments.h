@@ -5,6 +5,7 @@
 #pragma once
 
 #include "session/Launch.h"
+#include "session/LossScale.h"
 #include "session/Schedule.h"
 
 #include <string>
@@ -17,5 +18,6 @@ Launch findLaunch();
 
 /// Throws SessionError(Misuse).
 Schedule scheduleOf(const std::string &text);
+LossScaling lossScalingOf(const std::string &text);
 
 } // namespace fcdp

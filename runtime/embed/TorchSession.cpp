@@ -88,6 +88,7 @@ public:
                std::optional<double> timeoutSeconds,
                const std::string &interface, std::optional<int64_t> threads,
                int64_t seed, bool cudaGraphs, const std::string &onNonfinite,
+               const std::optional<std::string> &lossScale,
                std::optional<bool> servesStore) {
     session = attempt([&] {
       SessionOptions options;
@@ -101,6 +102,8 @@ public:
       options.seed = seed;
       options.cudaGraphs = cudaGraphs;
       options.onNonfinite = onNonfiniteOf(onNonfinite);
+      if (lossScale)
+        options.lossScaling = lossScalingOf(*lossScale);
       return Session::open(loadStep(object), options);
     });
   }
@@ -246,6 +249,8 @@ private:
     figures.insert("loss", stats.loss);
     if (stats.gradientNorm)
       figures.insert("gradient_norm", *stats.gradientNorm);
+    if (stats.lossScale)
+      figures.insert("loss_scale", *stats.lossScale);
     if (stats.exposedSeconds)
       figures.insert("exposed_seconds", *stats.exposedSeconds);
     figures.insert("seconds", stats.seconds);
@@ -286,7 +291,9 @@ TORCH_LIBRARY(fcdp, library) {
   library.class_<TorchSession>("Session")
       .def(torch::init<const std::string &, int64_t, std::optional<double>,
                        const std::string &, std::optional<int64_t>, int64_t,
-                       bool, const std::string &, std::optional<bool>>())
+                       bool, const std::string &,
+                       const std::optional<std::string> &,
+                       std::optional<bool>>())
       .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)

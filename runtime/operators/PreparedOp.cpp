@@ -22,6 +22,8 @@ std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
     return prepareTensorOp(*op.body.Asaccumulate(), state);
   case plan::OpBody::add:
     return prepareTensorOp(*op.body.Asadd(), state);
+  case plan::OpBody::unscale_gradients:
+    return prepareUnscaling(what, state);
   case plan::OpBody::clip_gradients:
     return prepareClipping(*op.body.Asclip_gradients(), what, state);
   case plan::OpBody::shard_update:

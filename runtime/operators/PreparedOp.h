@@ -34,6 +34,8 @@ std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AccumulateT &op,
                                             StepState &state);
 std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AddT &op,
                                             StepState &state);
+std::unique_ptr<PreparedOp> prepareUnscaling(const char *what,
+                                             StepState &state);
 std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
                                             const char *what, StepState &state);
 std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,

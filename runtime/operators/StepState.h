@@ -46,6 +46,11 @@ struct StepState {
   /// The norm of the step's gradients over all ranks, an f64 of no dimension,
   /// if the step clips them.
   at::Tensor gradientNorm = {};
+  /// What the loss is scaled by, an f32 of no dimension, and the same number.
+  at::Tensor lossScale = {};
+  double lossScaleNumber = 1;
+  /// A step whose scaled gradients overflow on any rank makes no update.
+  bool skipsOverflow = false;
   /// Memory in which updates work on pieces of a shard, by type. All share it:
   /// they run one after another, on one stream.
   std::map<at::ScalarType, at::Tensor> pieces = {};

@@ -241,7 +241,23 @@ void checkSlot(const StepPlan &plan, const plan::SlotT &slot,
     checkShape(where, slot.shape);
     checkFlat(plan, {where, ".buf"}, *slot.buf, numElements(slot.shape),
               *slot.dtype);
+    return;
+  case plan::SlotKind::loss_scale:
+    if (!plan.scalesLoss())
+      failCheck(where, "expected an operation 'unscale_gradients' in a plan "
+                       "with a slot of kind 'loss_scale'");
   }
+}
+
+/// Gradients that are divided by the loss scale were multiplied by it.
+void checkLossScale(const StepPlan &plan) {
+  auto isScale = [](const auto &slot) {
+    return slot->kind == plan::SlotKind::loss_scale;
+  };
+  if (plan.scalesLoss() &&
+      std::none_of(plan.slots.begin(), plan.slots.end(), isScale))
+    failCheck("slots", "expected a slot of kind 'loss_scale' in a plan with an "
+                       "operation 'unscale_gradients'");
 }
 
 } // namespace
@@ -296,6 +312,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
   checkInputs(plan);
   for (size_t i = 0; i < plan.slots.size(); ++i)
     checkSlot(plan, *plan.slots[i], at("slots", i));
+  checkLossScale(plan);
   checkFunctions(plan);
 }
 

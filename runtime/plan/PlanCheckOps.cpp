@@ -68,6 +68,7 @@ private:
     flat(".in", op.in, op.elements, plan::DType::f32);
     flat(".out", op.out, op.elements, plan::DType::f32);
   }
+  void check(const plan::UnscaleGradientsT &) const {}
   void check(const plan::ClipGradientsT &op) const {
     if (!(op.maxNorm > 0))
       failCheck({where, ".max_norm"}, "expected a positive number");

@@ -80,6 +80,8 @@ decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
     return visit(*op.body.Ascache_store());
   case plan::OpBody::cache_load:
     return visit(*op.body.Ascache_load());
+  case plan::OpBody::unscale_gradients:
+    return visit(*op.body.Asunscale_gradients());
   case plan::OpBody::record:
     return visit(*op.body.Asrecord());
   case plan::OpBody::wait:
@@ -141,6 +143,12 @@ struct StepPlan : plan::PlanT {
   std::vector<size_t> stateBuffers() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
+  /// Whether losses are scaled.
+  bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
+  /// Whether the ranks sum a number while they update.
+  bool sumsOverRanks() const {
+    return uses(plan::OpBody::clip_gradients) || scalesLoss();
+  }
   /// Whether there is an operation of `kind`.
   bool uses(plan::OpBody kind) const;
   /// Whether there is an operation of `kind`, a gather or reduction, over

@@ -80,7 +80,7 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
   made.axes = joinAxes(axes);
-  if (plan.uses(plan::OpBody::clip_gradients))
+  if (plan.sumsOverRanks())
     made.all = joinAll(axes);
 }
 

@@ -180,6 +180,7 @@ void Session::Impl::makeStep() {
     recorder = std::make_unique<StepRecorder>(plan.ops.size());
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
+  makeLossScale();
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
@@ -208,6 +209,10 @@ void Session::Impl::runStep(const FillInput &fill) {
   RankStats stats;
   stats.learningRate = nextLearningRate();
   step->setLearningRate(stats.learningRate);
+  if (lossScale) {
+    stats.lossScale = lossScale->value();
+    step->setLossScale(lossScale->value(), !lossScale->scaling().isFixed());
+  }
   step->run([&](int64_t microBatch) {
     for (size_t i = 0; i < plan.numStepInputs(); ++i)
       fill(i, microBatch, step->input(i));
@@ -216,6 +221,8 @@ void Session::Impl::runStep(const FillInput &fill) {
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
   stats.skipped = step->isSkipped();
+  if (lossScale)
+    lossScale->update(step->isSkipped());
   countWork(stats, counted);
   unread.push_back(std::move(stats));
   ++numSteps;

@@ -70,19 +70,21 @@ Session::loadCheckpoint(const std::string &path) {
     auto found = impl->findCheckpointTogether(path);
     if (!found)
       return;
-    impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
-                                [&] {
-                                  CheckpointReader reader(*found);
-                                  impl->takeRates(reader.index().job,
-                                                  *found + "/index.json.job");
-                                  MasterChanges masters = fcdp::loadCheckpoint(
-                                      impl->plan, place(), impl->options.seed,
-                                      reader, *impl->step);
-                                  const CheckpointIndex &index = reader.index();
-                                  loaded = {*found, index.step,
-                                            index.job.dump(), masters};
-                                }),
-                "load of the checkpoint");
+    impl->agree(
+        Impl::problemOf(
+            SessionErrorCode::BadWeights,
+            [&] {
+              CheckpointReader reader(*found);
+              impl->takeRates(reader.index().job, *found + "/index.json.job");
+              impl->takeLossScale(reader.index().job,
+                                  *found + "/index.json.job");
+              MasterChanges masters = fcdp::loadCheckpoint(
+                  impl->plan, place(), impl->options.seed, reader, *impl->step);
+              const CheckpointIndex &index = reader.index();
+              loaded = {*found, index.step,
+                        Impl::withoutLossScale(index.job).dump(), masters};
+            }),
+        "load of the checkpoint");
     impl->numSteps = loaded->step;
   });
   return loaded;
@@ -117,7 +119,8 @@ void Session::saveCheckpoint(const std::string &job,
   impl->attempt(SessionErrorCode::FileFailed, [&] {
     impl->agree(impl->notFinite, "check of the losses before a checkpoint");
     impl->begin();
-    impl->saver->save(impl->numSteps, impl->withRates(std::move(settings)),
+    impl->saver->save(impl->numSteps,
+                      impl->withLossScale(impl->withRates(std::move(settings))),
                       best);
   });
 }

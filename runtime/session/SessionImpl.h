@@ -71,6 +71,16 @@ struct Session::Impl {
   void takeRates(const nlohmann::json &job, const std::string &origin);
   double nextLearningRate() const;
 
+  /// Makes the loss scale, if the step scales its loss. Throws Misuse if the
+  /// options ask for what it cannot do.
+  void makeLossScale();
+  void checkLossScale() const;
+  /// The job's settings with the loss scale, and without.
+  nlohmann::json withLossScale(nlohmann::json job) const;
+  static nlohmann::json withoutLossScale(nlohmann::json job);
+  /// Takes it from the settings, as takeRates does.
+  void takeLossScale(const nlohmann::json &job, const std::string &origin);
+
   void begin();
   /// Collective. Whether `own` is true on any rank.
   bool isAnywhere(bool own);
@@ -106,6 +116,8 @@ struct Session::Impl {
   /// None if it was not set.
   std::optional<double> baseRate;
   std::optional<Schedule> schedule;
+  /// None if the step does not scale its loss.
+  std::optional<LossScale> lossScale;
   std::deque<RankStats> unread;
   /// What is wrong with the numbers of this rank in the steps that were read.
   std::optional<SessionError> notFinite;

@@ -28,12 +28,19 @@ std::string describeNonfinite(const StepPlan &plan, const Nonfinite &found) {
 
 std::optional<SessionError>
 Session::Impl::nonfiniteError(const StepStats &stats) const {
-  if (!stats.nonfinite || stats.skipped ||
+  std::ostringstream text;
+  text << "step " << stats.step << ": ";
+  if (stats.skipped && lossScale && lossScale->isExhausted()) {
+    text << "numbers are infinite or NaN with the loss scale "
+         << lossScale->value() << ", and a smaller one cannot be used";
+    return SessionError(SessionErrorCode::NotFinite, text.str());
+  }
+  // Gradients that have a step skipped are not judged.
+  bool isSettled = stats.skipped && options.onNonfinite == OnNonfinite::Skip;
+  if (!stats.nonfinite || isSettled ||
       options.onNonfinite == OnNonfinite::Continue)
     return std::nullopt;
-  std::ostringstream text;
-  text << "step " << stats.step << ": "
-       << describeNonfinite(plan, *stats.nonfinite);
+  text << describeNonfinite(plan, *stats.nonfinite);
   if (!stats.nonfinite->microBatch)
     text << ", and the loss is " << stats.loss;
   if (options.onNonfinite == OnNonfinite::Skip)

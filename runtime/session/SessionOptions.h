@@ -3,6 +3,7 @@
 
 #include "core/OnNonfinite.h"
 #include "session/Launch.h"
+#include "session/LossScale.h"
 
 #include <functional>
 #include <optional>
@@ -34,6 +35,12 @@ struct SessionOptions {
   /// Skip, a GPU has no next step to work on while the losses of one are
   /// awaited. Equal on all ranks.
   OnNonfinite onNonfinite = OnNonfinite::Stop;
+  /// How the loss is scaled by a step that scales it. None: as the checkpoint
+  /// says that is loaded, or else by GradScaler's defaults. A scale that is not
+  /// fixed goes on from that of the checkpoint, and skips the update of steps
+  /// whose gradients overflow, so it needs Stop or Skip above. Equal on all
+  /// ranks.
+  std::optional<LossScaling> lossScaling;
   /// Record when operations run, which makes a step on a GPU slower.
   bool record = false;
   /// Called before the ranks meet. If it throws on any rank, `open` fails on

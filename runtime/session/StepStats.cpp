@@ -10,14 +10,21 @@ namespace fcdp {
 
 namespace {
 
-double RankStats::*const kNumbers[] = {
-    &RankStats::learningRate,      &RankStats::seconds,
-    &RankStats::interBytes,        &RankStats::intraBytes,
-    &RankStats::h2dBytes,          &RankStats::d2hBytes,
-    &RankStats::controlBytes,      &RankStats::devicePeakBytes,
-    &RankStats::systemAllocations, &RankStats::skipped,
-    &RankStats::gradientNorm,      &RankStats::exposedSeconds,
-    &RankStats::nonfiniteGradient, &RankStats::request};
+double RankStats::*const kNumbers[] = {&RankStats::learningRate,
+                                       &RankStats::seconds,
+                                       &RankStats::interBytes,
+                                       &RankStats::intraBytes,
+                                       &RankStats::h2dBytes,
+                                       &RankStats::d2hBytes,
+                                       &RankStats::controlBytes,
+                                       &RankStats::devicePeakBytes,
+                                       &RankStats::systemAllocations,
+                                       &RankStats::skipped,
+                                       &RankStats::gradientNorm,
+                                       &RankStats::exposedSeconds,
+                                       &RankStats::lossScale,
+                                       &RankStats::nonfiniteGradient,
+                                       &RankStats::request};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -46,16 +53,17 @@ double meanLoss(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   return sum / (double(mesh.size()) * double(ranks[0].losses.size()));
 }
 
-double commonLearningRate(const std::vector<RankStats> &ranks) {
-  double rate = ranks[0].learningRate;
+double common(double RankStats::*number, const char *what,
+              const std::vector<RankStats> &ranks) {
+  double first = ranks[0].*number;
   for (size_t i = 1; i < ranks.size(); ++i)
-    if (ranks[i].learningRate != rate) {
+    if (ranks[i].*number != first) {
       std::ostringstream text;
-      text << "expected one learning rate on all ranks, got " << rate
-           << " on rank 0 and " << ranks[i].learningRate << " on rank " << i;
+      text << "expected one " << what << " on all ranks, got " << first
+           << " on rank 0 and " << ranks[i].*number << " on rank " << i;
       throw std::runtime_error(text.str());
     }
-  return rate;
+  return first;
 }
 
 /// Not a comparison for equality: an unknown number is negative, and a norm may
@@ -100,7 +108,8 @@ RankStats RankStats::unpack(std::span<const double> values) {
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   StepStats stats;
   stats.loss = meanLoss(mesh, ranks);
-  stats.learningRate = commonLearningRate(ranks);
+  stats.learningRate = common(&RankStats::learningRate, "learning rate", ranks);
+  stats.lossScale = known(common(&RankStats::lossScale, "loss scale", ranks));
   // The same on all ranks.
   stats.gradientNorm = known(ranks[0].gradientNorm);
   stats.exposedSeconds = known(ranks[0].exposedSeconds);

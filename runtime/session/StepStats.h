@@ -25,6 +25,8 @@ struct RankStats {
   /// step clips them, and seconds for which compute waited for communication
   /// and copies, where they are known; kUnknown otherwise.
   double gradientNorm = kUnknown, exposedSeconds = kUnknown;
+  /// What the loss was scaled by, if the step scales it.
+  double lossScale = kUnknown;
   static constexpr double kUnknown = -1;
   /// 1 if the step made no update, because a loss or gradient was not finite.
   double skipped = 0;
@@ -58,6 +60,8 @@ struct StepStats {
   double learningRate = 0;
   /// Of all gradients before they are clipped; none if they are not.
   std::optional<double> gradientNorm;
+  /// What the loss was scaled by; none if the step does not scale it.
+  std::optional<double> lossScale;
   double seconds = 0; ///< of the slowest rank
   /// For which compute waited for communication and copies, the greatest over
   /// ranks; none on a GPU.
@@ -77,8 +81,9 @@ struct StepStats {
 };
 
 /// `ranks` are in the order of world ranks. Throws std::runtime_error unless
-/// they have one learning rate. The loss is the mean over ranks
-/// and micro-batches, summed over micro-batches, locals and nodes in order.
+/// they have one learning rate and one loss scale. The loss is the mean over
+/// ranks and micro-batches, summed over micro-batches, locals and nodes in
+/// order.
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
 
 } // namespace fcdp

@@ -14,6 +14,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <array>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -166,6 +167,8 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
   case plan::SlotKind::planned:
     return tensorOver(state.address(*slot.buf), slot.shape,
                       toDType(*slot.dtype), state.device);
+  case plan::SlotKind::loss_scale:
+    return state.lossScale;
   case plan::SlotKind::transient:
     break;
   }
@@ -234,6 +237,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   makeInputs(state);
   makeBuffers(state, object.constants());
   makeOptimizerState(state);
+  state.lossScale =
+      at::ones({}, at::TensorOptions(at::kFloat).device(state.device));
   for (const auto &slot : plan.slots)
     state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
@@ -354,6 +359,14 @@ void Step::setUpdateCount(size_t bucket, int64_t count) {
 }
 
 void Step::setLearningRate(double rate) { impl->state.learningRate = rate; }
+
+void Step::setLossScale(float scale, bool skipsOverflow) {
+  StepState &state = impl->state;
+  StreamScope streamScope(impl->computeStream);
+  state.lossScale.fill_(scale);
+  state.lossScaleNumber = scale;
+  state.skipsOverflow = skipsOverflow;
+}
 
 void Step::throwIfFailed() const {
   if (impl->error)

@@ -95,6 +95,11 @@ public:
   /// The learning rate of the steps from the next one on.
   void setLearningRate(double rate);
 
+  /// What the loss is scaled by in the steps from the next one on, if the plan
+  /// scales it; 1 before. With `skipsOverflow` a step whose gradients are
+  /// infinite or NaN makes no update, whatever is asked for other steps.
+  void setLossScale(float scale, bool skipsOverflow);
+
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// Runs one optimizer step; calls `fillInputs(k)` before micro-batch k. On

@@ -242,6 +242,10 @@ TEST_F(CostModelTest, Updates) {
                         "= 0.0, nesterov = false>")
                        .seconds,
                    3 * 32000 / 1e9);
+  // All gradients that the rank owns are read and written. A number crosses
+  // both kinds of links.
+  expectCost(cost("fcdp.unscale_gradients"), Resource::compute, 0.5 + 3 + 2,
+             2 * (4000 + 32000) / 1e9);
   // The norm reads a shard of 1000 gradients of both buckets. Scaling reads and
   // writes the gradients that the rank owns. The norm crosses both kinds of
   // links.
@@ -253,6 +257,7 @@ TEST_F(CostModelTest, NothingForWhatDoesNothing) {
   for (std::string body :
        {"%s = fcdp.read_shard @b : tensor<1000xf32>",
         "%m = fcdp.read_buffer @m : tensor<100xf32>",
+        "%l = fcdp.read_loss_scale : tensor<f32>",
         "%v = aten.call \"aten.view.default\"(self = %a, size = [10, 100]) : "
         "(tensor<1000xf32>) -> tensor<10x100xf32>",
         "%v = aten.call \"aten.empty.memory_format\"(size = [10]) : () -> "

@@ -50,14 +50,17 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %10 = aten.call "aten._to_copy.default"(self = %9, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
     fcdp.gradient %10 of @a : tensor<64x64xf32>
     %12 = aten.call "aten.sum.dim_IntList"(self = %4, dim = [0]) : (tensor<64x64xbf16>) -> tensor<64xbf16>
-    fcdp.gradient %12 of @c : tensor<64xbf16>
+    %13 = aten.call "aten.ones_like.default"(self = %5) : (tensor<bf16>) -> tensor<bf16>
+    %14 = aten.call "aten.mul.Tensor"(self = %12, other = %13) : (tensor<64xbf16>, tensor<bf16>) -> tensor<64xbf16>
+    fcdp.gradient %14 of @c : tensor<64xbf16>
     return
   }
 })";
 
 PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
                             StringRef optimizer, StringRef master = "model",
-                            StringRef reduceType = "model") {
+                            StringRef reduceType = "model",
+                            StringRef lossScale = "off") {
   PipelineOptions options;
   options.nodes = 2;
   options.ranksPerNode = 2;
@@ -68,6 +71,7 @@ PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
   options.optimizer = optimizer;
   options.master = master;
   options.reduceType = reduceType;
+  options.lossScale = lossScale;
   return options;
 }
 
@@ -76,7 +80,7 @@ std::vector<PipelineOptions> makeRuns() {
   return {makeOptions("fcdp", "node_host", "adamw"),
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
-          makeOptions("zero2", "sharded", "adamw", "f32", "f16")};
+          makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on")};
 }
 
 class DialectCoverageTest : public testing::Test {

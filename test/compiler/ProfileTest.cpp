@@ -79,8 +79,8 @@ TEST(Profile, NamesTheLineOfWhatIsWrong) {
       {"cache_store", "cache_keep",
        "10: error: expected 'kind' to be one of 'all_gather', "
        "'reduce_scatter', 'cache_store', 'cache_load', 'cast', 'pack', "
-       "'accumulate', 'add', 'shard_update', 'clip_gradients', got "
-       "'cache_keep'"},
+       "'accumulate', 'add', 'shard_update', 'clip_gradients', "
+       "'unscale_gradients', got 'cache_keep'"},
       {R"("cache_store")", R"("cache_store", "axis": "node")",
        "10: error: expected no 'axis' of 'cache_store'"},
       {R"("kind": "cache_store", )", "", "10: error: expected a member 'kind'"},

@@ -59,6 +59,7 @@ class Config:
     groups: tuple[str, ...] = ()
     master: str = ""
     reduce_dtype: str = ""
+    loss_scale: bool = False
 
     @property
     def world(self) -> int:
@@ -78,8 +79,9 @@ class Config:
         groups = "".join(f"-g{hashlib.sha256(group.encode()).hexdigest()[:8]}" for group in self.groups)
         master = self.master and f"-master-{self.master}"
         reduce = self.reduce_dtype and f"-reduce-{self.reduce_dtype}"
+        scale = "-scaled" if self.loss_scale else ""
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
-        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}"
+        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}"
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
         *([f"--master={config.master}"] if config.master else []),
         *([f"--reduce-dtype={config.reduce_dtype}"] if config.reduce_dtype else []),
+        *(["--loss-scale=on"] if config.loss_scale else []),
         "-o",
         out,
     ]

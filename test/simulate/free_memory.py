@@ -3,7 +3,8 @@
 lib/Planning/Memory/ReservedMemory.cpp."""
 
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
-OPERATORS = {"aten.call", "fcdp.clip_gradients", "fcdp.loss", "fcdp.pack", "fcdp.shard_update", "fcdp.write_buffer"}
+OPERATORS = {"aten.call", "fcdp.clip_gradients", "fcdp.loss", "fcdp.pack", "fcdp.shard_update",
+             "fcdp.unscale_gradients", "fcdp.write_buffer"}
 WHOLE_VIEWS = ("aten.t.", "aten.view.", "aten._unsafe_view.")
 SUCCESSORS = {
     "init": ["only_microbatch", "first_microbatch"],

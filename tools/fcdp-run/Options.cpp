@@ -39,9 +39,9 @@ Schedules:
   those before a checkpoint. The factor grows from 0, or start=F, to 1 in the
   first W steps. It falls to 0, or min=F, and stays there after T steps.
 
-A step's lines have its loss and learning rate, the norm of the gradients before
-they are clipped (with --clip-norm of fcdp-compile), its duration, tokens per
-second of all ranks, the share of the duration for which computation waited for
+A step's lines have its loss and learning rate, the loss scale (with
+--loss-scale=on of fcdp-compile), the norm of the gradients before they are
+clipped (with --clip-norm), its duration, tokens per second of all ranks, the share of the duration for which computation waited for
 communication and copies (on the CPU), and the time that is left.
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
@@ -285,6 +285,17 @@ std::optional<Options> parseOptions(int argc, char **argv) {
           {"stop", OnNonfinite::Stop},
           {"skip", OnNonfinite::Skip},
           {"continue", OnNonfinite::Continue}}));
+  std::string lossScale;
+  auto *lossScaleOption = app.add_option(
+      "--loss-scale", lossScale,
+      "Scale the loss of a step that is compiled with --loss-scale=on: by a "
+      "number, or dynamically with settings init=S,growth=F,backoff=F,"
+      "interval=N. A step whose gradients overflow is then skipped, and the "
+      "scale multiplied with backoff; after N steps in a row without an "
+      "overflow it is multiplied with growth. Default: that of the checkpoint "
+      "that the run resumes from, or init=65536,growth=2,backoff=0.5,"
+      "interval=2000, as torch.amp.GradScaler. A run that resumes goes on with "
+      "the checkpoint's scale, not with init");
   app.add_option("--threads", options.threads,
                  "Use this many threads per rank; default: cores / ranks of "
                  "this machine")
@@ -321,6 +332,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
     options.evaluation.inputs.push_back(splitInput("--eval-input", text));
   if (scheduleOption->count() != 0)
     options.schedule = Schedule::parse(schedule, "--schedule");
+  if (lossScaleOption->count() != 0)
+    options.lossScaling = LossScaling::parse(lossScale, "--loss-scale");
   options.data = parseDataOptions(data);
   options.cudaGraphs = graphs == "auto";
   options.isResumed = !resume.empty();

@@ -6,6 +6,7 @@
 #include "checkpoint/ParameterFiles.h"
 #include "core/OnNonfinite.h"
 #include "inputs/EvaluationInputs.h"
+#include "session/LossScale.h"
 #include "session/Schedule.h"
 
 #include <cstdint>
@@ -49,6 +50,8 @@ struct Options {
   /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
   bool cudaGraphs = false;
   OnNonfinite onNonfinite = OnNonfinite::Stop;
+  /// None: that of the checkpoint, or else the default.
+  std::optional<LossScaling> lossScaling;
 };
 
 /// The files that rank 0 makes, by option.

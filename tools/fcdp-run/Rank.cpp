@@ -79,6 +79,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.seed = options.seed;
   session.cudaGraphs = options.cudaGraphs;
   session.onNonfinite = options.onNonfinite;
+  session.lossScaling = options.lossScaling;
   session.record = !options.profile.empty() || !options.trace.empty();
   return session;
 }

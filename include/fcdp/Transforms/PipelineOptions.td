@@ -87,6 +87,11 @@ def ReduceType : PipelineOption<
   "selects the type in which gradients are reduced: 'model' that in which the model "
   "computes them, or another one to which they are rounded before. Sums are in float32, "
   "and rounded to this type between two reductions only">;
+def LossScale : PipelineOption<
+  "lossScale", "loss-scale", CheckedBy<"checkLossScale">, "\"off\"", "off|on", "off",
+  "scales the loss before the backward pass, and gradients back before they are clipped or "
+  "used, so that models in f16 train: 'on' or 'off'. The factor is that of fcdp-run, where "
+  "it is dynamic as torch.amp.GradScaler's, or fixed">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

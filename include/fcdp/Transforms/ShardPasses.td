@@ -4,6 +4,42 @@
 
 include "fcdp/Transforms/PassBase.td"
 
+def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
+  let summary = "begin the backward pass with the loss scale";
+  let description = [{
+    Requires phase `imported`. With `loss-scale=on`, the backward pass begins with the
+    loss scale, which the program that runs the step sets before each step, instead of
+    one. The scale is a number in f32 and is converted to the type of the loss. All
+    gradients are then multiplied by it. `--fcdp-shard` adds the operation that divides
+    them by it before they are used.
+
+    The backward pass of an exported step begins with the one `ones_like` of the loss.
+    A step that already reads the loss scale stays as it is. The pass refuses a step
+    without a backward pass, and one in which it cannot tell where that begins.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @w : tensor<4x4xf16> unit "fc" trainable names ["w"]
+    %w = fcdp.read_parameter @w : tensor<4x4xf16>
+    %l = aten.call "aten.sum.default"(self = %w) : (tensor<4x4xf16>) -> tensor<f16>
+    %one = aten.call "aten.ones_like.default"(self = %l) : (tensor<f16>) -> tensor<f16>
+    %g = aten.call "aten.expand.default"(self = %one, size = [4, 4]) : (tensor<f16>) -> tensor<4x4xf16>
+    fcdp.loss %l : tensor<f16>
+    fcdp.gradient %g of @w : tensor<4x4xf16>
+    ```
+
+    After `--fcdp-scale-loss=loss-scale=on`:
+
+    ```mlir
+    %s = fcdp.read_loss_scale : tensor<f32>
+    %one = aten.call "aten._to_copy.default"(self = %s, dtype = f16) : (tensor<f32>) -> tensor<f16>
+    %g = aten.call "aten.expand.default"(self = %one, size = [4, 4]) ...
+    ```
+  }];
+  let options = [LossScale];
+}
+
 def ShardPass : FcdpPass<"fcdp-shard"> {
   let summary = "shard parameters over a mesh and make the step a family of functions";
   let description = [{
@@ -21,7 +57,8 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     Gradients are reduced as soon as they are computed, and are added to accumulators.
     `@step` becomes `@only_microbatch`, or, with more than one micro-batch,
     `@first_microbatch`, `@next_microbatch` and `@last_microbatch`; `@init` and
-    `@update` are added. `@evaluate` becomes `@first_evaluation` and
+    `@update` are added. If the step reads the loss scale, `@update` begins with
+    `fcdp.unscale_gradients`. `@evaluate` becomes `@first_evaluation` and
     `@next_evaluation`.
 
     The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the

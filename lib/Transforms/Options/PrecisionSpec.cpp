@@ -27,6 +27,12 @@ llvm::Expected<Type> fcdp::parseReduceType(StringRef spec,
       "expected 'model', 'f32', 'bf16' or 'f16', got '" + spec + "'");
 }
 
+llvm::Expected<bool> fcdp::parseLossScale(StringRef spec) {
+  if (spec == "on" || spec == "off")
+    return spec == "on";
+  return llvm::createStringError("expected 'off' or 'on', got '" + spec + "'");
+}
+
 bool fcdp::needsMaster(Type storage, Type master) {
   return master && isa<FloatType>(storage) &&
          elementBytes(storage) < elementBytes(master);

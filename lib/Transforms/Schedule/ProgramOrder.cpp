@@ -87,7 +87,7 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
     if (Async *fill = findFill(sum.getSymNameAttr()))
       wait(stream, *fill);
   // The memory of its packed gradients may be in use by those before.
-  if (isa<PackOp, ClipGradientsOp>(op))
+  if (isa<PackOp, UnscaleGradientsOp, ClipGradientsOp>(op))
     waitForSums();
   if (auto load = dyn_cast<CacheLoadOp>(op))
     if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))

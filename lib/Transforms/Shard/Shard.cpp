@@ -165,6 +165,7 @@ LogicalResult ShardPass::setGroups(Attribute optimizer) {
 void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation,
                            Attribute optimizer) {
   OpBuilder builder(step);
+  bool isScaled = !step.getOps<ReadLossScaleOp>().empty();
   llvm::DenseMap<Role, func::FuncOp> functions;
   for (Role role : StepFamily(microBatches, !!evaluation).getRoles()) {
     func::FuncOp body = isMicrobatch(role)   ? step
@@ -176,6 +177,8 @@ void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation,
                                              : Accumulate::add);
   }
   OpBuilder body = OpBuilder::atBlockBegin(&functions[Role::update].front());
+  if (isScaled)
+    UnscaleGradientsOp::create(body, step.getLoc());
   double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
   if (clipNorm > 0)
     ClipGradientsOp::create(body, step.getLoc(), llvm::APFloat(clipNorm),

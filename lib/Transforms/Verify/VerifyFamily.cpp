@@ -169,18 +169,43 @@ static LogicalResult verifyUpdates(func::FuncOp function,
   return success();
 }
 
-/// Checks that gradients are clipped in @update only, once, and in time.
-static LogicalResult verifyClipping(func::FuncOp function) {
-  bool isUsed = false, isClipped = false;
+/// Checks that gradients are unscaled and clipped in @update only, each once,
+/// and in time.
+static LogicalResult verifyGradientUses(func::FuncOp function) {
+  bool isUsed = false, isClipped = false, isUnscaled = false;
   for (Operation &op : function.front()) {
     isUsed |= isa<ShardUpdateOp>(op);
-    if (!isa<ClipGradientsOp>(op))
+    bool clips = isa<ClipGradientsOp>(op),
+         unscales = isa<UnscaleGradientsOp>(op);
+    if (!clips && !unscales)
       continue;
     if (function.getSymName() != stringifyRole(Role::update))
       return op.emitOpError("may stand in @update only");
-    if (isUsed || isClipped)
+    if (clips && (isUsed || isClipped))
       return op.emitOpError("expected once, before the first update");
-    isClipped = true;
+    if (unscales && (isUsed || isClipped || isUnscaled))
+      return op.emitOpError(
+          "expected once, before gradients are clipped or used");
+    isClipped |= clips;
+    isUnscaled |= unscales;
+  }
+  return success();
+}
+
+/// Checks that gradients are unscaled if and only if each micro-batch scales
+/// them.
+static LogicalResult verifyLossScale(ModuleOp module) {
+  auto update = module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
+  bool isUnscaled = !update.getOps<UnscaleGradientsOp>().empty();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    bool isScaled = !function.getOps<ReadLossScaleOp>().empty();
+    if (isScaled != (isUnscaled && isMicrobatch(getRole(function))))
+      return function.emitError("expected ")
+             << (isScaled ? "no 'fcdp.read_loss_scale', as "
+                          : "'fcdp.read_loss_scale', as ")
+             << (!isUnscaled ? "@update has no 'fcdp.unscale_gradients'"
+                 : isScaled  ? "it is no micro-batch"
+                             : "@update has 'fcdp.unscale_gradients'");
   }
   return success();
 }
@@ -232,11 +257,11 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
     if (isEvaluation(getRole(function)) &&
         failed(verifyChangesNothing(function)))
       return failure();
-    if (failed(verifyClipping(function)))
+    if (failed(verifyGradientUses(function)))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
         failed(verifyUpdates(function, trained)))
       return failure();
   }
-  return success();
+  return verifyLossScale(module);
 }

@@ -39,6 +39,7 @@ def compile(
     threads: int | None = None,
     timeout: float | None = None,
     on_nonfinite: str = "stop",
+    loss_scale: str | None = None,
     network_interface: str = "",
     cuda_graphs: bool = False,
 ) -> Step:
@@ -62,6 +63,8 @@ def compile(
     timeout: how long to wait for other ranks, in seconds (by default 60 to meet, and 300 in a collective).
     on_nonfinite: what happens to a step whose loss or gradients are infinite or NaN: "stop" raises StepError, "skip" makes
         no update, "continue" makes it.
+    loss_scale: how the loss is scaled, as fcdp-run --loss-scale takes it ("init=65536,growth=2,backoff=0.5,interval=2000" or
+        "1024"), with options=["--loss-scale=on"]. By default as torch.amp.GradScaler does, or as the checkpoint says.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
@@ -98,6 +101,7 @@ def compile(
         seed,
         cuda_graphs,
         on_nonfinite,
+        loss_scale,
         job.serves_store,
     )
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)

@@ -101,6 +101,22 @@ class Autocast(nn.Module):
             return self.body(ids, labels)
 
 
+class Float16(nn.Module):
+    """A GPT in float16 whose loss is computed in float32, as one writes it for training with a loss scale."""
+
+    def __init__(self, body: nn.Module):
+        super().__init__()
+        self.body = body.to(torch.float16)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        body = self.body
+        x = body.wte(ids) + body.wpe(torch.arange(ids.shape[1], device=ids.device))
+        for block in body.blocks:
+            x = block(x)
+        logits = body.lm_head(body.ln_f(x)).float()
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
 class TinyParams(nn.Module):
     """Parameters with fewer elements than ranks: a scalar scale, a bias of 3."""
 
@@ -232,6 +248,7 @@ MODELS = {
     "gpt_tied": Entry(lambda: gpt(tied_head=True), token_inputs),
     "gpt_checkpointed": Entry(lambda: checkpointed(gpt()), token_inputs),
     "gpt_bf16": Entry(lambda: gpt().to(torch.bfloat16), token_inputs),
+    "gpt_f16": Entry(lambda: Float16(gpt()), token_inputs),
     "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
     "tiny_params": Entry(TinyParams, vector_inputs),
     "mlp_dropout": Entry(MlpDropout, vector_inputs),

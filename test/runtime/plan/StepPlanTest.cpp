@@ -365,6 +365,16 @@ const Refusal kRefusals[] = {
      "plan.slots[0].kind: the value 9 is unknown"},
     {"SlotInput", [](Json &m) { m["slots"][0]["index"] = 2; },
      "index 2 is out of range: there are 2 inputs"},
+    {"SlotOfLossScale", [](Json &m) { m["slots"][4]["kind"] = "loss_scale"; },
+     "plan.slots[4]: expected an operation 'unscale_gradients' in a plan with "
+     "a slot of kind 'loss_scale'"},
+    {"UnscaleWithoutLossScale",
+     [](Json &m) {
+       Json entry = {{"kind", "unscale_gradients"}};
+       append(m, entry);
+     },
+     "plan.slots: expected a slot of kind 'loss_scale' in a plan with an "
+     "operation 'unscale_gradients'"},
     {"SlotBytes", [](Json &m) { m["slots"][2]["buf"]["bytes"] = 20; },
      "plan.slots[2].buf.bytes: expected 24"},
     {"OpSlot", [](Json &m) { op(m, "loss")["slot"] = 1000; },

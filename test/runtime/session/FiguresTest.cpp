@@ -32,13 +32,14 @@ TEST(StepTextTest, LeavesOutWhatIsNotKnown) {
   EXPECT_EQ(toText(figures),
             "step 12  loss 4.5  lr 0.001\n  0.500 s  left 1:02");
   auto json = nlohmann::json::parse(toJson(figures));
-  for (const char *key :
-       {"gradient_norm", "tokens_per_second", "exposed_seconds", "epoch"})
+  for (const char *key : {"loss_scale", "gradient_norm", "tokens_per_second",
+                          "exposed_seconds", "epoch"})
     EXPECT_FALSE(json.contains(key)) << key;
 }
 
 TEST(StepTextTest, HasAllFigures) {
   StepFigures figures = someFigures();
+  figures.stats.lossScale = 65536;
   figures.stats.gradientNorm = 0.25;
   figures.stats.exposedSeconds = 0.06;
   figures.stats.skipped = true;
@@ -46,9 +47,11 @@ TEST(StepTextTest, HasAllFigures) {
   figures.tokensPerSecond = 12345;
   figures.epochs = {1, 3};
   EXPECT_EQ(toText(figures),
-            "step 12  loss 4.5  lr 0.001  epoch 1:3  norm 0.25  skipped (3)\n"
+            "step 12  loss 4.5  lr 0.001  scale 65536  epoch 1:3  norm 0.25  "
+            "skipped (3)\n"
             "  0.500 s  12.3k tok/s  exposed 12%  left 1:02");
   auto json = nlohmann::json::parse(toJson(figures));
+  EXPECT_EQ(json["loss_scale"], 65536);
   EXPECT_EQ(json["gradient_norm"], 0.25);
   EXPECT_EQ(json["tokens_per_second"], 12345);
   EXPECT_EQ(json["exposed_seconds"], 0.06);

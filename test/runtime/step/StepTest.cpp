@@ -291,6 +291,52 @@ TEST_F(StepTest, Sgd) {
   EXPECT_EQ(backend->at<float>(0)[0], 0);
 }
 
+TEST_F(StepTest, LossScale) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  size_t scale = fake.slot({{"kind", "loss_scale"}});
+  size_t sum = fake.slot({{"kind", "planned"},
+                          {"buf", device(512, 4)},
+                          {"shape", Json::array()},
+                          {"dtype", "f32"}});
+  fake.add("only_microbatch",
+           {{"kind", "pack"},
+            {"members", Json::array({Json::array({scale, sum})})}});
+  fake.add("update", {{"kind", "unscale_gradients"}});
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  load();
+  float *shard = backend->at<float>(0), *grad = backend->at<float>(64);
+  grad[1] = 3;
+  run();
+  EXPECT_EQ(*backend->at<float>(512), 1);
+  EXPECT_EQ(grad[1], 3);
+  step->setLossScale(1024, /*skipsOverflow=*/true);
+  grad[1] = 3 * 1024;
+  run();
+  EXPECT_EQ(*backend->at<float>(512), 1024);
+  EXPECT_EQ(grad[1], 3);
+  EXPECT_EQ(shard[1], -3);
+  EXPECT_FALSE(step->isSkipped());
+  for (float wrong : {std::numeric_limits<float>::infinity(),
+                      std::numeric_limits<float>::quiet_NaN()}) {
+    grad[2] = wrong;
+    run();
+    EXPECT_TRUE(step->isSkipped());
+    EXPECT_EQ(shard[1], -3);
+    EXPECT_EQ(shard[2], 0);
+  }
+  grad[1] = grad[2] = 0;
+  run();
+  EXPECT_FALSE(step->isSkipped());
+  // A fixed scale skips nothing.
+  step->setLossScale(1024, /*skipsOverflow=*/false);
+  grad[2] = std::numeric_limits<float>::infinity();
+  run();
+  EXPECT_FALSE(step->isSkipped());
+  EXPECT_EQ(shard[2], -std::numeric_limits<float>::infinity());
+}
+
 TEST_F(StepTest, ClipGradients) {
   addLoss();
   addBucket("f32", 4, {"shard", "grad"});

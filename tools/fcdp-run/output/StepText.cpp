@@ -74,6 +74,8 @@ std::string toText(const StepFigures &figures) {
   std::string line = formatted("step %lld  loss %.8g  lr %.4g",
                                static_cast<long long>(stats.step), stats.loss,
                                stats.learningRate);
+  if (stats.lossScale)
+    line += formatted("  scale %.8g", *stats.lossScale);
   for (size_t i = 0; i < figures.epochs.size(); ++i)
     line += (i == 0 ? "  epoch " : ":") + std::to_string(figures.epochs[i]);
   if (stats.gradientNorm)
@@ -140,7 +142,8 @@ nlohmann::ordered_json toObject(const StepFigures &figures) {
       {"system_allocations", whole(stats.systemAllocations)},
       {"skipped_steps", stats.skippedSteps}};
   for (const auto &[key, number] :
-       {std::pair("gradient_norm", stats.gradientNorm),
+       {std::pair("loss_scale", stats.lossScale),
+        std::pair("gradient_norm", stats.gradientNorm),
         std::pair("tokens_per_second", figures.tokensPerSecond),
         std::pair("exposed_seconds", stats.exposedSeconds)})
     if (number)

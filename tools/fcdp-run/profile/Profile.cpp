@@ -46,7 +46,8 @@ std::optional<Axis> axisOf(const plan::OpT &op) {
     return toAxis(gather->axis);
   if (auto *reduce = op.body.Asreduce_scatter())
     return toAxis(reduce->axis);
-  if (op.body.type == plan::OpBody::clip_gradients)
+  if (op.body.type == plan::OpBody::clip_gradients ||
+      op.body.type == plan::OpBody::unscale_gradients)
     return Axis::World;
   return std::nullopt;
 }
@@ -96,6 +97,12 @@ struct SizeOf {
     return bucket.shardElements * byteSize(toDType(bucket.storage));
   }
   std::optional<uint64_t> operator()(const plan::ClipGradientsT &) const {
+    return ofGradients();
+  }
+  std::optional<uint64_t> operator()(const plan::UnscaleGradientsT &) const {
+    return ofGradients();
+  }
+  uint64_t ofGradients() const {
     uint64_t elements = 0;
     for (const auto &bucket : plan.buckets)
       if (bucket->trainable)

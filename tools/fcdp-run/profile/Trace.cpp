@@ -29,6 +29,7 @@ std::string activityOf(const plan::OpT &op) {
     return "host load";
   case plan::OpBody::shard_update:
   case plan::OpBody::clip_gradients:
+  case plan::OpBody::unscale_gradients:
     return "optimizer";
   case plan::OpBody::wait:
     return "wait";

@@ -19,4 +19,7 @@ bool needsMaster(mlir::Type storage, mlir::Type master);
 llvm::Expected<mlir::Type> parseReduceType(llvm::StringRef spec,
                                            mlir::MLIRContext *context);
 
+/// Parses `off` or `on`. The error lists them.
+llvm::Expected<bool> parseLossScale(llvm::StringRef spec);
+
 } // namespace fcdp

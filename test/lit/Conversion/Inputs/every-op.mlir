@@ -40,6 +40,7 @@ func.func @first_microbatch() attributes {fcdp.role = #fcdp.role<first_microbatc
   %x = fcdp.read_input @x : tensor<2x4xbf16>
   %mean = fcdp.read_buffer @mean : tensor<2x3xbf16>
   %scale = fcdp.read_buffer @scale : tensor<2xf64>
+  %loss_scale = fcdp.read_loss_scale : tensor<f32>
 
   // The cast's result, the node slice and the whole share their memory.
   %shard = fcdp.read_shard @fc : tensor<16xf32>
@@ -60,7 +61,7 @@ func.func @first_microbatch() attributes {fcdp.role = #fcdp.role<first_microbatc
   %row = aten.call "aten.index.Tensor"(self = %e, indices = [%ids, none]) : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
   %next = aten.call "aten.lerp.Scalar"(self = %mean, end = %mm, weight = 1.000000e-01) : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x3xbf16>
   %sum = aten.call "aten.sum.dim_IntList"(self = %mm, dim = [0, 1], keepdim = false, dtype = f32) : (tensor<2x3xbf16>) -> tensor<f32>
-  %norm:2 = aten.call "aten.native_group_norm.default"(input = %row) {undefined = array<i64: 1>} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
+  %norm:2 = aten.call "aten.native_group_norm.default"(input = %row, weight = %loss_scale) {undefined = array<i64: 1>} : (tensor<2x4xf32>, tensor<f32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
   %gw = aten.call "aten.full.default"(size = [3, 4], fill_value = 0x7FF0000000000000 : f64, dtype = bf16, layout = #aten.layout<strided>, device = #aten.device<"cpu">, memory_format = #aten.memory_format<contiguous>, pin_memory = none, name = "g", mask = [true, false], factors = [1.500000e+00, 2.000000e+00], tensors = []) : () -> tensor<3x4xbf16>
   fcdp.write_buffer %next to @mean : tensor<2x3xbf16>
   fcdp.loss %sum : tensor<f32>
@@ -108,6 +109,7 @@ func.func @last_microbatch() attributes {fcdp.role = #fcdp.role<last_microbatch>
 }
 
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+  fcdp.unscale_gradients
   fcdp.clip_gradients to 0.5 scale 0.125
   fcdp.shard_update @fc scale 1.250000e-01 with #fcdp.sgd<lr = 1.000000e-01, momentum = 9.000000e-01, dampening = 0.000000e+00, weight_decay = 0.000000e+00, nesterov = true>
   return

@@ -1298,6 +1298,14 @@ func.func @add_c3(%a: tensor<32xf32>) {
 
 // -----
 
+func.func @read_loss_scale_type() {
+  // expected-error@+1 {{result #0 must be 0D tensor of 32-bit float values, but got 'tensor<f16>'}}
+  %s = fcdp.read_loss_scale : tensor<f16>
+  return
+}
+
+// -----
+
 func.func @clip_gradients_c1_max_norm() {
   // expected-error@+1 {{expected 'max_norm' to be finite and positive, got 0}}
   fcdp.clip_gradients to 0.0 scale 0.25

@@ -106,6 +106,15 @@ func.func @sharding(%g: tensor<16xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @scale
+func.func @scale() -> tensor<f32> {
+  // CHECK-NEXT: %{{.*}} = fcdp.read_loss_scale : tensor<f32>
+  %s = fcdp.read_loss_scale : tensor<f32>
+  // CHECK-NEXT: fcdp.unscale_gradients{{$}}
+  fcdp.unscale_gradients
+  return %s : tensor<f32>
+}
+
 // CHECK-LABEL: func.func @clip
 func.func @clip() {
   // CHECK-NEXT: fcdp.clip_gradients to 1.000000e+00 scale 2.500000e-01

@@ -50,6 +50,20 @@
 // Dont: without a bound nothing is clipped.
 // RUN: FileCheck %s --check-prefix=DONTCLIP --input-file=%t/sharded.mlir
 // DONTCLIP-NOT: fcdp.clip_gradients
+// Gradients are divided by the loss scale once, before they are clipped, if and only if micro-batches scale them.
+// RUN: %edit %t/good.mlir --insert-after "aten.sum" "fcdp.read_loss_scale : tensor<f32>" | fcdp-opt --fcdp-shard="nodes=2 micro-batches=2 clip-norm=0.5" --fcdp-verify-sharded -o %t/unscaled.mlir
+// RUN: %edit %t/unscaled.mlir --repeat "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALETWICE
+// UNSCALETWICE: error: 'fcdp.unscale_gradients' op expected once, before gradients are clipped or used
+// RUN: %edit %t/unscaled.mlir --insert-after "fcdp.clip_gradients" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALETWICE
+// RUN: %edit %t/unscaled.mlir --delete "fcdp.unscale_gradients" --insert-after "fcdp.clip_gradients" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALETWICE
+// RUN: %edit %t/sharded.mlir --insert-after "fcdp.loss" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALEEARLY
+// UNSCALEEARLY: error: 'fcdp.unscale_gradients' op may stand in @update only
+// RUN: %edit %t/unscaled.mlir --delete "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=SCALED
+// SCALED: error: expected no 'fcdp.read_loss_scale', as @update has no 'fcdp.unscale_gradients'
+// RUN: %edit %t/clipped.mlir --insert-after "func.func @update" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALED
+// UNSCALED: error: expected 'fcdp.read_loss_scale', as @update has 'fcdp.unscale_gradients'
+// RUN: %edit %t/unscaled.mlir --insert-after "func.func @init" "fcdp.read_loss_scale : tensor<f32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=SCALEINIT
+// SCALEINIT: error: expected no 'fcdp.read_loss_scale', as it is no micro-batch
 // RUN: %edit %t/sharded.mlir --insert-after "fcdp.loss" "fcdp.read_parameter @w : tensor<4xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
 

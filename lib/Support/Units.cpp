@@ -2,8 +2,11 @@
 
 #include "fcdp/Support/Units.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
 
 using namespace fcdp;
 
@@ -18,6 +21,20 @@ static std::string format(double value, const char *const *units,
   llvm::raw_string_ostream(text)
       << llvm::format("%.3g", value) << ' ' << units[unit];
   return text;
+}
+
+std::optional<int64_t> fcdp::parseInteger(llvm::StringRef text) {
+  int64_t integer;
+  if (!text.getAsInteger(10, integer))
+    return integer;
+  // A double holds whole numbers exactly up to this one.
+  constexpr double most = int64_t(1) << 53;
+  double number;
+  if (text.find_first_of("eE") == text.npos || !llvm::isDigit(text.back()) ||
+      text.getAsDouble(number) || !(std::fabs(number) <= most) ||
+      std::trunc(number) != number)
+    return std::nullopt;
+  return static_cast<int64_t>(number);
 }
 
 std::string fcdp::formatBytes(int64_t bytes) {

@@ -5,6 +5,7 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/Profile.h"
+#include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
@@ -95,12 +96,12 @@ static llvm::Error checkOptimizer(StringRef text) {
 template <auto Field, int64_t Least>
 static llvm::Error readInteger(StringRef text, PipelineOptions &options) {
   static_assert(Least == 0 || Least == 1);
-  int64_t value;
-  if (text.getAsInteger(10, value) || value < Least)
+  std::optional<int64_t> value = parseInteger(text);
+  if (!value || *value < Least)
     return llvm::createStringError(
         "expected " + Twine(Least ? "a positive number" : "0 or more") +
         ", got '" + text + "'");
-  options.*Field = value;
+  options.*Field = *value;
   return llvm::Error::success();
 }
 

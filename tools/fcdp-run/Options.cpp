@@ -4,6 +4,7 @@
 #include "output/WholeFile.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -53,6 +54,28 @@ InputOption splitInput(const std::string &option, const std::string &text) {
     throw std::runtime_error(option + ": expected NAME=FILE, got '" + text +
                              "'");
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// Has whole numbers with an exponent, as `1e6`, taken by all options of
+/// integers. Other texts stay as they are, for the option's own check.
+void takeExponents(CLI::App &app) {
+  CLI::Validator expand(
+      [](std::string &text) {
+        constexpr double most = double(int64_t(1) << 53);
+        double number;
+        const char *end = text.data() + text.size();
+        auto read = std::from_chars(text.data(), end, number);
+        if (text.find_first_of("eE") != text.npos && read.ec == std::errc() &&
+            read.ptr == end && std::fabs(number) <= most &&
+            std::trunc(number) == number)
+          text = std::to_string(int64_t(number));
+        return std::string();
+      },
+      "");
+  for (CLI::Option *option : app.get_options())
+    if (option->get_type_name().starts_with("INT") ||
+        option->get_type_name().starts_with("UINT"))
+      option->transform(expand);
 }
 
 void checkWhatIsRun(const Options &options) {
@@ -317,6 +340,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "no effect on the CPU. off (default): launch operators one by "
                  "one")
       ->check(CLI::IsMember({"auto", "off"}));
+  takeExponents(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantities as text for messages.
+// Quantities as text, in messages and options.
 #pragma once
 
+#include "llvm/ADT/StringRef.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fcdp {
@@ -13,5 +16,9 @@ std::string formatBytes(int64_t bytes);
 
 /// Returns `seconds` with a unit: `1.20 s`, `350 us`.
 std::string formatSeconds(double seconds);
+
+/// Reads a whole number, which may have an exponent: `-1`, `1e6`, `1.5e9`.
+/// Returns nothing for other texts, and for what an int64_t cannot hold.
+std::optional<int64_t> parseInteger(llvm::StringRef text);
 
 } // namespace fcdp

@@ -2,6 +2,8 @@
 
 #include "fcdp/Transforms/Options/RematSpec.h"
 
+#include "fcdp/Support/Units.h"
+
 #include "llvm/ADT/StringRef.h"
 
 using namespace fcdp;
@@ -11,8 +13,8 @@ llvm::Expected<RematSpec> fcdp::parseRemat(llvm::StringRef text) {
     return RematSpec{RematSpec::Mode::None, std::nullopt};
   if (text == "unit")
     return RematSpec{RematSpec::Mode::Unit, std::nullopt};
-  int64_t bytes;
-  if (!text.getAsInteger(10, bytes) && bytes >= 0)
+  std::optional<int64_t> bytes = parseInteger(text);
+  if (bytes && *bytes >= 0)
     return RematSpec{RematSpec::Mode::Budget, bytes};
   return llvm::createStringError(
       "expected 'none', 'unit' or a number of bytes, got '" + text + "'");

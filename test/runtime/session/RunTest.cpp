@@ -192,6 +192,18 @@ TEST_F(RunTest, Torchrun) {
                               "--rdzv-endpoint 127.0.0.1:0 ");
 }
 
+TEST_F(RunTest, NumbersMayHaveExponents) {
+  std::string object = linearStep(1, 1, 1).build(folder);
+  Outcome run = execute(command(object, "--steps=0.2e1 --log-every=1E0"));
+  ASSERT_EQ(run.exitCode, 0) << run.output;
+  EXPECT_EQ(count(run.output, "step "), 2u) << run.output;
+  for (const char *steps : {"1.5e0", "1e-1", "1e99", "-1e0", "1e", "e1"}) {
+    run = execute(command(object, std::string("--steps=") + steps));
+    EXPECT_EQ(run.exitCode, 1) << steps;
+    EXPECT_EQ(count(run.output, "--steps"), 1u) << run.output;
+  }
+}
+
 TEST_F(RunTest, TwoJobsAtOnce) {
   std::string object = linearStep(1, 2, 1).build(folder);
   Outcome both = execute("(" + command(object) + " & " + command(object) +

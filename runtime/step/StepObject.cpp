@@ -2,9 +2,12 @@
 #include "step/StepObject.h"
 #include "plan/PlanReader.h"
 
+#include <array>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace fcdp {
 
@@ -17,6 +20,17 @@ std::string absolutePath(const std::string &path) {
   if (!real)
     throw std::runtime_error("cannot open this file");
   return real.get();
+}
+
+const std::string kIsArchive =
+    "expected an object that fcdp-compile made, got an archive; compile it "
+    "first (fcdp-compile step.pt2 -o step.so)";
+
+/// Whether a file begins as archives of torch.export do.
+bool isZip(const std::string &path) {
+  std::array<char, 4> start = {};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  return std::string_view(start.data(), start.size()) == "PK\x03\x04";
 }
 
 } // namespace
@@ -36,7 +50,9 @@ T *StepObject::symbol(const char *name) const {
 void StepObject::load() {
   handle.reset(dlopen(absolutePath(objectPath).c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!handle)
-    throw std::runtime_error(std::string("cannot be loaded: ") + dlerror());
+    throw std::runtime_error(
+        "cannot be loaded: " +
+        (isZip(objectPath) ? kIsArchive : std::string(dlerror())));
   uint32_t abi = *symbol<const uint32_t>("fcdp_abi_version");
   if (abi != FCDP_ABI_VERSION)
     throw std::runtime_error(

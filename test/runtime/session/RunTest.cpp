@@ -326,7 +326,9 @@ const BadCommand kBadCommands[] = {
     {"ProbeOfAStep", "@step.so --probe-cluster=@c.yaml",
      "--probe-cluster: expected neither a step nor an output file"},
     {"NoObject", "@none.so --weights=@w.pt2", "none.so: cannot open this file"},
-    {"NotAnObject", "@w.pt2 --weights=@w.pt2", "w.pt2: cannot be loaded"},
+    {"NotAnObject", "@w.pt2 --weights=@w.pt2",
+     "w.pt2: cannot be loaded: expected an object that fcdp-compile made, got "
+     "an archive"},
     {"OtherMesh", "@step.so --weights=@w.pt2 --nodes 4 --ranks-per-node 1",
      "the step was compiled for 2 nodes x 2 ranks, but fcdp-run starts 4 nodes "
      "x 1 rank"},

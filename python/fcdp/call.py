@@ -79,7 +79,22 @@ def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> 
     else:
         given = dict(zip(_positional_names(model, tuple(example_inputs), loss_fn), example_inputs))
     _check_given(given)
-    return Call(given, by_keyword, loss_fn)
+    return Call(_distinct(given), by_keyword, loss_fn)
+
+
+def _distinct(given: dict[str, Any]) -> dict[str, Any]:
+    """Copies a tensor that is given several times, because torch.export would make one input of it."""
+    seen: set[int] = set()
+
+    def distinct(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if id(leaf) in seen:
+            return leaf.clone()
+        seen.add(id(leaf))
+        return leaf
+
+    return pytree.tree_map(distinct, given)
 
 
 def _positional_names(model: nn.Module, values: tuple[Any, ...], loss_fn: LossFn | None) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ def export(
     path = Path(path)
     if path.suffix != ".pt2":
         raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
+    if not path.parent.is_dir():
+        raise ExportError(f"'{path}' cannot be written: expected an existing folder '{path.parent}'")
     with off_meta(model):
         call = make_call(model, example_inputs, loss_fn)
         check = check and fake_mode_of(model) is None

@@ -193,6 +193,19 @@ def test_inputs_that_do_not_fit(tmp_path):
         fcdp.export(Tiny().requires_grad_(False), tiny_inputs(), path)
     with pytest.raises(fcdp.ExportError, match="ends in .pt2"):
         fcdp.export(Tiny(), tiny_inputs(), tmp_path / "step.zip")
+    with pytest.raises(fcdp.ExportError, match="expected an existing folder '.*absent'"):
+        fcdp.export(Tiny(), tiny_inputs(), tmp_path / "absent" / "step.pt2")
+
+
+def test_a_tensor_that_is_given_twice_is_two_inputs(tmp_path):
+    ids, labels = tiny_inputs()
+    for name, inputs in {"same": (ids, ids), "other": (ids, labels), "view": (ids, ids.view(ids.shape))}.items():
+        fcdp.export(Tiny(), inputs, tmp_path / f"{name}.pt2")
+    assert archive.user_inputs(tmp_path / "same.pt2") == ["ids", "labels"]
+    expected = archive.program(tmp_path / "other.pt2")["graph"]["nodes"]
+    for name in ("same", "view"):
+        nodes = archive.program(tmp_path / f"{name}.pt2")["graph"]["nodes"]
+        assert [node["inputs"] for node in nodes] == [node["inputs"] for node in expected]
 
 
 def test_equal_gradients_get_a_hint(tmp_path):

@@ -23,6 +23,7 @@ from torch.fx import traceback as fx_traceback
 from fcdp.call import INPUT_PREFIX
 from fcdp.errors import ExportError
 from fcdp.labels import label
+from fcdp.strides import have_believed_strides
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
 _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
@@ -41,6 +42,7 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
         )
     graph_module, signature = _copy_graph_module_and_signature(joint)
     _remove_detach_pass(graph_module, signature)
+    have_believed_strides(graph_module.graph)
     for node in graph_module.graph.nodes:
         for key in _IN_THE_LABEL:
             node.meta.pop(key, None)

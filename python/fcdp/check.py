@@ -66,8 +66,12 @@ def replay(program: ExportedProgram, call: Call, interpreter: type[fx.Interprete
             inputs.append(program.state_dict[spec.target])
         else:
             inputs.append(program.constants[spec.target])
-    with torch.no_grad(), check_seed():
-        outputs = interpreter(program.graph_module).run(*inputs)
+    try:
+        with torch.no_grad(), check_seed():
+            outputs = interpreter(program.graph_module).run(*inputs)
+    except RuntimeError as error:
+        message = str(error).partition("\nOriginal traceback")[0].replace("\n\n", "\n")
+        raise ExportError(f"the exported step fails where the model does not; please report this model: {message}") from error
     loss, gradients = None, {}
     for spec, value in zip(program.graph_signature.output_specs, outputs):
         if spec.kind is OutputKind.LOSS_OUTPUT:

@@ -49,6 +49,7 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
         if mode is not None:
             values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
             stack.enter_context(mode)
+        stack.enter_context(_model_errors())
         loss = model(*values)
         if not loss.requires_grad:
             raise ExportError(
@@ -61,8 +62,19 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:
     """Returns the loss of one step without gradients. Buffers do not change."""
-    with loss_forward(model, call), unchanged_buffers(model), check_seed(), torch.no_grad():
+    with _model_errors(), loss_forward(model, call), unchanged_buffers(model), check_seed(), torch.no_grad():
         return StepResult(model(*call.values), {})
+
+
+@contextlib.contextmanager
+def _model_errors() -> Iterator[None]:
+    """Makes an ExportError of an error of the model."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"the model fails on the example inputs in plain PyTorch, without fcdp: {error}") from error
 
 
 @contextlib.contextmanager

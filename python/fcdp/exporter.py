@@ -80,6 +80,7 @@ def export(
     if not path.parent.is_dir():
         raise ExportError(f"'{path}' cannot be written: expected an existing folder '{path.parent}'")
     with off_meta(model):
+        _check_parameters(model)
         call = make_call(model, example_inputs, loss_fn)
         check = check and fake_mode_of(model) is None
         eager = (eager_step if train else eager_loss)(model, call) if check else None
@@ -90,6 +91,7 @@ def export_without_values(
     model: nn.Module, call: Call, path: Path, train: bool = True
 ) -> tuple[Exported, ExportedProgram]:
     """Does what `export` does, unchecked, and leaves the values of parameters out of the archive and the program."""
+    _check_parameters(model)
     with without_values(model), off_meta(model):
         return _export(model, call, path, None, train)
 
@@ -139,6 +141,15 @@ def _train_all(model: nn.Module, undo: contextlib.ExitStack) -> None:
         if not parameter.requires_grad and parameter.is_floating_point():
             undo.callback(parameter.requires_grad_, False)
             parameter.requires_grad_(True)
+
+
+def _check_parameters(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.is_complex():
+            raise ExportError(
+                f"parameter '{name}' is complex, which optimizers of compiled steps do not update: keep "
+                "torch.view_as_real of it as the parameter, and use torch.view_as_complex in forward"
+            )
 
 
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:

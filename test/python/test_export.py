@@ -208,6 +208,25 @@ def test_a_tensor_that_is_given_twice_is_two_inputs(tmp_path):
         assert [node["inputs"] for node in nodes] == [node["inputs"] for node in expected]
 
 
+def test_an_error_of_the_model_is_named_as_such(tmp_path):
+    with pytest.raises(fcdp.ExportError, match="the model fails on the example inputs in plain PyTorch.*mat1 and mat2"):
+        fcdp.export(Regression(), (torch.randn(5, 7), torch.randn(5, 3)), tmp_path / "step.pt2", F.mse_loss)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_complex_parameters_are_refused(tmp_path):
+    class Complex(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rotation = nn.Parameter(torch.ones(3, dtype=torch.complex64))
+
+        def forward(self, x):
+            return torch.view_as_real(x * self.rotation).square().mean()
+
+    with pytest.raises(fcdp.ExportError, match="parameter 'rotation' is complex.*view_as_complex"):
+        fcdp.export(Complex(), (torch.randn(3),), tmp_path / "step.pt2")
+
+
 def test_equal_gradients_get_a_hint(tmp_path):
     class Twice(nn.Module):
         def __init__(self):

@@ -28,11 +28,13 @@ LogicalResult fcdp::setDType(plan::DType &out, Type type, Operation *op) {
                    .Case("i64", plan::DType::i64)
                    .Case("ui8", plan::DType::u8)
                    .Case("i1", plan::DType::bool_)
+                   .Case("complex<f32>", plan::DType::c64)
+                   .Case("complex<f64>", plan::DType::c128)
                    .Default(std::nullopt);
   if (!found)
     return op->emitOpError("the runtime has no data type ")
-           << type << "; it has f16, bf16, f32, f64, i8, i16, i32, i64, ui8 "
-           << "and i1";
+           << type << "; it has f16, bf16, f32, f64, i8, i16, i32, i64, ui8, "
+           << "i1, complex<f32> and complex<f64>";
   out = *found;
   return success();
 }

@@ -32,6 +32,10 @@ std::optional<DType> dtypeOf(int64_t scalarType) {
     return DType::F32;
   case 8:
     return DType::F64;
+  case 10:
+    return DType::C64;
+  case 11:
+    return DType::C128;
   case 12:
     return DType::Bool;
   case 13:

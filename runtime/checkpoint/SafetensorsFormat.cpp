@@ -25,16 +25,18 @@ const char *safetensorsName(DType type) {
     return "U8";
   case DType::Bool:
     return "BOOL";
+  case DType::C64:
+    return "C64";
+  case DType::C128:
+    return "C128";
   }
   return "";
 }
 
 std::optional<DType> fromSafetensorsName(std::string_view name) {
-  for (DType type :
-       {DType::F16, DType::BF16, DType::F32, DType::F64, DType::I8, DType::I16,
-        DType::I32, DType::I64, DType::U8, DType::Bool})
-    if (name == safetensorsName(type))
-      return type;
+  for (size_t type = 0; type < kNumDTypes; ++type)
+    if (name == safetensorsName(DType(type)))
+      return DType(type);
   return std::nullopt;
 }
 

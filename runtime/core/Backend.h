@@ -36,7 +36,21 @@ const char *name(StreamId stream);
 enum class Axis : uint8_t { Node, Local, World };
 inline constexpr size_t kNumAxes = 3;
 
-enum class DType : uint8_t { F16, BF16, F32, F64, I8, I16, I32, I64, U8, Bool };
+enum class DType : uint8_t {
+  F16,
+  BF16,
+  F32,
+  F64,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  Bool,
+  C64, ///< complex, of two F32
+  C128 ///< complex, of two F64
+};
+constexpr size_t kNumDTypes = 12;
 /// Bytes of one element.
 size_t byteSize(DType type);
 /// `f32`, `bf16`, ... as the plan spells it.

@@ -19,7 +19,10 @@ size_t byteSize(DType type) {
     return 4;
   case DType::F64:
   case DType::I64:
+  case DType::C64:
     return 8;
+  case DType::C128:
+    return 16;
   }
   return 0;
 }
@@ -46,6 +49,10 @@ const char *name(DType type) {
     return "u8";
   case DType::Bool:
     return "bool";
+  case DType::C64:
+    return "c64";
+  case DType::C128:
+    return "c128";
   }
   return "?";
 }

@@ -18,7 +18,8 @@ static_assert(int(DType::F16) == FCDP_F16 && int(DType::BF16) == FCDP_BF16 &&
               int(DType::F32) == FCDP_F32 && int(DType::F64) == FCDP_F64 &&
               int(DType::I8) == FCDP_I8 && int(DType::I16) == FCDP_I16 &&
               int(DType::I32) == FCDP_I32 && int(DType::I64) == FCDP_I64 &&
-              int(DType::U8) == FCDP_U8 && int(DType::Bool) == FCDP_BOOL);
+              int(DType::U8) == FCDP_U8 && int(DType::Bool) == FCDP_BOOL &&
+              int(DType::C64) == FCDP_C64 && int(DType::C128) == FCDP_C128);
 static_assert(int(StateRole::Value) == FCDP_VALUE &&
               int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
               int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&

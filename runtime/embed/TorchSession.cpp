@@ -37,7 +37,7 @@ auto attempt(Work work) {
 }
 
 DType toDType(at::ScalarType type) {
-  for (int i = 0; i <= int(DType::Bool); ++i)
+  for (size_t i = 0; i < kNumDTypes; ++i)
     if (toScalarType(DType(i)) == type)
       return DType(i);
   throw SessionError(SessionErrorCode::InputMismatch,

@@ -33,7 +33,7 @@ private:
 /// "f32[64,128]", or "?" for a type that the compiler does not know.
 std::string describe(const at::Tensor &tensor) {
   std::string text = "?";
-  for (size_t type = 0; type <= size_t(DType::Bool); ++type)
+  for (size_t type = 0; type < kNumDTypes; ++type)
     if (toScalarType(DType(type)) == tensor.scalar_type())
       text = name(DType(type));
   text += '[';

@@ -32,6 +32,10 @@ inline at::ScalarType toScalarType(DType type) {
     return at::kByte;
   case DType::Bool:
     return at::kBool;
+  case DType::C64:
+    return at::kComplexFloat;
+  case DType::C128:
+    return at::kComplexDouble;
   }
   return at::ScalarType::Undefined;
 }

@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-static_assert(size_t(plan::DType::MAX) == size_t(DType::Bool));
+static_assert(size_t(plan::DType::MAX) + 1 == kNumDTypes);
 static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
 static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
 

@@ -19,6 +19,7 @@ LIVE_RANGES: dict[str, dict[str, int]] = {
         "head": 1,
     },
     "unused_param": {"fc1": 1, "spare": 0, "fc2": 1},
+    "rotary": {"fc1": 1, "fc2": 1},
     "hf_gpt2": {
         "transformer.wte": 2,  # embedding, and tied head
         "transformer.wpe": 1,

@@ -19,6 +19,7 @@ TORCH_TYPES = {
     "U16": torch.uint16,
     "U8": torch.uint8,
     "BOOL": torch.bool,
+    "C64": torch.complex64,
 }
 NAMES = {dtype: name for name, dtype in TORCH_TYPES.items()}
 

@@ -81,7 +81,9 @@ typedef enum fcdp_dtype {
   FCDP_I32 = 6,
   FCDP_I64 = 7,
   FCDP_U8 = 8,
-  FCDP_BOOL = 9
+  FCDP_BOOL = 9,
+  FCDP_C64 = 10, /* complex, of two FCDP_F32 */
+  FCDP_C128 = 11
 } fcdp_dtype;
 
 typedef struct fcdp_tensor {

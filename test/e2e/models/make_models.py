@@ -36,7 +36,7 @@ def make(name: str, out: Path, seed: int) -> str:
     folder.mkdir(exist_ok=True)
     for key, array in arrays.items():
         np.save(folder / f"{key}.npy", array)
-    example = {key: torch.from_numpy(array[0].copy()) for key, array in arrays.items()}
+    example = {key: torch.from_numpy(np.array(array[0])) for key, array in arrays.items()}
     exported = fcdp.export(build(name, seed), example, out / f"{name}.pt2")
     inputs = {
         key: {"file": f"{name}.inputs/{key}.npy", "shape": list(array.shape[1:]), "dtype": str(array.dtype)}

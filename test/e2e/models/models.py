@@ -62,6 +62,14 @@ def image_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     }
 
 
+def rotary_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    angles = rng.standard_normal(4, dtype=np.float32)
+    return vector_inputs(rng) | {
+        "phase": np.exp(1j * angles).astype(np.complex64)[:, None],
+        "time": np.float32(rng.random()),
+    }
+
+
 # --- hand-written models ---
 
 
@@ -195,6 +203,22 @@ class UnusedParam(nn.Module):
         return F.mse_loss(self.fc2(torch.tanh(self.fc1(x))), y)
 
 
+class Rotary(nn.Module):
+    """Rotates pairs of features by complex products, a persistent buffer and an input among them, as far as a time says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(8, 16)
+        self.fc2 = nn.Linear(16, 3)
+        self.register_buffer("rotation", torch.polar(torch.ones(8), torch.arange(8.0)))
+        self.register_buffer("scale", torch.linspace(1, 2, 8) + 0j, persistent=False)
+
+    def forward(self, x: torch.Tensor, phase: torch.Tensor, time: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        pairs = torch.view_as_complex(self.fc1(x).unflatten(-1, (8, 2)))
+        turned = torch.view_as_real(pairs * self.rotation * self.scale * phase).flatten(-2)
+        return F.mse_loss(self.fc2(turned * torch.cos(time)), y)
+
+
 # --- models of other libraries, imported where used because they are slow to import ---
 
 
@@ -255,6 +279,7 @@ MODELS = {
     "convnet_bn": Entry(ConvNetBn, image_inputs),
     "residual_bn": Entry(ResidualBn, image_inputs),
     "unused_param": Entry(UnusedParam, vector_inputs),
+    "rotary": Entry(Rotary, rotary_inputs),
     "hf_gpt2": Entry(hf_gpt2, hf_inputs),
     "hf_gpt2_dropout": Entry(lambda: hf_gpt2(dropout=0.1), hf_inputs),
     "hf_llama": Entry(hf_llama, hf_inputs),

@@ -91,7 +91,7 @@ fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
 fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at 0]
 fcdp.state @shard shard of @b in device : tensor<16xf32> at <arena = device, offset = 0, bytes = 64>
 fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offset = 64, bytes = 64>
-// expected-error@+1 {{the runtime has no data type 'ui16'; it has f16, bf16, f32, f64, i8, i16, i32, i64, ui8 and i1}}
+// expected-error@+1 {{the runtime has no data type 'ui16'; it has f16, bf16, f32, f64, i8, i16, i32, i64, ui8, i1, complex<f32> and complex<f64>}}
 fcdp.input @x : tensor<2xui16> name "x"
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
   fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 0.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
@@ -107,8 +107,8 @@ fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
 fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at 0]
 fcdp.state @shard shard of @b in device : tensor<16xf32> at <arena = device, offset = 0, bytes = 64>
 fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offset = 64, bytes = 64>
-// expected-error@+1 {{the runtime has no data type 'complex<f32>'}}
-fcdp.buffer @x : tensor<2xcomplex<f32>> name "x" persistent
+// expected-error@+1 {{the runtime has no data type 'complex<f16>'}}
+fcdp.buffer @x : tensor<2xcomplex<f16>> name "x" persistent
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
   fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 0.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
   return
@@ -454,8 +454,8 @@ fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at
 fcdp.state @shard shard of @b in device : tensor<16xf32> at <arena = device, offset = 0, bytes = 64>
 fcdp.state @grad grad of @b in device : tensor<16xf32> at <arena = device, offset = 64, bytes = 64>
 func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
-  // expected-error@+1 {{the runtime has no data type 'complex<f32>'}}
-  %0 = aten.call "aten.ones.default"(size = [], dtype = complex<f32>) : () -> tensor<f32>
+  // expected-error@+1 {{the runtime has no data type 'complex<f16>'}}
+  %0 = aten.call "aten.ones.default"(size = [], dtype = complex<f16>) : () -> tensor<f32>
   return
 }
 func.func @update() attributes {fcdp.role = #fcdp.role<update>} {

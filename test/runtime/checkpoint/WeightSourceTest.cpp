@@ -126,7 +126,7 @@ TEST_F(WeightSourceTest, Refusals) {
                      {"far", "weight_0", 7, {2}, {1}, 1},
                      {"strided", "weight_0", 7, {2}, {4}},
                      {"huge", "weight_0", 7, {1 << 30, 2}, {1 << 30, 1}},
-                     {"complex", "weight_0", 10, {2}, {1}},
+                     {"complex", "weight_0", 9, {2}, {1}},
                      {"lost", "weight_9", 7, {2}, {1}},
                      {"bf16", "weight_0", 13, {2}, {1}}};
   archive.payloads = {{"weight_0", floatBytes({1, 2})}};

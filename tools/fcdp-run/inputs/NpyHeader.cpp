@@ -16,7 +16,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kPrefix = 8;
 
 std::optional<DType> dtypeOf(const std::string &descr) {
-  constexpr std::array<std::pair<const char *, DType>, 11> known = {
+  constexpr std::array<std::pair<const char *, DType>, 13> known = {
       {{"<f2", DType::F16},
        {"<f4", DType::F32},
        {"<f8", DType::F64},
@@ -26,6 +26,8 @@ std::optional<DType> dtypeOf(const std::string &descr) {
        {"<i8", DType::I64},
        {"|u1", DType::U8},
        {"|b1", DType::Bool},
+       {"<c8", DType::C64},
+       {"<c16", DType::C128},
        // The package ml_dtypes saves bfloat16 in this way.
        {"<V2", DType::BF16},
        {"|V2", DType::BF16}}};

@@ -48,6 +48,13 @@ void storeAs(std::span<std::byte> out, int64_t position, T value) {
   std::memcpy(out.data() + position * sizeof(T), &value, sizeof(T));
 }
 
+/// The type of a complex number's real part; other types are their own.
+DType partOf(DType type) {
+  return type == DType::C64    ? DType::F32
+         : type == DType::C128 ? DType::F64
+                               : type;
+}
+
 void storeFloat(std::span<std::byte> out, int64_t i, DType type, double value) {
   switch (type) {
   case DType::F16:
@@ -93,8 +100,12 @@ public:
         storeInteger(out.data(), i, toDType(input.dtype), random.below(limit));
       else if (toDType(input.dtype) == DType::Bool)
         storeAs(out, i, uint8_t(random.next() >> 63));
+      else if (DType part = partOf(toDType(input.dtype));
+               part != toDType(input.dtype))
+        for (int64_t j : {2 * i, 2 * i + 1})
+          storeFloat(out, j, part, random.normal());
       else
-        storeFloat(out, i, toDType(input.dtype), random.normal());
+        storeFloat(out, i, part, random.normal());
     }
   }
 

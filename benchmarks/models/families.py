@@ -47,11 +47,13 @@ def images(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 @dataclass(frozen=True)
 class Family:
-    """`auto` is the class of Transformers that makes a model of a configuration; `settings` are those beside SMALL."""
+    """`auto` is the class of Transformers that makes a model of a configuration; `settings` are those beside SMALL.
+    `experts` is how a mixture of experts multiplies; the default one calls an operator that only Transformers has."""
 
     auto: str = "AutoModelForCausalLM"
     inputs: Callable[[torch.Generator], dict[str, torch.Tensor]] = tokens
     settings: dict[str, Any] = field(default_factory=dict)
+    experts: str = ""
 
     def build(self, name: str) -> nn.Module:
         torch.manual_seed(0)
@@ -63,19 +65,30 @@ class Family:
                 setattr(config, key, 0.0)
         if hasattr(config, "use_cache"):
             config.use_cache = False
-        return getattr(transformers, self.auto).from_config(config)
+        model = getattr(transformers, self.auto).from_config(config)
+        if self.experts:
+            model.set_experts_implementation(self.experts)
+        return model
 
 
-EAGER_EXPERTS = {"experts_implementation": "eager"}
 MASKED, IMAGES = "AutoModelForMaskedLM", "AutoModelForImageClassification"
 TWO_STAGES = {"hidden_sizes": [8, 16], "depths": [1, 1]}
 
+DECODERS = (
+    "gpt2 opt gpt_neox gptj bloom mpt llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 stablelm starcoder2 olmo2 granite "
+    "cohere smollm3 nemotron glm4 exaone4"
+).split()
+RECURRENT = "mamba falcon_mamba rwkv".split()
+EXPERTS = "mixtral qwen2_moe qwen3_moe qwen3_next olmoe gpt_oss".split()
+ENCODERS = "bert roberta electra deberta-v2 modernbert".split()
+
 FAMILIES = {
-    **dict.fromkeys(
-        "gpt2 opt gpt_neox gptj bloom falcon mpt llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 stablelm starcoder2 "
-        "olmo2 granite cohere smollm3 nemotron glm4 exaone4".split(),
-        Family(),
-    ),
-    **dict.fromkeys("bert roberta electra modernbert".split(), Family(MASKED)),
-    **dict.fromkeys("vit dinov2".split(), Family(IMAGES, images)),
+    **dict.fromkeys(DECODERS + RECURRENT, Family()),
+    **dict.fromkeys(EXPERTS, Family(experts="batched_mm")),
+    **dict.fromkeys(ENCODERS, Family(MASKED)),
+    "bart": Family("AutoModelForSeq2SeqLM"),
+    "vit": Family(IMAGES, images),
+    "dinov2": Family(IMAGES, images),
+    "resnet": Family(IMAGES, images, TWO_STAGES | {"embedding_size": 8, "layer_type": "basic"}),
+    "convnext": Family(IMAGES, images, TWO_STAGES | {"num_stages": 2}),
 }

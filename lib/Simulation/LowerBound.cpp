@@ -47,9 +47,11 @@ double fcdp::boundOneMachine(llvm::ArrayRef<MachineJob> jobs) {
   return end;
 }
 
-uint32_t DependenceGraph::add(const Cost &cost,
-                              llvm::ArrayRef<uint32_t> needed) {
+uint32_t DependenceGraph::add(const Cost &cost, llvm::ArrayRef<uint32_t> needed,
+                              bool onComputeStream) {
   costs.push_back(cost);
+  isOnComputeStream.push_back(cost.resource == Resource::compute &&
+                              onComputeStream);
   predecessors.insert(predecessors.end(), needed.begin(), needed.end());
   begins.push_back(predecessors.size());
   return costs.size() - 1;
@@ -105,6 +107,15 @@ void Heads::add(uint32_t node, const Cost &cost,
   heads[node] = std::max(heads[node], *llvm::max_element(onWay[node]));
 }
 
+double DependenceGraph::boundComputeStream(llvm::ArrayRef<double> heads,
+                                           llvm::ArrayRef<double> tails) const {
+  std::vector<MachineJob> jobs;
+  for (auto [node, cost] : llvm::enumerate(costs))
+    if (isOnComputeStream[node] && cost.getTotal() > 0)
+      jobs.push_back({heads[node], cost.getTotal(), tails[node]});
+  return boundOneMachine(jobs);
+}
+
 std::array<double, kNumResources> DependenceGraph::bound() const {
   size_t count = costs.size();
   auto predecessorsOf = [&](size_t node) {
@@ -123,14 +134,14 @@ std::array<double, kNumResources> DependenceGraph::bound() const {
   std::array<std::vector<MachineJob>, kNumResources> jobs;
   for (size_t node = 0; node < count; ++node) {
     const Cost &cost = costs[node];
-    double seconds =
-        cost.resource == Resource::compute ? cost.getTotal() : cost.seconds;
-    if (seconds > 0)
+    if (cost.seconds > 0)
       jobs[static_cast<unsigned>(cost.resource)].push_back(
-          {heads[node], seconds, tails[node]});
+          {heads[node], cost.seconds, tails[node]});
   }
   std::array<double, kNumResources> bounds{};
   for (unsigned i = 0; i < kNumResources; ++i)
     bounds[i] = boundOneMachine(jobs[i]);
+  double &compute = bounds[static_cast<unsigned>(Resource::compute)];
+  compute = std::max(compute, boundComputeStream(heads, tails));
   return bounds;
 }

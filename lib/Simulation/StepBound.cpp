@@ -201,15 +201,8 @@ DependenceGraph PeriodBuilder::take() {
     for (uint32_t other : work[i].needed)
       if (awaited[i] && inside[other])
         needed.push_back(nodes[other]);
-    Cost cost = costOf(work[i].op);
-    // Compute need not wait while another stream launches work on the compute
-    // resource.
-    if (cost.resource == Resource::compute &&
-        chooseStream(work[i].op) != Stream::compute) {
-      needed = {graph.add({Resource::inter, cost.latency, 0}, needed)};
-      cost.latency = 0;
-    }
-    nodes.push_back(graph.add(cost, needed));
+    bool onComputeStream = chooseStream(work[i].op) == Stream::compute;
+    nodes.push_back(graph.add(costOf(work[i].op), needed, onComputeStream));
   }
   return graph;
 }

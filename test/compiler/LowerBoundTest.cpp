@@ -112,6 +112,13 @@ TEST(DependenceGraph, LatencyHoldsTheStreamOfCompute) {
   EXPECT_DOUBLE_EQ(of(graph, Resource::inter), 4);
 }
 
+TEST(DependenceGraph, AnotherStreamComputesDuringTheLatency) {
+  DependenceGraph graph;
+  graph.add({Resource::compute, 3, 1}, {});
+  graph.add({Resource::compute, 1, 2}, {}, /*onComputeStream=*/false);
+  EXPECT_DOUBLE_EQ(of(graph, Resource::compute), 4);
+}
+
 TEST(DependenceGraph, NoOrderBeatsTheBound) {
   std::mt19937 random(11);
   auto draw = [&](int low, int high) {

@@ -33,19 +33,25 @@ double boundOneMachine(llvm::ArrayRef<MachineJob> jobs);
 class DependenceGraph {
 public:
   /// Adds a job and returns its index. `predecessors` are indices that were
-  /// returned before.
-  uint32_t add(const Cost &cost, llvm::ArrayRef<uint32_t> predecessors);
+  /// returned before. Compute jobs that are not `onComputeStream` may run
+  /// during the latency of those that are.
+  uint32_t add(const Cost &cost, llvm::ArrayRef<uint32_t> predecessors,
+               bool onComputeStream = true);
   uint32_t getSize() const { return costs.size(); }
 
   /// Returns for each resource the least time of any order in which the
   /// resource does one job after the other and every job follows its
   /// predecessors. The time includes fill and drain: a resource cannot begin
-  /// before its first job can. Compute jobs occupy their resource for their
-  /// latency too, because they share one stream.
+  /// before its first job can. The latencies of jobs on the compute stream
+  /// follow each other too.
   std::array<double, kNumResources> bound() const;
 
 private:
+  double boundComputeStream(llvm::ArrayRef<double> heads,
+                            llvm::ArrayRef<double> tails) const;
+
   std::vector<Cost> costs;
+  std::vector<bool> isOnComputeStream;
   /// Predecessors of node i are at [begins[i], begins[i + 1]).
   std::vector<uint32_t> predecessors, begins{0};
 };

@@ -3,6 +3,7 @@
 #include "checkpoint/FileErrors.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace fcdp {
@@ -18,6 +19,10 @@ std::string listOf(const std::vector<std::string> &names) {
   if (names.size() > most)
     text += " and " + std::to_string(names.size() - most) + " more";
   return text;
+}
+
+std::string tensorsOf(size_t count) {
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
 } // namespace
@@ -48,7 +53,7 @@ std::vector<std::vector<std::string>> MatchedWeights::wanted() const {
 }
 
 void MatchedWeights::checkAllFound() const {
-  std::vector<std::string> missing, unused;
+  std::vector<std::string> missing;
   for (const std::vector<std::string> &names : wanted())
     if (std::none_of(names.begin(), names.end(), [&](const auto &name) {
           return findName(name) != nullptr;
@@ -97,34 +102,48 @@ void MatchedWeights::dropPages() {
 
 std::vector<std::string> MatchedWeights::notes() const {
   std::vector<std::string> all;
-  for (const File &file : files) {
-    const std::string &path = file.source->path();
-    std::set<std::string> used;
-    std::string renamed;
-    auto use = [&](const std::string &name) {
-      const std::string *stored = file.names.find(name);
-      if (!stored)
-        return;
-      used.insert(*stored);
-      if (renamed.empty() && *stored != name)
-        renamed = "the step's '" + name + "' is '" + *stored + "' in " + path;
-    };
-    for (const auto &parameter : plan.parameters)
-      std::for_each(parameter->names.begin(), parameter->names.end(), use);
-    for (const auto &buffer : plan.buffers)
-      use(buffer->name);
-    if (!renamed.empty())
-      all.push_back(renamed);
-    std::vector<std::string> unused;
-    for (const std::string &name : file.source->names())
-      if (!used.contains(name))
-        unused.push_back(name);
-    if (!unused.empty())
-      all.push_back(path + " has " + std::to_string(unused.size()) +
-                    (unused.size() == 1 ? " tensor" : " tensors") +
-                    " that the step has not: " + listOf(unused));
-  }
+  for (const File &file : files)
+    for (std::string &note : notesOn(file))
+      all.push_back(std::move(note));
   return all;
+}
+
+std::vector<std::string> MatchedWeights::notesOn(const File &file) const {
+  const std::string &path = file.source->path();
+  std::set<std::string> used;
+  std::string renamed;
+  std::map<std::pair<DType, DType>, size_t> converted;
+  auto use = [&](const std::string &name, DType dtype, bool hasMaster) {
+    const std::string *stored = file.names.find(name);
+    if (!stored || !used.insert(*stored).second)
+      return;
+    if (renamed.empty() && *stored != name)
+      renamed = "the step's '" + name + "' is '" + *stored + "' in " + path;
+    DType found = file.source->find(*stored)->dtype;
+    if (found != dtype && !(hasMaster && found == DType::F32))
+      ++converted[{found, dtype}];
+  };
+  for (const auto &parameter : plan.parameters)
+    for (const std::string &name : parameter->names)
+      use(name, toDType(parameter->dtype),
+          findState(*plan.buckets[parameter->bucket], plan::StateRole::master));
+  for (const auto &buffer : plan.buffers)
+    use(buffer->name, toDType(buffer->dtype), false);
+
+  std::vector<std::string> notes, unused;
+  if (!renamed.empty())
+    notes.push_back(renamed);
+  for (const auto &[types, count] : converted)
+    notes.push_back(path + " has " + tensorsOf(count) + " in " +
+                    name(types.first) + ", converted to the step's " +
+                    name(types.second));
+  for (const std::string &name : file.source->names())
+    if (!used.contains(name))
+      unused.push_back(name);
+  if (!unused.empty())
+    notes.push_back(path + " has " + tensorsOf(unused.size()) +
+                    " that the step has not: " + listOf(unused));
+  return notes;
 }
 
 } // namespace fcdp

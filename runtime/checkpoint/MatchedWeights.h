@@ -21,8 +21,8 @@ public:
   const std::string &path() const override { return allPaths; }
   void dropPages() override;
 
-  /// What a user should know, a sentence each: names that differ, and tensors
-  /// that the step has not.
+  /// What a user should know, a sentence each: names that differ, types that
+  /// are converted, and tensors that the step has not.
   std::vector<std::string> notes() const;
 
 private:
@@ -31,6 +31,7 @@ private:
     WeightNames names;
   };
   void checkAllFound() const;
+  std::vector<std::string> notesOn(const File &file) const;
   /// The step's names of what it reads from files, with all names of each.
   std::vector<std::vector<std::string>> wanted() const;
   const std::string *findName(const std::string &name) const;

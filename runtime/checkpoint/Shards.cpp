@@ -27,14 +27,6 @@ struct OwnedValues {
   DType dtype;
 };
 
-bool isStoredAs(WeightSource &source, const std::vector<std::string> &names,
-                DType dtype) {
-  for (const std::string &name : names)
-    if (auto tensor = source.find(name))
-      return tensor->dtype == dtype;
-  return false;
-}
-
 } // namespace
 
 std::vector<std::vector<const plan::ParameterT *>>
@@ -86,15 +78,14 @@ void loadShards(const StepPlan &plan, Place place, WeightSource &source,
       wide.emplace(master(b), DType::F32);
     uint32_t part = partOf(bucket.sharding, plan.mesh, place);
     for (const plan::ParameterT *parameter : members[b]) {
-      bool isWide = wide && isStoredAs(source, parameter->names, DType::F32);
-      StoredTensor tensor =
-          requireTensor(source, parameter->names, parameter->shape,
-                        isWide ? DType::F32 : own.dtype);
+      const OwnedValues &read = wide ? *wide : own;
+      StoredTensor tensor = requireConvertible(source, parameter->names,
+                                               parameter->shape, own.dtype);
       ShardRange range = rangeOf(*parameter, bucket, part);
-      OwnedValues &read = isWide ? *wide : own;
-      copyElements(tensor, range.inParameter, range.elements, read.at(range));
+      convertElements(tensor, range.inParameter, range.elements, read.dtype,
+                      read.at(range));
       if (wide)
-        (isWide ? own : *wide).convert(read, range);
+        own.convert(*wide, range);
     }
     source.dropPages();
   }
@@ -106,9 +97,11 @@ void loadBuffers(const StepPlan &plan, WeightSource &source,
     const plan::BufferT &spec = *plan.buffers[b];
     if (spec.constantOffset)
       continue;
+    DType dtype = toDType(spec.dtype);
     StoredTensor tensor =
-        requireTensor(source, {spec.name}, spec.shape, toDType(spec.dtype));
-    copyElements(tensor, 0, numElements(spec.shape), buffer(b).data());
+        requireConvertible(source, {spec.name}, spec.shape, dtype);
+    convertElements(tensor, 0, numElements(spec.shape), dtype,
+                    buffer(b).data());
   }
 }
 

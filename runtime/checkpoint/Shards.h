@@ -33,13 +33,13 @@ membersOf(const StepPlan &plan);
 using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
 
 /// Fills this rank's shards, and the masters of buckets that have them, padding
-/// with zeros. A parameter with a master may be in f32 in the file: the master
-/// keeps its value, and the shard is the rounding. Throws std::runtime_error
-/// that names file and parameter.
+/// with zeros. Floating types of the file are converted. Where there is a
+/// master, it has the value in f32, and the shard is its rounding. Throws
+/// std::runtime_error that names file and parameter.
 void loadShards(const StepPlan &plan, Place place, WeightSource &source,
                 const MemoryOf &shard, const MemoryOf &master);
 
-/// Fills the buffers that have no constant.
+/// Fills the buffers that have no constant, converted likewise.
 void loadBuffers(const StepPlan &plan, WeightSource &source,
                  const MemoryOf &buffer);
 

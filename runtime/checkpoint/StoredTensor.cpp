@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/StoredTensor.h"
 
+#include "core/SumKernels.h"
+
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 
 namespace fcdp {
@@ -32,6 +36,25 @@ void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target) {
   copyElements(tensor, byteSize(tensor.dtype), tensor.storage.data(), first,
                count, target);
+}
+
+bool isConvertible(DType from, DType to) {
+  return from == to || (isSummable(from) && isSummable(to));
+}
+
+void convertElements(const StoredTensor &tensor, int64_t first, int64_t count,
+                     DType dtype, std::byte *target) {
+  if (tensor.dtype == dtype)
+    return copyElements(tensor, first, count, target);
+  // Elements of a file need not be aligned.
+  constexpr int64_t most = 4096;
+  alignas(8) std::array<std::byte, most * 8> block;
+  for (int64_t done = 0; done < count; done += most) {
+    int64_t elements = std::min(most, count - done);
+    copyElements(tensor, first + done, elements, block.data());
+    convertElements(target + size_t(done) * byteSize(dtype), dtype,
+                    block.data(), tensor.dtype, size_t(elements));
+  }
 }
 
 } // namespace fcdp

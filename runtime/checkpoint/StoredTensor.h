@@ -32,4 +32,13 @@ void checkBounds(const StoredTensor &tensor);
 void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target);
 
+/// Returns whether elements of one type can be stored as another: they are
+/// equal, or both are floating types.
+bool isConvertible(DType from, DType to);
+
+/// The same as copyElements, converted to `dtype` and rounded to nearest even.
+/// The types are convertible.
+void convertElements(const StoredTensor &tensor, int64_t first, int64_t count,
+                     DType dtype, std::byte *target);
+
 } // namespace fcdp

@@ -17,6 +17,14 @@ namespace {
   throwAt(source.path(), "'" + name + "': " + message);
 }
 
+[[noreturn]] void throwAtType(const WeightSource &source,
+                              const std::string &name, DType expected,
+                              DType found) {
+  throwAtTensor(source, name,
+                std::string("expected type ") + fcdp::name(expected) +
+                    ", got " + fcdp::name(found));
+}
+
 } // namespace
 
 std::unique_ptr<WeightSource> openWeights(const std::string &path) {
@@ -36,9 +44,9 @@ std::unique_ptr<WeightSource> openWeights(const std::string &path) {
   throwAt(path, "expected a .pt2 archive or a safetensors file, got another");
 }
 
-StoredTensor requireTensor(WeightSource &source,
-                           const std::vector<std::string> &names,
-                           const Shape &shape, DType dtype) {
+StoredTensor requireConvertible(WeightSource &source,
+                                const std::vector<std::string> &names,
+                                const Shape &shape, DType dtype) {
   std::optional<StoredTensor> tensor;
   for (const std::string &name : names)
     if ((tensor = source.find(name)))
@@ -53,11 +61,18 @@ StoredTensor requireTensor(WeightSource &source,
     throwAtTensor(source, name,
                   "expected shape " + toString(shape) + ", got " +
                       toString(tensor->shape));
-  if (tensor->dtype != dtype)
-    throwAtTensor(source, name,
-                  std::string("expected type ") + fcdp::name(dtype) + ", got " +
-                      fcdp::name(tensor->dtype));
+  if (!isConvertible(tensor->dtype, dtype))
+    throwAtType(source, name, dtype, tensor->dtype);
   return *tensor;
+}
+
+StoredTensor requireTensor(WeightSource &source,
+                           const std::vector<std::string> &names,
+                           const Shape &shape, DType dtype) {
+  StoredTensor tensor = requireConvertible(source, names, shape, dtype);
+  if (tensor.dtype != dtype)
+    throwAtType(source, names.front(), dtype, tensor.dtype);
+  return tensor;
 }
 
 } // namespace fcdp

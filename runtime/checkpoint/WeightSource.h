@@ -42,4 +42,9 @@ StoredTensor requireTensor(WeightSource &source,
                            const std::vector<std::string> &names,
                            const Shape &shape, DType dtype);
 
+/// The same, but the type need only be convertible to `dtype`.
+StoredTensor requireConvertible(WeightSource &source,
+                                const std::vector<std::string> &names,
+                                const Shape &shape, DType dtype);
+
 } // namespace fcdp

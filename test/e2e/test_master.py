@@ -197,9 +197,25 @@ def test_weights_in_float32_are_the_masters(workshop: Workshop, tmp_path: Path) 
     for name, value in mixed.items():
         assert states["master", name].equal(value.float()), name
         assert states["value", name].equal(value.bfloat16()), name
-    with pytest.raises(ToolError, match="expected type bf16, got f32"):
-        without = workshop.step(replace(still, master=""))
-        tool(*run_command(without, tmp_path / "mixed.safetensors", model.inputs, 1))
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.float64])
+def test_weights_of_another_type_are_converted(workshop: Workshop, tmp_path: Path, stored: torch.dtype) -> None:
+    model = workshop.model(MASTER.model)
+    still = replace(MASTER, master="", optimizer="sgd,lr=0")
+    weights = {name: value.detach().to(stored) for name, value in build(MASTER.model).named_parameters()}
+    torch.manual_seed(1)
+    weights = {name: value + 1e-3 * torch.randn(value.shape, dtype=stored) for name, value in weights.items()}
+    path = tmp_path / "weights.safetensors"
+    save_file(weights, path)
+    run = tmp_path / "run"
+    output = tool(*run_command(workshop.step(still), path, model.inputs, 1, f"--save-dir={run}"))
+    short = {torch.float32: "f32", torch.float16: "f16", torch.float64: "f64"}[stored]
+    assert f"{path} has {len(weights)} tensors in {short}, converted to the step's bf16" in output
+    states = read_checkpoint(run / "step-00000001").states
+    assert {name for role, name in states if role == "value"} == set(weights)
+    for name, value in weights.items():
+        assert states["value", name].equal(value.bfloat16()), name
 
 
 def test_a_float32_model_has_no_masters(workshop: Workshop) -> None:

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 #include <set>
 
 using namespace fcdp;
@@ -154,6 +155,49 @@ TEST_F(ShardsTest, MastersKeepWhatIsStoredInFloat32) {
   EXPECT_EQ(shard, (std::vector<uint16_t>{kOne, kOne + 1, 0x8000, kThree, 0, 0,
                                           0, 0, kThree, kThree, kThree, kThree,
                                           kThree, 0, 0, 0}));
+}
+
+TEST_F(ShardsTest, FloatingTypesAreConverted) {
+  plan.mesh = {1, 1};
+  cut(plan::Sharding::world);
+  const std::string path = folder.file("mixed.safetensors");
+  SafetensorsWriter writer(path, {{{"a"}, {2, 3}, DType::F64},
+                                  {{"b"}, {5}, DType::BF16},
+                                  {{"kept"}, {2}, DType::F16}});
+  const std::vector<double> a = {0x1.0000011p0, 2, 3, 4, 5, -0.0};
+  const std::vector<uint16_t> b(5, 0x4040), kept = {0x3c00, 0x4000};
+  writer.write(std::as_bytes(std::span(a)));
+  writer.write(std::as_bytes(std::span(b)));
+  writer.write(std::as_bytes(std::span(kept)));
+  writer.finish();
+  Floats shard = shardOfRank(0, path);
+  EXPECT_EQ(shard, (Floats{0x1.000002p0F, 2, 3, 4, 5, 0, 0, 0, 3, 3, 3, 3, 3, 0,
+                           0, 0}));
+  EXPECT_TRUE(std::signbit(shard[5]));
+  Floats buffer(2);
+  loadBuffers(plan, *openWeights(path), [&](size_t) {
+    return std::as_writable_bytes(std::span(buffer));
+  });
+  EXPECT_EQ(buffer, (Floats{1, 2}));
+  EXPECT_EQ(MatchedWeights(plan, {path}).notes(),
+            (std::vector<std::string>{
+                path + " has 1 tensor in f16, converted to the step's f32",
+                path + " has 1 tensor in bf16, converted to the step's f32",
+                path + " has 1 tensor in f64, converted to the step's f32"}));
+}
+
+// Values cross the blocks in which elements are converted.
+TEST(StoredTensor, ConvertsAnyPartOfLargeTensors) {
+  std::vector<double> values(10'000);
+  std::iota(values.begin(), values.end(), 0);
+  StoredTensor tensor{
+      {{10'000}, {1}}, DType::F64, std::as_bytes(std::span(values))};
+  Floats part(9'000);
+  convertElements(tensor, 500, 9'000, DType::F32,
+                  std::as_writable_bytes(std::span(part)).data());
+  Floats expected(9'000);
+  std::iota(expected.begin(), expected.end(), 500);
+  EXPECT_EQ(part, expected);
 }
 
 TEST_F(ShardsTest, BuffersComeByName) {

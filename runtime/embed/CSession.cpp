@@ -159,11 +159,13 @@ SessionOptions optionsOf(const fcdp_options *given) {
           "on_nonfinite: expected a value of fcdp_on_nonfinite");
   options.onNonfinite = OnNonfinite(from.on_nonfinite);
   options.interface = from.network_interface ? from.network_interface : "";
+  if (from.loss_scale)
+    options.lossScaling = lossScalingOf(from.loss_scale);
   return options;
 }
 
 TensorView viewOf(const fcdp_tensor &tensor) {
-  require(tensor.dtype >= FCDP_F16 && tensor.dtype <= FCDP_BOOL,
+  require(tensor.dtype >= FCDP_F16 && tensor.dtype <= FCDP_C128,
           "expected a tensor of a known type");
   require(tensor.num_dims == 0 || tensor.shape,
           "expected a tensor with a shape");
@@ -175,6 +177,23 @@ void describe(const std::string &name, DType dtype, const Shape &shape,
               fcdp_tensor_info *info) {
   *info = {name.c_str(), fcdp_dtype(dtype), uint32_t(shape.size()),
            shape.data(), uint64_t(numElements(shape)) * byteSize(dtype)};
+}
+
+std::vector<TensorView> viewsOf(const fcdp_tensor *tensors, size_t count) {
+  require(tensors || count == 0, "expected tensors, got a null pointer");
+  std::vector<TensorView> views;
+  for (size_t i = 0; i < count; ++i)
+    views.push_back(viewOf(tensors[i]));
+  return views;
+}
+
+void describe(const plan::InputT &input, fcdp_tensor_info *info) {
+  describe(input.name, toDType(input.dtype), input.shape, info);
+}
+
+double known(double figure) { return figure; }
+double known(std::optional<double> figure) {
+  return figure.value_or(RankStats::kUnknown);
 }
 
 template <typename Stats>
@@ -190,7 +209,9 @@ fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache,
           uint64_t(stats.devicePeakBytes),
           uint64_t(hostCache),
           stats.learningRate,
-          skippedSteps};
+          skippedSteps,
+          known(stats.gradientNorm),
+          known(stats.lossScale)};
 }
 
 } // namespace
@@ -264,8 +285,7 @@ fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
     const auto &inputs = session.plan().inputs;
     require(info && index < session.plan().numStepInputs(),
             "expected the number of an input");
-    const plan::InputT &input = *inputs[index];
-    describe(input.name, toDType(input.dtype), input.shape, info);
+    describe(*inputs[index], info);
   });
 }
 
@@ -394,13 +414,8 @@ fcdp_status fcdp_session_set_update_count(fcdp_session *session,
 
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count) {
-  return attemptOn(session, [&](Session &session) {
-    require(inputs || count == 0, "expected tensors, got a null pointer");
-    std::vector<TensorView> views;
-    for (size_t i = 0; i < count; ++i)
-      views.push_back(viewOf(inputs[i]));
-    session.run(views);
-  });
+  return attemptOn(
+      session, [&](Session &session) { session.run(viewsOf(inputs, count)); });
 }
 
 fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
@@ -438,6 +453,35 @@ fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
       *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes,
                            session->skippedSteps);
     own.requireFinite(stats);
+  });
+}
+
+size_t fcdp_session_num_eval_inputs(const fcdp_session *session) {
+  if (!session)
+    return 0;
+  const StepPlan &plan = session->session->plan();
+  return plan.inputs.size() - plan.numStepInputs();
+}
+
+fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,
+                                    fcdp_tensor_info *info) {
+  return attemptOn(session, [&](const Session &own) {
+    require(info && index < fcdp_session_num_eval_inputs(session),
+            "expected the number of an input of the evaluation");
+    const StepPlan &plan = own.plan();
+    describe(*plan.inputs[plan.numStepInputs() + index], info);
+  });
+}
+
+fcdp_status fcdp_session_evaluate(fcdp_session *session,
+                                  const fcdp_tensor *inputs, size_t count,
+                                  size_t batches, fcdp_figures *figures) {
+  return attemptOn(session, [&](Session &own) {
+    StepStats stats =
+        own.combine(own.evaluate(int64_t(batches), viewsOf(inputs, count)));
+    if (figures)
+      *figures = figuresOf(stats, stats.loss, stats.hostCacheBytes,
+                           session->skippedSteps);
   });
 }
 }

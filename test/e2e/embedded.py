@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a job that embeds a step by its C interface: trains, and saves or restores the state by name.
 
-usage: embedded.py STEP FIRST LAST WEIGHTS-OR-STATE SAVE-TO INPUT.npy... (named for the inputs)
-
-Runs the steps FIRST to LAST - 1 and prints each mean loss on rank 0. The state comes from a .pt2 file, or from a folder that
-an earlier run has saved.
+Runs the steps FIRST to LAST - 1 and prints each mean loss on rank 0, and then that of an evaluation. The state comes from a
+.pt2 file, or from a folder that an earlier run has saved. Files of inputs have the names of the inputs.
 """
 
+import argparse
 import ctypes
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +51,7 @@ class Options(ctypes.Structure):
         ("cuda_graphs", ctypes.c_int),
         ("network_interface", ctypes.c_char_p),
         ("on_nonfinite", ctypes.c_int),
+        ("loss_scale", ctypes.c_char_p),
     )
 
 
@@ -63,6 +62,8 @@ class Figures(ctypes.Structure):
         ("bytes", ctypes.c_uint64 * 7),
         ("learning_rate", ctypes.c_double),
         ("skipped_steps", ctypes.c_uint64),
+        ("gradient_norm", ctypes.c_double),
+        ("loss_scale", ctypes.c_double),
     )
 
 
@@ -72,14 +73,14 @@ def view(array: np.ndarray, info: TensorInfo) -> Tensor:
 
 
 class Session:
-    def __init__(self, step: str) -> None:
+    def __init__(self, step: str, loss_scale: str | None) -> None:
         path = Path(__file__).resolve().parents[2] / "build/lib/libfcdp.so"
         self.library = ctypes.CDLL(str(path))
         self.library.fcdp_last_error.restype = ctypes.c_char_p
-        for name in ("inputs", "states"):
+        for name in ("inputs", "states", "eval_inputs"):
             getattr(self.library, f"fcdp_session_num_{name}").restype = ctypes.c_size_t
         self.handle = ctypes.c_void_p()
-        options = Options(threads=1)
+        options = Options(threads=1, loss_scale=loss_scale.encode() if loss_scale else None)
         self.check(self.library.fcdp_session_open(step.encode(), ctypes.byref(options), ctypes.byref(self.handle)))
 
     def check(self, status: int) -> None:
@@ -123,36 +124,65 @@ class Session:
             if (count := int(np.load(folder / f"{i}-count.npy"))) > 0:
                 self.call("set_update_count", info.name, ctypes.c_int64(count))
 
-    def step(self, index: int, inputs: dict[str, np.ndarray]) -> float:
-        rank, ranks, batches = (self.number(name) for name in ("rank", "num_ranks", "num_micro_batches"))
-        rows, tensors = [], []
-        for batch in range(batches):
-            for info in self.infos("input"):
+    def views(self, what: str, inputs: dict[str, np.ndarray], batches: range) -> list[Tensor]:
+        """The inputs of this rank's batches, counted over the whole run."""
+        tensors = []
+        for batch in batches:
+            row = batch * self.number("num_ranks") + self.number("rank")
+            for info in self.infos(what):
                 array = inputs[info.name.decode()]
-                rows.append(np.ascontiguousarray(array[((index * batches + batch) * ranks + rank) % len(array)]))
-                tensors.append(view(rows[-1], info))
+                tensors.append(view(array[row % len(array), ...], info))
+        return tensors
+
+    def step(self, index: int, inputs: dict[str, np.ndarray]) -> Figures:
+        count = self.number("num_micro_batches")
+        tensors = self.views("input", inputs, range(index * count, (index + 1) * count))
         self.call("run", (Tensor * len(tensors))(*tensors), ctypes.c_size_t(len(tensors)))
         self.call("read", None, None)
         figures = Figures()
         self.call("combine", ctypes.byref(figures))
-        return figures.loss
+        return figures
+
+    def evaluate(self, inputs: dict[str, np.ndarray]) -> Figures:
+        count = min(map(len, inputs.values())) // self.number("num_ranks")
+        tensors = self.views("eval_input", inputs, range(count))
+        figures = Figures()
+        sizes = (ctypes.c_size_t(len(tensors)), ctypes.c_size_t(count))
+        self.call("evaluate", (Tensor * len(tensors))(*tensors), *sizes, ctypes.byref(figures))
+        return figures
 
 
-def main(step: str, first: str, last: str, source: str, save_to: str, *paths: str) -> None:
-    session = Session(step)
-    if Path(source).is_dir():
-        session.restore(Path(source))
+def load_inputs(paths: list[Path]) -> dict[str, np.ndarray]:
+    return {path.stem: np.ascontiguousarray(np.load(path)) for path in paths}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("step")
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("save_to", type=Path)
+    parser.add_argument("inputs", type=Path, nargs="*")
+    parser.add_argument("--eval-input", type=Path, action="append")
+    parser.add_argument("--loss-scale")
+    args = parser.parse_args()
+    session = Session(args.step, args.loss_scale)
+    if args.source.is_dir():
+        session.restore(args.source)
     else:
-        session.call("load_weights", source.encode())
-    inputs = {Path(path).stem: np.load(path) for path in paths}
-    for index in range(int(first), int(last)):
-        loss = session.step(index, inputs)
-        if session.number("rank") == 0:
-            print(repr(loss), flush=True)
-    session.save(Path(save_to))
+        session.call("load_weights", str(args.source).encode())
+    inputs = load_inputs(args.inputs)
+    found = [session.step(index, inputs) for index in range(args.first, args.last)]
+    if args.eval_input:
+        found.append(session.evaluate(load_inputs(args.eval_input)))
+    if session.number("rank") == 0:
+        for figures in found:
+            print(repr(figures.loss), repr(figures.loss_scale), flush=True)
+    session.save(args.save_to)
     session.call("close")
     session.library.fcdp_session_destroy(session.handle)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -148,6 +148,11 @@ typedef struct fcdp_options {
   const char *network_interface;
   /* Equal on all ranks. Default: FCDP_NONFINITE_STOP. */
   fcdp_on_nonfinite on_nonfinite;
+  /* The loss scale of a step that was compiled with one, as fcdp-run
+   * --loss-scale has it: "init=65536,growth=2,backoff=0.5,interval=2000", or a
+   * number. Equal on all ranks. Default: null, which is that of the checkpoint
+   * that is loaded, or else these numbers. FCDP_MISUSE for other steps. */
+  const char *loss_scale;
 } fcdp_options;
 
 /* Sets the defaults. */
@@ -264,7 +269,7 @@ fcdp_status fcdp_session_set_update_count(fcdp_session *session,
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count);
 
-/* Byte counts are of the step alone. */
+/* Byte counts are of the step or evaluation alone. */
 typedef struct fcdp_figures {
   double loss; /* the mean */
   double seconds;
@@ -277,6 +282,9 @@ typedef struct fcdp_figures {
   /* Steps of this session, up to this one, that made no update because a loss
    * or a gradient was not finite. */
   uint64_t skipped_steps;
+  /* The norm of all gradients before they are clipped, and what the loss was
+   * scaled by; -1 in a step that does not clip, or does not scale. */
+  double gradient_norm, loss_scale;
 } fcdp_figures;
 
 /* Waits for the oldest step that was run and not read. `losses` receives this
@@ -292,6 +300,20 @@ size_t fcdp_session_max_unread(const fcdp_session *session);
  * bytes are summed over a node's ranks, the greatest over nodes; the loss is
  * the mean; times and peaks are the greatest. */
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures);
+
+/* Evaluations: docs/evaluation.md. The inputs of a batch; none if the step was
+ * compiled without an evaluation. */
+size_t fcdp_session_num_eval_inputs(const fcdp_session *session);
+fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,
+                                    fcdp_tensor_info *info);
+/* Collective. Evaluates the model between steps, all of which must have been
+ * read, on as many batches on each rank. `inputs` has `count` tensors: all
+ * inputs of batch 0, then those of batch 1, and so on. `figures`, which may be
+ * null, are those of all ranks, as in fcdp_session_combine; the loss is the
+ * mean over batches and ranks. Training does not notice. */
+fcdp_status fcdp_session_evaluate(fcdp_session *session,
+                                  const fcdp_tensor *inputs, size_t count,
+                                  size_t batches, fcdp_figures *figures);
 
 #ifdef __cplusplus
 }

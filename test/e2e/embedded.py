@@ -162,8 +162,8 @@ def main() -> None:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("source", type=Path)
-    parser.add_argument("save_to", type=Path)
     parser.add_argument("inputs", type=Path, nargs="*")
+    parser.add_argument("--save-to", type=Path)
     parser.add_argument("--eval-input", type=Path, action="append")
     parser.add_argument("--loss-scale")
     args = parser.parse_args()
@@ -179,7 +179,8 @@ def main() -> None:
     if session.number("rank") == 0:
         for figures in found:
             print(repr(figures.loss), repr(figures.loss_scale), flush=True)
-    session.save(args.save_to)
+    if args.save_to:
+        session.save(args.save_to)
     session.call("close")
     session.library.fcdp_session_destroy(session.handle)
 

@@ -28,7 +28,7 @@ def embed(config: Config, *arguments: object) -> list[tuple[float, float]]:
 def losses(workshop: Workshop, config: Config, first: int, last: int, source: Path, save_to: Path) -> list[float]:
     save_to.mkdir()
     inputs = workshop.model(config.model).inputs.values()
-    return [loss for loss, _ in embed(config, workshop.step(config), first, last, source, save_to, *inputs)]
+    return [loss for loss, _ in embed(config, workshop.step(config), first, last, source, *inputs, f"--save-to={save_to}")]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_scales_losses_and_evaluates(workshop: Workshop, tmp_path: Path) -> None
     expected = [(line["loss"], line["loss_scale"]) for line in lines if "loss" in line]
     assert len({scale for _, scale in expected}) > 1
     expected.append((lines[-1]["evaluation_loss"], -1))
-    arguments = (step, 0, steps, model.archive, tmp_path, *model.inputs.values())
+    arguments = (step, 0, steps, model.archive, *model.inputs.values())
     files = [f"--eval-input={path}" for path in held_out.values()]
     assert embed(SCALED, *arguments, OPTION, *files) == expected

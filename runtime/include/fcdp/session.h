@@ -253,7 +253,8 @@ fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role,
                                    const fcdp_tensor *value);
 /* Collective. Collects the whole tensor on rank 0, where `bytes` is its size;
- * other ranks may pass null and 0. */
+ * other ranks may pass null and 0. Moments have the parameter's type, or
+ * FCDP_F32 if it has a master. */
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes);

@@ -18,17 +18,20 @@ def draw(results: dict[Case, Result], path: Path) -> None:
     # Files of equal curves are equal.
     matplotlib.rcParams["svg.hashsalt"] = "curves"
     matplotlib.rcParams["svg.fonttype"] = "none"
-    figure = Figure(figsize=(5.5 * len(results), 6), layout="constrained")
-    axes = figure.subplots(2, len(results), sharex="col", height_ratios=(3, 1), squeeze=False)
-    for (upper, lower), (case, result) in zip(axes.T, results.items()):
+    models = list(dict.fromkeys(case.model for case in results))
+    precisions = list(dict.fromkeys(case.precision for case in results))
+    figure = Figure(figsize=(5.5 * len(models), 6 * len(precisions)), layout="constrained")
+    parts = figure.subfigures(len(precisions), len(models), squeeze=False)
+    for case, result in results.items():
+        part = parts[precisions.index(case.precision), models.index(case.model)]
+        upper, lower = part.subplots(2, 1, sharex="col", height_ratios=(3, 1))
         _draw_losses(upper, case, result)
         _draw_differences(lower, result)
-    axes[0, 0].set_ylabel("loss (nats per character)")
-    axes[1, 0].set_ylabel("difference")
     figure.savefig(path, metadata={"Date": None})
 
 
 def _draw_losses(axes: Axes, case: Case, result: Result) -> None:
+    axes.set_ylabel("loss (nats per character)")
     axes.set_title(f"{case.model}, {PRECISIONS[case.precision]}", fontsize=10)
     for seed, curve in result.plain.items():
         label = "PyTorch" if seed == 0 else "PyTorch, other seeds" if seed == 1 else None
@@ -46,6 +49,7 @@ def _draw_differences(axes: Axes, result: Result) -> None:
     steps, found = _means(result.job.curve.losses)
     axes.plot(steps, found - _means(result.plain[0].losses)[1], color="tab:orange", linewidth=1)
     axes.ticklabel_format(axis="y", style="scientific", scilimits=(0, 0))
+    axes.set_ylabel("difference")
     axes.set_xlabel("step")
 
 

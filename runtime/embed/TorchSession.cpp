@@ -19,6 +19,7 @@ using Figures = c10::Dict<std::string, double>;
 /// PyTorch's state dicts have it.
 using StateTuple =
     std::tuple<std::vector<std::string>, std::string, at::Tensor, bool>;
+using LossScaleTuple = std::tuple<double, double, double, int64_t, int64_t>;
 
 /// Runs `work`. Python tells errors of a session apart by the code's name
 /// before the first colon.
@@ -68,6 +69,16 @@ struct HostInputs {
   std::vector<at::Tensor> hosts;
   std::vector<TensorView> views;
 };
+
+/// The shape of `elements` elements of a tensor, which are whole rows of it.
+Shape rowsShape(const Shape &whole, size_t elements) {
+  if (whole.empty())
+    return {};
+  Shape shape = whole;
+  size_t width = numElements(Shape(whole.begin() + 1, whole.end()));
+  shape[0] = width == 0 ? 0 : int64_t(elements / width);
+  return shape;
+}
 
 OnNonfinite onNonfiniteOf(const std::string &text) {
   if (text == "stop")
@@ -124,6 +135,15 @@ public:
     return found;
   }
 
+  /// The names of states that are no parameters.
+  std::vector<std::string> bufferNames() {
+    std::vector<std::string> names;
+    const StepPlan &plan = get().plan();
+    for (size_t i : plan.stateBuffers())
+      names.push_back(plan.buffers[i]->name);
+    return names;
+  }
+
   void setState(const std::string &name, const std::string &role,
                 const at::Tensor &value) {
     at::Tensor host = toHost(value);
@@ -146,6 +166,45 @@ public:
           {static_cast<std::byte *>(whole.data_ptr()), size_t(whole.nbytes())});
       return whole;
     });
+  }
+
+  /// Collective. This rank's rows of a parameter's state, or a buffer.
+  at::Tensor getRows(const std::string &name, const std::string &role) {
+    return attempt([&] {
+      NamedState state = findState(get().plan(), name, stateRoleOf(role));
+      size_t elements = get().numOwnElements(name, stateRoleOf(role));
+      at::Tensor rows = at::empty(rowsShape(*state.shape, elements),
+                                  at::TensorOptions(toScalarType(state.dtype)));
+      get().getRows(
+          name, stateRoleOf(role),
+          {static_cast<std::byte *>(rows.data_ptr()), size_t(rows.nbytes())});
+      return rows;
+    });
+  }
+
+  /// Collective.
+  void setRows(const std::string &name, const std::string &role,
+               const at::Tensor &rows) {
+    at::Tensor host = toHost(rows);
+    attempt([&] { get().setRows(name, stateRoleOf(role), viewOf(host)); });
+  }
+
+  /// The scale, its factors of growth and backoff, the interval of its growth
+  /// and the growth tracker; none if the step does not scale its loss.
+  std::optional<LossScaleTuple> lossScale() {
+    return attempt([&]() -> std::optional<LossScaleTuple> {
+      std::optional<LossScale> scale = get().lossScale();
+      if (!scale)
+        return std::nullopt;
+      const LossScaling &scaling = scale->scaling();
+      return LossScaleTuple(scale->value(), scaling.growthFactor(),
+                            scaling.backoffFactor(), scaling.growthInterval(),
+                            scale->growthTracker());
+    });
+  }
+
+  void setLossScale(const std::string &text, int64_t growthTracker) {
+    attempt([&] { get().setLossScale(lossScalingOf(text), growthTracker); });
   }
 
   int64_t getUpdateCount(const std::string &name) {
@@ -219,10 +278,14 @@ public:
   Figures evaluate(int64_t batches, const std::vector<at::Tensor> &inputs) {
     return attempt([&] {
       HostInputs host(inputs);
-      return figuresOf(
-          get().combine(get().evaluate(batches, std::span(host.views))));
+      RankStats own = get().evaluate(batches, std::span(host.views));
+      evaluated = own.losses;
+      return figuresOf(get().combine(own));
     });
   }
+
+  /// The loss of each of this rank's batches in the last evaluation.
+  std::vector<double> evaluationLosses() { return evaluated; }
 
   void close() {
     attempt([&] { get().close(); });
@@ -266,6 +329,7 @@ private:
 
   std::unique_ptr<Session> session;
   int64_t skippedSteps = 0;
+  std::vector<double> evaluated;
 };
 
 /// Nodes, ranks of a node, this rank's node, its number there, its number in
@@ -297,8 +361,13 @@ TORCH_LIBRARY(fcdp, library) {
       .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)
+      .def("buffer_names", &TorchSession::bufferNames)
       .def("set_state", &TorchSession::setState)
       .def("get_state", &TorchSession::getState)
+      .def("get_rows", &TorchSession::getRows)
+      .def("set_rows", &TorchSession::setRows)
+      .def("loss_scale", &TorchSession::lossScale)
+      .def("set_loss_scale", &TorchSession::setLossScale)
       .def("get_update_count", &TorchSession::getUpdateCount)
       .def("set_update_count", &TorchSession::setUpdateCount)
       .def("load_weights", &TorchSession::loadWeights)
@@ -312,6 +381,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def("set_schedule", &TorchSession::setSchedule)
       .def("step", &TorchSession::step)
       .def("evaluate", &TorchSession::evaluate)
+      .def("evaluation_losses", &TorchSession::evaluationLosses)
       .def("close", &TorchSession::close)
       .def("fail", &TorchSession::fail);
 }

@@ -21,6 +21,10 @@ public:
 
   /// The scale does not change.
   bool isFixed() const { return interval == 0; }
+  double growthFactor() const { return isFixed() ? 1 : growth; }
+  double backoffFactor() const { return isFixed() ? 1 : backoff; }
+  /// 0 if the scale is fixed.
+  int64_t growthInterval() const { return interval; }
   /// The text that it was read from.
   const std::string &text() const { return source; }
 

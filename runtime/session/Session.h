@@ -5,6 +5,7 @@
 
 #include "checkpoint/ParameterFiles.h"
 #include "session/CheckpointOptions.h"
+#include "session/LossScale.h"
 #include "session/NamedTensor.h"
 #include "session/Schedule.h"
 #include "session/SessionError.h"
@@ -71,11 +72,27 @@ public:
   /// pass an empty one. All steps must have been read. Throws Misuse.
   void getState(const std::string &name, StateRole role,
                 std::span<std::byte> out);
+  /// The same as rows, which each rank has of a parameter's state as PyTorch's
+  /// DTensor with Shard(0) has them (session/StateRows.h). A buffer is whole,
+  /// and is that of rank 0 where it is read. `numOwnElements` is what this rank
+  /// has. `getRows` and `setRows` are collective; `setRows` is for before the
+  /// first step only. Throw Misuse.
+  size_t numOwnElements(const std::string &name, StateRole role);
+  void getRows(const std::string &name, StateRole role,
+               std::span<std::byte> out);
+  void setRows(const std::string &name, StateRole role,
+               const TensorView &value);
   /// How many updates the optimizer has made of a parameter, by which AdamW
   /// corrects the bias of its moments. `setUpdateCount` is for before the first
   /// step only.
   int64_t getUpdateCount(const std::string &name);
   void setUpdateCount(const std::string &name, int64_t count);
+
+  /// The loss scale of the next step, or none if the step does not scale its
+  /// loss. `setLossScale` replaces it and its settings, is called by all ranks
+  /// before the first step, and throws Misuse.
+  std::optional<LossScale> lossScale() const;
+  void setLossScale(const LossScaling &scaling, int64_t growthTracker);
 
   /// Collective. Loads all states from a checkpoint or, if `path` is the folder
   /// of a run, from its latest checkpoint; the number of steps, the count of

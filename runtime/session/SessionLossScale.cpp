@@ -72,4 +72,27 @@ void Session::Impl::takeLossScale(const nlohmann::json &job,
   lossScale->restore(float(scale), node.at(kTrackerKey).integer(0));
 }
 
+std::optional<LossScale> Session::lossScale() const { return impl->lossScale; }
+
+void Session::setLossScale(const LossScaling &scaling, int64_t growthTracker) {
+  impl->requireLoading("setting the loss scale");
+  if (!impl->lossScale)
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a step that is compiled with --loss-scale=on, "
+                       "as a loss scale is given");
+  if (growthTracker < 0)
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a growth tracker of at least 0, got " +
+                           std::to_string(growthTracker));
+  LossScale before = *impl->lossScale;
+  impl->lossScale.emplace(scaling);
+  impl->lossScale->restore(impl->lossScale->value(), growthTracker);
+  try {
+    impl->checkLossScale();
+  } catch (const SessionError &) {
+    impl->lossScale.emplace(before);
+    throw;
+  }
+}
+
 } // namespace fcdp

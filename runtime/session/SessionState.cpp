@@ -2,7 +2,7 @@
 //
 // Values in and out of a session.
 #include "session/SessionImpl.h"
-#include "session/StateByName.h"
+#include "session/StateRows.h"
 
 namespace fcdp {
 
@@ -52,6 +52,44 @@ void Session::getState(const std::string &name, StateRole role,
     misuse("'" + name + "': expected room for data, got a null pointer");
   impl->attempt(SessionErrorCode::Failed, [&] {
     gatherState(impl->plan, *impl->job, *impl->step, state, out.data());
+  });
+}
+
+size_t Session::numOwnElements(const std::string &name, StateRole role) {
+  NamedState state = findState(impl->plan, name, role);
+  return state.parameter
+             ? size_t(
+                   rowsOf(*state.shape, rank(), impl->plan.mesh.size()).count)
+             : size_t(numElements(*state.shape));
+}
+
+void Session::getRows(const std::string &name, StateRole role,
+                      std::span<std::byte> out) {
+  impl->requireOpen();
+  NamedState state = findState(impl->plan, name, role);
+  size_t bytes = numOwnElements(name, role) * byteSize(state.dtype);
+  if (out.size() != bytes)
+    misuse("'" + name + "': expected room for " + std::to_string(bytes) +
+           " bytes, got " + std::to_string(out.size()));
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    gatherRows(impl->plan, *impl->job, *impl->step, state, out.data());
+  });
+}
+
+void Session::setRows(const std::string &name, StateRole role,
+                      const TensorView &value) {
+  impl->requireLoading("setting a state");
+  NamedState state = findState(impl->plan, name, role);
+  size_t elements = numOwnElements(name, role);
+  if (value.dtype != state.dtype ||
+      size_t(numElements(value.shape)) != elements)
+    misuse("'" + name + "': expected " + std::to_string(elements) +
+           " elements of " + fcdp::name(state.dtype) + " on rank " +
+           std::to_string(rank()) + ", got " +
+           std::to_string(numElements(value.shape)) + " of " +
+           fcdp::name(value.dtype));
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    scatterRows(impl->plan, *impl->job, *impl->step, state, value.data);
   });
 }
 

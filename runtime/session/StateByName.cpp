@@ -129,6 +129,12 @@ void scatterState(const StepPlan &plan, Place place, Step &step,
     return;
   std::byte *own = step.region(*state.region).data() + piece.inShard;
   std::memcpy(own, value + piece.inParameter, piece.bytes);
+  updateMaster(plan, place, step, state);
+}
+
+void updateMaster(const StepPlan &plan, Place place, Step &step,
+                  const NamedState &state) {
+  const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
   const plan::State *shard = findState(bucket, plan::StateRole::shard);
   const plan::State *master = findState(bucket, plan::StateRole::master);
   if (!master)
@@ -138,11 +144,14 @@ void scatterState(const StepPlan &plan, Place place, Step &step,
                                                               : nullptr;
   if (!other)
     return;
+  ShardRange range = rangeOf(*state.parameter, bucket,
+                             partOf(bucket.sharding, plan.mesh, place));
+  auto first = size_t(range.inShard);
   DType type = toDType(other->dtype());
-  size_t elements = piece.bytes / byteSize(state.dtype);
-  size_t first = piece.inShard / byteSize(state.dtype);
-  convertElements(step.region(other->buf()).data() + first * byteSize(type),
-                  type, own, state.dtype, elements);
+  convertElements(
+      step.region(other->buf()).data() + first * byteSize(type), type,
+      step.region(*state.region).data() + first * byteSize(state.dtype),
+      state.dtype, size_t(range.elements));
 }
 
 void gatherState(const StepPlan &plan, Job &job, Step &step,

@@ -49,6 +49,11 @@ NamedState findState(const StepPlan &plan, const std::string &name,
 void scatterState(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state, const std::byte *value);
 
+/// After the own part of a parameter or its master was set: sets the other of
+/// the two, if the parameter has a master.
+void updateMaster(const StepPlan &plan, Place place, Step &step,
+                  const NamedState &state);
+
 /// Called by all ranks: collects the whole of a state in `out` on rank 0.
 void gatherState(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, std::byte *out);

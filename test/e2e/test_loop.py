@@ -172,6 +172,70 @@ def test_values_states_and_misuse(tmp_path: Path) -> None:
     assert [rank.returncode for rank in ranks] == [0, 0], errors
 
 
+SCALER = """
+import sys
+import torch
+from torch import nn
+import fcdp
+
+def compiled(**arguments):
+    torch.manual_seed(0)
+    model, options = nn.Linear(4, 1), arguments.pop("options", ["--loss-scale=on"])
+    example = (torch.ones(2, 4), torch.zeros(2, 1))
+    return fcdp.compile(model, example, loss_fn=nn.functional.mse_loss, cache=sys.argv[1], options=options, **arguments)
+
+def scales(step, steps):
+    found = []
+    for _ in range(steps):
+        step(torch.ones(2, 4), torch.zeros(2, 1))
+        found.append(step.figures["loss_scale"])
+    return found
+
+with compiled(loss_scale="init=1024,growth=4,backoff=0.25,interval=3") as step:
+    assert scales(step, 4) == [1024, 1024, 1024, 4096]
+    state = step.scaler_state_dict()
+expected = {"scale": 4096.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 3, "_growth_tracker": 1}
+assert state == expected, state
+scaler = torch.amp.GradScaler("cpu")
+scaler.load_state_dict(state)
+assert scaler.state_dict() == expected, scaler.state_dict()
+
+with compiled() as step:
+    assert step.scaler_state_dict() == torch.amp.GradScaler("cpu").state_dict() | {"scale": 65536.0}
+    step.load_scaler_state_dict(scaler.state_dict())
+    assert step.scaler_state_dict() == expected
+    assert scales(step, 3) == [4096, 4096, 16384]
+    try:
+        step.load_scaler_state_dict(expected)
+        raise AssertionError
+    except fcdp.StepError as error:
+        assert error.code == "misuse", error
+
+with compiled(loss_scale="512") as step:
+    fixed = step.scaler_state_dict()
+    assert (fixed["scale"], fixed["growth_factor"], fixed["backoff_factor"]) == (512, 1, 1)
+with compiled() as step:
+    step.load_scaler_state_dict(fixed)
+    assert scales(step, 2) == [512, 512] and step.scaler_state_dict() == fixed
+
+with compiled(options=[]) as step:
+    assert step.scaler_state_dict() == {}
+    for state, message in ((expected, "--loss-scale=on"), ({}, "no 'scale'")):
+        try:
+            step.load_scaler_state_dict(state)
+            raise AssertionError
+        except fcdp.StepError as error:
+            assert message in str(error), error
+"""
+
+
+def test_state_of_the_loss_scale(tmp_path: Path) -> None:
+    """It is that of torch.amp.GradScaler, which takes it and gives it."""
+    script = tmp_path / "scaler.py"
+    script.write_text(SCALER)
+    tool(sys.executable, script, tmp_path / "cache")
+
+
 def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -> None:
     """The others learn its text at once; no rank waits for a time-out."""
     script = tmp_path / "rank1_fails.py"

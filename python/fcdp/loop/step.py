@@ -17,10 +17,12 @@ from fcdp.errors import StepError
 from fcdp.loop.arguments import Arguments, Batch
 from fcdp.loop.job import Job
 from fcdp.loop.library import call
+from fcdp.loop.sharded import is_sharded, rows_of, to_dtensor
 
 _open_step: "weakref.ref[Step] | None" = None
 
 _VALUE = "value"
+_SCALER_KEYS = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 
 
 class Step:
@@ -31,7 +33,7 @@ class Step:
 
     `rank` and `num_ranks` are what a DistributedSampler needs. `figures` are those of the last step: "loss",
     "learning_rate", "seconds", bytes sent between ("inter_bytes") and within nodes ("intra_bytes"), and more.
-    `evaluation_figures` are those of the last evaluation.
+    `evaluation_figures` are those of the last evaluation, and `evaluation_losses` the loss of each batch of this rank in it.
     """
 
     def __init__(self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None):
@@ -46,6 +48,7 @@ class Step:
         self.num_ranks: int = job.launch.num_ranks
         self.figures: dict[str, float] = {}
         self.evaluation_figures: dict[str, float] = {}
+        self.evaluation_losses: list[float] = []
         global _open_step
         _open_step = weakref.ref(self)
         _close_at_exit(self)
@@ -85,6 +88,7 @@ class Step:
         inputs = [self._evaluation.of_batch(batch) for batch in batches]
         leaves = [leaf for of_batch in inputs for leaf in of_batch]
         self.evaluation_figures = dict(call(self._open().evaluate, len(inputs), leaves))
+        self.evaluation_losses = call(self._open().evaluation_losses)
         return torch.tensor(self.evaluation_figures["loss"], dtype=torch.float64)
 
     def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
@@ -120,7 +124,7 @@ class Step:
         self._set_values(tensors, must_have_all=True)
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Collective. Sets what `state_dict` returned, given whole on all ranks. Before the first step only."""
+        """Collective. Sets what `state_dict` returned, given whole or as DTensors on all ranks. Before the first step only."""
         self._set_values(state_dict, must_have_all=False)
 
     def _set_values(self, tensors: Mapping[str, torch.Tensor], must_have_all: bool) -> None:
@@ -139,13 +143,22 @@ class Step:
             raise self._failed("misuse", f"the step has no state '{unknown[0]}', nor {len(unknown) - 1} more")
         self._check_equal(found)
         for name, tensor in found.items():
-            call(self._open().set_state, name, _VALUE, tensor)
+            self._set_state(name, _VALUE, tensor)
+
+    def _set_state(self, name: str, role: str, tensor: torch.Tensor) -> None:
+        """Collective if the tensor is a DTensor."""
+        if is_sharded(tensor):
+            rows = rows_of(tensor, self.num_ranks)
+            if rows is not None:
+                return call(self._open().set_rows, name, role, rows)
+            tensor = tensor.full_tensor()
+        call(self._open().set_state, name, role, tensor)
 
     def _check_equal(self, tensors: dict[str, torch.Tensor]) -> None:
         """Collective. Fails if this rank's tensors are not those of rank 0: each rank keeps its part of them."""
         if self.num_ranks == 1:
             return
-        own = _digest(tensors)
+        own = _digest({name: tensor for name, tensor in tensors.items() if not is_sharded(tensor)})
         self._loads += 1
         if self._job.first_makes(f"values/{self._loads}", lambda: own) != own:
             raise self._failed(
@@ -160,37 +173,53 @@ class Step:
         """Collective. Rank 0 writes a safetensors file, or a folder of them if `path` ends with a slash."""
         call(self._open().save_weights, path, only_trained)
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
+    def state_dict(self, sharded: bool = False) -> dict[str, torch.Tensor]:
         """Collective. Returns parameters and persistent buffers on rank 0, as model.state_dict() has them; {} elsewhere.
 
-        A tied parameter is there under each of its names.
+        A tied parameter is there under each of its names. sharded: parameters are DTensors on all ranks, each of which has
+        some rows, as FSDP2 has them. Buffers are whole.
         """
         values: dict[str, torch.Tensor] = {}
-        for names, role, _, persistent in self._states:
+        for state in self._states:
+            names, role, _, persistent = state
             if role == _VALUE and persistent:
-                value = call(self._open().get_state, names[0], role)
+                value = self._get_state(state, sharded)
                 if value is not None:
                     values.update(dict.fromkeys(names, value))
         return values
 
-    def optimizer_state_dict(self) -> dict[str, dict[str, torch.Tensor]]:
+    def optimizer_state_dict(self, sharded: bool = False) -> dict[str, dict[str, torch.Tensor]]:
         """Collective. Returns {parameter: {"step": ..., "exp_avg": ..., ...}} on rank 0, and {} elsewhere.
 
-        The entries are those of torch.optim; "master" is the parameter in float32, if it has one.
+        The entries are those of torch.optim; "master" is the parameter in float32, if it has one. sharded: they are
+        DTensors on all ranks.
         """
         states: dict[str, dict[str, torch.Tensor]] = {}
-        for names, role, _, _ in self._states:
+        for state in self._states:
+            names, role, _, _ = state
             if role == _VALUE:
                 continue
-            value = call(self._open().get_state, names[0], role)
+            value = self._get_state(state, sharded)
             if value is not None:
                 count = call(self._open().get_update_count, names[0])
                 entry = states.setdefault(names[0], {"step": torch.tensor(float(count))})
                 entry[role] = value
         return states
 
+    def _get_state(self, state: tuple[Any, ...], sharded: bool) -> torch.Tensor | None:
+        """Collective. Returns a state on rank 0, or as a DTensor on all ranks."""
+        (name, *_), role, whole, _ = state
+        if not sharded:
+            return call(self._open().get_state, name, role)
+        rows = call(self._open().get_rows, name, role)
+        is_buffer = name in call(self._open().buffer_names)
+        return rows if is_buffer else to_dtensor(rows, whole, self.rank, self.num_ranks)
+
     def load_optimizer_state_dict(self, states: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
-        """Collective. Sets what `optimizer_state_dict` returned, given whole on all ranks. Before the first step only."""
+        """Collective. Sets what `optimizer_state_dict` returned, given whole or as DTensors on all ranks.
+
+        Before the first step only.
+        """
         flat = {f"{name}/{key}": tensor for name, entry in states.items() for key, tensor in entry.items()}
         self._check_equal(flat)
         for name, entry in states.items():
@@ -198,7 +227,26 @@ class Step:
                 if key == "step":
                     call(self._open().set_update_count, name, int(tensor))
                 else:
-                    call(self._open().set_state, name, key, tensor)
+                    self._set_state(name, key, tensor)
+
+    def scaler_state_dict(self) -> dict[str, float]:
+        """Returns the loss scale as torch.amp.GradScaler.state_dict does; {} if the step does not scale its loss.
+
+        The factors of a scale that does not change are 1.
+        """
+        found = call(self._open().loss_scale)
+        return {} if found is None else dict(zip(_SCALER_KEYS, found))
+
+    def load_scaler_state_dict(self, state: Mapping[str, float]) -> None:
+        """Collective. Sets what `scaler_state_dict` or GradScaler.state_dict returned. Before the first step only."""
+        missing = [key for key in _SCALER_KEYS if key not in state]
+        if missing:
+            raise self._failed("misuse", f"the state of the loss scale has no '{missing[0]}'")
+        scale, growth, backoff, interval, tracker = (state[key] for key in _SCALER_KEYS)
+        self._check_equal({"scaler": torch.tensor([scale, growth, backoff, interval, tracker], dtype=torch.float64)})
+        is_fixed = growth == backoff == 1
+        settings = f"init={scale!r},growth={growth!r},backoff={backoff!r},interval={interval}"
+        call(self._open().set_loss_scale, repr(scale) if is_fixed else settings, int(tracker))
 
     def open_checkpoints(self, folder: str, keep: int | None = None) -> None:
         """Collective. Prepares `save`: the folder, and host memory for a copy of the states. After `resume`."""

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/StateRows.h"
+
+#include "checkpoint/Shards.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fcdp {
+
+namespace {
+
+constexpr const char *kRows = "exchange of rows";
+
+/// Elements that two ranges have in common, in each of them.
+struct Overlap {
+  size_t inPart, inRows, elements;
+};
+
+Overlap overlapOf(const ShardRange &part, const ElementRange &rows) {
+  int64_t first = std::max(part.inParameter, rows.first);
+  int64_t end =
+      std::min(part.inParameter + part.elements, rows.first + rows.count);
+  if (end <= first)
+    return {0, 0, 0};
+  return {size_t(part.inShard + first - part.inParameter),
+          size_t(first - rows.first), size_t(end - first)};
+}
+
+/// The transfers of one rank between its part of a bucket and rows. Used by
+/// one thread.
+class RowExchange {
+public:
+  RowExchange(const StepPlan &plan, Job &job, Step &step,
+              const NamedState &state)
+      : mesh(plan.mesh), job(job), state(state),
+        bucket(*plan.buckets[state.parameter->bucket]),
+        region(step.region(*state.region).data()), ownRows(rowsOf(job.rank())),
+        width(byteSize(state.dtype)) {}
+
+  void gather(std::byte *out) {
+    std::vector<uint32_t> owners = ownersOf(bucket, mesh);
+    for (uint32_t part = 0; part < owners.size(); ++part) {
+      ShardRange range = rangeOf(*state.parameter, bucket, part);
+      if (owners[part] != job.rank()) {
+        Overlap own = overlapOf(range, ownRows);
+        recvs.push_back(
+            {owners[part], out + own.inRows * width, own.elements * width});
+        continue;
+      }
+      for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
+        Overlap theirs = overlapOf(range, rowsOf(rank));
+        const std::byte *from = region + theirs.inPart * width;
+        if (rank == job.rank())
+          copy(out + theirs.inRows * width, from, theirs);
+        else
+          sends.push_back({rank, from, theirs.elements * width});
+      }
+    }
+    job.control().exchange(sends, recvs, kRows);
+  }
+
+  void scatter(const std::byte *value) {
+    ShardRange own = partRangeOf(job.rank());
+    for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
+      Overlap mine = overlapOf(own, rowsOf(rank));
+      std::byte *to = region + mine.inPart * width;
+      if (rank == job.rank()) {
+        copy(to, value + mine.inRows * width, mine);
+        continue;
+      }
+      recvs.push_back({rank, to, mine.elements * width});
+      Overlap theirs = overlapOf(partRangeOf(rank), ownRows);
+      sends.push_back(
+          {rank, value + theirs.inRows * width, theirs.elements * width});
+    }
+    job.control().exchange(sends, recvs, kRows);
+  }
+
+private:
+  ElementRange rowsOf(uint32_t rank) const {
+    return fcdp::rowsOf(*state.shape, rank, mesh.size());
+  }
+  ShardRange partRangeOf(uint32_t rank) const {
+    return rangeOf(*state.parameter, bucket,
+                   partOf(bucket.sharding, mesh, placeOf(mesh, rank)));
+  }
+  void copy(std::byte *to, const std::byte *from, const Overlap &overlap) {
+    if (overlap.elements != 0)
+      std::memcpy(to, from, overlap.elements * width);
+  }
+
+  const Mesh &mesh;
+  Job &job;
+  const NamedState &state;
+  const plan::BucketT &bucket;
+  std::byte *const region;
+  const ElementRange ownRows;
+  const size_t width;
+  std::vector<Send> sends;
+  std::vector<Recv> recvs;
+};
+
+} // namespace
+
+ElementRange rowsOf(const Shape &shape, uint32_t rank, uint32_t ranks) {
+  if (shape.empty())
+    return {0, 1};
+  int64_t rows = shape[0], chunk = (rows + ranks - 1) / ranks;
+  int64_t width = numElements(Shape(shape.begin() + 1, shape.end()));
+  int64_t first = std::min(rows, int64_t(rank) * chunk);
+  return {first * width, std::min(chunk, rows - first) * width};
+}
+
+void gatherRows(const StepPlan &plan, Job &job, Step &step,
+                const NamedState &state, std::byte *out) {
+  if (state.parameter)
+    return RowExchange(plan, job, step, state).gather(out);
+  std::span<std::byte> own = step.buffer(state.buffer);
+  if (job.rank() != 0) {
+    Recv whole{0, out, own.size()};
+    return job.control().exchange({}, {&whole, 1}, kRows);
+  }
+  std::copy(own.begin(), own.end(), out);
+  std::vector<Send> sends;
+  for (uint32_t rank = 1; rank < plan.mesh.size(); ++rank)
+    sends.push_back({rank, own.data(), own.size()});
+  job.control().exchange(sends, {}, kRows);
+}
+
+void scatterRows(const StepPlan &plan, Job &job, Step &step,
+                 const NamedState &state, const std::byte *value) {
+  Place place = placeOf(plan.mesh, job.rank());
+  // The value is whole.
+  if (!state.parameter || state.shape->empty())
+    return scatterState(plan, place, step, state, value);
+  RowExchange(plan, job, step, state).scatter(value);
+  updateMaster(plan, place, step, state);
+}
+
+} // namespace fcdp

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States as DTensors: torch.distributed.checkpoint carries them between compiled steps, and to FSDP2 and back."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness import Config, free_port, rank_environment, started
+
+SCRIPT = Path(__file__).with_name("sharded_script.py")
+
+
+def run(ranks: int, folder: Path, *jobs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Runs jobs one after the other in the same processes."""
+    for job in jobs:
+        job["options"] = {"cache": str(folder / "cache"), **job.get("options", {})}
+    command: list[str | Path] = [sys.executable, SCRIPT, json.dumps(jobs), folder / "out.pt"]
+    # More than two ranks are those of two nodes.
+    config, port = Config("", ranks // 2, 2) if ranks % 2 == 0 else Config("", 1, ranks), free_port()
+    with started([(command, rank_environment(config, rank, port)) for rank in range(ranks)]) as processes:
+        errors = [process.communicate(timeout=400)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * ranks, errors
+    return torch.load(folder / "out.pt")
+
+
+def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found["model"].keys() == expected["model"].keys()
+    for name, value in expected["model"].items():
+        assert torch.equal(found["model"][name], value), name
+    assert found["optim"].keys() == expected["optim"].keys()
+    for name, states in expected["optim"].items():
+        assert found["optim"][name].keys() == states.keys()
+        for key, value in states.items():
+            assert torch.equal(torch.as_tensor(found["optim"][name][key]), torch.as_tensor(value)), (name, key)
+
+
+def test_to_fsdp_and_back(tmp_path: Path) -> None:
+    """From four ranks to two, and to three. Each trains on as the others would."""
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    (whole,) = run(4, tmp_path, {"kind": "fcdp", "steps": 2, "save": first, "more": 3})
+    (fsdp,) = run(2, tmp_path, {"kind": "fsdp", "load": first, "steps": 2, "save": second})
+    assert_equal(fsdp["loaded"], whole["saved"])
+    (back,) = run(3, tmp_path, {"kind": "fcdp", "load": second, "steps": 1, "options": {"strategy": "zero3"}})
+    assert_equal(back["loaded"], fsdp["saved"])
+    assert fsdp["losses"] + back["losses"] == pytest.approx(whole["losses"][2:], rel=1e-5)
+    assert len(set(whole["losses"])) == 5
+
+
+def test_between_strategies(tmp_path: Path) -> None:
+    """Also to ranks that keep copies of the same shard, for a parameter without dimensions, and for masters in float32."""
+    more = {"options": ["--master=f32"]}
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    replicated, sharded = {"strategy": "hsdp", **more}, {"strategy": "zero3", **more}
+    whole, there, back = run(
+        4,
+        tmp_path,
+        {"kind": "fcdp", "half": True, "options": replicated, "steps": 2, "save": first, "more": 1},
+        {"kind": "fcdp", "half": True, "options": sharded, "load": first, "save": second},
+        {"kind": "fcdp", "half": True, "options": replicated, "load": second, "steps": 1},
+    )
+    assert_equal(there["loaded"], whole["saved"])
+    assert_equal(back["loaded"], whole["saved"])
+    assert back["losses"] == whole["losses"][2:]
+    assert_equal(back["last"], whole["last"])
+
+
+def test_without_a_process_group(tmp_path: Path) -> None:
+    script = tmp_path / "alone.py"
+    script.write_text(
+        "import sys, torch, fcdp\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "example = (torch.zeros(1, 2), torch.zeros(1, 1))\n"
+        "step = fcdp.compile(model, example, loss_fn=torch.nn.functional.mse_loss, cache=sys.argv[1])\n"
+        "try:\n    step.state_dict(sharded=True)\n"
+        "except fcdp.StepError as error:\n    print(f'{error.code}: {error}')\n"
+    )
+    from harness import environment
+
+    with started([([sys.executable, script, tmp_path / "cache"], environment())]) as (process,):
+        out, error = process.communicate(timeout=120)
+    assert out.startswith("misuse: sharded: expected torch.distributed.init_process_group"), error

@@ -93,7 +93,7 @@ def test_adamw_with_groups() -> None:
 def test_sgd() -> None:
     model = Scaled()
     assert optimizer_options(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True), model) == [
-        "--optimizer=sgd,lr=0.1,momentum=0.9,dampening=0.0,weight_decay=0.0,nesterov=true"
+        "--optimizer=sgd,lr=0.1,momentum=0.9,dampening=0.0,weight_decay=0.0,nesterov=1"
     ]
 
 

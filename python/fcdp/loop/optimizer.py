@@ -48,7 +48,7 @@ def _betas(group: Group) -> str:
 
 def _sgd(group: Group) -> str:
     _require(group, maximize=False)
-    nesterov = str(bool(group["nesterov"])).lower()
+    nesterov = int(bool(group["nesterov"]))
     return _text("sgd", group, ("lr", "momentum", "dampening", "weight_decay")) + f",nesterov={nesterov}"
 
 

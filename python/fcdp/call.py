@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from fcdp.errors import ExportError
+from fcdp.torch_private import pytree
 
 LossFn = Callable[[Any, Any], torch.Tensor]
 

@@ -8,11 +8,11 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from fcdp.call import Call
 from fcdp.eager import StepResult, check_seed
 from fcdp.errors import ExportError
+from fcdp.torch_private import pytree
 
 # Relative tolerances. Archive and eager step mostly run the same kernels, and then differ only in the order of threaded
 # sums. Under export some models take another path (Transformers repeats the heads of keys and values, where eager leaves

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._guards import detect_fake_mode
-from torch.utils import _pytree as pytree
 
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
+from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
 
 # With this seed the eager step and the archive draw the same dropout masks.
 CHECK_SEED = 0
@@ -28,7 +27,7 @@ class StepResult:
 
 def fake_mode_of(model: nn.Module) -> Any:
     """Returns the FakeTensorMode that the model was built under, or None if it has real weights."""
-    return detect_fake_mode([*model.parameters(), *model.buffers()])
+    return mode_of_tensors([*model.parameters(), *model.buffers()])
 
 
 def eager_step(model: nn.Module, call: Call) -> StepResult:
@@ -91,7 +90,7 @@ def unchanged_buffers(model: nn.Module) -> Iterator[None]:
     saved = [
         (module, name, buffer, buffer.clone())
         for module in model.modules()
-        for name, buffer in module._buffers.items()
+        for name, buffer in buffer_table(module).items()
         if buffer is not None
     ]
     try:
@@ -100,4 +99,4 @@ def unchanged_buffers(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for module, name, buffer, value in saved:
                 buffer.copy_(value)
-                module._buffers[name] = buffer
+                buffer_table(module)[name] = buffer

@@ -3,10 +3,12 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from fcdp.torch_private import buffer_table, is_fake, new_fake_mode, parameter_table
 
 
 @contextlib.contextmanager
@@ -21,7 +23,7 @@ def empty_weights() -> Iterator[None]:
     def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         register(module, name, parameter)
         if parameter is not None and parameter.device.type != "meta":
-            module._parameters[name] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            parameter_table(module)[name] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
 
     nn.Module.register_parameter = register_empty  # type: ignore[method-assign]
     try:
@@ -33,10 +35,10 @@ def empty_weights() -> Iterator[None]:
 @contextlib.contextmanager
 def off_meta(model: nn.Module) -> Iterator[None]:
     """Replaces tensors on the device "meta" by tensors on the CPU without memory, until the context ends."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = new_fake_mode()
 
     def replacement(tensor: torch.Tensor) -> torch.Tensor | None:
-        is_empty = tensor.device.type == "meta" and not isinstance(tensor, FakeTensor)
+        is_empty = tensor.device.type == "meta" and not is_fake(tensor)
         return _without_memory(tensor, mode) if is_empty else None
 
     with _replaced(model, replacement):
@@ -61,7 +63,7 @@ def _replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tens
     made: dict[int, torch.Tensor | None] = {}
     with contextlib.ExitStack() as undo:
         for module in model.modules():
-            for table in (module._parameters, module._buffers):
+            for table in (parameter_table(module), buffer_table(module)):
                 for name, tensor in table.items():
                     if tensor is None:
                         continue
@@ -73,7 +75,7 @@ def _replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tens
         yield
 
 
-def _without_memory(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+def _without_memory(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     with mode:
         empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
     return nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty

@@ -5,18 +5,13 @@ torch.export's own joint export decomposes fused attention into operators whose 
 recorded backward pass reads, so its gradients are silently wrong. Therefore nothing is decomposed here.
 """
 
-import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 from torch import fx
-from torch._export.utils import _special_op_to_preserve_cia
-from torch._functorch import aot_autograd
 from torch.export import ExportedProgram
-from torch.export.experimental import _copy_graph_module_and_signature, _remove_detach_pass
-from torch.export.exported_program import _decompose_exported_program
 from torch.export.graph_signature import ExportGraphSignature, OutputKind, TensorArgument
 from torch.fx import traceback as fx_traceback
 
@@ -24,6 +19,7 @@ from fcdp.call import INPUT_PREFIX
 from fcdp.errors import ExportError
 from fcdp.labels import label
 from fcdp.strides import have_believed_strides
+from fcdp.torch_private import Trace, copy_of, decompose_to_joint, traced_by, with_graph
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
 _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
@@ -31,17 +27,10 @@ _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
 
 def joint_program(forward: ExportedProgram) -> ExportedProgram:
     """Returns the program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter."""
-    with _labelled_retrace():
-        joint = _decompose_exported_program(
-            forward,
-            # The only composite operator that autograd decomposes and eager does not.
-            cia_to_decomp={torch.ops.aten.silu_backward.default: _special_op_to_preserve_cia},
-            python_decomp_table={},
-            joint_loss_index=0,
-            decompose_custom_triton_ops=False,
-        )
-    graph_module, signature = _copy_graph_module_and_signature(joint)
-    _remove_detach_pass(graph_module, signature)
+    with traced_by(_labelled):
+        # The only composite operator that autograd decomposes and eager does not.
+        joint = decompose_to_joint(forward, preserved=[torch.ops.aten.silu_backward.default])
+    graph_module, signature = copy_of(joint, join_detach=True)
     have_believed_strides(graph_module.graph)
     for node in graph_module.graph.nodes:
         for key in _IN_THE_LABEL:
@@ -49,7 +38,7 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
         if node.op == "placeholder":
             node.meta.pop("custom", None)
     _strip_input_prefix(graph_module, signature)
-    return joint._update(graph_module, signature)
+    return with_graph(joint, graph_module, signature)
 
 
 def loss_program(joint: ExportedProgram) -> ExportedProgram:
@@ -57,7 +46,7 @@ def loss_program(joint: ExportedProgram) -> ExportedProgram:
 
     Raises ExportError if it changes a buffer.
     """
-    graph_module, signature = _copy_graph_module_and_signature(joint)
+    graph_module, signature = copy_of(joint)
     for spec in signature.output_specs:
         if spec.kind is OutputKind.BUFFER_MUTATION:
             raise ExportError(
@@ -69,7 +58,7 @@ def loss_program(joint: ExportedProgram) -> ExportedProgram:
     signature.output_specs = list(itertools.compress(signature.output_specs, kept))
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
-    return joint._update(graph_module, signature)
+    return with_graph(joint, graph_module, signature)
 
 
 def _strip_input_prefix(graph_module: fx.GraphModule, signature: ExportGraphSignature) -> None:
@@ -104,14 +93,12 @@ def label_coverage(joint: ExportedProgram) -> tuple[int, int]:
     return sum("custom" in node.meta for node in nodes), len(nodes)
 
 
-@contextlib.contextmanager
-def _labelled_retrace() -> Iterator[None]:
-    """Preserves metadata in the second of the two traces that aot_export_module makes.
+def _labelled(traced: Trace) -> Trace:
+    """Preserves metadata in the second of the two traces that torch.export makes.
 
     The first trace knows modules and lines. The second one runs generated code, which knows neither. Interpreting the
     first graph instead copies each node's metadata.
     """
-    traced = aot_autograd._aot_export_function
 
     def trace(*args: Any, **kwargs: Any) -> tuple[Callable[..., Any], Any, Any, Any]:
         graph_module, metadata, in_spec, out_spec = traced(*args, **kwargs)
@@ -124,8 +111,4 @@ def _labelled_retrace() -> Iterator[None]:
 
         return run, metadata, in_spec, out_spec
 
-    aot_autograd._aot_export_function = trace
-    try:
-        yield
-    finally:
-        aot_autograd._aot_export_function = traced
+    return trace

@@ -4,6 +4,7 @@
 from torch.export import ExportedProgram
 
 from fcdp.errors import ExportError
+from fcdp.torch_private import operator_name
 
 _HINTS = {
     "transformers::grouped_mm": "call model.set_experts_implementation('batched_mm') before the export",
@@ -16,7 +17,7 @@ def check_operators(joint: ExportedProgram) -> None:
         if node.op != "call_function":
             continue
         # Sizes of dynamic shapes are Python's own functions.
-        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        name = operator_name(node.target)
         if name and not name.startswith("aten::"):
             module = node.meta.get("custom", {}).get("module")
             where = f" (in module '{module}')" if module else ""

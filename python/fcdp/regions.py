@@ -6,11 +6,12 @@ The joint graph has each of these operations once: the compiler repeats them.
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.fx import traceback
-from torch.utils import checkpoint
+
+from fcdp.torch_private import checkpointed_by
 
 _KEY = "fcdp_region"
 
@@ -22,21 +23,15 @@ def region_of(meta: dict[str, Any]) -> int | None:
 
 @contextlib.contextmanager
 def marked_regions() -> Iterator[None]:
-    """Marks the nodes traced inside of checkpoint(use_reentrant=False), by numbers from 0.
-
-    The generator inside of checkpoint is replaced, because models hold the function itself (Transformers binds it in
-    gradient_checkpointing_enable).
-    """
-    original = checkpoint._checkpoint_without_reentrant_generator
+    """Marks the nodes traced inside of checkpoint(use_reentrant=False), by numbers from 0."""
     numbers = itertools.count()
 
-    def marking(*args: Any, **kwargs: Any) -> Iterator[None]:
-        with traceback.annotate({_KEY: next(numbers)}):
-            yield from original(*args, **kwargs)
+    def marked(original: Callable[..., Iterator[None]]) -> Callable[..., Iterator[None]]:
+        def marking(*args: Any, **kwargs: Any) -> Iterator[None]:
+            with traceback.annotate({_KEY: next(numbers)}):
+                yield from original(*args, **kwargs)
 
-    checkpoint._checkpoint_without_reentrant_generator = marking
-    try:
-        with traceback.preserve_node_meta():
-            yield
-    finally:
-        checkpoint._checkpoint_without_reentrant_generator = original
+        return marking
+
+    with checkpointed_by(marked), traceback.preserve_node_meta():
+        yield

@@ -6,14 +6,13 @@ archive keeps one parameter and sums the gradients of its names.
 """
 
 import contextlib
-import copy
 from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from fcdp.errors import ExportError
+from fcdp.torch_private import is_fake, module_table, parameter_table, with_own_tables
 
 
 @contextlib.contextmanager
@@ -27,13 +26,13 @@ def separated(model: nn.Module) -> Iterator[list[list[str]]]:
         _copy_shared_modules(model, set(), undo)
         groups: dict[int, list[str]] = {}
         for prefix, module in model.named_modules():
-            for leaf, parameter in module._parameters.items():
+            for leaf, parameter in parameter_table(module).items():
                 if parameter is None:
                     continue
                 names = groups.setdefault(id(parameter), [])
                 if names:
-                    undo.callback(module._parameters.__setitem__, leaf, parameter)
-                    module._parameters[leaf] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
+                    undo.callback(parameter_table(module).__setitem__, leaf, parameter)
+                    parameter_table(module)[leaf] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
                 names.append(f"{prefix}.{leaf}" if prefix else leaf)
         _check_overlap(model)
         yield [names for names in groups.values() if len(names) > 1]
@@ -41,22 +40,15 @@ def separated(model: nn.Module) -> Iterator[list[list[str]]]:
 
 def _copy_shared_modules(module: nn.Module, seen: set[int], undo: contextlib.ExitStack) -> None:
     """Replaces each later occurrence of a shared module by a shallow copy."""
-    for name, child in list(module._modules.items()):
+    for name, child in list(module_table(module).items()):
         if child is None:
             continue
         if id(child) in seen:
-            undo.callback(module._modules.__setitem__, name, child)
-            child = _shallow_copy(child)
-            module._modules[name] = child
+            undo.callback(module_table(module).__setitem__, name, child)
+            child = with_own_tables(child)
+            module_table(module)[name] = child
         seen.add(id(child))
         _copy_shared_modules(child, seen, undo)
-
-
-def _shallow_copy(module: nn.Module) -> nn.Module:
-    twin = copy.copy(module)
-    for table in ("_parameters", "_buffers", "_modules"):
-        twin.__dict__[table] = dict(module.__dict__[table])
-    return twin
 
 
 def choose_roots(groups: list[list[str]], reached: set[str]) -> dict[str, str]:
@@ -88,7 +80,7 @@ def _check_overlap(model: nn.Module) -> None:
 
 
 def _has_bytes(tensor: torch.Tensor) -> bool:
-    return not isinstance(tensor, FakeTensor) and tensor.device.type != "meta" and tensor.numel() > 0
+    return not is_fake(tensor) and tensor.device.type != "meta" and tensor.numel() > 0
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from fcdp.call import Call
 from fcdp.errors import StepError
+from fcdp.torch_private import pytree
 
 Batch = Mapping[str, Any] | Sequence[Any]
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All private functions and attributes of PyTorch that fcdp uses. No other module of this package uses one.
+
+test/python/test_torch_private.py tests what is expected of each, and scripts/test-torch runs it with other versions of
+PyTorch. The modules of export are loaded when they are needed, since that takes seconds.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from torch import fx
+    from torch.export import ExportedProgram
+
+Trace = Callable[..., tuple[Callable[..., Any], Any, Any, Any]]
+Table = dict[str, Any]
+
+
+def decompose_to_joint(forward: "ExportedProgram", preserved: Sequence[Any]) -> "ExportedProgram":
+    """Returns the program with the gradients of its output 0. Nothing is decomposed, `preserved` included.
+
+    These are composite operators that autograd decomposes and eager does not.
+    """
+    from torch._export.utils import _special_op_to_preserve_cia
+    from torch.export.exported_program import _decompose_exported_program
+
+    return _decompose_exported_program(
+        forward,
+        cia_to_decomp=dict.fromkeys(preserved, _special_op_to_preserve_cia),
+        python_decomp_table={},
+        joint_loss_index=0,
+        decompose_custom_triton_ops=False,
+    )
+
+
+def copy_of(program: "ExportedProgram", join_detach: bool = False) -> "tuple[fx.GraphModule, Any]":
+    """Returns copies of graph and signature. `join_detach`: of a detach of a detach, only one is left."""
+    from torch.export.experimental import _copy_graph_module_and_signature, _remove_detach_pass
+
+    graph_module, signature = _copy_graph_module_and_signature(program)
+    if join_detach:
+        _remove_detach_pass(graph_module, signature)
+    return graph_module, signature
+
+
+def with_graph(program: "ExportedProgram", graph_module: "fx.GraphModule", signature: Any) -> "ExportedProgram":
+    """Returns the program with another graph and signature."""
+    return program._update(graph_module, signature)
+
+
+@contextlib.contextmanager
+def traced_by(wrap: Callable[[Trace], Trace]) -> Iterator[None]:
+    """Has export trace by `wrap` of the function that does it, until the context ends.
+
+    The function returns the traced graph module, metadata and two structures. What is returned in place of the graph
+    module is traced again.
+    """
+    from torch._functorch import aot_autograd
+
+    original = aot_autograd._aot_export_function
+    aot_autograd._aot_export_function = wrap(original)
+    try:
+        yield
+    finally:
+        aot_autograd._aot_export_function = original
+
+
+@contextlib.contextmanager
+def checkpointed_by(wrap: Callable[[Callable[..., Iterator[None]]], Callable[..., Iterator[None]]]) -> Iterator[None]:
+    """Has torch.utils.checkpoint, without reentrance, run by `wrap` of its generator until the context ends.
+
+    The generator is replaced, because models hold the function itself (Transformers binds it).
+    """
+    from torch.utils import checkpoint
+
+    original = checkpoint._checkpoint_without_reentrant_generator
+    checkpoint._checkpoint_without_reentrant_generator = wrap(original)
+    try:
+        yield
+    finally:
+        checkpoint._checkpoint_without_reentrant_generator = original
+
+
+def fake_mode_of(tensors: Sequence[torch.Tensor]) -> Any:
+    """Returns the FakeTensorMode that tensors were made under, or None if they have values."""
+    from torch._guards import detect_fake_mode
+
+    return detect_fake_mode(list(tensors))
+
+
+def new_fake_mode() -> Any:
+    """Returns a FakeTensorMode in which real tensors may be used."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def operator_name(target: Any) -> str:
+    """Returns "aten::add" for an operator, and "" for another function."""
+    return getattr(getattr(target, "_schema", None), "name", "")
+
+
+def parameter_table(module: nn.Module) -> Table:
+    """Returns the module's own parameters by name. What is set there is not registered anew."""
+    return module._parameters
+
+
+def buffer_table(module: nn.Module) -> Table:
+    return module._buffers
+
+
+def module_table(module: nn.Module) -> Table:
+    return module._modules
+
+
+def with_own_tables(module: nn.Module) -> nn.Module:
+    """Returns a shallow copy whose tables can be changed without changing those of `module`."""
+    twin = copy.copy(module)
+    for table in ("_parameters", "_buffers", "_modules"):
+        twin.__dict__[table] = dict(module.__dict__[table])
+    return twin

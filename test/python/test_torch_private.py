@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fcdp expects of each private function of PyTorch. scripts/test-torch runs this with other versions of it."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import torch
+from torch import fx, nn
+from torch.export.graph_signature import OutputKind
+from torch.utils.checkpoint import checkpoint
+
+from fcdp import torch_private
+
+PACKAGE = Path(torch_private.__file__).parent
+
+
+class Loss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("scale", torch.ones(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (nn.functional.silu(self.layer(x)).tanh() * self.scale).square().mean()
+
+
+def exported() -> torch.export.ExportedProgram:
+    return torch.export.export(Loss(), (torch.ones(4, 3),), strict=False)
+
+
+def operators(graph_module: fx.GraphModule) -> list[str]:
+    return [torch_private.operator_name(node.target) for node in graph_module.graph.nodes if node.op == "call_function"]
+
+
+def joint() -> torch.export.ExportedProgram:
+    return torch_private.decompose_to_joint(exported(), [torch.ops.aten.silu_backward.default])
+
+
+def test_joint_has_the_loss_and_the_gradients_and_decomposes_nothing() -> None:
+    program = joint()
+    # Fused attention, the reason for a joint graph of our own, is in test_export.py.
+    kinds = {spec.target or "": spec.kind for spec in program.graph_signature.output_specs}
+    assert kinds == {
+        "": OutputKind.LOSS_OUTPUT,
+        "layer.weight": OutputKind.GRADIENT_TO_PARAMETER,
+        "layer.bias": OutputKind.GRADIENT_TO_PARAMETER,
+    }
+    assert {"aten::addmm", "aten::silu", "aten::silu_backward", "aten::tanh_backward"} <= set(operators(program.graph_module))
+
+
+def test_copies_share_no_graph_and_join_detach() -> None:
+    program = joint()
+    graph_module, signature = torch_private.copy_of(program, join_detach=True)
+    assert operators(program.graph_module).count("aten::detach") > operators(graph_module).count("aten::detach") > 0
+    whole, _ = torch_private.copy_of(program)
+    assert operators(whole) == operators(program.graph_module)
+    assert whole.graph is not program.graph and signature is not program.graph_signature
+    changed = torch_private.with_graph(program, graph_module, signature)
+    assert changed.graph is graph_module.graph and changed.graph_signature == signature
+    assert changed.state_dict.keys() == program.state_dict.keys()
+
+
+def test_the_trace_is_that_of_export() -> None:
+    seen = []
+
+    def wrap(traced: torch_private.Trace) -> torch_private.Trace:
+        def trace(*args: object, **kwargs: object) -> tuple[object, object, object, object]:
+            graph_module, *others = traced(*args, **kwargs)
+            seen.append([node.meta for node in graph_module.graph.nodes if node.op == "call_function"])
+            return (graph_module, *others)
+
+        return trace
+
+    with torch_private.traced_by(wrap):
+        joint()
+    joint()
+    assert len(seen) == 1
+    # What labels are made of.
+    assert any("nn_module_stack" in meta for meta in seen[0])
+    assert any(meta.get("partitioner_tag") == "is_backward" for meta in seen[0])
+    assert any("stack_trace" in meta for meta in seen[0])
+
+
+def test_checkpoint_runs_by_the_generator_that_is_replaced() -> None:
+    entered = []
+
+    def wrap(original):
+        def generator(*args: object, **kwargs: object):
+            entered.append(len(args))
+            yield from original(*args, **kwargs)
+
+        return generator
+
+    x = torch.ones(3, requires_grad=True)
+    with torch_private.checkpointed_by(wrap):
+        checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
+    assert len(entered) == 1 and torch.allclose(x.grad, x.detach().cos())
+    checkpoint(torch.sin, x, use_reentrant=False)
+    assert len(entered) == 1
+
+
+def test_fake_tensors() -> None:
+    mode, real = torch_private.new_fake_mode(), torch.ones(2)
+    with mode:
+        fake = torch.empty(2)
+        assert torch_private.is_fake(fake + real)
+    assert not torch_private.is_fake(real)
+    assert torch_private.fake_mode_of([real, fake]) is mode
+    assert torch_private.fake_mode_of([real]) is None
+
+
+def test_names_of_operators() -> None:
+    assert torch_private.operator_name(torch.ops.aten.add.Tensor) == "aten::add"
+    assert torch_private.operator_name(len) == ""
+
+
+def test_tables_of_a_module() -> None:
+    model = nn.Sequential(Loss())
+    assert torch_private.module_table(model)["0"] is model[0]
+    layer = model[0].layer
+    other = nn.Parameter(torch.zeros(2, 3))
+    torch_private.parameter_table(layer)["weight"] = other
+    assert layer.weight is other
+    torch_private.buffer_table(model[0])["scale"] = torch.zeros(2)
+    assert torch.equal(model[0].scale, torch.zeros(2))
+    twin = torch_private.with_own_tables(layer)
+    torch_private.parameter_table(twin)["weight"] = nn.Parameter(torch.ones(2, 3))
+    torch_private.buffer_table(twin)["more"] = torch.ones(1)
+    torch_private.module_table(twin)["child"] = nn.Identity()
+    assert layer.weight is other and twin.bias is layer.bias
+    assert not torch_private.buffer_table(layer) and not torch_private.module_table(layer)
+
+
+def test_trees() -> None:
+    value = {"a": (torch.ones(1), None), "b": [torch.zeros(1)]}
+    leaves, structure = torch_private.pytree.tree_flatten(value)
+    assert leaves[0] is value["a"][0] and leaves[-1] is value["b"][0]
+    assert structure == torch_private.pytree.tree_flatten({"a": (1, None), "b": [2]})[1]
+    assert structure != torch_private.pytree.tree_flatten({"a": (1,), "b": [2]})[1]
+    assert torch_private.pytree.tree_leaves((1, {"x": 2})) == [1, 2]
+    assert torch_private.pytree.tree_map(lambda x: x + 1, (1, [2])) == (2, [3])
+    assert torch_private.pytree.tree_map_only(int, lambda x: x + 1, (1, "a")) == (2, "a")
+
+
+def test_each_function_has_a_test() -> None:
+    """Each function of the module is used in a test of this file."""
+    functions = [name for name, value in vars(torch_private).items() if inspect.isfunction(value)]
+    own = [name for name in functions if getattr(torch_private, name).__module__ == torch_private.__name__]
+    text = Path(__file__).read_text()
+    assert len(own) >= 12 and [name for name in own if f"torch_private.{name}(" not in text] == []
+
+
+def private_uses(source: str) -> list[str]:
+    """Private names of PyTorch that a source uses, and the tables of modules."""
+    tree = ast.parse(source)
+    found, aliases = [], {"torch", "nn", "fx"}
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            aliases |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.split(".")[0] == "torch"]
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            root = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            is_torchs = isinstance(root, ast.Name) and root.id in aliases
+            is_table = node.attr in ("_parameters", "_modules", "_schema") and not isinstance(node.value, ast.Call)
+            names = [f"torch.{node.attr}"] if is_torchs or is_table else []
+        found += [name for name in names if any(part.startswith("_") for part in name.split("."))]
+    return found
+
+
+def test_the_search_finds_private_uses() -> None:
+    assert private_uses("from torch._guards import detect_fake_mode")
+    assert private_uses("from torch.utils import _pytree as pytree")
+    assert private_uses("import torch\ntorch.utils._pytree.tree_map")
+    assert private_uses("module._parameters['x'] = 1") and private_uses("import torch._dynamo")
+    assert not private_uses("import torch\nself._names = torch.ones(1)\n_x = torch.__version__")
+
+
+def test_no_other_module_uses_a_private_name() -> None:
+    uses = {
+        str(path.relative_to(PACKAGE)): found
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "torch_private.py" and (found := private_uses(path.read_text()))
+    }
+    assert uses == {}

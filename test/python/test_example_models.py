@@ -79,3 +79,21 @@ def test_transformers_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not torch.equal(trained.lm_head.weight, base.lm_head.weight)
     adapter = PeftModel.from_pretrained(base, tmp_path / "lora.py").state_dict()
     assert all(value.abs().max() > 0 for name, value in adapter.items() if "lora_B" in name)
+
+
+def test_trainer_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It trains, evaluates, saves and goes on from its checkpoint."""
+    from transformers import AutoModelForCausalLM
+
+    monkeypatch.setenv("FCDP_CACHE", str(tmp_path / "cache"))
+    make_language_model(tmp_path / "base")
+    (tmp_path / "text").write_text("All work and no play.\n" * 80)
+    common = ("--model", tmp_path / "base", "--text", tmp_path / "text", "--length", 32, "--out", tmp_path / "out")
+    run("examples/transformers/trainer.py", *common, "--steps", 8)
+    history = json.loads((tmp_path / "out" / "checkpoint-8" / "trainer_state.json").read_text())["log_history"]
+    losses = [entry["loss"] for entry in history if "loss" in entry]
+    assert len(losses) == 8 and losses[-1] < losses[0]
+    run("examples/transformers/trainer.py", *common, "--steps", 10, "--resume")
+    history = json.loads((tmp_path / "out" / "checkpoint-10" / "trainer_state.json").read_text())["log_history"]
+    assert [entry["loss"] for entry in history if "loss" in entry][:8] == losses
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")

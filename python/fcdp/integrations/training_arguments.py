@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refuses settings of Transformers' TrainingArguments that a compiled step cannot honour."""
+
+import dataclasses
+from typing import Any
+
+from fcdp.errors import StepError
+
+# Transformers' own loop honours these, or the compiled step does.
+_HONOURED = frozenset(
+    """
+    output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate lr_scheduler_type
+    lr_scheduler_kwargs warmup_steps optim optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon
+    optim_target_modules gradient_accumulation_steps average_tokens_across_devices max_grad_norm
+    label_smoothing_factor bf16 tf32 activation_checkpointing activation_checkpointing_kwargs gradient_checkpointing
+    gradient_checkpointing_kwargs logging_strategy logging_steps logging_first_step log_on_each_node
+    logging_nan_inf_filter include_num_input_tokens_seen log_level log_level_replica disable_tqdm report_to run_name
+    project trackio_space_id trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay
+    per_device_eval_batch_size prediction_loss_only eval_on_start save_only_model save_strategy save_steps
+    save_total_limit push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision
+    load_best_model_at_end metric_for_best_model greater_is_better ignore_data_skip
+    restore_callback_states_from_checkpoint full_determinism seed data_seed accelerator_config dataloader_drop_last
+    dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
+    dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names length_column_name
+    ddp_backend ddp_timeout skip_memory_metrics do_train do_eval do_predict resume_from_checkpoint local_rank
+    """.split()
+)
+
+_LOSS_ALONE = "leave it out: a compiled evaluation returns the loss alone"
+_NO_DDP = "leave it out: nothing is wrapped in DistributedDataParallel"
+_STRATEGY = "leave it out, and choose how states are sharded by step_options={'strategy': ...}"
+_COMPILED = "leave it out: the step is compiled already"
+
+# What to do instead. Their defaults, and values that are false, are accepted.
+_REFUSED = {
+    "fp16": "use bf16=True, or a model in float16 with step_options={'options': ['--loss-scale=on', '--master=f32']}",
+    "fp16_full_eval": "leave it out: evaluations have the types of steps",
+    "bf16_full_eval": "leave it out: evaluations have the types of steps",
+    "torch_compile": _COMPILED,
+    "torch_compile_backend": _COMPILED,
+    "torch_compile_mode": _COMPILED,
+    "use_liger_kernel": "leave it out: its kernels are no operators of PyTorch",
+    "liger_kernel_config": "leave it out: its kernels are no operators of PyTorch",
+    "use_cache": "leave it out: only generation uses the cache",
+    "neftune_noise_alpha": "add the noise in the model's own forward",
+    "torch_empty_cache_steps": "leave it out: the memory of a step is planned",
+    "auto_find_batch_size": "set per_device_train_batch_size; step_options={'options': ['--device-memory=...']} says at "
+    "once whether it fits",
+    "eval_do_concat_batches": _LOSS_ALONE,
+    "eval_use_gather_object": _LOSS_ALONE,
+    "eval_accumulation_steps": _LOSS_ALONE,
+    "include_for_metrics": _LOSS_ALONE,
+    "batch_eval_metrics": _LOSS_ALONE,
+    "enable_jit_checkpoint": "set save_steps",
+    "save_on_each_node": "let output_dir be a folder that all nodes share",
+    "parallelism_config": _STRATEGY,
+    "fsdp": _STRATEGY,
+    "fsdp_config": _STRATEGY,
+    "deepspeed": _STRATEGY,
+    "ddp_find_unused_parameters": _NO_DDP,
+    "ddp_bucket_cap_mb": _NO_DDP,
+    "ddp_broadcast_buffers": _NO_DDP,
+    "ddp_static_graph": _NO_DDP,
+    "debug": "leave it out: modules do not run in a compiled step",
+}
+
+# Those of which some values are honoured.
+_PARTLY = ("use_cpu", "train_sampling_strategy")
+
+
+def check_arguments(args: Any) -> None:
+    """Raises StepError that names the first setting that cannot be honoured, and what to use instead."""
+    for field in dataclasses.fields(args):
+        value = getattr(args, field.name)
+        if field.name in _HONOURED or field.name in _PARTLY or _is_default(field, value):
+            continue
+        refuse(field.name, value, _REFUSED.get(field.name, "leave it out: this version of fcdp does not know it"))
+    if args.device.type != "cpu":
+        refuse("use_cpu", args.use_cpu, "set it to True: the step places its memory on the GPU itself")
+    if args.train_sampling_strategy == "batch_rebalance":
+        refuse("train_sampling_strategy", "batch_rebalance", "use another one: all micro-batches have as many rows")
+    if not args.accelerator_config.even_batches:
+        refuse("accelerator_config", "even_batches=False", "leave it out: all ranks have as many batches")
+    if (args.activation_checkpointing_kwargs or {}).get("offload"):
+        refuse("activation_checkpointing_kwargs", "offload=True", "leave it out: activations stay on the device")
+    if (args.activation_checkpointing_kwargs or {}).get("use_reentrant"):
+        refuse("activation_checkpointing_kwargs", "use_reentrant=True", "set use_reentrant=False")
+
+
+def refuse(name: str, value: Any, advice: str) -> None:
+    """Raises StepError for an argument of the Trainer, or of its TrainingArguments."""
+    raise StepError("misuse", f"{name}: a compiled step cannot honour {value!r}; {advice}")
+
+
+def _is_default(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    # None becomes an empty list or dict in some of them.
+    return not value and field.default is not True or value == field.default

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CompiledTrainer trains as Transformers' Trainer does on the same ranks, and goes on from its checkpoints and its own."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness import Config, environment, free_port, rank_environment, started
+
+SCRIPT = Path(__file__).with_name("trainer_script.py")
+# Losses are sums in another order.
+TOLERANCE = 2e-5
+pytestmark = pytest.mark.xdist_group("trainer")
+
+EVALUATED = {"eval_strategy": "steps", "eval_steps": 2, "eval_on_start": True}
+SAVED = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
+BEST = {"load_best_model_at_end": True, "learning_rate": 0.3, "save_steps": 2, "max_grad_norm": 5.0}
+# Each is trained by both.
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Rows of different numbers of tokens, two micro-batches, groups, clipping, warm-up, and evaluations of 10 rows by 3.
+    "default": {"arguments": {**EVALUATED, **SAVED}, "evaluate": True},
+    "sgd": {"arguments": {"average_tokens_across_devices": False, "max_grad_norm": 0.0, "optim": "sgd"}},
+    "smoothing": {
+        "arguments": {"label_smoothing_factor": 0.1, "activation_checkpointing": True, "num_train_epochs": 1, "max_steps": -1}
+    },
+    "bf16": {"arguments": {"bf16": True, "lr_scheduler_type": "constant"}},
+}
+
+
+class Jobs:
+    """What a job of several trainings left in a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def run(self, ranks: int, jobs: list[dict[str, Any]]) -> None:
+        command: list[str | Path] = [sys.executable, SCRIPT, self.folder, json.dumps(jobs)]
+        config, port = Config("", 1, ranks), free_port()
+        processes = [(command, rank_environment(config, rank, port)) for rank in range(ranks)]
+        with started(processes if ranks > 1 else [(command, environment())]) as running:
+            errors = [process.communicate(timeout=600)[1] for process in running]
+        assert [process.returncode for process in running] == [0] * ranks, errors
+
+    def result(self, name: str) -> dict[str, Any]:
+        return json.loads((self.folder / name / "result.json").read_text())
+
+    def logged(self, name: str, key: str) -> list[float]:
+        result = self.result(name)
+        assert "error" not in result, result
+        return [entry[key] for entry in result["history"] if key in entry]
+
+    def parameters(self, name: str) -> dict[str, torch.Tensor]:
+        return load_file(self.folder / name / "model" / "model.safetensors")
+
+    def assert_same(self, name: str, expected: str, tolerance: float = TOLERANCE, but: frozenset[str] = frozenset()) -> None:
+        for key in {"loss", "grad_norm", "learning_rate", "eval_loss", "epoch"} - but:
+            assert self.logged(name, key) == pytest.approx(self.logged(expected, key), rel=tolerance), key
+        found, wanted = self.parameters(name), self.parameters(expected)
+        assert found.keys() == wanted.keys()
+        for key, value in wanted.items():
+            torch.testing.assert_close(found[key], value, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    folder = tmp_path_factory.mktemp("trainer")
+
+    def checkpoint(name: str) -> str:
+        return str(folder / name / "checkpoint-4")
+
+    jobs = Jobs(folder)
+    jobs.run(
+        2,
+        [
+            *({"name": f"{kind}-{name}", "kind": kind, **more} for name, more in SETTINGS.items() for kind in ("plain", "compiled")),
+            {"name": "resumed", "kind": "compiled", "resume": checkpoint("compiled-default")},
+            {"name": "from-plain", "kind": "compiled", "resume": checkpoint("plain-default")},
+            {"name": "best", "kind": "compiled", "arguments": {**EVALUATED, **SAVED, **BEST}, "evaluate": True},
+        ],
+    )
+    return jobs
+
+
+@pytest.fixture(scope="module")
+def one_rank(two_ranks: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    jobs = Jobs(tmp_path_factory.mktemp("trainer"))
+    whole = str(two_ranks.folder / "compiled-default" / "checkpoint-4")
+    broken = tmp_path_factory.mktemp("broken") / "checkpoint-4"
+    shutil.copytree(whole, broken, ignore=shutil.ignore_patterns("fcdp"))
+    epochs = {"num_train_epochs": 2, "max_steps": -1}
+    jobs.run(
+        1,
+        [
+            {"name": "plain", "kind": "plain", "rows": 8, "arguments": epochs},
+            {"name": "compiled", "kind": "compiled", "rows": 8, "arguments": epochs},
+            # As many rows of a step as on two ranks.
+            {"name": "resumed", "kind": "compiled", "resume": whole, "arguments": {"gradient_accumulation_steps": 4}},
+            {"name": "broken", "kind": "compiled", "resume": str(broken), "arguments": {"gradient_accumulation_steps": 4}},
+            {"name": "rest", "kind": "compiled", "rows": 10},
+            {"name": "last", "kind": "compiled", "rows": 7},
+        ],
+    )
+    return jobs
+
+
+def test_trains_and_evaluates_as_trainer(two_ranks: Jobs) -> None:
+    two_ranks.assert_same("compiled-default", "plain-default")
+    assert len(two_ranks.logged("plain-default", "loss")) == 6 and len(two_ranks.logged("plain-default", "eval_loss")) == 5
+    assert two_ranks.logged("plain-default", "grad_norm")[0] > 0.5
+    plain, compiled = two_ranks.result("plain-default"), two_ranks.result("compiled-default")
+    assert compiled["after"]["eval_loss"] == pytest.approx(plain["after"]["eval_loss"], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("sgd", TOLERANCE), ("smoothing", TOLERANCE), ("bf16", 2e-2)])
+def test_settings_of_trainer(two_ranks: Jobs, name: str, tolerance: float) -> None:
+    """Where nothing is clipped, a step has no norm for the log."""
+    two_ranks.assert_same(f"compiled-{name}", f"plain-{name}", tolerance, but=frozenset({"grad_norm"} if name == "sgd" else ()))
+    assert bool(two_ranks.logged(f"compiled-{name}", "grad_norm")) == (name != "sgd")
+
+
+def test_resumes(two_ranks: Jobs) -> None:
+    """From its own checkpoint bit for bit, and from one of Trainer."""
+    folder = two_ranks.folder / "compiled-default"
+    assert (folder / "checkpoint-6" / "fcdp" / "index.json").exists() and not list((folder / "fcdp").glob("step-*"))
+    assert two_ranks.logged("resumed", "loss") == two_ranks.logged("compiled-default", "loss")
+    resumed, whole = two_ranks.parameters("resumed"), two_ranks.parameters("compiled-default")
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+    two_ranks.assert_same("from-plain", "plain-default", but=frozenset({"eval_loss", "epoch"}))
+
+
+def test_the_best_model_is_loaded(two_ranks: Jobs) -> None:
+    """Not the last one: the rate is so high that the loss rises."""
+    *_, at_2, at_4, at_6, after = two_ranks.logged("best", "eval_loss")
+    assert after == pytest.approx(min(at_2, at_4, at_6), rel=1e-6) and after < at_6
+
+
+def test_one_rank(one_rank: Jobs, two_ranks: Jobs) -> None:
+    one_rank.assert_same("compiled", "plain")
+    # From a checkpoint of two ranks, whose steps have the same rows.
+    expected = two_ranks.logged("compiled-default", "loss")
+    assert one_rank.logged("resumed", "loss") == pytest.approx(expected, rel=TOLERANCE)
+
+
+def test_refused(one_rank: Jobs) -> None:
+    """Epochs whose last step is smaller, and a checkpoint without states."""
+    assert "gradient_accumulation_steps: a compiled step cannot honour 2; choose a divisor of 5" in one_rank.result("rest")["error"]
+    assert "dataloader_drop_last: a compiled step cannot honour False; set it to True" in one_rank.result("last")["error"]
+    assert "bad weights: " in one_rank.result("broken")["error"] and "was not saved whole" in one_rank.result("broken")["error"]

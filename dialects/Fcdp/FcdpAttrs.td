@@ -159,7 +159,8 @@ def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
 class Fcdp_OptimizerAttrDef<string name, string attrMnemonic>
     : Fcdp_Attr<name, attrMnemonic, [OptimizerAttrInterface]> {
   let genVerifyDecl = 1;
-  let extraClassDeclaration = "::llvm::SmallVector<::fcdp::StateRole> getStates() const;";
+  code statesDeclaration = "::llvm::SmallVector<::fcdp::StateRole> getStates() const;";
+  let extraClassDeclaration = statesDeclaration;
 }
 def Fcdp_AdamWAttr : Fcdp_OptimizerAttrDef<"AdamW", "adamw"> {
   let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
@@ -181,6 +182,32 @@ def Fcdp_LionAttr : Fcdp_OptimizerAttrDef<"Lion", "lion"> {
   }];
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
                         "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$weight_decay);
+}
+def Fcdp_AdjustLr : Fcdp_Enum<"AdjustLr", "the factor of Muon's learning rate for a "
+    "matrix of A x B elements: sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B))", [
+  I32EnumAttrCase<"original", 0>, I32EnumAttrCase<"match_rms_adamw", 1>]>;
+def Fcdp_MuonAttr : Fcdp_OptimizerAttrDef<"Muon", "muon"> {
+  let summary = "Muon (https://kellerjordan.github.io/posts/muon), as torch.optim.Muon";
+  let description = [{
+    The update of a matrix is its momentum, orthogonalized by `ns_steps` Newton-Schulz
+    iterations of the polynomial a x + b x^3 + c x^5, in bf16. Parameters that it updates
+    have two dimensions and are whole on the rank that owns them.
+
+    Constraints, as torch.optim.Muon has them:
+    - (C1) All numbers are finite `f64`; all but the coefficients are not negative.
+    - (C2) `ns_steps` is from 0 to 99.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$weight_decay,
+                        "::mlir::FloatAttr":$momentum, "bool":$nesterov,
+                        "::mlir::FloatAttr":$ns_a, "::mlir::FloatAttr":$ns_b,
+                        "::mlir::FloatAttr":$ns_c, "::mlir::FloatAttr":$eps,
+                        "int64_t":$ns_steps, EnumParameter<Fcdp_AdjustLr>:$adjust_lr_fn);
+  let extraClassDeclaration = statesDeclaration # [{
+
+    bool needsMatrices() const { return true; }
+    int64_t getScratchBytes(::mlir::RankedTensorType parameter) const;
+    double getFlops(::mlir::RankedTensorType parameter) const;
+  }];
 }
 def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";

@@ -6,6 +6,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/CheckedArithmetic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -125,6 +126,50 @@ LogicalResult LionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 SmallVector<StateRole> LionAttr::getStates() const {
   return {StateRole::exp_avg};
+}
+
+LogicalResult MuonAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               FloatAttr lr, FloatAttr weightDecay,
+                               FloatAttr momentum, bool, FloatAttr a,
+                               FloatAttr b, FloatAttr c, FloatAttr eps,
+                               int64_t steps, AdjustLr) {
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "weight_decay", weightDecay)) ||
+      failed(verifyNumber(emitError, "momentum", momentum)) ||
+      failed(verifyNumber(emitError, "eps", eps)) ||
+      failed(verifyNumber(emitError, "ns_a", a, /*negative=*/true)) ||
+      failed(verifyNumber(emitError, "ns_b", b, /*negative=*/true)) ||
+      failed(verifyNumber(emitError, "ns_c", c, /*negative=*/true)))
+    return failure();
+  if (steps < 0 || steps > 99) // C2
+    return emitError() << "expected 'ns_steps' from 0 to 99, got " << steps;
+  return success();
+}
+
+SmallVector<StateRole> MuonAttr::getStates() const {
+  return {StateRole::momentum_buffer};
+}
+
+/// Two of the iterated matrix, two of its product with its transpose, and the
+/// norm, each at a multiple of 64 bytes.
+int64_t MuonAttr::getScratchBytes(RankedTensorType parameter) const {
+  int64_t rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
+  int64_t least = std::min(rows, columns);
+  auto place = [](int64_t elements) {
+    constexpr int64_t bf16 = 2;
+    return static_cast<int64_t>(
+        llvm::alignTo(elements * bf16, kMemberAlignment));
+  };
+  if (rows * columns == 0)
+    return 0;
+  return 2 * place(rows * columns) + 2 * place(least * least) + place(1);
+}
+
+double MuonAttr::getFlops(RankedTensorType parameter) const {
+  double least = std::min(parameter.getDimSize(0), parameter.getDimSize(1));
+  double most = std::max(parameter.getDimSize(0), parameter.getDimSize(1));
+  // X X^T, its square, and that times X.
+  return getNsSteps() * (4 * least * least * most + 2 * least * least * least);
 }
 
 LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -21,6 +21,22 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
         Returns the states that the optimizer keeps of a bucket, each with as many
         elements as the bucket.
       }], "::llvm::SmallVector<::fcdp::StateRole>", "getStates">,
+    InterfaceMethod<"Returns the name by which options call it.", "::llvm::StringRef",
+      "getName", (ins), [{ return ConcreteAttr::getMnemonic(); }]>,
+    InterfaceMethod<[{
+        Returns whether it updates matrices as a whole: parameters of two dimensions
+        in buckets of the layout `owned`.
+      }], "bool", "needsMatrices", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
+        Returns the bytes that the update of a parameter takes for its own results,
+        besides the gradient in the type of the parameter.
+      }], "int64_t", "getScratchBytes", (ins "::mlir::RankedTensorType":$parameter),
+      [{}], [{ return 0; }]>,
+    InterfaceMethod<[{
+        Returns the floating-point operations of products of matrices in the update
+        of a parameter, which are in bf16. Other work costs memory traffic alone.
+      }], "double", "getFlops", (ins "::mlir::RankedTensorType":$parameter),
+      [{}], [{ return 0; }]>,
   ];
 }
 

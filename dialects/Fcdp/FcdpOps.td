@@ -442,12 +442,20 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
 
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
+    - (C2) With an optimizer that needs matrices, all parameters have two
+      dimensions, and a bucket has the layout `owned`.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
                            MemRead<State>, MemWrite<State>]>:$target,
                        F64Attr:$scale, Fcdp_OptimizerAttr:$optimizer);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+    ::fcdp::OptimizerAttrInterface getSettings() {
+      return ::llvm::cast<::fcdp::OptimizerAttrInterface>(getOptimizer());
+    }
+    /// Returns the most bytes that the update of one parameter takes for its own
+    /// results, which it does for one after another.
+    int64_t getScratchBytes();
   }];
   let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
 }

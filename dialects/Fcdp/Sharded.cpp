@@ -290,8 +290,51 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+/// Returns the parameters of a bucket, or the parameter itself.
+static SmallVector<ParameterOp> getParameters(Operation *target,
+                                              SymbolTableCollection &symbols) {
+  if (auto parameter = dyn_cast<ParameterOp>(target))
+    return {parameter};
+  SmallVector<ParameterOp> parameters;
+  for (auto member :
+       cast<BucketOp>(target).getMembers().getAsRange<MemberAttr>())
+    if (auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(
+            target, member.getParameter()))
+      parameters.push_back(parameter);
+  return parameters;
+}
+
 LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return failure(failed(verifyTarget(*this, symbols)));
+  FailureOr<Operation *> target = verifyTarget(*this, symbols);
+  if (failed(target))
+    return failure();
+  if (!getSettings().needsMatrices())
+    return success();
+  for (ParameterOp parameter : getParameters(*target, symbols))
+    if (parameter.getTensorType().getRank() != 2) // C2
+      return emitOpError("expected parameters of two dimensions, which '")
+             << getSettings().getName() << "' updates, got @"
+             << parameter.getSymName() << " of type " << parameter.getType();
+  auto bucket = dyn_cast<BucketOp>(*target);
+  if (!bucket)
+    return success();
+  LayoutAttr layout = bucket.getLayoutAttr();
+  if (!layout || layout.getKind() != LayoutKind::owned) // C2
+    return emitOpError("expected a bucket with the layout 'owned', as '")
+           << getSettings().getName() << "' updates whole matrices, got "
+           << getTargetAttr();
+  return success();
+}
+
+int64_t ShardUpdateOp::getScratchBytes() {
+  SymbolTableCollection symbols;
+  int64_t bytes = 0;
+  if (Operation *target =
+          symbols.lookupNearestSymbolFrom(*this, getTargetAttr()))
+    for (ParameterOp parameter : getParameters(target, symbols))
+      bytes = std::max(
+          bytes, getSettings().getScratchBytes(parameter.getTensorType()));
+  return bytes;
 }
 
 LogicalResult ClipGradientsOp::verify() {

@@ -7,6 +7,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -211,6 +213,30 @@ static int64_t countStates(Attribute optimizer) {
   return cast<OptimizerAttrInterface>(optimizer).getStates().size();
 }
 
+/// Returns the floating-point operations of the rank whose matrices take the
+/// most; before bucketing, those of an even share.
+static double countFlops(ShardUpdateOp update, int64_t ranks) {
+  Operation *target =
+      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr());
+  OptimizerAttrInterface optimizer = update.getSettings();
+  if (auto parameter = dyn_cast<ParameterOp>(target))
+    return optimizer.getFlops(parameter.getTensorType()) / ranks;
+  auto bucket = cast<BucketOp>(target);
+  auto elements = static_cast<int64_t>(countOwned(bucket));
+  if (!optimizer.needsMatrices() || elements == 0)
+    return 0;
+  std::map<int64_t, double> shards;
+  for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+    shards[member.getOffset() / elements] +=
+        optimizer.getFlops(SymbolTable::lookupNearestSymbolFrom<ParameterOp>(
+                               bucket, member.getParameter())
+                               .getTensorType());
+  double most = 0;
+  for (auto [shard, flops] : shards)
+    most = std::max(most, flops);
+  return most;
+}
+
 Cost Estimator::costOf(ShardUpdateOp update) const {
   Owned owned = getOwned(
       SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
@@ -222,8 +248,14 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
       2 * (1 + countStates(update.getOptimizer())) *
           elementBytes(owned.updated) +
       (owned.updated != owned.storage ? elementBytes(owned.storage) : 0);
-  return inMemory("shard_update", owned.elements * elementBytes(owned.updated),
-                  owned.elements * bytes);
+  Cost cost =
+      inMemory("shard_update", owned.elements * elementBytes(owned.updated),
+               owned.elements * bytes);
+  OperatorWork products{countFlops(update, cluster.getWorldSize())};
+  products.type = BFloat16Type::get(update.getContext());
+  if (!isMeasured("shard_update"))
+    cost.seconds += costOfWork(cluster.device, products);
+  return cost;
 }
 
 /// Returns how many elements of gradients a rank owns.

@@ -181,6 +181,12 @@ private:
     auto &table = make<plan::ShardUpdateT>(plan::OpBody::shard_update);
     table.bucket = getBucket(update.getTargetAttr());
     table.gradScale = update.getScale().convertToDouble();
+    auto updates = update->getBlock()->getOps<ShardUpdateOp>();
+    bool isMixed = llvm::any_of(updates, [](ShardUpdateOp other) {
+      return other.getSettings().needsMatrices();
+    });
+    if (isMixed && !update.getSettings().needsMatrices())
+      setOptimizer(table.optimizer, update.getOptimizer());
   }
   void add(AllGatherOp gather) {
     auto &table = make<plan::AllGatherT>(plan::OpBody::all_gather);

@@ -21,6 +21,9 @@ collectCalls(mlir::ModuleOp module, const Places &places);
 /// next value: a buffer has one memory, where the value would have changed.
 mlir::LogicalResult verifyBufferWrites(mlir::func::FuncOp function);
 
+/// Describes an optimizer.
+void setOptimizer(plan::OptimizerUnion &out, mlir::Attribute optimizer);
+
 /// Describes the optimizer, parameters, buckets, buffers and inputs that a
 /// module declares, and appends to `constants` the values of the buffers that
 /// are not persistent.

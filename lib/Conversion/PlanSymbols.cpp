@@ -10,18 +10,35 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the one optimizer of the module's updates. Where only evaluations
-/// are, it is one that would change nothing.
-static FailureOr<Attribute> findOptimizer(ModuleOp module) {
+/// Returns the update whose optimizer has the learning rate of the job: the
+/// first one of matrices, or else the first one.
+static ShardUpdateOp findFirstUpdate(ModuleOp module) {
   ShardUpdateOp first;
-  WalkResult result = module.walk([&](ShardUpdateOp update) {
-    if (!first)
+  module.walk([&](ShardUpdateOp update) {
+    if (!first || (update.getSettings().needsMatrices() &&
+                   !first.getSettings().needsMatrices()))
       first = update;
+  });
+  return first;
+}
+
+/// Returns the optimizer of the job. There may be another one beside one that
+/// needs matrices. Where only evaluations are, it is one that would change
+/// nothing.
+static FailureOr<Attribute> findOptimizer(ModuleOp module) {
+  ShardUpdateOp first = findFirstUpdate(module), other;
+  WalkResult result = module.walk([&](ShardUpdateOp update) {
     if (update.getOptimizer() == first.getOptimizer())
+      return WalkResult::advance();
+    bool isMixed = first.getSettings().needsMatrices() &&
+                   !update.getSettings().needsMatrices();
+    if (!other && isMixed)
+      other = update;
+    if (other && update.getOptimizer() == other.getOptimizer())
       return WalkResult::advance();
     InFlightDiagnostic diag =
         update.emitOpError("expected the same optimizer in all updates");
-    diag.attachNote(first.getLoc()) << "the first is here";
+    diag.attachNote((isMixed ? other : first).getLoc()) << "the first is here";
     return WalkResult::interrupt();
   });
   if (result.wasInterrupted())
@@ -66,14 +83,33 @@ static plan::SgdT makeTable(SGDAttr sgd) {
   return table;
 }
 
+static plan::MuonT makeTable(MuonAttr muon) {
+  plan::MuonT table;
+  table.lr = muon.getLr().getValueAsDouble();
+  table.weightDecay = muon.getWeightDecay().getValueAsDouble();
+  table.momentum = muon.getMomentum().getValueAsDouble();
+  table.nesterov = muon.getNesterov();
+  table.nsA = muon.getNsA().getValueAsDouble();
+  table.nsB = muon.getNsB().getValueAsDouble();
+  table.nsC = muon.getNsC().getValueAsDouble();
+  table.eps = muon.getEps().getValueAsDouble();
+  table.nsSteps = static_cast<uint32_t>(muon.getNsSteps());
+  table.adjustLrFn = static_cast<plan::AdjustLr>(muon.getAdjustLrFn());
+  return table;
+}
+
+void fcdp::setOptimizer(plan::OptimizerUnion &out, Attribute optimizer) {
+  llvm::TypeSwitch<Attribute>(optimizer)
+      .Case<AdamWAttr, LionAttr, MuonAttr, SGDAttr>(
+          [&](auto typed) { out.Set(makeTable(typed)); })
+      .DefaultUnreachable("an optimizer without a table in the plan");
+}
+
 static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {
   FailureOr<Attribute> optimizer = findOptimizer(module);
   if (failed(optimizer))
     return failure();
-  llvm::TypeSwitch<Attribute>(*optimizer)
-      .Case<AdamWAttr, LionAttr, SGDAttr>(
-          [&](auto typed) { out.Set(makeTable(typed)); })
-      .DefaultUnreachable("an optimizer without a table in the plan");
+  setOptimizer(out, *optimizer);
   return success();
 }
 

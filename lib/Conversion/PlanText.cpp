@@ -67,7 +67,9 @@ static bool isPlan(const std::string &bytes) {
   const plan::Plan &plan = *plan::GetPlan(data);
   if (!isKnown(plan.optimizer_type()) ||
       !llvm::all_of(*plan.ops(), [](const plan::Op *op) {
-        return isKnown(op->body_type());
+        const plan::ShardUpdate *update = op->body_as_shard_update();
+        return isKnown(op->body_type()) &&
+               (!update || update->optimizer_type() <= plan::Optimizer::MAX);
       }))
     return false;
   AlignmentCheck check;

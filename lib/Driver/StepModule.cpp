@@ -81,39 +81,69 @@ private:
 } // namespace
 
 LogicalResult Checker::checkOptimizer() {
-  Attribute optimizer =
-      llvm::cantFail(parseOptimizer(wanted.optimizer, module.getContext()));
-  WalkResult result = module.walk([&](ShardUpdateOp update) {
-    return update.getOptimizer() == optimizer ? WalkResult::advance()
-                                              : WalkResult::interrupt();
+  OptimizerSpec spec =
+      llvm::cantFail(parseOptimizers(wanted.optimizer, module.getContext()));
+  bool isThere = false, isFirst = false, isOther = false;
+  module.walk([&](ShardUpdateOp update) {
+    isThere = true;
+    isFirst |= update.getOptimizer() == spec.first;
+    isOther |= update.getOptimizer() != spec.first &&
+               update.getOptimizer() != spec.rest;
   });
-  if (result.wasInterrupted())
+  if (isThere && (!isFirst || isOther))
     return fail(option::Optimizer,
                 "the step in '" + input + "' was made for another one");
   return success();
 }
 
+/// Returns what updates each parameter.
+static llvm::DenseMap<StringAttr, OptimizerAttrInterface>
+findOptimizers(ModuleOp module) {
+  llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers;
+  module.walk([&](ShardUpdateOp update) {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+        update, update.getTargetAttr());
+    optimizers[update.getTargetAttr().getAttr()] = update.getSettings();
+    if (bucket)
+      for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+        optimizers[member.getParameter().getAttr()] = update.getSettings();
+  });
+  return optimizers;
+}
+
 LogicalResult Checker::checkGroups() {
   auto groups = llvm::cantFail(parseGroups(wanted.group));
-  Attribute optimizer;
-  module.walk([&](ShardUpdateOp update) { optimizer = update.getOptimizer(); });
-  if (!optimizer)
-    return success(); // nothing is trained
-  for (auto parameter : module.getOps<ParameterOp>())
-    if (parameter.getGroupAttr() != findGroup(parameter, groups, optimizer))
+  llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers =
+      findOptimizers(module);
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    OptimizerAttrInterface made = optimizers.lookup(parameter.getSymNameAttr());
+    if (!made)
+      continue; // it is not trained
+    const GroupSpec *group = findGroup(parameter, groups);
+    bool isAsked = !group || group->optimizer.empty() ||
+                   group->optimizer == made.getName();
+    if (!isAsked || parameter.getGroupAttr() != makeGroup(group, made))
       return fail(option::Group, "'" + parameter.getSymName() +
                                      "' of the step in '" + input +
                                      "' was made for another one");
+  }
   return success();
 }
 
 LogicalResult Checker::checkLayout() {
   LayoutAttr layout =
       llvm::cantFail(parseLayout(wanted.layout, module.getContext()));
-  for (auto bucket : module.getOps<BucketOp>())
-    if (getLayout(bucket) != layout)
+  auto owned = LayoutAttr::get(module.getContext(), LayoutKind::owned, 0);
+  llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers =
+      findOptimizers(module);
+  for (auto bucket : module.getOps<BucketOp>()) {
+    OptimizerAttrInterface optimizer =
+        optimizers.lookup(bucket.getSymNameAttr());
+    bool isNeeded = optimizer && optimizer.needsMatrices();
+    if (getLayout(bucket) != (isNeeded ? owned : layout))
       return fail(option::Layout, "the buckets in '" + input +
                                       "' were laid out in another one");
+  }
   return success();
 }
 

@@ -86,7 +86,7 @@ static llvm::Error checkLossScale(StringRef text) {
 }
 
 static llvm::Error checkOptimizer(StringRef text) {
-  return checkAttribute(text, parseOptimizer);
+  return checkAttribute(text, parseOptimizers);
 }
 
 //===----------------------------------------------------------------------===//

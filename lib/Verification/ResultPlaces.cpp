@@ -107,11 +107,13 @@ void FunctionProof::findAllocations() {
       if (auto used = shown.find(operand); used != shown.end())
         for (size_t index : used->second)
           allocations[index].last = position;
-    if (auto update = dyn_cast<ShardUpdateOp>(op))
+    if (auto update = dyn_cast<ShardUpdateOp>(op)) {
       addAllocation(&op, getCastBytes(update), {});
-    else if (auto call = dyn_cast<aten::CallOp>(op);
-             call && !inPlace.contains(call))
+      addAllocation(&op, update.getScratchBytes(), {});
+    } else if (auto call = dyn_cast<aten::CallOp>(op);
+               call && !inPlace.contains(call)) {
       addCall(call);
+    }
     ++position;
   }
 }

@@ -59,9 +59,11 @@ def optimizer_factory(text: str) -> OptimizerFactory:
 
     Settings that are not given have the class's defaults.
 
-    Raises ValueError for a name or a key that does not exist.
+    Raises ValueError for a name or a key that does not exist, and for "muon", which does not update all parameters.
     """
     name, *settings = text.split(",")
+    if name == "muon":
+        raise ValueError("'muon' updates matrices only: make a torch.optim.Muon, and another optimizer for the rest")
     if name not in _CLASSES:
         raise ValueError(f"expected an optimizer among {sorted(_CLASSES)}, got '{name}'")
     optimizer = _CLASSES[name]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
+#include "operators/NewtonSchulz.h"
 #include "operators/PreparedOp.h"
 #include "operators/UpdateSegments.h"
 
@@ -8,6 +9,7 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty.h>
 #include <algorithm>
+#include <array>
 
 namespace fcdp {
 
@@ -41,11 +43,22 @@ int64_t pieceElements(at::Device device) {
 /// The memory for one piece of each kind.
 enum PieceMemory { kParameter, kGrad, kState, kUpdate, kScaled, kNumMemories };
 
+/// The scratch memory of the largest matrix of a bucket.
+int64_t scratchOfMatrices(const StepPlan &plan, size_t bucket) {
+  int64_t bytes = 0;
+  for (const auto &parameter : plan.parameters)
+    if (parameter->bucket == bucket)
+      bytes = std::max(
+          bytes, orthogonalizeBytes(parameter->shape[0], parameter->shape[1]));
+  return bytes;
+}
+
 /// Used by the issuing thread only.
 class ShardUpdate final : public PreparedOp {
 public:
   ShardUpdate(const plan::ShardUpdateT &op, StepState &state)
       : op(op), bucket(*state.plan.buckets[op.bucket]),
+        optimizer(state.plan.optimizerOf(op)),
         shard(flat(plan::StateRole::shard, state)),
         master(flat(plan::StateRole::master, state)),
         whole{{},
@@ -54,19 +67,24 @@ public:
               flat(plan::StateRole::exp_avg, state),
               flat(plan::StateRole::exp_avg_sq, state),
               flat(plan::StateRole::momentum_buffer, state)} {
+    auto cutShard = needsMatrices(optimizer) ? matrixSegments : updateSegments;
     for (const UpdateSegment &segment :
-         updateSegments(state.plan, op.bucket, state.place)) {
+         cutShard(state.plan, op.bucket, state.place, weightDecay(optimizer))) {
       parts.push_back(cut(whole, segment.begin, segment.elements));
       parts.back().segment = segment;
     }
     // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
     // whole vectors of parameters get values that have nothing to do with the
     // gradients.
-    isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
-                (state.plan.optimizer.Aslion() ||
-                 (state.plan.optimizer.Assgd() && state.device.is_cpu()));
-    if (isWidened || state.plan.optimizer.Aslion())
+    isWidened =
+        at::isReducedFloatingType(whole.parameter.scalar_type()) &&
+        (optimizer.Aslion() || (optimizer.Assgd() && state.device.is_cpu()));
+    if (isWidened || optimizer.Aslion())
       pieces = makePieces(state);
+    if (double base = state.plan.learningRate(); base != 0)
+      rateFactor = learningRate(optimizer) / base;
+    if (needsMatrices(optimizer))
+      scratchBytes = scratchOfMatrices(state.plan, op.bucket);
   }
 
   void run(StepState &state) override {
@@ -76,13 +94,17 @@ public:
     at::Tensor typed = whole.grad.to(whole.parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
     update.count.add_(1);
+    // Of all its members, so that ranks with other matrices have equal pools.
+    if (scratchBytes != 0)
+      scratch =
+          at::empty({scratchBytes}, whole.grad.options().dtype(at::kByte));
     for (Part part : parts) {
       if (!typed.is_same(whole.grad))
         part.grad = typed.narrow(0, part.segment.begin, part.segment.elements);
-      double rate = state.learningRate * part.segment.lrFactor;
-      visitOptimizer(state.plan.optimizer, [&](const auto &optimizer) {
+      double rate = state.learningRate * rateFactor * part.segment.lrFactor;
+      visitOptimizer(optimizer, [&](const auto &settings) {
         auto applyTo = [&](const Part &some) {
-          apply(optimizer, some, rate, update);
+          apply(settings, some, rate, update);
         };
         if (pieces.defined())
           forEachPiece(part, applyTo);
@@ -90,6 +112,7 @@ public:
           applyTo(part);
       });
     }
+    scratch.reset();
     if (master.defined())
       shard.copy_(master);
     ++update.number;
@@ -138,6 +161,21 @@ private:
     at::Tensor parameter = part.parameter;
     parameter.mul_(1 - rate * part.segment.weightDecay);
     parameter.sub_(update.sign_().mul_(rate));
+  }
+
+  /// Muon, as torch.optim.Muon. Leaves its direction in the gradient.
+  void apply(const plan::MuonT &muon, const Part &part, double rate,
+             UpdateState &) const {
+    std::array<int64_t, 2> shape = {part.segment.rows, part.segment.columns};
+    at::Tensor grad = part.grad.view(shape);
+    at::Tensor momentum = part.momentumBuffer.view(shape);
+    momentum.lerp_(grad, 1 - muon.momentum);
+    if (muon.nesterov)
+      grad.lerp_(momentum, muon.momentum);
+    orthogonalize(grad, muon.nesterov ? grad : momentum, muon, scratch);
+    at::Tensor parameter = part.parameter.view(shape);
+    parameter.mul_(1 - rate * part.segment.weightDecay);
+    parameter.add_(grad, -rate * adjustedRate(muon, shape));
   }
 
   /// Returns the step's memory for pieces, a row for each kind.
@@ -193,6 +231,9 @@ private:
 
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
+  const plan::OptimizerUnion &optimizer;
+  /// Its learning rate is that of the step times this.
+  double rateFactor = 1;
   at::Tensor shard, master;
   /// Its parameter is what the optimizer updates: the master, if there is one,
   /// or the shard.
@@ -203,6 +244,9 @@ private:
   bool isWidened = false;
   /// Undefined if segments are updated as a whole.
   at::Tensor pieces;
+  /// For one matrix at a time, while the update runs.
+  int64_t scratchBytes = 0;
+  at::Tensor scratch;
 };
 
 } // namespace

@@ -11,15 +11,19 @@ bool haveOneSetting(const UpdateSegment &one, const UpdateSegment &other) {
   return one.lrFactor == other.lrFactor && one.weightDecay == other.weightDecay;
 }
 
-/// The segments of the whole bucket, each of which ends where the next begins.
-std::vector<UpdateSegment> segmentsOfBucket(const StepPlan &plan,
-                                            size_t bucket) {
+/// The parameters of the whole bucket, in order.
+std::vector<UpdateSegment>
+parametersOfBucket(const StepPlan &plan, size_t bucket, double weightDecay) {
   std::vector<UpdateSegment> segments;
   for (const auto &parameter : plan.parameters) {
     if (parameter->bucket != bucket || numElements(parameter->shape) == 0)
       continue;
-    UpdateSegment segment{int64_t(parameter->offsetElements), 0, 1,
-                          plan.weightDecay()};
+    UpdateSegment segment{int64_t(parameter->offsetElements),
+                          numElements(parameter->shape), 1, weightDecay};
+    if (parameter->shape.size() == 2) {
+      segment.rows = parameter->shape[0];
+      segment.columns = parameter->shape[1];
+    }
     if (parameter->group) {
       const plan::GroupT &group = *plan.groups[*parameter->group];
       segment.lrFactor = group.lrFactor;
@@ -34,17 +38,38 @@ std::vector<UpdateSegment> segmentsOfBucket(const StepPlan &plan,
   return segments;
 }
 
+/// The first element of the shard at `place`.
+int64_t firstElement(const StepPlan &plan, size_t bucket, Place place) {
+  const plan::BucketT &table = *plan.buckets[bucket];
+  return int64_t(partOf(table.sharding, plan.mesh, place)) *
+         int64_t(table.shardElements);
+}
+
 } // namespace
 
+std::vector<UpdateSegment> matrixSegments(const StepPlan &plan, size_t bucket,
+                                          Place place, double weightDecay) {
+  int64_t first = firstElement(plan, bucket, place);
+  int64_t last = first + int64_t(plan.buckets[bucket]->shardElements);
+  std::vector<UpdateSegment> own;
+  for (UpdateSegment segment : parametersOfBucket(plan, bucket, weightDecay)) {
+    if (segment.begin < first || segment.begin >= last)
+      continue;
+    segment.begin -= first;
+    own.push_back(segment);
+  }
+  return own;
+}
+
 std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
-                                          Place place) {
-  const plan::BucketT &table = *plan.buckets[bucket];
-  int64_t first = int64_t(partOf(table.sharding, plan.mesh, place)) *
-                  int64_t(table.shardElements);
-  int64_t last = first + int64_t(table.shardElements);
-  std::vector<UpdateSegment> whole = segmentsOfBucket(plan, bucket), own;
+                                          Place place, double weightDecay) {
+  int64_t first = firstElement(plan, bucket, place);
+  int64_t last = first + int64_t(plan.buckets[bucket]->shardElements);
+  std::vector<UpdateSegment> whole =
+      parametersOfBucket(plan, bucket, weightDecay);
+  std::vector<UpdateSegment> own;
   if (whole.empty())
-    return {{0, last - first, 1, plan.weightDecay()}};
+    return {{0, last - first, 1, weightDecay}};
   for (size_t i = 0; i < whole.size(); ++i) {
     UpdateSegment segment = whole[i];
     // In front of the first parameter there is nothing but padding.
@@ -55,6 +80,7 @@ std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
       continue;
     segment.begin = begin - first;
     segment.elements = end - begin;
+    segment.rows = segment.columns = 0;
     if (!own.empty() && haveOneSetting(own.back(), segment))
       own.back().elements += segment.elements;
     else

@@ -15,6 +15,8 @@ struct UpdateSegment {
   /// The factor of the learning rate.
   double lrFactor = 1;
   double weightDecay = 0;
+  /// Of a matrix that is updated as a whole, or 0.
+  int64_t rows = 0, columns = 0;
 };
 
 /// The segments of a bucket's shard at `place`, which cover it in order.
@@ -24,7 +26,12 @@ struct UpdateSegment {
 /// libtorch's kernels compute whole vectors with fused multiply-adds and the
 /// elements behind the last one without, so a cut within a vector, at a place
 /// that depends on the number of ranks, would change bits.
+/// `weightDecay` is that of parameters without a group.
 std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
-                                          Place place);
+                                          Place place, double weightDecay);
+
+/// The matrices of a bucket's shard at `place`, in order. Each is whole.
+std::vector<UpdateSegment> matrixSegments(const StepPlan &plan, size_t bucket,
+                                          Place place, double weightDecay);
 
 } // namespace fcdp

@@ -74,6 +74,8 @@ private:
       failCheck({where, ".max_norm"}, "expected a positive number");
   }
   void check(const plan::ShardUpdateT &op) const;
+  void checkMatrix(const plan::ParameterT &parameter,
+                   const plan::BucketT &bucket) const;
   void check(const plan::AllGatherT &op) const {
     copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
   }
@@ -183,8 +185,33 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   if (!bucket.trainable)
     failCheck(where, "bucket '", bucket.name, "' is frozen");
   needs(plan::StateRole::grad);
-  for (plan::StateRole role : optimizerStates(plan.optimizer))
+  const plan::OptimizerUnion &optimizer = plan.optimizerOf(op);
+  for (plan::StateRole role : optimizerStates(optimizer))
     needs(role);
+  if (double base = plan.learningRate(), rate = learningRate(optimizer);
+      base == 0 && rate != 0)
+    failCheck(where, "expected a learning rate of 0, as the plan's, got ",
+              rate);
+  if (!needsMatrices(optimizer))
+    return;
+  for (const auto &parameter : plan.parameters)
+    if (parameter->bucket == op.bucket)
+      checkMatrix(*parameter, bucket);
+}
+
+/// A matrix is whole in a shard.
+void OpChecker::checkMatrix(const plan::ParameterT &parameter,
+                            const plan::BucketT &bucket) const {
+  if (parameter.shape.size() != 2)
+    failCheck(where, "expected parameters of two dimensions, got '",
+              parameter.names[0], "' of shape ", toString(parameter.shape));
+  uint64_t begin = parameter.offsetElements;
+  uint64_t end = begin + numElements(parameter.shape);
+  if (begin != end &&
+      begin / bucket.shardElements != (end - 1) / bucket.shardElements)
+    failCheck(where, "expected whole matrices in each shard, got '",
+              parameter.names[0], "' at elements ", begin, " to ", end,
+              " in shards of ", bucket.shardElements);
 }
 
 void OpChecker::check(const plan::ReduceScatterT &op) const {

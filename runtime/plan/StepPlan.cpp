@@ -10,13 +10,20 @@ static_assert(size_t(plan::DType::MAX) + 1 == kNumDTypes);
 static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
 static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
 
-double StepPlan::learningRate() const {
+double learningRate(const plan::OptimizerUnion &optimizer) {
   return visitOptimizer(optimizer, [](const auto &table) { return table.lr; });
 }
 
-double StepPlan::weightDecay() const {
+double weightDecay(const plan::OptimizerUnion &optimizer) {
   return visitOptimizer(optimizer,
                         [](const auto &table) { return table.weightDecay; });
+}
+
+double StepPlan::learningRate() const { return fcdp::learningRate(optimizer); }
+
+const plan::OptimizerUnion &
+StepPlan::optimizerOf(const plan::ShardUpdateT &op) const {
+  return op.optimizer.type == plan::Optimizer::NONE ? optimizer : op.optimizer;
 }
 
 std::vector<plan::StateRole>
@@ -30,6 +37,8 @@ optimizerStates(const plan::OptimizerUnion &optimizer) {
     if (optimizer.Assgd()->momentum != 0)
       return {plan::StateRole::momentum_buffer};
     return {};
+  case plan::Optimizer::muon:
+    return {plan::StateRole::momentum_buffer};
   case plan::Optimizer::NONE:
     break;
   }

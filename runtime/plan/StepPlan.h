@@ -100,11 +100,22 @@ decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
     return visit(*optimizer.Asadamw());
   case plan::Optimizer::lion:
     return visit(*optimizer.Aslion());
+  case plan::Optimizer::muon:
+    return visit(*optimizer.Asmuon());
   case plan::Optimizer::sgd:
   case plan::Optimizer::NONE: // refused
     break;
   }
   return visit(*optimizer.Assgd());
+}
+
+double learningRate(const plan::OptimizerUnion &optimizer);
+/// That of parameters without a group.
+double weightDecay(const plan::OptimizerUnion &optimizer);
+/// Whether the parameters of a bucket are matrices, which it updates one by
+/// one.
+inline bool needsMatrices(const plan::OptimizerUnion &optimizer) {
+  return optimizer.type == plan::Optimizer::muon;
 }
 
 /// The states that the optimizer keeps of a bucket.
@@ -126,8 +137,8 @@ struct StepPlan : plan::PlanT {
 
   /// The learning rate that the step was compiled with.
   double learningRate() const;
-  /// That of parameters without a group.
-  double weightDecay() const;
+  /// The optimizer of an update.
+  const plan::OptimizerUnion &optimizerOf(const plan::ShardUpdateT &op) const;
   /// The index of the function; a step that was checked has those that its
   /// number of micro-batches needs.
   size_t indexOf(plan::Role role) const;

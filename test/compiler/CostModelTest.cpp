@@ -38,6 +38,10 @@ constexpr char kSymbols[] = R"(
   fcdp.bucket @b unit "m" elements 8000 storage f32 wire bf16 trainable members [@w at 0]
   fcdp.bucket @c unit "n" elements 8000 storage f32 wire bf16 members [@x at 0]
   fcdp.bucket @whole unit "m" elements 8000 storage f32 wire f32 trainable sharding none members []
+  fcdp.parameter @m0 : tensor<20x40xf32> unit "m" trainable names ["m0"]
+  fcdp.parameter @m1 : tensor<10x10xf32> unit "m" trainable names ["m1"]
+  fcdp.parameter @m2 : tensor<30x20xf32> unit "m" trainable names ["m2"]
+  fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.buffer @m : tensor<100xf32> name "m" mutable
 )";
@@ -236,6 +240,19 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(update("lion<lr = 1.0, beta1 = 0.5, beta2 = 0.5, "
                           "weight_decay = 0.0>"),
                    5 * 4000 / 1e9);
+  // Muon's products are those of the rank with the largest matrices, the first:
+  // n iterations of 4 s^2 l + 2 s^3 operations for a matrix of s x l.
+  auto muon = [](int steps) {
+    return "fcdp.shard_update @owned scale 1.0 with #fcdp.muon<lr = 1.0, "
+           "weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, "
+           "ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = " +
+           std::to_string(steps) + ", adjust_lr_fn = original>";
+  };
+  EXPECT_DOUBLE_EQ(cost(muon(0)).seconds, 5 * 4000 / 1e9);
+  double flops = 4 * 400 * 40 + 2 * 8000 + 4 * 100 * 10 + 2 * 1000;
+  EXPECT_DOUBLE_EQ(cost(muon(3)).seconds,
+                   5 * 4000 / 1e9 +
+                       3 * flops / (0.5 * cluster.device.flops.bf16));
   // With sharding none, each rank updates all 8000 elements.
   EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
                         "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "
@@ -245,12 +262,12 @@ TEST_F(CostModelTest, Updates) {
   // All gradients that the rank owns are read and written. A number crosses
   // both kinds of links.
   expectCost(cost("fcdp.unscale_gradients"), Resource::compute, 0.5 + 3 + 2,
-             2 * (4000 + 32000) / 1e9);
-  // The norm reads a shard of 1000 gradients of both buckets. Scaling reads and
+             2 * (4000 + 4000 + 32000) / 1e9);
+  // The norm reads a shard of 1000 gradients of each bucket. Scaling reads and
   // writes the gradients that the rank owns. The norm crosses both kinds of
   // links.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
-             0.5 + 3 + 2, 2 * (4000 + 4000 + 32000) / 1e9);
+             0.5 + 3 + 2, (3 * 4000 + 2 * (4000 + 4000 + 32000)) / 1e9);
 }
 
 TEST_F(CostModelTest, NothingForWhatDoesNothing) {

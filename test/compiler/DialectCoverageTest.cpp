@@ -80,6 +80,7 @@ std::vector<PipelineOptions> makeRuns() {
   return {makeOptions("fcdp", "node_host", "adamw"),
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
+          makeOptions("zero3", "sharded", "muon"),
           makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on")};
 }
 

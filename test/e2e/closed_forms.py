@@ -64,7 +64,12 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
     return result
 
 
-OPTIMIZER_STATES = {"adamw": ("exp_avg", "exp_avg_sq"), "lion": ("exp_avg",), "sgd": ("momentum_buffer",)}
+OPTIMIZER_STATES = {
+    "adamw": ("exp_avg", "exp_avg_sq"),
+    "lion": ("exp_avg",),
+    "muon": ("momentum_buffer",),
+    "sgd": ("momentum_buffer",),
+}
 """SGD's with momentum."""
 
 

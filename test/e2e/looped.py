@@ -5,7 +5,8 @@ usage: looped.py MODEL INPUTS K FIRST LAST CACHE RUN ARGUMENTS
 
 Runs the steps FIRST to LAST - 1 with K micro-batches. Prints, on rank 0, each mean loss, and saves the state dict as
 RUN/state-LAST.pt. Goes on from the latest checkpoint in RUN if FIRST is not 0, and saves one at the end. ARGUMENTS are
-further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups. With "evaluation",
+further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups, and "Muon and AdamW"
+are those of test_muon.py for the example GPT. With "evaluation",
 a folder of rows, it evaluates the model on all of them before and after it trains, and prints the second loss, too.
 """
 
@@ -30,6 +31,14 @@ def grouped_adamw(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=1e-3, eps=1e-3, weight_decay=0.1)
 
 
+def muon_and_adamw(model: torch.nn.Module) -> list[torch.optim.Optimizer]:
+    named = dict(model.named_parameters())
+    matrices = [name for name, value in named.items() if name.startswith("blocks.") and value.ndim == 2]
+    others = [value for name, value in named.items() if name not in matrices]
+    muon = torch.optim.Muon([named[name] for name in matrices], lr=1e-2, weight_decay=0.5)
+    return [torch.optim.AdamW(others, lr=1e-3, eps=1e-3), muon]
+
+
 def rows_of(folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted(Path(folder).glob("*.npy"))}
 
@@ -48,6 +57,8 @@ def main() -> None:
     arguments = json.loads(sys.argv[8])
     if arguments["optimizer"] == "of PyTorch":
         arguments["optimizer"] = grouped_adamw(model)
+    elif arguments["optimizer"] == "Muon and AdamW":
+        arguments["optimizer"] = muon_and_adamw(model)
     evaluated = rows_of(arguments.pop("evaluation", "nothing"))
     if evaluated:
         arguments["eval_inputs"] = fcdp.batches_from_npy(evaluated)(0)[0]

@@ -104,6 +104,57 @@ def test_lion() -> None:
     ]
 
 
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 2, bias=False)
+
+
+def muon_and_adamw(model: Layers) -> list[torch.optim.Optimizer]:
+    matrices = [{"params": [model.inner.weight]}, {"params": [model.outer.weight], "lr": 0.01}]
+    return [
+        torch.optim.AdamW([model.inner.bias], lr=1e-3),
+        torch.optim.Muon(matrices, lr=0.02, adjust_lr_fn="match_rms_adamw", nesterov=False),
+    ]
+
+
+def test_muon_beside_adamw() -> None:
+    """The learning rate of the job is Muon's, whatever the order. Every parameter names its optimizer."""
+    model = Layers()
+    assert optimizer_options(muon_and_adamw(model), model) == [
+        "--optimizer=muon,lr=0.02,weight_decay=0.1,momentum=0.95,eps=1e-07,nesterov=0,ns_a=3.4445,ns_b=-4.775,ns_c=2.0315,"
+        "ns_steps=5,adjust_lr_fn=match_rms_adamw+adamw,lr=0.001,eps=1e-08,weight_decay=0.01,beta1=0.9,beta2=0.999",
+        "--group=inner.bias:optimizer=adamw",
+        "--group=inner.weight:optimizer=muon",
+        "--group=outer.weight:optimizer=muon,lr=0.5",
+    ]
+
+
+def test_muon_alone() -> None:
+    model = nn.Linear(4, 2, bias=False)
+    optimizer, group = optimizer_options(torch.optim.Muon(model.parameters(), ns_steps=3), model)
+    assert optimizer.startswith("--optimizer=muon,lr=0.001,") and "ns_steps=3,adjust_lr_fn=original" in optimizer
+    assert "+" not in optimizer and group == "--group=weight:optimizer=muon"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: torch.optim.Muon([m.inner.weight]), "does not hold inner.bias and 1 more"),
+        (lambda m: [torch.optim.AdamW([m.inner.weight]), torch.optim.SGD([m.inner.bias, m.outer.weight])], "a Muon and"),
+        (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.AdamW(m.parameters())], "is in two of them"),
+        (
+            lambda m: [torch.optim.Muon([m.inner.weight]), *(torch.optim.SGD([p]) for p in (m.inner.bias, m.outer.weight))],
+            "at most one other",
+        ),
+    ],
+)
+def test_optimizers_that_do_not_go_together(make: object, message: str) -> None:
+    model = Layers()
+    with pytest.raises(StepError, match=message):
+        optimizer_options(make(model), model)
+
+
 def made_a_step(model: Scaled) -> torch.optim.Optimizer:
     optimizer = torch.optim.AdamW(model.parameters())
     model(**example()).backward()
@@ -114,7 +165,7 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon"),
         (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
         (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
         (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),

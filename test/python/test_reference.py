@@ -106,7 +106,7 @@ def test_wrong_settings_of_lion_are_named(setting):
         make([torch.nn.Parameter(torch.zeros(1))])
 
 
-@pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1"])
+@pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1", "muon"])
 def test_unknown_optimizers(text):
     with pytest.raises(ValueError):
         optimizer_factory(text)

@@ -25,6 +25,10 @@ struct BucketKind {
   /// The type to which gradients are converted for reductions; null if they are
   /// reduced as they are. `gradient` is the type after this.
   mlir::Type reduce = {};
+  /// The optimizer that updates them, if any does.
+  mlir::Attribute optimizer = {};
+  /// The blocks of them that are never split; null while that is open.
+  mlir::Attribute layout = {};
 
   /// An order without a meaning, for maps.
   bool operator<(const BucketKind &other) const {
@@ -33,7 +37,7 @@ struct BucketKind {
 
 private:
   std::tuple<const void *, const void *, const void *, bool, bool, const void *,
-             const void *>
+             const void *, const void *, const void *>
   getKey() const {
     return {storage.getAsOpaquePointer(),
             wire.getAsOpaquePointer(),
@@ -41,7 +45,9 @@ private:
             trainable,
             gathered,
             master.getAsOpaquePointer(),
-            reduce.getAsOpaquePointer()};
+            reduce.getAsOpaquePointer(),
+            optimizer.getAsOpaquePointer(),
+            layout.getAsOpaquePointer()};
   }
 };
 

@@ -64,14 +64,17 @@ def MicroBatches : PipelineOption<
   "accumulated">;
 def Optimizer : PipelineOption<
   "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
-  "NAME[,KEY=VALUE]...", "adamw",
+  "NAME[,KEY=VALUE]...[+NAME[,KEY=VALUE]...]", "adamw",
   "selects the optimizer and its settings, with PyTorch's names and defaults: for "
-  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9 or lion,lr=1e-4">;
+  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4 or "
+  "muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another optimizer "
+  "for embeddings, heads and what is no matrix">;
 def Group : PipelineOption<
   "group", "group", CheckedBy<"checkGroups">, "\"\"",
   "PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]...", "none",
   "gives the parameters whose names match a pattern settings of their own: weight_decay, "
-  "and lr as a factor of the learning rate; for example *.bias,*norm*:weight_decay=0. "
+  "lr as a factor of the learning rate, and, beside muon, optimizer; for example "
+  "*.bias,*norm*:weight_decay=0 or *router*:optimizer=adamw. "
   "It may be given several times (or several groups with ';' between them), and the "
   "first group that matches counts"> {
   let isRepeatable = 1;
@@ -104,7 +107,7 @@ def Layout : PipelineOption<
   "layout", "layout", CheckedBy<"checkLayout">, "\"flat\"", "LAYOUT", "flat",
   "selects the blocks of a parameter that are not split over ranks: 'flat' has none, "
   "'ragged<N>' has blocks of N rows (for 8-bit optimizer states or row-wise scales), "
-  "'owned' has whole matrices (for Muon or Shampoo)">;
+  "'owned' has whole matrices. Parameters that Muon updates are always 'owned'">;
 def BucketBytes : PipelineOption<
   "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
   "merges the buckets of neighbouring units up to this number of bytes, for fewer and "

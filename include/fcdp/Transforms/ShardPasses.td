@@ -61,6 +61,11 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     `fcdp.unscale_gradients`. `@evaluate` becomes `@first_evaluation` and
     `@next_evaluation`.
 
+    Each trained parameter is updated by `optimizer`. With `muon`, that is for matrices of
+    hidden layers: parameters of two dimensions that are not looked up by `aten.embedding`,
+    and that are not the last such parameter in front of the loss. The others have the
+    optimizer behind `+`. A group may name another choice.
+
     The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
     compiler does not know may alias its operands; its results are not cloned. The pass
     errs on the side of gathering again.
@@ -142,7 +147,8 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     Requires phase `sharded` and gathers of single parameters. Parameters of one unit,
     storage type, wire type, gradient type and trainability form a bucket, in PyTorch's
     parameter order. Parameters that no function reads form buckets that are never
-    gathered. All parameters must have one optimizer. Members start at multiples of 64
+    gathered. Parameters with different optimizers are in different buckets, and those of
+    an optimizer that needs matrices have the layout `owned`. Members start at multiples of 64
     bytes, and a bucket is padded to equal shards of a multiple of 64 bytes. `sharding`
     selects the ranks that states are sharded over. The layout is final: later passes
     only move whole buckets, except that `--fcdp-decide` may merge them.

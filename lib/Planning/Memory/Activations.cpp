@@ -88,7 +88,8 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
       collectInPlaceProducers(function);
   for (Operation &op : function.front()) {
     if (auto update = dyn_cast<ShardUpdateOp>(op))
-      add(&op, castBytes(update), ends.positionOf(&op) + 1);
+      for (int64_t bytes : {castBytes(update), update.getScratchBytes()})
+        add(&op, bytes, ends.positionOf(&op) + 1);
     auto call = dyn_cast<aten::CallOp>(op);
     if (!call || inPlace.contains(call) ||
         aten::lookupOp(call.getCallee()).aliasing == aten::Aliasing::View)

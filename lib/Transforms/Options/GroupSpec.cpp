@@ -33,15 +33,24 @@ static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
         "'");
   if (llvm::Error error = parsePatterns(patterns, group))
     return std::move(error);
-  SmallVector<Setting> own{{"lr", 1, 0, kAnyNumber},
-                           {"weight_decay", std::nullopt, 0, kAnyNumber}};
+  SmallVector<Setting> own{
+      {"lr", std::nullopt},
+      {"weight_decay", std::nullopt},
+      {"optimizer",
+       std::nullopt,
+       0,
+       0,
+       {AdamWAttr::getMnemonic(), SGDAttr::getMnemonic(),
+        LionAttr::getMnemonic(), MuonAttr::getMnemonic()}}};
   SmallVector<StringRef> parts;
   settings.split(parts, ',');
   for (StringRef part : parts)
     if (llvm::Error error = parseSetting(part, "a group", own))
       return std::move(error);
-  group.lr = *own[0].value;
+  group.lr = own[0].value;
   group.weightDecay = own[1].value;
+  if (own[2].value)
+    group.optimizer = own[2].words[static_cast<size_t>(*own[2].value)];
   return group;
 }
 
@@ -66,21 +75,25 @@ static bool matches(ParameterOp parameter, const GroupSpec::Pattern &pattern) {
       [&](StringAttr name) { return pattern.glob.match(name); });
 }
 
-GroupAttr fcdp::findGroup(ParameterOp parameter, ArrayRef<GroupSpec> groups,
-                          Attribute optimizer) {
+const GroupSpec *fcdp::findGroup(ParameterOp parameter,
+                                 ArrayRef<GroupSpec> groups) {
   if (!parameter.getTrainable())
-    return {};
+    return nullptr;
   const auto *group = llvm::find_if(groups, [&](const GroupSpec &candidate) {
     return llvm::any_of(candidate.patterns,
                         [&](const GroupSpec::Pattern &pattern) {
                           return matches(parameter, pattern);
                         });
   });
-  if (group == groups.end())
+  return group == groups.end() ? nullptr : group;
+}
+
+GroupAttr fcdp::makeGroup(const GroupSpec *group, Attribute optimizer) {
+  if (!group || (!group->lr && !group->weightDecay))
     return {};
-  Builder builder(parameter.getContext());
+  Builder builder(optimizer.getContext());
   return GroupAttr::get(
-      parameter.getContext(), builder.getF64FloatAttr(group->lr),
+      optimizer.getContext(), builder.getF64FloatAttr(group->lr.value_or(1)),
       group->weightDecay
           ? builder.getF64FloatAttr(*group->weightDecay)
           : cast<OptimizerAttrInterface>(optimizer).getWeightDecay());

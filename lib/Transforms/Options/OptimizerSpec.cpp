@@ -7,6 +7,7 @@
 #include "mlir/IR/Builders.h"
 
 #include <array>
+#include <cmath>
 
 using namespace mlir;
 using namespace fcdp;
@@ -32,6 +33,19 @@ static llvm::Expected<Attribute> makeLion(MLIRContext *context,
   return LionAttr::get(context, numbers[0], numbers[1], numbers[2], numbers[3]);
 }
 
+static llvm::Expected<Attribute> makeMuon(MLIRContext *context,
+                                          ArrayRef<FloatAttr> numbers) {
+  auto number = [&](size_t i) { return numbers[i].getValueAsDouble(); };
+  for (auto [i, name] : {std::pair(3, "nesterov"), std::pair(8, "ns_steps")})
+    if (number(i) != std::floor(number(i)))
+      return llvm::createStringError("expected '" + llvm::Twine(name) +
+                                     "' to be a whole number");
+  return MuonAttr::get(context, numbers[0], numbers[1], numbers[2],
+                       number(3) == 1, numbers[4], numbers[5], numbers[6],
+                       numbers[7], static_cast<int64_t>(number(8)),
+                       static_cast<AdjustLr>(number(9)));
+}
+
 static llvm::Expected<Attribute> makeSgd(MLIRContext *context,
                                          ArrayRef<FloatAttr> numbers) {
   double flag = numbers[4].getValueAsDouble();
@@ -47,7 +61,7 @@ static llvm::Expected<Attribute> makeSgd(MLIRContext *context,
 }
 
 /// Defaults are those of torch.optim, and of the authors' Lion.
-static std::array<OptimizerKind, 3> makeKinds() {
+static std::array<OptimizerKind, 4> makeKinds() {
   OptimizerKind adamw{"adamw",
                       {{"lr", 1e-3, 0, kAnyNumber},
                        {"beta1", 0.9, 0, 1},
@@ -68,20 +82,38 @@ static std::array<OptimizerKind, 3> makeKinds() {
                       {"beta2", 0.99, 0, 1},
                       {"weight_decay", 0, 0, kAnyNumber}},
                      makeLion};
-  return {adamw, sgd, lion};
+  OptimizerKind muon{MuonAttr::getMnemonic(),
+                     {{"lr", 1e-3},
+                      {"weight_decay", 0.1},
+                      {"momentum", 0.95},
+                      {"nesterov", 1, 0, 2},
+                      {"ns_a", 3.4445, -kAnyNumber},
+                      {"ns_b", -4.775, -kAnyNumber},
+                      {"ns_c", 2.0315, -kAnyNumber},
+                      {"eps", 1e-7},
+                      {"ns_steps", 5, 0, 100},
+                      {"adjust_lr_fn",
+                       0,
+                       0,
+                       0,
+                       {stringifyAdjustLr(AdjustLr::original),
+                        stringifyAdjustLr(AdjustLr::match_rms_adamw)}}},
+                     makeMuon};
+  return {adamw, sgd, lion, muon};
 }
 
-llvm::Expected<Attribute> fcdp::parseOptimizer(StringRef spec,
-                                               MLIRContext *context) {
+static llvm::Expected<Attribute> parseOne(StringRef spec,
+                                          MLIRContext *context) {
   SmallVector<StringRef> parts;
   spec.split(parts, ',');
-  std::array<OptimizerKind, 3> kinds = makeKinds();
+  std::array<OptimizerKind, 4> kinds = makeKinds();
   auto *kind = llvm::find_if(kinds, [&](const OptimizerKind &other) {
     return other.name == parts[0];
   });
   if (kind == kinds.end())
-    return llvm::createStringError("unknown optimizer '" + parts[0] +
-                                   "'; expected 'adamw', 'sgd' or 'lion'");
+    return llvm::createStringError(
+        "unknown optimizer '" + parts[0] +
+        "'; expected 'adamw', 'sgd', 'lion' or 'muon'");
   for (StringRef part : ArrayRef(parts).drop_front())
     if (llvm::Error error = parseSetting(part, "optimizer '" + kind->name + "'",
                                          kind->settings))
@@ -91,4 +123,43 @@ llvm::Expected<Attribute> fcdp::parseOptimizer(StringRef spec,
   for (const Setting &setting : kind->settings)
     numbers.push_back(builder.getF64FloatAttr(*setting.value));
   return kind->make(context, numbers);
+}
+
+/// Returns the place of the `+` in front of a second optimizer's name, or npos.
+/// The `+` of an exponent has a digit behind it.
+static size_t findSecond(StringRef spec) {
+  for (size_t i = spec.find('+'); i != StringRef::npos;
+       i = spec.find('+', i + 1))
+    if (i + 1 == spec.size() || !llvm::isDigit(spec[i + 1]))
+      return i;
+  return StringRef::npos;
+}
+
+llvm::Expected<OptimizerSpec> fcdp::parseOptimizers(StringRef spec,
+                                                    MLIRContext *context) {
+  size_t second = findSecond(spec);
+  llvm::Expected<Attribute> first = parseOne(spec.substr(0, second), context);
+  if (!first)
+    return first.takeError();
+  bool isMuon = isa<MuonAttr>(*first);
+  if (!isMuon && second == StringRef::npos)
+    return OptimizerSpec{*first, *first};
+  StringRef rest =
+      second == StringRef::npos ? "adamw" : spec.substr(second + 1);
+  if (!isMuon || rest.starts_with(MuonAttr::getMnemonic()))
+    return llvm::createStringError(
+        "expected '+' between 'muon' and the optimizer of the parameters that "
+        "it does not update, got '" +
+        spec + "'");
+  llvm::Expected<Attribute> other = parseOne(rest, context);
+  if (!other)
+    return other.takeError();
+  auto rateOf = [](Attribute one) {
+    return cast<OptimizerAttrInterface>(one).getLr().getValueAsDouble();
+  };
+  if (rateOf(*first) == 0 && rateOf(*other) != 0)
+    return llvm::createStringError(
+        "expected a learning rate of 'muon' above 0, to which that of the "
+        "other optimizer stays in proportion");
+  return OptimizerSpec{*first, *other};
 }

@@ -25,6 +25,15 @@ llvm::Error fcdp::parseSetting(StringRef text, const Twine &owner,
   if (setting == settings.end())
     return llvm::createStringError(owner + " has no '" + name + "'; it has " +
                                    listNames(settings));
+  if (!setting->words.empty()) {
+    auto *word = llvm::find(setting->words, number);
+    if (word == setting->words.end())
+      return llvm::createStringError("expected '" + name + "' to be one of " +
+                                     llvm::join(setting->words, ", ") +
+                                     ", got '" + number + "'");
+    setting->value = word - setting->words.begin();
+    return llvm::Error::success();
+  }
   double value;
   if (number.getAsDouble(value))
     return llvm::createStringError("expected a number for '" + name +

@@ -9,16 +9,19 @@
 
 namespace fcdp {
 
-/// A number that an option sets by NAME=VALUE.
+constexpr double kAnyNumber = std::numeric_limits<double>::infinity();
+
+/// A number, or one of some words, that an option sets by NAME=VALUE.
 struct Setting {
   llvm::StringRef name;
   /// The default until it is parsed; may be none.
   std::optional<double> value;
   /// Accepted values are in [least, below).
-  double least, below;
+  double least = 0, below = kAnyNumber;
+  /// If there are any, one of these words is expected, and the value is its
+  /// index.
+  llvm::SmallVector<llvm::StringRef> words = {};
 };
-
-constexpr double kAnyNumber = std::numeric_limits<double>::infinity();
 
 /// Applies `name=value` to one of `settings`. Errors call what they belong to
 /// `owner`.

@@ -30,8 +30,7 @@ private:
   LogicalResult checkInput();
 
   /// The options, read.
-  LayoutAttr blocks;
-  Precision precision;
+  BucketOptions asked;
 };
 } // namespace
 
@@ -42,10 +41,9 @@ LogicalResult BucketPass::checkInput() {
     if (auto update = dyn_cast<ShardUpdateOp>(op)) {
       if (!first)
         first = update;
-      if (update.getOptimizer() != first.getOptimizer() ||
-          update.getScale() != first.getScale()) {
-        InFlightDiagnostic diag = op->emitOpError(
-            "expected the optimizer and scale of all other updates");
+      if (update.getScale() != first.getScale()) {
+        InFlightDiagnostic diag =
+            op->emitOpError("expected the scale of all other updates");
         diag.attachNote(first.getLoc()) << "this one differs";
         return WalkResult::interrupt();
       }
@@ -67,15 +65,15 @@ LogicalResult BucketPass::readOptions() {
   llvm::Expected<LayoutAttr> kind = parseLayout(layout, &getContext());
   if (!kind)
     return module.emitError("layout: ") << toString(kind.takeError());
-  blocks = *kind;
+  asked.layout = *kind;
   llvm::Expected<Type> type = parseMaster(master, &getContext());
   if (!type)
     return module.emitError("master: ") << toString(type.takeError());
-  precision.master = *type;
+  asked.master = *type;
   type = parseReduceType(reduceType, &getContext());
   if (!type)
     return module.emitError("reduce-dtype: ") << toString(type.takeError());
-  precision.reduce = *type;
+  asked.reduce = *type;
   if (sharding != kAutoStrategy && !symbolizeSharding(sharding))
     return module.emitError("sharding: expected 'world', 'node', 'none' or "
                             "'auto', got '")
@@ -93,14 +91,14 @@ void BucketPass::runOnOperation() {
     return; // the layout is final
   if (failed(checkInput()))
     return signalPassFailure();
-  SmallVector<BucketGroup> groups = collectBucketGroups(module, precision);
+  SmallVector<BucketGroup> groups = collectBucketGroups(module, asked);
   size_t before = groups.size();
   // Negative where it is not given, so that --fcdp-decide may choose.
   if (failed(
           mergeBucketGroups(module, groups, std::max<int64_t>(bucketBytes, 0))))
     return signalPassFailure();
   Block::iterator symbolsEnd(*module.getOps<func::FuncOp>().begin());
-  BucketBuilder builder(module, blocks);
+  BucketBuilder builder(module);
   for (BucketGroup &group : groups)
     if (llvm::Error error = builder.add(group, symbolsEnd)) {
       group.members.front().emitError() << toString(std::move(error));

@@ -15,13 +15,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-BucketBuilder::BucketBuilder(ModuleOp module, LayoutAttr layout)
-    : module(module), table(module), mesh(getMesh(module)), layout(layout) {
-  module.walk([&](ShardUpdateOp update) {
-    optimizer = update.getOptimizer();
-    return WalkResult::interrupt();
-  });
-}
+BucketBuilder::BucketBuilder(ModuleOp module)
+    : module(module), table(module), mesh(getMesh(module)) {}
 
 //===----------------------------------------------------------------------===//
 // Symbols
@@ -36,6 +31,7 @@ static TypeAttr typeOrNone(Type type) {
 llvm::Error BucketBuilder::add(const BucketGroup &group,
                                Block::iterator place) {
   ArrayRef<ParameterOp> members = group.members;
+  auto layout = cast<LayoutAttr>(group.layout);
   int64_t alignment = kMemberAlignment / elementBytes(group.wire);
   LayoutProblem problem{{}, mesh.getWorldSize(), alignment, alignment};
   for (ParameterOp member : members)
@@ -69,7 +65,7 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
       builder.getArrayAttr(places));
   table.insert(bucket, place);
-  addStates(bucket, place);
+  addStates(bucket, group.optimizer, place);
   for (BucketOp from : group.buckets)
     buckets[from.getSymNameAttr()] = bucket;
   if (group.buckets.empty())
@@ -79,7 +75,8 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
 }
 
 /// The states of every strategy.
-void BucketBuilder::addStates(BucketOp bucket, Block::iterator place) {
+void BucketBuilder::addStates(BucketOp bucket, Attribute optimizer,
+                              Block::iterator place) {
   auto make = [&](StateRole role) {
     RankedTensorType type = getStateType(bucket, role, mesh);
     table.insert(createState(bucket, role, type), place);

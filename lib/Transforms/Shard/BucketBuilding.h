@@ -12,7 +12,7 @@ namespace fcdp {
 /// Puts parameters into buckets, or buckets into larger ones.
 class BucketBuilder {
 public:
-  BucketBuilder(mlir::ModuleOp module, LayoutAttr layout);
+  explicit BucketBuilder(mlir::ModuleOp module);
 
   /// Makes the bucket of `group` and its states, in front of `place`; later it
   /// takes the place of the group's buckets or, if there are none, of its
@@ -24,7 +24,8 @@ public:
   void moveFunctions();
 
 private:
-  void addStates(BucketOp bucket, mlir::Block::iterator place);
+  void addStates(BucketOp bucket, mlir::Attribute optimizer,
+                 mlir::Block::iterator place);
   llvm::DenseMap<mlir::Operation *, int64_t>
   findRanges(mlir::func::FuncOp function);
   mlir::Value gatherCopy(mlir::OpBuilder &builder, BucketOp bucket,
@@ -40,9 +41,6 @@ private:
   mlir::ModuleOp module;
   mlir::SymbolTable table;
   MeshOp mesh;
-  LayoutAttr layout;
-  /// The optimizer; null for a module without trainable parameters.
-  mlir::Attribute optimizer;
   /// Buckets by the symbol that they replace.
   llvm::DenseMap<mlir::StringAttr, BucketOp> buckets;
 };

@@ -2,6 +2,7 @@
 
 #include "BucketGroups.h"
 
+#include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -18,6 +19,8 @@ struct Usage {
   Type wire;
   /// The gradient's type; null if it has no gradient.
   Type gradient;
+  /// What updates it, if anything does.
+  Attribute optimizer;
 };
 } // namespace
 
@@ -32,6 +35,9 @@ std::string BucketGroup::getName() const {
     os << ".frozen";
   if (wire != storage)
     os << '.' << wire;
+  if (auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
+      settings && settings.needsMatrices())
+    os << '.' << settings.getName();
   return name;
 }
 
@@ -44,8 +50,19 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
     else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
       usage[reduce.getSourceAttr().getAttr()].gradient =
           cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
+    else if (auto update = dyn_cast<ShardUpdateOp>(op))
+      usage[update.getTargetAttr().getAttr()].optimizer = update.getOptimizer();
   });
   return usage;
+}
+
+/// Returns the layout of a bucket that `optimizer` updates, if anything does,
+/// where `asked` is asked for.
+static LayoutAttr chooseLayout(Attribute optimizer, LayoutAttr asked) {
+  auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
+  if (!settings || !settings.needsMatrices())
+    return asked;
+  return LayoutAttr::get(optimizer.getContext(), LayoutKind::owned, 0);
 }
 
 /// Returns whether anything but its layout is decided about `bucket`.
@@ -62,13 +79,13 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
     if (isDecided(bucket))
       continue;
     Usage use = usage.lookup(bucket.getSymNameAttr());
-    BucketGroup group{{bucket.getStorage(), bucket.getWire(), use.gradient,
-                       bucket.getTrainable(), !!use.wire,
-                       bucket.getMaster().value_or(Type()),
-                       bucket.getReduce().value_or(Type())},
-                      bucket.getUnitAttr(),
-                      {},
-                      {bucket}};
+    BucketGroup group{
+        {bucket.getStorage(), bucket.getWire(), use.gradient,
+         bucket.getTrainable(), !!use.wire, bucket.getMaster().value_or(Type()),
+         bucket.getReduce().value_or(Type()), use.optimizer, getLayout(bucket)},
+        bucket.getUnitAttr(),
+        {},
+        {bucket}};
     for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
       group.members.push_back(
           table.lookup<ParameterOp>(member.getParameter().getAttr()));
@@ -77,8 +94,8 @@ groupBuckets(ModuleOp module, const llvm::DenseMap<StringAttr, Usage> &usage) {
   return groups;
 }
 
-SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module,
-                                                   const Precision &precision) {
+SmallVector<BucketGroup>
+fcdp::collectBucketGroups(ModuleOp module, const BucketOptions &options) {
   llvm::DenseMap<StringAttr, Usage> usage = collectUsage(module);
   if (!module.getOps<BucketOp>().empty())
     return groupBuckets(module, usage);
@@ -89,10 +106,12 @@ SmallVector<BucketGroup> fcdp::collectBucketGroups(ModuleOp module,
     Type storage = parameter.getTensorType().getElementType();
     BucketKind kind{storage, use.wire ? use.wire : storage, use.gradient,
                     parameter.getTrainable(), !!use.wire};
-    if (kind.trainable && needsMaster(storage, precision.master))
-      kind.master = precision.master;
-    if (use.gradient && precision.reduce && use.gradient != precision.reduce)
-      kind.gradient = kind.reduce = precision.reduce;
+    if (kind.trainable && needsMaster(storage, options.master))
+      kind.master = options.master;
+    if (use.gradient && options.reduce && use.gradient != options.reduce)
+      kind.gradient = kind.reduce = options.reduce;
+    kind.optimizer = use.optimizer;
+    kind.layout = chooseLayout(use.optimizer, options.layout);
     size_t number = numbering.get(parameter.getUnitAttr(), kind);
     if (number == groups.size())
       groups.push_back({kind, parameter.getUnitAttr(), {}, {}});

@@ -20,20 +20,21 @@ struct BucketGroup : BucketKind {
   std::string getName() const;
 };
 
-/// The types that are asked for; null if nothing is.
-struct Precision {
-  /// That of masters of trained parameters in a narrower type.
+/// What is asked for of new buckets; null if nothing is.
+struct BucketOptions {
+  /// The type of masters of trained parameters in a narrower type.
   mlir::Type master;
-  /// That in which gradients are reduced.
+  /// The type in which gradients are reduced.
   mlir::Type reduce;
+  /// The layout, unless the optimizer needs another one.
+  LayoutAttr layout;
 };
 
 /// Returns the parameters that each unit gathers together, in the order of the
 /// first members. If buckets exist, returns those without further decisions.
-/// Requires gathers of single parameters or of whole buckets. `precision` is
-/// that of new buckets.
+/// Requires gathers of single parameters or of whole buckets.
 llvm::SmallVector<BucketGroup>
-collectBucketGroups(mlir::ModuleOp module, const Precision &precision = {});
+collectBucketGroups(mlir::ModuleOp module, const BucketOptions &options = {});
 
 /// Returns, for each kind, the bytes that neighbours gather which differ only
 /// in their unit.

@@ -4,7 +4,6 @@
 
 #include "BucketBuilding.h"
 #include "fcdp/Planning/SearchConstants.h"
-#include "fcdp/Transforms/Options/LayoutSpec.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -33,7 +32,6 @@ static bool isAsBuilt(ReduceScatterOp reduce) {
 bool fcdp::canJoinBuckets(ModuleOp module) {
   if (!isMergingOpen(module) || module.getOps<BucketOp>().empty())
     return false;
-  LayoutAttr layout = getLayout(*module.getOps<BucketOp>().begin());
   for (auto function : module.getOps<func::FuncOp>()) {
     auto isBuilt = [](auto op) { return isAsBuilt(op); };
     if (!llvm::all_of(function.getOps<AllGatherOp>(), isBuilt) ||
@@ -41,8 +39,7 @@ bool fcdp::canJoinBuckets(ModuleOp module) {
       return false;
   }
   return llvm::all_of(module.getOps<BucketOp>(), [&](BucketOp bucket) {
-    return bucket.getSharding() == Sharding::world &&
-           getLayout(bucket) == layout;
+    return bucket.getSharding() == Sharding::world;
   });
 }
 
@@ -73,7 +70,7 @@ llvm::Error fcdp::joinBuckets(ModuleOp module, int64_t limit) {
   if (failed(mergeBucketGroups(module, groups, limit)))
     return llvm::createStringError("cannot merge buckets");
   SmallVector<BucketOp> joined;
-  BucketBuilder builder(module, getLayout(*module.getOps<BucketOp>().begin()));
+  BucketBuilder builder(module);
   for (const BucketGroup &group : groups) {
     if (group.buckets.size() == 1)
       continue;

@@ -2,6 +2,7 @@
 
 #include "Verify/VerifyPhase.h"
 #include "dialects/Fcdp/StepFamily.h"
+#include "fcdp/Analysis/HiddenMatrices.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
@@ -32,9 +33,13 @@ private:
   void insertMesh();
   void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
-  LogicalResult setGroups(Attribute optimizer);
-  void makeFamily(func::FuncOp step, func::FuncOp evaluation,
-                  Attribute optimizer);
+  LogicalResult readOptimizers(func::FuncOp step);
+  LogicalResult chooseOptimizers(func::FuncOp step, const OptimizerSpec &spec,
+                                 ArrayRef<GroupSpec> groups);
+  FailureOr<Attribute> chooseOptimizer(ParameterOp parameter, bool isHidden,
+                                       const OptimizerSpec &spec,
+                                       const GroupSpec *group);
+  void makeFamily(func::FuncOp step, func::FuncOp evaluation);
   func::FuncOp makeFunction(OpBuilder &builder, Role role, func::FuncOp body);
 
   ArrayAttr bothAxes() {
@@ -45,6 +50,9 @@ private:
   FlatSymbolRefAttr meshName() {
     return FlatSymbolRefAttr::get(&getContext(), kMeshName);
   }
+
+  /// What updates each trained parameter.
+  llvm::DenseMap<StringAttr, Attribute> optimizers;
 };
 } // namespace
 
@@ -146,24 +154,84 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role,
   return function;
 }
 
-/// Gives parameters the groups of the option; groups that are there stay.
-LogicalResult ShardPass::setGroups(Attribute optimizer) {
+/// Returns the optimizer of the group, or else the first one for matrices of
+/// hidden layers and the other one for the rest.
+FailureOr<Attribute> ShardPass::chooseOptimizer(ParameterOp parameter,
+                                                bool isHidden,
+                                                const OptimizerSpec &spec,
+                                                const GroupSpec *group) {
+  if (!group || group->optimizer.empty())
+    return isHidden ? spec.first : spec.rest;
+  auto named = [&](Attribute optimizer) {
+    return cast<OptimizerAttrInterface>(optimizer).getName() ==
+           group->optimizer;
+  };
+  if (!named(spec.first) && named(spec.rest))
+    return spec.rest;
+  if (!named(spec.first))
+    return getOperation().emitError("group: expected an optimizer of '")
+           << optimizer << "', got '" << group->optimizer << "'";
+  RankedTensorType type = parameter.getTensorType();
+  bool isMatrix = type.getRank() == 2 && type.getNumElements() != 0;
+  if (!isMatrix && cast<OptimizerAttrInterface>(spec.first).needsMatrices())
+    return parameter.emitError("group: '")
+           << group->optimizer << "' updates matrices, and "
+           << parameter.getNames()[0] << " is of type " << type;
+  return spec.first;
+}
+
+LogicalResult ShardPass::chooseOptimizers(func::FuncOp step,
+                                          const OptimizerSpec &spec,
+                                          ArrayRef<GroupSpec> groups) {
   ModuleOp module = getOperation();
+  llvm::DenseSet<StringAttr> hidden;
+  if (spec.isMixed())
+    hidden = findHiddenMatrices(step);
+  bool isUsed = false, isTrained = false;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    if (!parameter.getTrainable())
+      continue;
+    StringAttr name = parameter.getSymNameAttr();
+    const GroupSpec *found = findGroup(parameter, groups);
+    FailureOr<Attribute> chosen =
+        chooseOptimizer(parameter, hidden.contains(name), spec, found);
+    if (failed(chosen))
+      return failure();
+    optimizers[name] = *chosen;
+    isTrained = true;
+    isUsed |= *chosen == spec.first;
+    if (GroupAttr settings = makeGroup(found, *chosen);
+        settings && !parameter.getGroup())
+      parameter.setGroupAttr(settings);
+  }
+  if (isTrained && !isUsed)
+    return module.emitError("optimizer: nothing that is trained is a matrix of "
+                            "a hidden layer, which '")
+           << cast<OptimizerAttrInterface>(spec.first).getName()
+           << "' updates; embeddings and heads are those of '"
+           << cast<OptimizerAttrInterface>(spec.rest).getName()
+           << "' unless a group has 'optimizer'";
+  return success();
+}
+
+/// Chooses the optimizer of each trained parameter, and gives parameters the
+/// groups of the option; groups that are there stay.
+LogicalResult ShardPass::readOptimizers(func::FuncOp step) {
+  ModuleOp module = getOperation();
+  llvm::Expected<OptimizerSpec> spec =
+      parseOptimizers(optimizer, &getContext());
+  if (!spec)
+    return module.emitError() << llvm::toString(spec.takeError());
   llvm::Expected<SmallVector<GroupSpec>> groups = parseGroups(group);
   if (!groups)
     return module.emitError() << llvm::toString(groups.takeError());
   if (failed(checkPatterns(module, *groups)))
     return failure();
-  for (auto parameter : module.getOps<ParameterOp>())
-    if (!parameter.getGroup())
-      if (GroupAttr found = findGroup(parameter, *groups, optimizer))
-        parameter.setGroupAttr(found);
-  return success();
+  return chooseOptimizers(step, *spec, *groups);
 }
 
 /// Replaces @step and @evaluate, if there is one, by the family of functions.
-void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation,
-                           Attribute optimizer) {
+void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation) {
   OpBuilder builder(step);
   bool isScaled = !step.getOps<ReadLossScaleOp>().empty();
   llvm::DenseMap<Role, func::FuncOp> functions;
@@ -186,7 +254,8 @@ void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation,
   for (auto parameter : getOperation().getOps<ParameterOp>())
     if (parameter.getTrainable())
       ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),
-                            llvm::APFloat(scale), optimizer);
+                            llvm::APFloat(scale),
+                            optimizers.lookup(parameter.getSymNameAttr()));
   step.erase();
   if (evaluation)
     evaluation.erase();
@@ -196,12 +265,7 @@ void ShardPass::runOnOperation() {
   FailureOr<func::FuncOp> step = checkInput();
   if (failed(step))
     return signalPassFailure();
-  llvm::Expected<Attribute> spec = parseOptimizer(optimizer, &getContext());
-  if (!spec) {
-    getOperation().emitError() << llvm::toString(spec.takeError());
-    return signalPassFailure();
-  }
-  if (failed(setGroups(*spec)))
+  if (failed(readOptimizers(*step)))
     return signalPassFailure();
   func::FuncOp evaluation = findEvaluation(getOperation());
   insertMesh();
@@ -209,7 +273,7 @@ void ShardPass::runOnOperation() {
   insertReductions(*step);
   if (evaluation)
     insertGathers(evaluation);
-  makeFamily(*step, evaluation, *spec);
+  makeFamily(*step, evaluation);
   setMicroBatches(getOperation(), microBatches);
   setPhase(getOperation(), Phase::sharded);
 }

@@ -26,7 +26,7 @@ def compile(
     model: nn.Module,
     example_inputs: Any,
     *,
-    optimizer: str | torch.optim.Optimizer = "adamw",
+    optimizer: str | torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = "adamw",
     strategy: str = "fcdp",
     micro_batches: int = 1,
     loss_fn: LossFn | None = None,
@@ -51,7 +51,8 @@ def compile(
     eval_inputs: one batch of one rank for `step.evaluate`, whose shapes may differ. The model is evaluated in the mode
         of model.eval(), with the same loss_fn.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim, or fcdp.optimizers.Lion, over the
-        model's parameters, whose settings and parameter groups are taken over. It makes no steps itself.
+        model's parameters, or a torch.optim.Muon over its matrices and another one over the rest, [muon, adamw]. Their
+        settings and parameter groups are taken over. They make no steps themselves.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. By default they are those of
         `model`, which must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.

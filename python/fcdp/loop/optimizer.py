@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes an optimizer of PyTorch by options of fcdp-compile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,23 +13,52 @@ from fcdp.optimizers import Lion
 Group = dict[str, Any]
 
 
-def optimizer_options(optimizer: str | torch.optim.Optimizer, model: nn.Module) -> list[str]:
+Given = str | torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
+
+
+def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     """Returns --optimizer, and --group for each parameter group that differs from the first.
 
     `optimizer` is what --optimizer takes, or an optimizer of PyTorch that holds all trained parameters and has not
-    made a step. Raises StepError for one that fcdp has no equal of.
+    made a step, or a Muon and another one that hold them together. Raises StepError for one that fcdp has no equal of.
     """
     if isinstance(optimizer, str):
         return [f"--optimizer={optimizer}"]
+    optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
+    described = [_describe(one) for one in optimizers]
+    names = _names(optimizers, model)
+    if not any(isinstance(one, torch.optim.Muon) for one in optimizers):
+        if len(optimizers) != 1:
+            raise _misuse("expected one optimizer, or a Muon and another one")
+        first, *others = optimizers[0].param_groups
+        groups = [f"--group={option}" for option in _group_options(first, others, names)]
+        return [f"--optimizer={described[0]}", *groups]
+    return _mixed_options(optimizers, described, names)
+
+
+def _describe(optimizer: torch.optim.Optimizer) -> str:
     describe = _DESCRIPTIONS.get(type(optimizer))
     if describe is None:
         known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
         raise _misuse(f"expected one of {known}, or a text such as 'adamw,lr=1e-3', got {optimizer!r}")
     if optimizer.state:
         raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
-    first, *others = optimizer.param_groups
-    groups = [f"--group={option}" for option in _group_options(first, others, _names(optimizer, model))]
-    return [f"--optimizer={describe(first)}", *groups]
+    return describe(optimizer.param_groups[0])
+
+
+def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str], names: dict[int, str]) -> list[str]:
+    """Every parameter is in a group that names its optimizer."""
+    muons = [isinstance(one, torch.optim.Muon) for one in optimizers]
+    if sum(muons) != 1 or len(optimizers) > 2:
+        raise _misuse("expected a Muon and at most one other optimizer")
+    first = muons.index(True)
+    texts = [described[first], *(text for text, is_muon in zip(described, muons) if not is_muon)]
+    groups = []
+    for optimizer, text in zip(optimizers, described):
+        name = text.partition(",")[0]
+        base = optimizer.param_groups[0]
+        groups += _group_options(base, optimizer.param_groups, names, f"optimizer={name}")
+    return [f"--optimizer={'+'.join(texts)}", *(f"--group={option}" for option in groups)]
 
 
 def _adamw(group: Group) -> str:
@@ -52,7 +81,19 @@ def _sgd(group: Group) -> str:
     return _text("sgd", group, ("lr", "momentum", "dampening", "weight_decay")) + f",nesterov={nesterov}"
 
 
-_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {torch.optim.AdamW: _adamw, torch.optim.SGD: _sgd, Lion: _lion}
+def _muon(group: Group) -> str:
+    a, b, c = (float(number) for number in group["ns_coefficients"])
+    text = _text("muon", group, ("lr", "weight_decay", "momentum", "eps"))
+    text += f",nesterov={int(group['nesterov'])},ns_a={a!r},ns_b={b!r},ns_c={c!r},ns_steps={group['ns_steps']}"
+    return text + f",adjust_lr_fn={group['adjust_lr_fn'] or 'original'}"
+
+
+_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
+    torch.optim.AdamW: _adamw,
+    torch.optim.SGD: _sgd,
+    Lion: _lion,
+    torch.optim.Muon: _muon,
+}
 
 # Those that a group may have of its own, and those that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")
@@ -69,10 +110,13 @@ def _require(group: Group, **settings: Any) -> None:
             raise _misuse(f"{key}: expected {value}, got {group[key]}")
 
 
-def _names(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[int, str]:
+def _names(optimizers: list[torch.optim.Optimizer], model: nn.Module) -> dict[int, str]:
     """Returns the names of the model's parameters by identity. Raises StepError unless all trained ones are there."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    given = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    held = set(given)
+    if len(held) < len(given):
+        raise _misuse("a parameter is in two of them")
     left = [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held]
     if left:
         raise _misuse(f"it does not hold {left[0]} and {len(left) - 1} more: freeze them with requires_grad_(False)")
@@ -81,13 +125,14 @@ def _names(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[int, str]
     return names
 
 
-def _group_options(first: Group, others: list[Group], names: dict[int, str]) -> list[str]:
+def _group_options(first: Group, others: list[Group], names: dict[int, str], *shared: str) -> list[str]:
+    """`shared` are settings of all."""
     options = []
     for group in others:
         for key, value in first.items():
             if key not in _OWN_SETTINGS + _MEANINGLESS and group[key] != value:
                 raise _misuse(f"{key}: expected one value for all parameter groups, got {value} and {group[key]}")
-        settings = []
+        settings = list(shared)
         if group["weight_decay"] != first["weight_decay"]:
             settings.append(f"weight_decay={float(group['weight_decay'])!r}")
         if group["lr"] != first["lr"]:

@@ -51,6 +51,25 @@ func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
 
 // -----
 
+// There is one optimizer beside one that needs matrices.
+module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<16xf32> unit "" trainable names ["w"]
+fcdp.parameter @m : tensor<4x4xf32> unit "" trainable names ["m"]
+fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at 0]
+fcdp.bucket @c unit "" elements 64 storage f32 wire f32 trainable layout owned members [@m at 0]
+func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+  // expected-note@+1 {{the first is here}}
+  fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 0.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
+  fcdp.shard_update @c scale 1.0 with #fcdp.muon<lr = 1.0, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  // expected-error@+1 {{expected the same optimizer in all updates}}
+  fcdp.shard_update @b scale 1.0 with #fcdp.sgd<lr = 1.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
+  return
+}
+}
+
+// -----
+
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>} {
 fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+1 {{the runtime has no call for this operation}}

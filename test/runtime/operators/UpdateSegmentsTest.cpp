@@ -9,6 +9,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <array>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -53,7 +54,7 @@ using Cuts = std::vector<std::tuple<int64_t, int64_t, double, double>>;
 
 Cuts cutsOf(const StepPlan &plan, Place place) {
   Cuts cuts;
-  for (const UpdateSegment &segment : updateSegments(plan, 0, place))
+  for (const UpdateSegment &segment : updateSegments(plan, 0, place, 0.5))
     cuts.emplace_back(segment.begin, segment.elements, segment.lrFactor,
                       segment.weightDecay);
   return cuts;
@@ -73,6 +74,28 @@ TEST(UpdateSegments, OfAShardAreItsOwnPart) {
   EXPECT_EQ(cutsOf(plan, {0, 2}), (Cuts{{0, 32, 3, 0.25}}));
   // Padding alone.
   EXPECT_EQ(cutsOf(plan, {0, 3}), (Cuts{{0, 32, 3, 0.25}}));
+}
+
+TEST(UpdateSegments, OfMatricesAreTheMatrices) {
+  StepPlan plan = planOf({1, 2}, plan::Sharding::world, 64);
+  plan.parameters[0]->shape = {4, 5};
+  plan.parameters[1]->shape = {15, 2};
+  plan.parameters[2]->shape = {2, 8};
+  plan.parameters[3]->shape = {1, 1};
+  plan.parameters[4]->shape = {0, 3};
+  using Matrices = std::vector<std::array<double, 6>>;
+  auto matricesOf = [&](Place place) {
+    Matrices matrices;
+    for (const UpdateSegment &segment : matrixSegments(plan, 0, place, 0.5))
+      matrices.push_back({double(segment.begin), double(segment.elements),
+                          double(segment.rows), double(segment.columns),
+                          segment.lrFactor, segment.weightDecay});
+    return matrices;
+  };
+  Matrices first = {
+      {0, 30, 15, 2, 2, 0.25}, {32, 16, 2, 8, 1, 0.5}, {48, 1, 1, 1, 3, 0.25}};
+  EXPECT_EQ(matricesOf({0, 0}), first);
+  EXPECT_EQ(matricesOf({0, 1}), (Matrices{{0, 20, 4, 5, 3, 0.25}}));
 }
 
 TEST(UpdateSegments, WithoutGroupsAreTheShard) {

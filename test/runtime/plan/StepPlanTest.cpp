@@ -448,6 +448,38 @@ const Refusal kRefusals[] = {
     {"UpdateWithoutMoment",
      [](Json &m) { m["optimizer"] = {{"kind", "lion"}, {"lr", 0.1}}; },
      "bucket 'b' has no state 'exp_avg'"},
+    {"UpdateByAnotherWithoutMoment",
+     [](Json &m) {
+       op(m, "shard_update")["optimizer_type"] = "lion";
+       op(m, "shard_update")["optimizer"] = {{"lr", 0.1}};
+     },
+     "bucket 'b' has no state 'exp_avg'"},
+    {"UpdateOutOfProportion",
+     [](Json &m) {
+       m["optimizer"]["lr"] = 0;
+       op(m, "shard_update")["optimizer_type"] = "sgd";
+       op(m, "shard_update")["optimizer"] = {{"lr", 0.5}};
+     },
+     "expected a learning rate of 0, as the plan's, got 0.5"},
+    {"UpdateOfVectors",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "muon"}, {"lr", 0.1}};
+       stateOf(m, "grad")["role"] = "momentum_buffer";
+       m["buckets"][0]["states"].push_back(stateOf(m, "momentum_buffer"));
+       m["buckets"][0]["states"].back()["role"] = "grad";
+       m["parameters"][0]["shape"] = {7};
+     },
+     "expected parameters of two dimensions, got 'w' of shape [7]"},
+    {"UpdateOfSplitMatrices",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "muon"}, {"lr", 0.1}};
+       stateOf(m, "grad")["role"] = "momentum_buffer";
+       m["buckets"][0]["states"].push_back(stateOf(m, "momentum_buffer"));
+       m["buckets"][0]["states"].back()["role"] = "grad";
+       m["parameters"][0]["shape"] = {1, 7};
+     },
+     "expected whole matrices in each shard, got 'w' at elements 0 to 7 in "
+     "shards of 2"},
     {"UpdateWithoutMomentum", [](Json &m) { m["optimizer"]["momentum"] = 0.9; },
      "bucket 'b' has no state 'momentum_buffer'"},
     {"ReservedStatesBehindTheArena",

@@ -472,6 +472,75 @@ TEST_F(StepTest, LionOnBfloat16) {
   EXPECT_EQ(backend->at<uint16_t>(0)[1], 0);
 }
 
+Json muon() {
+  return {{"kind", "muon"},
+          {"lr", 0.1},
+          {"weight_decay", 0.5},
+          {"momentum", 0.75},
+          {"ns_a", 1.5},
+          {"ns_b", -0.5},
+          {"nesterov", true},
+          {"ns_c", 0},
+          {"eps", 1e-7},
+          {"ns_steps", 1},
+          {"adjust_lr_fn", "original"}};
+}
+
+/// A parameter of the bucket that addBucket makes.
+Json parameter(const std::string &name, std::vector<int> shape, int offset) {
+  return {{"names", {name}},   {"shape", shape}, {"dtype", "f32"},
+          {"trainable", true}, {"bucket", 0},    {"offset_elements", offset}};
+}
+
+TEST_F(StepTest, MuonMovesByTheOrthogonalizedMomentum) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad", "momentum_buffer"});
+  fake.plan["parameters"] = {parameter("w", {3, 1}, 0)};
+  fake.plan["optimizer"] = muon();
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.5}});
+  load();
+  float *parameter = backend->at<float>(0), *grad = backend->at<float>(64);
+  const float *momentum = backend->at<float>(128);
+  double p = 1, m = 0;
+  parameter[0] = parameter[3] = 1;
+  for (double g : {4.0, -2.0, 0.0}) {
+    grad[0] = static_cast<float>(2 * g);
+    grad[3] = 1; // padding
+    run();
+    m = m + 0.25 * (g - m);
+    double direction = g + 0.75 * (m - g);
+    // A column's norm is its one singular value: x (1.5 - 0.5 x^2) keeps 1.
+    double sign = (direction > 0) - (direction < 0);
+    p = p * (1 - 0.1 * 0.5) - 0.1 * std::sqrt(3) * sign;
+    EXPECT_NEAR(parameter[0], p, 1e-6) << g;
+    EXPECT_NEAR(momentum[0], m, 1e-7) << g;
+  }
+  EXPECT_EQ(parameter[1], 0);
+  EXPECT_EQ(parameter[3], 1);
+  EXPECT_EQ(momentum[3], 0);
+}
+
+TEST_F(StepTest, AnUpdateMayHaveAnOptimizerOfItsOwn) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.add("update", {{"kind", "shard_update"},
+                      {"bucket", 0},
+                      {"grad_scale", 1.0},
+                      {"optimizer_type", "sgd"},
+                      {"optimizer", {{"lr", 0.125}, {"weight_decay", 2.0}}}});
+  load();
+  float *parameter = backend->at<float>(0), *grad = backend->at<float>(64);
+  parameter[0] = 1, grad[0] = 6;
+  run();
+  EXPECT_EQ(parameter[0], 1 - 0.125f * (6 + 2));
+  // The plan's rate is 0.5, with which its own stays in proportion.
+  step->setLearningRate(0.25);
+  parameter[0] = 1, grad[0] = 6;
+  run();
+  EXPECT_EQ(parameter[0], 1 - 0.0625f * (6 + 2));
+}
+
 TEST_F(StepTest, AMasterIsUpdatedAndRounded) {
   addLoss();
   addBucket("bf16", 2, {"shard", "grad"});

@@ -18,20 +18,26 @@ struct GroupSpec {
   /// Shell patterns of PyTorch's names.
   llvm::SmallVector<Pattern> patterns;
   /// The factor of the learning rate.
-  double lr = 1;
+  std::optional<double> lr;
   /// None: the optimizer's.
   std::optional<double> weightDecay;
+  /// The name of the optimizer that updates them; empty for that of the rule.
+  llvm::StringRef optimizer;
 };
 
 /// Parses groups that `;` separates, each
-/// `PATTERN[,PATTERN]...:KEY=VALUE[,...]` with the keys lr and weight_decay. An
-/// error names the bad part and what was expected.
+/// `PATTERN[,PATTERN]...:KEY=VALUE[,...]` with the keys lr, weight_decay and
+/// optimizer. An error names the bad part and what was expected.
 llvm::Expected<llvm::SmallVector<GroupSpec>> parseGroups(llvm::StringRef text);
 
-/// Returns the settings of the first group with a pattern that one of the
-/// parameter's names matches; null if there is none or it is not trained.
-GroupAttr findGroup(ParameterOp parameter, llvm::ArrayRef<GroupSpec> groups,
-                    mlir::Attribute optimizer);
+/// Returns the first group with a pattern that one of the parameter's names
+/// matches; null if there is none or it is not trained.
+const GroupSpec *findGroup(ParameterOp parameter,
+                           llvm::ArrayRef<GroupSpec> groups);
+
+/// Returns the settings that `group` gives a parameter that `optimizer`
+/// updates; null if `group` is null or has none.
+GroupAttr makeGroup(const GroupSpec *group, mlir::Attribute optimizer);
 
 /// Reports an error for a pattern that no trained parameter matches.
 mlir::LogicalResult checkPatterns(mlir::ModuleOp module,

@@ -6,13 +6,27 @@
 
 namespace fcdp {
 
-/// Parses `adamw`, `sgd` or `lion`, followed by `,name=value` with PyTorch's
-/// names: adamw has lr, beta1, beta2, eps and weight_decay, sgd has lr,
-/// momentum, dampening, weight_decay and nesterov (0 or 1), lion has lr, beta1,
-/// beta2 and weight_decay. Omitted settings have the defaults of PyTorch, or of
-/// Lion's authors. Returns an OptimizerAttrInterface. An error names the bad
-/// part and the accepted values.
-llvm::Expected<mlir::Attribute> parseOptimizer(llvm::StringRef spec,
-                                               mlir::MLIRContext *context);
+/// The optimizers of a step, each an OptimizerAttrInterface.
+struct OptimizerSpec {
+  /// Its learning rate is that of the job.
+  mlir::Attribute first;
+  /// That of parameters that `first` does not update. The same if it updates
+  /// all.
+  mlir::Attribute rest;
+
+  bool isMixed() const { return first != rest; }
+};
+
+/// Parses `adamw`, `sgd`, `lion` or `muon`, followed by `,name=value` with
+/// PyTorch's names: adamw has lr, beta1, beta2, eps and weight_decay, sgd has
+/// lr, momentum, dampening, weight_decay and nesterov (0 or 1), lion has lr,
+/// beta1, beta2 and weight_decay, muon has lr, weight_decay, momentum,
+/// nesterov, ns_a, ns_b and ns_c (the ns_coefficients), eps, ns_steps and
+/// adjust_lr_fn. Behind muon and a `+` there may be another optimizer for what
+/// muon does not update; the default is adamw. Omitted settings have the
+/// defaults of PyTorch, or of Lion's authors. An error names the bad part and
+/// the accepted values.
+llvm::Expected<OptimizerSpec> parseOptimizers(llvm::StringRef spec,
+                                              mlir::MLIRContext *context);
 
 } // namespace fcdp

@@ -103,6 +103,51 @@ func.func private @lion_c2() attributes {value = #fcdp.lion<lr = 0.1, beta1 = 0.
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @muon_c1_lr() attributes {value = #fcdp.muon<lr = -0.5, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @muon_c1_weight_decay() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = -0.5, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'momentum' to be a finite f64 from 0 on, got}}
+func.func private @muon_c1_momentum() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = -0.5, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps' to be a finite f64 from 0 on, got}}
+func.func private @muon_c1_eps() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = -0.5, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'ns_a' to be a finite f64, got}}
+func.func private @muon_c1_ns_a() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 0x7FF0000000000000 : f64, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'ns_b' to be a finite f64, got}}
+func.func private @muon_c1_ns_b() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = 0x7FF0000000000000 : f64, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'ns_c' to be a finite f64, got}}
+func.func private @muon_c1_ns_c() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 0x7FF0000000000000 : f64, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'ns_steps' from 0 to 99, got -1}}
+func.func private @muon_c2_below() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = -1, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'ns_steps' from 0 to 99, got 100}}
+func.func private @muon_c2_above() attributes {value = #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 100, adjust_lr_fn = original>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @sgd_c1_lr() attributes {value = #fcdp.sgd<lr = -0.5, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>}
 
 // -----

@@ -1025,6 +1025,50 @@ func.func @shard_update_c1_frozen() {
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @bias : tensor<16xf32> unit "fc" trainable names ["bias"]
+func.func @shard_update_c2_parameter() {
+  // expected-error@+1 {{expected parameters of two dimensions, which 'muon' updates, got @bias of type}}
+  fcdp.shard_update @bias scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
+fcdp.parameter @cube : tensor<2x2x4xf32> unit "fc" trainable names ["cube"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout owned members [@w at 0, @cube at 16]
+func.func @shard_update_c2_member() {
+  // expected-error@+1 {{expected parameters of two dimensions, which 'muon' updates, got @cube of type}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
+func.func @shard_update_c2_flat() {
+  // expected-error@+1 {{expected a bucket with the layout 'owned', as 'muon' updates whole matrices, got @bucket}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout ragged<4> members [@w at 0]
+func.func @shard_update_c2_ragged() {
+  // expected-error@+1 {{expected a bucket with the layout 'owned', as 'muon' updates whole matrices, got @bucket}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
 fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]

@@ -9,8 +9,8 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
   func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
     // expected-note @below {{this one differs}}
     fcdp.shard_update @a scale 5.0e-01 with #fcdp.sgd<lr = 1.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
-    // expected-error @below {{expected the optimizer and scale of all other updates}}
-    fcdp.shard_update @b scale 5.0e-01 with #fcdp.sgd<lr = 2.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
+    // expected-error @below {{expected the scale of all other updates}}
+    fcdp.shard_update @b scale 2.5e-01 with #fcdp.sgd<lr = 1.0, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, nesterov = false>
     return
   }
 }

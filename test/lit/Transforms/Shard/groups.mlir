@@ -19,6 +19,10 @@
 // RUN: fcdp-opt %s --fcdp-shard="group=*.bias:weight_decay=0" --fcdp-bucket | FileCheck %s --check-prefix=BUCKET
 // BUCKET: fcdp.bucket @bucket.root {{.*}} members [@weight at 0, @bias at 16, @norm at 32, @given at 48]
 
+// A group that names the optimizer alone changes no setting.
+// RUN: fcdp-opt %s --fcdp-shard="group=*.bias:optimizer=adamw" | FileCheck %s --check-prefix=ALONE
+// ALONE: fcdp.parameter @bias : {{.*}} names ["fc.bias"]{{$}}
+
 // RUN: not fcdp-opt %s --fcdp-shard="group=*.bias" 2>&1 | FileCheck %s --check-prefix=FORM
 // RUN: not fcdp-opt %s --fcdp-shard="group=:lr=1" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not fcdp-opt %s --fcdp-shard="group=*.bias,:lr=1" 2>&1 | FileCheck %s --check-prefix=EMPTY
@@ -33,7 +37,11 @@
 // NONE: error: expected PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]..., got ':lr=1'
 // EMPTY: error: expected a pattern of names, got ''
 // GLOB: error: expected a pattern of names, got '[a': {{.}}
-// SETTING: error: a group has no 'eps'; it has lr, weight_decay
+// RUN: not fcdp-opt %s --fcdp-shard="group=*:optimizer=adam" 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not fcdp-opt %s --fcdp-shard="group=*:optimizer=sgd" 2>&1 | FileCheck %s --check-prefix=OTHER
+// WORD: error: expected 'optimizer' to be one of adamw, sgd, lion, muon, got 'adam'
+// OTHER: error: group: expected an optimizer of 'adamw', got 'sgd'
+// SETTING: error: a group has no 'eps'; it has lr, weight_decay, optimizer
 // NUMBER: error: expected a number for 'lr', got ''
 // RANGE: error: expected 'weight_decay' in [0.00, INF), got '-1'
 // NAN: error: expected 'lr' in [0.00, INF), got 'nan'

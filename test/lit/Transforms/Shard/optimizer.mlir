@@ -39,7 +39,24 @@
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,eps=1" 2>&1 | FileCheck %s --check-prefix=NOEPS
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,beta1=1" 2>&1 | FileCheck %s --check-prefix=BETA
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=lion,weight_decay=-0.1" 2>&1 | FileCheck %s --check-prefix=DECAY
-// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd' or 'lion'
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon,ns_steps=100" 2>&1 | FileCheck %s --check-prefix=STEPS
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon,ns_steps=2.5" 2>&1 | FileCheck %s --check-prefix=HALF
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon,nesterov=0.5" 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon,adjust_lr_fn=none" 2>&1 | FileCheck %s --check-prefix=ADJUST
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=adamw+sgd" 2>&1 | FileCheck %s --check-prefix=PLUS
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon+muon" 2>&1 | FileCheck %s --check-prefix=PLUS
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon+" 2>&1 | FileCheck %s --check-prefix=SECOND
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon+sgd,eps=1" 2>&1 | FileCheck %s --check-prefix=REST
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=muon,lr=0+adamw" 2>&1 | FileCheck %s --check-prefix=PROPORTION
+// STEPS: error: expected 'ns_steps' in [0.00, 100.00), got '100'
+// HALF: error: expected 'ns_steps' to be a whole number
+// BOTH: error: expected 'nesterov' to be a whole number
+// ADJUST: error: expected 'adjust_lr_fn' to be one of original, match_rms_adamw, got 'none'
+// PLUS: error: expected '+' between 'muon' and the optimizer of the parameters that it does not update, got '{{adamw\+sgd|muon\+muon}}'
+// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion' or 'muon'
+// REST: error: optimizer 'sgd' has no 'eps'
+// PROPORTION: error: expected a learning rate of 'muon' above 0, to which that of the other optimizer stays in proportion
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion' or 'muon'
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
 // BETA: error: expected 'beta1' in [0.00, 1.00), got '1'

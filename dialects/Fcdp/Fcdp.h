@@ -53,6 +53,8 @@ class OrdersStreams
 /// Members of a bucket start at multiples of this many bytes, because matrix
 /// kernels give different bits at different alignments.
 inline constexpr int64_t kMemberAlignment = 64;
+/// Elements of a moment in 8 bits that share a scale.
+inline constexpr int64_t kStateBlock = 256;
 
 /// The event of a live-in token, an i64 on an argument. The previous function
 /// has recorded it.

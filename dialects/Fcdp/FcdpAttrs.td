@@ -90,7 +90,9 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
   I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
   I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
-  I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>]>;
+  I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>,
+  I32EnumAttrCase<"exp_avg_code", 12>, I32EnumAttrCase<"exp_avg_scale", 13>,
+  I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>
@@ -115,19 +117,21 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
 
 def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "the blocks of a bucket's members that are never split", [
   I32EnumAttrCase<"flat", 0>, I32EnumAttrCase<"ragged", 1>,
-  I32EnumAttrCase<"owned", 2>]>;
+  I32EnumAttrCase<"owned", 2>, I32EnumAttrCase<"blocks", 3>]>;
 def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
-  let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>` or `owned`";
+  let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>`, `owned` or `blocks<256>`";
   let description = [{
     With `flat`, members may be split at any element, as element-wise optimizers
     allow. With `ragged<N>`, blocks of N rows of dimension 0 are never split;
     `ragged<1>` is sharding by rows. With `owned`, matrices are never split, as
     Muon needs them: the last two dimensions of a 3-D tensor are a matrix, and
     any other tensor of two or more dimensions is one matrix as a whole. A
-    tensor of fewer dimensions may be split at any element.
+    tensor of fewer dimensions may be split at any element. With `blocks<N>`,
+    blocks of N elements are never split, and members and shards begin at
+    multiples of N, so that a number for each block has its place, too.
 
     Constraints:
-    - (C1) `ragged` has a positive number of rows; the others have none.
+    - (C1) `ragged` has a positive number of rows, and `blocks` of elements; the others have none.
   }];
   let parameters = (ins EnumParameter<Fcdp_LayoutKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$rows);
@@ -173,6 +177,26 @@ def Fcdp_AdamWAttr : Fcdp_OptimizerAttrDef<"AdamW", "adamw"> {
                         "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
                         "::mlir::FloatAttr":$weight_decay);
 }
+def Fcdp_AdamW8bitAttr : Fcdp_OptimizerAttrDef<"AdamW8bit", "adamw8bit"> {
+  let summary = "AdamW with moments in 8 bits (arXiv 2110.02861), as torchao.optim.AdamW8bit";
+  let description = [{
+    Each moment has a code of 8 bits for each element, and a scale, its greatest
+    magnitude, for each block of 256 elements. Parameters that it updates are
+    multiples of 256 elements.
+
+    Constraints:
+    - (C1) All numbers are finite `f64` and not negative.
+    - (C2) `beta1` and `beta2` are below 1.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
+                        "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
+                        "::mlir::FloatAttr":$weight_decay);
+  let extraClassDeclaration = statesDeclaration # [{
+
+    ::mlir::Attribute getNeededLayout() const;
+    bool canUpdate(::mlir::RankedTensorType parameter) const;
+  }];
+}
 def Fcdp_LionAttr : Fcdp_OptimizerAttrDef<"Lion", "lion"> {
   let summary = "Lion (arXiv 2302.06675): the sign of the momentum, with decoupled weight decay";
   let description = [{
@@ -204,7 +228,8 @@ def Fcdp_MuonAttr : Fcdp_OptimizerAttrDef<"Muon", "muon"> {
                         "int64_t":$ns_steps, EnumParameter<Fcdp_AdjustLr>:$adjust_lr_fn);
   let extraClassDeclaration = statesDeclaration # [{
 
-    bool needsMatrices() const { return true; }
+    ::mlir::Attribute getNeededLayout() const;
+    bool canUpdate(::mlir::RankedTensorType parameter) const;
     int64_t getScratchBytes(::mlir::RankedTensorType parameter) const;
     double getFlops(::mlir::RankedTensorType parameter) const;
   }];

@@ -50,9 +50,11 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  LayoutKind kind, int64_t rows) {
-  if ((kind == LayoutKind::ragged) != (rows != 0) || rows < 0) // C1
-    return emitError() << "expected 'flat', 'ragged<rows>' with a positive "
-                          "number of rows or 'owned', got '"
+  bool hasRows = kind == LayoutKind::ragged || kind == LayoutKind::blocks;
+  if (hasRows != (rows != 0) || rows < 0) // C1
+    return emitError() << "expected 'flat', 'ragged<rows>' or "
+                          "'blocks<elements>' with a positive number, or "
+                          "'owned', got '"
                        << stringifyLayoutKind(kind) << '<' << rows << ">'";
   return success();
 }
@@ -61,6 +63,8 @@ int64_t LayoutAttr::getBlockElements(RankedTensorType tensor) const {
   int64_t elements = tensor.getNumElements(), rank = tensor.getRank();
   if (elements == 0 || rank == 0 || getKind() == LayoutKind::flat)
     return 1;
+  if (getKind() == LayoutKind::blocks)
+    return getRows();
   if (getKind() == LayoutKind::ragged)
     return std::min(getRows(), tensor.getDimSize(0)) *
            (elements / tensor.getDimSize(0));
@@ -110,6 +114,27 @@ SmallVector<StateRole> AdamWAttr::getStates() const {
   return {StateRole::exp_avg, StateRole::exp_avg_sq};
 }
 
+LogicalResult
+AdamW8bitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
+                      FloatAttr eps, FloatAttr weightDecay) {
+  return AdamWAttr::verify(emitError, lr, beta1, beta2, eps, weightDecay);
+}
+
+SmallVector<StateRole> AdamW8bitAttr::getStates() const {
+  return {StateRole::exp_avg_code, StateRole::exp_avg_scale,
+          StateRole::exp_avg_sq_code, StateRole::exp_avg_sq_scale};
+}
+
+Attribute AdamW8bitAttr::getNeededLayout() const {
+  return LayoutAttr::get(getContext(), LayoutKind::blocks, kStateBlock);
+}
+
+bool AdamW8bitAttr::canUpdate(RankedTensorType parameter) const {
+  return parameter.getNumElements() != 0 &&
+         parameter.getNumElements() % kStateBlock == 0;
+}
+
 LogicalResult LionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
                                FloatAttr weightDecay) {
@@ -148,6 +173,14 @@ LogicalResult MuonAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 SmallVector<StateRole> MuonAttr::getStates() const {
   return {StateRole::momentum_buffer};
+}
+
+Attribute MuonAttr::getNeededLayout() const {
+  return LayoutAttr::get(getContext(), LayoutKind::owned, 0);
+}
+
+bool MuonAttr::canUpdate(RankedTensorType parameter) const {
+  return parameter.getRank() == 2 && parameter.getNumElements() != 0;
 }
 
 /// Two of the iterated matrix, two of its product with its transpose, and the

@@ -18,15 +18,17 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
     InterfaceMethod<"Returns the learning rate.", "::mlir::FloatAttr", "getLr">,
     InterfaceMethod<"Returns the weight decay.", "::mlir::FloatAttr", "getWeightDecay">,
     InterfaceMethod<[{
-        Returns the states that the optimizer keeps of a bucket, each with as many
-        elements as the bucket.
+        Returns the states that the optimizer keeps of a bucket.
       }], "::llvm::SmallVector<::fcdp::StateRole>", "getStates">,
     InterfaceMethod<"Returns the name by which options call it.", "::llvm::StringRef",
       "getName", (ins), [{ return ConcreteAttr::getMnemonic(); }]>,
     InterfaceMethod<[{
-        Returns whether it updates matrices as a whole: parameters of two dimensions
-        in buckets of the layout `owned`.
-      }], "bool", "needsMatrices", (ins), [{}], [{ return false; }]>,
+        Returns the layout of the buckets that it updates, or null if any will do. One
+        that needs a layout updates only some of the parameters, beside another one.
+      }], "::mlir::Attribute", "getNeededLayout", (ins), [{}], [{ return {}; }]>,
+    InterfaceMethod<"Returns whether it can update a parameter of this type.",
+      "bool", "canUpdate", (ins "::mlir::RankedTensorType":$parameter), [{}],
+      [{ return true; }]>,
     InterfaceMethod<[{
         Returns the bytes that the update of a parameter takes for its own results,
         besides the gradient in the type of the parameter.

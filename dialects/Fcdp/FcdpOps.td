@@ -442,8 +442,8 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
 
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
-    - (C2) With an optimizer that needs matrices, all parameters have two
-      dimensions, and a bucket has the layout `owned`.
+    - (C2) The optimizer can update all parameters, and a bucket has the layout that
+      it needs.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
                            MemRead<State>, MemWrite<State>]>:$target,

@@ -188,6 +188,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
       `layout`.
     - (C10) `master` is f32, in a trainable bucket with a narrower `storage`.
     - (C11) `reduce` is f32, bf16 or f16, in a trainable bucket.
+    - (C12) With the layout `blocks<N>`, members begin at multiples of N elements, and shards
+      are multiples of N.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -242,7 +244,7 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,
                        FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,
-                       TypeAttrOf<Fcdp_Flat>:$type, OptionalAttr<Fcdp_BufferAttr>:$buffer);
+                       TypeAttrOf<Fcdp_FlatState>:$type, OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let assemblyFormat = [{
     $sym_name $role `of` $bucket `in` $arena `:` $type (`at` $buffer^)? attr-dict
   }];

@@ -28,6 +28,10 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats", "::mlir::RankedTensorType">;
+/// What a rank keeps: codes of moments in 8 bits are no floats.
+def Fcdp_FlatState : ConfinedType<1DTensorOf<[AnyFloat, UI8]>,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "flat static tensor of floats or ui8", "::mlir::RankedTensorType">;
 def Fcdp_FlatF32 : ConfinedType<1DTensorOf<[F32]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of f32", "::mlir::RankedTensorType">;

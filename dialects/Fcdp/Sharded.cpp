@@ -308,21 +308,19 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<Operation *> target = verifyTarget(*this, symbols);
   if (failed(target))
     return failure();
-  if (!getSettings().needsMatrices())
-    return success();
   for (ParameterOp parameter : getParameters(*target, symbols))
-    if (parameter.getTensorType().getRank() != 2) // C2
-      return emitOpError("expected parameters of two dimensions, which '")
-             << getSettings().getName() << "' updates, got @"
+    if (!getSettings().canUpdate(parameter.getTensorType())) // C2
+      return emitOpError("expected parameters that '")
+             << getSettings().getName() << "' can update, got @"
              << parameter.getSymName() << " of type " << parameter.getType();
   auto bucket = dyn_cast<BucketOp>(*target);
   if (!bucket)
     return success();
-  LayoutAttr layout = bucket.getLayoutAttr();
-  if (!layout || layout.getKind() != LayoutKind::owned) // C2
-    return emitOpError("expected a bucket with the layout 'owned', as '")
-           << getSettings().getName() << "' updates whole matrices, got "
-           << getTargetAttr();
+  Attribute needed = getSettings().getNeededLayout();
+  if (needed && bucket.getLayoutAttr() != needed) // C2
+    return emitOpError("expected a bucket with the layout ")
+           << needed << ", which '" << getSettings().getName()
+           << "' needs, got " << getTargetAttr();
   return success();
 }
 

@@ -162,6 +162,13 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected elements to be a multiple of ")
            << mesh.getWorldSize() << " ranks, got " << elements;
 
+  if (LayoutAttr layout = getLayoutAttr();
+      layout && layout.getKind() == LayoutKind::blocks &&
+      elements / mesh.getWorldSize() % layout.getRows() != 0) // C12
+    return emitOpError("expected shards of a multiple of ")
+           << layout.getRows() << " elements, got "
+           << elements / mesh.getWorldSize();
+
   int64_t end = 0;
   SmallPtrSet<Attribute, 8> seen;
   for (MemberAttr member : getMembers().getAsRange<MemberAttr>()) {
@@ -185,6 +192,13 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << member.getParameter() << " starts at element "
              << member.getOffset() << ", not at a multiple of "
              << kMemberAlignment << " bytes";
+    if (LayoutAttr layout = getLayoutAttr();
+        layout && layout.getKind() == LayoutKind::blocks &&
+        member.getOffset() % layout.getRows() != 0) // C12
+      return emitOpError("member ")
+             << member.getParameter() << " starts at element "
+             << member.getOffset() << ", not at a multiple of "
+             << layout.getRows();
     if (failed(verifyBlocks(*this, parameter, member.getOffset(),
                             elements / mesh.getWorldSize()))) // C8
       return failure();
@@ -285,6 +299,14 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::momentum_buffer:
     return type(countParts(bucket.getSharding(), mesh),
                 getOptimizerType(bucket));
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_sq_code:
+    return type(
+        countParts(bucket.getSharding(), mesh),
+        IntegerType::get(bucket.getContext(), 8, IntegerType::Unsigned));
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_scale:
+    return type(countParts(bucket.getSharding(), mesh) * kStateBlock, f32);
   }
   llvm_unreachable("unknown role");
 }

@@ -209,8 +209,19 @@ static Owned getOwned(Operation *symbol, int64_t ranks) {
           type.getElementType(), type.getElementType()};
 }
 
-static int64_t countStates(Attribute optimizer) {
-  return cast<OptimizerAttrInterface>(optimizer).getStates().size();
+/// Returns the bytes of an element in a state of the optimizer, which updates
+/// elements of `updated`.
+static double stateBytes(StateRole role, Type updated) {
+  switch (role) {
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_sq_code:
+    return 1;
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_scale:
+    return 4.0 / kStateBlock;
+  default:
+    return elementBytes(updated);
+  }
 }
 
 /// Returns the floating-point operations of the rank whose matrices take the
@@ -223,7 +234,7 @@ static double countFlops(ShardUpdateOp update, int64_t ranks) {
     return optimizer.getFlops(parameter.getTensorType()) / ranks;
   auto bucket = cast<BucketOp>(target);
   auto elements = static_cast<int64_t>(countOwned(bucket));
-  if (!optimizer.needsMatrices() || elements == 0)
+  if (!optimizer.getNeededLayout() || elements == 0)
     return 0;
   std::map<int64_t, double> shards;
   for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
@@ -243,15 +254,17 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
       cluster.getWorldSize());
   // It reads the gradient in f32, and reads and writes the parameter, or its
   // master, and the optimizer's states. A master's rounding is written.
-  int64_t bytes =
-      kGradientBytes +
-      2 * (1 + countStates(update.getOptimizer())) *
-          elementBytes(owned.updated) +
+  double kept = elementBytes(owned.updated);
+  for (StateRole role : update.getSettings().getStates())
+    kept += stateBytes(role, owned.updated);
+  double bytes =
+      kGradientBytes + 2 * kept +
       (owned.updated != owned.storage ? elementBytes(owned.storage) : 0);
   Cost cost =
       inMemory("shard_update", owned.elements * elementBytes(owned.updated),
                owned.elements * bytes);
-  OperatorWork products{countFlops(update, cluster.getWorldSize())};
+  OperatorWork products;
+  products.flops = countFlops(update, cluster.getWorldSize());
   products.type = BFloat16Type::get(update.getContext());
   if (!isMeasured("shard_update"))
     cost.seconds += costOfWork(cluster.device, products);

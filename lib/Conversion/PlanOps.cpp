@@ -183,9 +183,9 @@ private:
     table.gradScale = update.getScale().convertToDouble();
     auto updates = update->getBlock()->getOps<ShardUpdateOp>();
     bool isMixed = llvm::any_of(updates, [](ShardUpdateOp other) {
-      return other.getSettings().needsMatrices();
+      return !!other.getSettings().getNeededLayout();
     });
-    if (isMixed && !update.getSettings().needsMatrices())
+    if (isMixed && !update.getSettings().getNeededLayout())
       setOptimizer(table.optimizer, update.getOptimizer());
   }
   void add(AllGatherOp gather) {

@@ -11,27 +11,27 @@ using namespace mlir;
 using namespace fcdp;
 
 /// Returns the update whose optimizer has the learning rate of the job: the
-/// first one of matrices, or else the first one.
+/// first one that needs a layout, or else the first one.
 static ShardUpdateOp findFirstUpdate(ModuleOp module) {
   ShardUpdateOp first;
   module.walk([&](ShardUpdateOp update) {
-    if (!first || (update.getSettings().needsMatrices() &&
-                   !first.getSettings().needsMatrices()))
+    if (!first || (update.getSettings().getNeededLayout() &&
+                   !first.getSettings().getNeededLayout()))
       first = update;
   });
   return first;
 }
 
 /// Returns the optimizer of the job. There may be another one beside one that
-/// needs matrices. Where only evaluations are, it is one that would change
+/// needs a layout. Where only evaluations are, it is one that would change
 /// nothing.
 static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   ShardUpdateOp first = findFirstUpdate(module), other;
   WalkResult result = module.walk([&](ShardUpdateOp update) {
     if (update.getOptimizer() == first.getOptimizer())
       return WalkResult::advance();
-    bool isMixed = first.getSettings().needsMatrices() &&
-                   !update.getSettings().needsMatrices();
+    bool isMixed = first.getSettings().getNeededLayout() &&
+                   !update.getSettings().getNeededLayout();
     if (!other && isMixed)
       other = update;
     if (other && update.getOptimizer() == other.getOptimizer())
@@ -56,6 +56,16 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
 
 static plan::AdamWT makeTable(AdamWAttr adamw) {
   plan::AdamWT table;
+  table.lr = adamw.getLr().getValueAsDouble();
+  table.beta1 = adamw.getBeta1().getValueAsDouble();
+  table.beta2 = adamw.getBeta2().getValueAsDouble();
+  table.eps = adamw.getEps().getValueAsDouble();
+  table.weightDecay = adamw.getWeightDecay().getValueAsDouble();
+  return table;
+}
+
+static plan::AdamW8bitT makeTable(AdamW8bitAttr adamw) {
+  plan::AdamW8bitT table;
   table.lr = adamw.getLr().getValueAsDouble();
   table.beta1 = adamw.getBeta1().getValueAsDouble();
   table.beta2 = adamw.getBeta2().getValueAsDouble();
@@ -100,7 +110,7 @@ static plan::MuonT makeTable(MuonAttr muon) {
 
 void fcdp::setOptimizer(plan::OptimizerUnion &out, Attribute optimizer) {
   llvm::TypeSwitch<Attribute>(optimizer)
-      .Case<AdamWAttr, LionAttr, MuonAttr, SGDAttr>(
+      .Case<AdamWAttr, AdamW8bitAttr, LionAttr, MuonAttr, SGDAttr>(
           [&](auto typed) { out.Set(makeTable(typed)); })
       .DefaultUnreachable("an optimizer without a table in the plan");
 }

@@ -133,14 +133,13 @@ LogicalResult Checker::checkGroups() {
 LogicalResult Checker::checkLayout() {
   LayoutAttr layout =
       llvm::cantFail(parseLayout(wanted.layout, module.getContext()));
-  auto owned = LayoutAttr::get(module.getContext(), LayoutKind::owned, 0);
   llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers =
       findOptimizers(module);
   for (auto bucket : module.getOps<BucketOp>()) {
     OptimizerAttrInterface optimizer =
         optimizers.lookup(bucket.getSymNameAttr());
-    bool isNeeded = optimizer && optimizer.needsMatrices();
-    if (getLayout(bucket) != (isNeeded ? owned : layout))
+    Attribute needed = optimizer ? optimizer.getNeededLayout() : Attribute();
+    if (getLayout(bucket) != (needed ? needed : layout))
       return fail(option::Layout, "the buckets in '" + input +
                                       "' were laid out in another one");
   }

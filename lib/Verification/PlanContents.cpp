@@ -71,6 +71,10 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_code:
+  case StateRole::exp_avg_sq_scale:
     return content.kind == ContentKind::optimizer;
   }
   return false;

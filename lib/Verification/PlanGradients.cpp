@@ -225,9 +225,12 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   if (failed(grad) ||
       failed(checkComplete(contents[*grad], instruction.bucket)))
     return failure();
-  constexpr std::array<StateRole, 5> roles = {
-      StateRole::shard, StateRole::master, StateRole::exp_avg,
-      StateRole::exp_avg_sq, StateRole::momentum_buffer};
+  constexpr std::array<StateRole, 9> roles = {
+      StateRole::shard,           StateRole::master,
+      StateRole::exp_avg,         StateRole::exp_avg_sq,
+      StateRole::momentum_buffer, StateRole::exp_avg_code,
+      StateRole::exp_avg_scale,   StateRole::exp_avg_sq_code,
+      StateRole::exp_avg_sq_scale};
   std::array<int32_t, roles.size()> old{};
   for (size_t i = 0; i < roles.size(); ++i) {
     if (bucket.getState(roles[i]) < 0)

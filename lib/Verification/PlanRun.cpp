@@ -32,6 +32,10 @@ RunState PlanRun::begin() {
     case StateRole::exp_avg:
     case StateRole::exp_avg_sq:
     case StateRole::momentum_buffer:
+    case StateRole::exp_avg_code:
+    case StateRole::exp_avg_scale:
+    case StateRole::exp_avg_sq_code:
+    case StateRole::exp_avg_sq_scale:
       content.kind = ContentKind::optimizer;
       break;
     default:
@@ -114,10 +118,12 @@ LogicalResult PlanRun::leave() {
              << describeBucket(bucket.op) << " in @update, got none";
   for (size_t i = 0; i < plan.states.size(); ++i) {
     StateRole role = StateOp(plan.states[i].op).getRole();
-    bool isSaved = role == StateRole::shard || role == StateRole::master ||
-                   role == StateRole::exp_avg ||
-                   role == StateRole::exp_avg_sq ||
-                   role == StateRole::momentum_buffer;
+    bool isSaved = llvm::is_contained(
+        {StateRole::shard, StateRole::master, StateRole::exp_avg,
+         StateRole::exp_avg_sq, StateRole::momentum_buffer,
+         StateRole::exp_avg_code, StateRole::exp_avg_scale,
+         StateRole::exp_avg_sq_code, StateRole::exp_avg_sq_scale},
+        role);
     if (!isSaved || findContent(i))
       continue;
     InFlightDiagnostic diag = StateOp(plan.states[i].op).emitOpError("of ")

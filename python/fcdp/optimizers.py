@@ -51,7 +51,101 @@ class Lion(torch.optim.Optimizer):
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update * group["lr"])
 
 
-_CLASSES = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, "lion": Lion}
+class AdamW8bit(torch.optim.Optimizer):
+    """AdamW with moments in 8 bits (arXiv 2110.02861), with the names, defaults and scheme of torchao.optim.AdamW8bit.
+
+    Both moments of a parameter of 4096 elements or more, in whole blocks of 256, have a code for each element and a scale
+    for each block: its greatest magnitude. Other parameters have moments of their own type.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group)
+        return loss
+
+    def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            for name, signed in _MOMENTS:
+                _set_moment(state, name, torch.zeros_like(parameter), signed)
+        state["step"] += 1
+        step = state["step"].item()
+        beta1, beta2 = group["betas"]
+        first, second = (_get_moment(state, name, signed) for name, signed in _MOMENTS)
+        wide = grad.float()
+        first = first * beta1 + wide * (1 - beta1)
+        second = second * beta2 + wide.square() * (1 - beta2)
+        value = parameter.float() * (1 - group["lr"] * group["weight_decay"])
+        size = second.sqrt() / math.sqrt(1 - beta2**step) + group["eps"]
+        parameter.copy_(value - first / size * (group["lr"] / (1 - beta1**step)))
+        for (name, signed), moment in zip(_MOMENTS, (first, second)):
+            _set_moment(state, name, moment, signed)
+
+
+_MOMENTS = (("exp_avg", True), ("exp_avg_sq", False))
+_BLOCK = 256
+
+
+def dynamic_map(signed: bool) -> torch.Tensor:
+    """The 256 numbers of bitsandbytes' and torchao's dynamic map: with fewer digits and smaller exponents towards 0."""
+    numbers, parts = 1 if signed else 2, [torch.tensor([0.0, 1.0])]
+    for exponent in range(-6, 1):
+        bounds = torch.linspace(0.1, 1, numbers + 1)
+        means = (bounds[:-1] + bounds[1:]) / 2
+        parts += [means * 10.0**exponent, means * -(10.0**exponent)] if signed else [means * 10.0**exponent]
+        numbers *= 2
+    return torch.cat(parts).sort().values
+
+
+def encode(values: torch.Tensor, signed: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the codes of float32 values, in their shape, and the scale of each block of 256.
+
+    A value becomes the nearest number of the map, the greater one of two.
+    """
+    table = dynamic_map(signed)
+    blocks = values.reshape(-1, _BLOCK)
+    scales = blocks.abs().amax(1).clamp(min=1e-12)
+    codes = torch.bucketize(blocks / scales[:, None], (table[:-1] + table[1:]) / 2, right=True)
+    return codes.to(torch.uint8).reshape(values.shape), scales
+
+
+def decode(codes: torch.Tensor, scales: torch.Tensor, signed: bool) -> torch.Tensor:
+    blocks = dynamic_map(signed)[codes.int()].reshape(-1, _BLOCK)
+    return (blocks * scales[:, None]).reshape(codes.shape)
+
+
+def _set_moment(state: dict[str, Any], name: str, moment: torch.Tensor, signed: bool) -> None:
+    if moment.numel() >= 4096 and moment.numel() % _BLOCK == 0:
+        state[f"{name}_code"], state[f"{name}_scale"] = encode(moment.float(), signed)
+    else:
+        state[name] = moment.to(state[name].dtype if name in state else moment.dtype)
+
+
+def _get_moment(state: dict[str, Any], name: str, signed: bool) -> torch.Tensor:
+    if name in state:
+        return state[name].float()
+    return decode(state[f"{name}_code"], state[f"{name}_scale"], signed)
+
+
+_CLASSES = {"adamw8bit": AdamW8bit, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, "lion": Lion}
 
 
 def optimizer_factory(text: str) -> OptimizerFactory:

@@ -17,9 +17,11 @@ namespace {
 constexpr const char *kFormat = "fcdp-checkpoint";
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMostRanks = int64_t(1) << 24;
-constexpr const char *kRoles[] = {"value",      "master",          "exp_avg",
-                                  "exp_avg_sq", "momentum_buffer", "buffer",
-                                  "random"};
+constexpr const char *kRoles[] = {
+    "value",         "master",          "exp_avg",
+    "exp_avg_sq",    "momentum_buffer", "exp_avg_code",
+    "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale",
+    "buffer",        "random"};
 
 nlohmann::ordered_json toJson(const CheckpointPiece &piece) {
   nlohmann::ordered_json json = {

@@ -11,12 +11,8 @@ const char *checkpointRole(plan::StateRole role) {
     return kValueRole;
   case plan::StateRole::master:
     return kMasterRole;
-  case plan::StateRole::exp_avg:
-  case plan::StateRole::exp_avg_sq:
-  case plan::StateRole::momentum_buffer:
-    return plan::EnumNameStateRole(role);
-  default: // gradients, and copies of values
-    return nullptr;
+  default: // or gradients, and copies of values
+    return isOptimizerState(role) ? plan::EnumNameStateRole(role) : nullptr;
   }
 }
 
@@ -75,13 +71,15 @@ void CheckpointLayout::addBucket(
     bool isValue = region.role() == plan::StateRole::shard;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *parameter : members) {
-      CheckpointState saved{parameter->names, role, dtype, parameter->shape};
+      CheckpointState saved{parameter->names, role, dtype,
+                            shapeOf(*parameter, region.role())};
       if (isValue)
         saved.trainable = parameter->trainable;
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
       for (uint32_t part = 0; part < owners.size(); ++part) {
-        ShardRange range = rangeOf(*parameter, bucket, part);
+        ShardRange range =
+            stateRangeOf(*parameter, bucket, part, region.role());
         if (range.elements != 0)
           addPiece(
               state, owners[part],

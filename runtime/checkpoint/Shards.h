@@ -24,6 +24,13 @@ struct ShardRange {
 };
 ShardRange rangeOf(const plan::ParameterT &parameter,
                    const plan::BucketT &bucket, uint32_t part);
+/// The same in elements of a state.
+ShardRange stateRangeOf(const plan::ParameterT &parameter,
+                        const plan::BucketT &bucket, uint32_t part,
+                        plan::StateRole role);
+/// That of a parameter's state: the parameter's, or one dimension of a number
+/// for each block.
+Shape shapeOf(const plan::ParameterT &parameter, plan::StateRole role);
 
 /// The parameters of each bucket, in the order of their places in it.
 std::vector<std::vector<const plan::ParameterT *>>

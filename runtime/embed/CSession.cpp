@@ -24,7 +24,11 @@ static_assert(int(StateRole::Value) == FCDP_VALUE &&
               int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
               int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&
               int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER &&
-              int(StateRole::Master) == FCDP_MASTER);
+              int(StateRole::Master) == FCDP_MASTER &&
+              int(StateRole::ExpAvgCode) == FCDP_EXP_AVG_CODE &&
+              int(StateRole::ExpAvgScale) == FCDP_EXP_AVG_SCALE &&
+              int(StateRole::ExpAvgSqCode) == FCDP_EXP_AVG_SQ_CODE &&
+              int(StateRole::ExpAvgSqScale) == FCDP_EXP_AVG_SQ_SCALE);
 static_assert(int(OnNonfinite::Stop) == FCDP_NONFINITE_STOP &&
               int(OnNonfinite::Skip) == FCDP_NONFINITE_SKIP &&
               int(OnNonfinite::Continue) == FCDP_NONFINITE_CONTINUE);
@@ -104,7 +108,7 @@ fcdp_status attemptOn(Handle *handle, Work work) noexcept {
 }
 
 StateRole roleOf(fcdp_state_role role) {
-  require(role >= FCDP_VALUE && role <= FCDP_MASTER,
+  require(role >= FCDP_VALUE && role <= FCDP_EXP_AVG_SQ_SCALE,
           "expected a known role of a state");
   return StateRole(role);
 }

@@ -160,7 +160,7 @@ public:
         return std::nullopt;
       }
       at::Tensor whole =
-          at::empty(*state.shape, at::TensorOptions(toScalarType(state.dtype)));
+          at::empty(state.shape, at::TensorOptions(toScalarType(state.dtype)));
       get().getState(
           name, stateRoleOf(role),
           {static_cast<std::byte *>(whole.data_ptr()), size_t(whole.nbytes())});
@@ -173,7 +173,7 @@ public:
     return attempt([&] {
       NamedState state = findState(get().plan(), name, stateRoleOf(role));
       size_t elements = get().numOwnElements(name, stateRoleOf(role));
-      at::Tensor rows = at::empty(rowsShape(*state.shape, elements),
+      at::Tensor rows = at::empty(rowsShape(state.shape, elements),
                                   at::TensorOptions(toScalarType(state.dtype)));
       get().getRows(
           name, stateRoleOf(role),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
+#include "operators/BlockStates.h"
 #include "operators/NewtonSchulz.h"
 #include "operators/PreparedOp.h"
 #include "operators/UpdateSegments.h"
@@ -10,6 +11,8 @@
 #include <ATen/ops/empty.h>
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 namespace fcdp {
 
@@ -20,6 +23,9 @@ namespace {
 struct Part {
   UpdateSegment segment;
   at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
+  at::Tensor expAvgCode, expAvgSqCode;
+  /// One for each block.
+  at::Tensor expAvgScale, expAvgSqScale;
 };
 
 /// Elements [begin, begin + elements) of `whole`.
@@ -27,10 +33,14 @@ Part cut(const Part &whole, int64_t begin, int64_t elements) {
   Part part = whole;
   part.segment.begin += begin;
   part.segment.elements = elements;
-  for (at::Tensor *tensor : {&part.parameter, &part.grad, &part.expAvg,
-                             &part.expAvgSq, &part.momentumBuffer})
+  for (at::Tensor *tensor :
+       {&part.parameter, &part.grad, &part.expAvg, &part.expAvgSq,
+        &part.momentumBuffer, &part.expAvgCode, &part.expAvgSqCode})
     if (tensor->defined())
       *tensor = tensor->narrow(0, begin, elements);
+  for (at::Tensor *tensor : {&part.expAvgScale, &part.expAvgSqScale})
+    if (tensor->defined())
+      *tensor = tensor->narrow(0, begin / kStateBlock, elements / kStateBlock);
   return part;
 }
 
@@ -41,7 +51,15 @@ int64_t pieceElements(at::Device device) {
 }
 
 /// The memory for one piece of each kind.
-enum PieceMemory { kParameter, kGrad, kState, kUpdate, kScaled, kNumMemories };
+enum PieceMemory {
+  kParameter,
+  kGrad,
+  kState,
+  kUpdate,
+  kScaled,
+  kDirection,
+  kNumMemories
+};
 
 /// The scratch memory of the largest matrix of a bucket.
 int64_t scratchOfMatrices(const StepPlan &plan, size_t bucket) {
@@ -66,7 +84,11 @@ public:
               flat(plan::StateRole::grad, state),
               flat(plan::StateRole::exp_avg, state),
               flat(plan::StateRole::exp_avg_sq, state),
-              flat(plan::StateRole::momentum_buffer, state)} {
+              flat(plan::StateRole::momentum_buffer, state),
+              flat(plan::StateRole::exp_avg_code, state),
+              flat(plan::StateRole::exp_avg_sq_code, state),
+              flat(plan::StateRole::exp_avg_scale, state),
+              flat(plan::StateRole::exp_avg_sq_scale, state)} {
     auto cutShard = needsMatrices(optimizer) ? matrixSegments : updateSegments;
     for (const UpdateSegment &segment :
          cutShard(state.plan, op.bucket, state.place, weightDecay(optimizer))) {
@@ -76,11 +98,13 @@ public:
     // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
     // whole vectors of parameters get values that have nothing to do with the
     // gradients.
-    isWidened =
-        at::isReducedFloatingType(whole.parameter.scalar_type()) &&
-        (optimizer.Aslion() || (optimizer.Assgd() && state.device.is_cpu()));
-    if (isWidened || optimizer.Aslion())
+    isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
+                (optimizer.Aslion() || optimizer.Asadamw8bit() ||
+                 (optimizer.Assgd() && state.device.is_cpu()));
+    if (isWidened || optimizer.Aslion() || optimizer.Asadamw8bit())
       pieces = makePieces(state);
+    if (optimizer.Asadamw8bit())
+      makeCodecs(state);
     if (double base = state.plan.learningRate(); base != 0)
       rateFactor = learningRate(optimizer) / base;
     if (needsMatrices(optimizer))
@@ -122,7 +146,8 @@ private:
   /// The rank's part of a state, or no tensor if the bucket has no such state.
   at::Tensor flat(plan::StateRole role, StepState &state) const {
     const plan::State *found = findState(bucket, role);
-    return found ? state.flat(found->buf(), bucket.shardElements,
+    return found ? state.flat(found->buf(),
+                              bucket.shardElements / elementsPer(role),
                               toDType(found->dtype()))
                  : at::Tensor();
   }
@@ -163,6 +188,39 @@ private:
     parameter.sub_(update.sign_().mul_(rate));
   }
 
+  /// As torchao.optim.AdamW8bit, with products that are rounded before they are
+  /// added.
+  void apply(const plan::AdamW8bitT &adamw, const Part &part, double rate,
+             UpdateState &update) const {
+    int64_t elements = part.segment.elements;
+    at::Tensor first = memory(kState, elements);
+    at::Tensor second = memory(kUpdate, elements);
+    at::Tensor scaled = memory(kScaled, elements);
+    at::Tensor indices = codeIndices.narrow(0, 0, elements);
+    auto step = double(update.number + 1);
+    signedCodec->decode(first, part.expAvgCode, part.expAvgScale, indices);
+    unsignedCodec->decode(second, part.expAvgSqCode, part.expAvgSqScale,
+                          indices);
+    scaled.copy_(part.grad).mul_(1 - adamw.beta1);
+    first.mul_(adamw.beta1).add_(scaled);
+    scaled.copy_(part.grad).mul_(part.grad).mul_(1 - adamw.beta2);
+    second.mul_(adamw.beta2).add_(scaled);
+
+    at::Tensor parameter = part.parameter;
+    parameter.mul_(1 - rate * part.segment.weightDecay);
+    scaled.copy_(second).sqrt_();
+    scaled.div_(std::sqrt(1 - std::pow(adamw.beta2, step))).add_(adamw.eps);
+    at::Tensor direction = memory(kDirection, elements);
+    direction.copy_(first).div_(scaled);
+    direction.mul_(rate / (1 - std::pow(adamw.beta1, step)));
+    parameter.sub_(direction);
+
+    signedCodec->encode(part.expAvgCode, part.expAvgScale, first, indices,
+                        scaled);
+    unsignedCodec->encode(part.expAvgSqCode, part.expAvgSqScale, second,
+                          indices, scaled);
+  }
+
   /// Muon, as torch.optim.Muon. Leaves its direction in the gradient.
   void apply(const plan::MuonT &muon, const Part &part, double rate,
              UpdateState &) const {
@@ -187,6 +245,16 @@ private:
       rows = at::empty({kNumMemories, pieceElements(state.device)},
                        whole.parameter.options().dtype(type));
     return rows;
+  }
+
+  void makeCodecs(StepState &state) {
+    signedCodec.emplace(/*isSigned=*/true, state.device);
+    unsignedCodec.emplace(/*isSigned=*/false, state.device);
+    at::Tensor &indices = state.pieces[at::kInt];
+    if (!indices.defined())
+      indices = at::empty({pieceElements(state.device)},
+                          whole.grad.options().dtype(at::kInt));
+    codeIndices = indices;
   }
 
   at::Tensor memory(PieceMemory kind, int64_t elements) const {
@@ -219,7 +287,12 @@ private:
     Part wide = piece;
     wide.parameter = widen(kParameter, piece.parameter);
     wide.grad = widen(kGrad, piece.grad);
-    // An optimizer that is updated in pieces has one state.
+    if (piece.expAvgCode.defined()) {
+      update(wide);
+      piece.parameter.copy_(wide.parameter);
+      return;
+    }
+    // Any other optimizer that is updated in pieces has one state.
     at::Tensor Part::*state =
         piece.expAvg.defined() ? &Part::expAvg : &Part::momentumBuffer;
     wide.*state = widen(kState, piece.*state);
@@ -244,6 +317,9 @@ private:
   bool isWidened = false;
   /// Undefined if segments are updated as a whole.
   at::Tensor pieces;
+  /// For moments in 8 bits.
+  std::optional<BlockCodec> signedCodec, unsignedCodec;
+  at::Tensor codeIndices;
   /// For one matrix at a time, while the update runs.
   int64_t scratchBytes = 0;
   at::Tensor scratch;

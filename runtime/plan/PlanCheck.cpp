@@ -62,6 +62,12 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
     return StateRule{findState(bucket, StateRole::master) ? plan::DType::f32
                                                           : bucket.storage,
                      bucket.shardElements};
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_sq_code:
+    return StateRule{plan::DType::u8, bucket.shardElements};
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_scale:
+    return StateRule{plan::DType::f32, bucket.shardElements / kStateBlock};
   case StateRole::grad:
     return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::node_grad:

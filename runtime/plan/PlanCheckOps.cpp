@@ -76,6 +76,7 @@ private:
   void check(const plan::ShardUpdateT &op) const;
   void checkMatrix(const plan::ParameterT &parameter,
                    const plan::BucketT &bucket) const;
+  void checkBlocks(const plan::ParameterT &parameter) const;
   void check(const plan::AllGatherT &op) const {
     copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
   }
@@ -192,11 +193,26 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
       base == 0 && rate != 0)
     failCheck(where, "expected a learning rate of 0, as the plan's, got ",
               rate);
-  if (!needsMatrices(optimizer))
-    return;
-  for (const auto &parameter : plan.parameters)
-    if (parameter->bucket == op.bucket)
+  bool hasBlocks = optimizer.type == plan::Optimizer::adamw8bit;
+  if (hasBlocks && bucket.shardElements % kStateBlock != 0)
+    failCheck(where, "expected shards of whole blocks of ", kStateBlock,
+              " elements, got ", bucket.shardElements);
+  for (const auto &parameter : plan.parameters) {
+    if (parameter->bucket != op.bucket)
+      continue;
+    if (needsMatrices(optimizer))
       checkMatrix(*parameter, bucket);
+    if (hasBlocks)
+      checkBlocks(*parameter);
+  }
+}
+
+void OpChecker::checkBlocks(const plan::ParameterT &parameter) const {
+  if (parameter.offsetElements % kStateBlock != 0 ||
+      numElements(parameter.shape) % kStateBlock != 0)
+    failCheck(where, "expected parameters of whole blocks of ", kStateBlock,
+              " elements, got '", parameter.names[0], "' of shape ",
+              toString(parameter.shape), " at ", parameter.offsetElements);
 }
 
 /// A matrix is whole in a shard.

@@ -39,10 +39,29 @@ optimizerStates(const plan::OptimizerUnion &optimizer) {
     return {};
   case plan::Optimizer::muon:
     return {plan::StateRole::momentum_buffer};
+  case plan::Optimizer::adamw8bit:
+    return {plan::StateRole::exp_avg_code, plan::StateRole::exp_avg_scale,
+            plan::StateRole::exp_avg_sq_code,
+            plan::StateRole::exp_avg_sq_scale};
   case plan::Optimizer::NONE:
     break;
   }
   return {}; // refused
+}
+
+bool isOptimizerState(plan::StateRole role) {
+  switch (role) {
+  case plan::StateRole::exp_avg:
+  case plan::StateRole::exp_avg_sq:
+  case plan::StateRole::momentum_buffer:
+  case plan::StateRole::exp_avg_code:
+  case plan::StateRole::exp_avg_scale:
+  case plan::StateRole::exp_avg_sq_code:
+  case plan::StateRole::exp_avg_sq_scale:
+    return true;
+  default:
+    return false;
+  }
 }
 
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {

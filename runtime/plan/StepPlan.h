@@ -98,6 +98,8 @@ decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
   switch (optimizer.type) {
   case plan::Optimizer::adamw:
     return visit(*optimizer.Asadamw());
+  case plan::Optimizer::adamw8bit:
+    return visit(*optimizer.Asadamw8bit());
   case plan::Optimizer::lion:
     return visit(*optimizer.Aslion());
   case plan::Optimizer::muon:
@@ -117,6 +119,17 @@ double weightDecay(const plan::OptimizerUnion &optimizer);
 inline bool needsMatrices(const plan::OptimizerUnion &optimizer) {
   return optimizer.type == plan::Optimizer::muon;
 }
+
+/// Elements of a moment in 8 bits that share a scale.
+inline constexpr int64_t kStateBlock = 256;
+/// How many elements of the shard an element of a state is for.
+inline int64_t elementsPer(plan::StateRole role) {
+  bool isScale = role == plan::StateRole::exp_avg_scale ||
+                 role == plan::StateRole::exp_avg_sq_scale;
+  return isScale ? kStateBlock : 1;
+}
+/// Whether a state is one of the optimizer, which a checkpoint has.
+bool isOptimizerState(plan::StateRole role);
 
 /// The states that the optimizer keeps of a bucket.
 std::vector<plan::StateRole>

@@ -186,8 +186,13 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
   bool hasMaster = match.has(kMasterRole, member.names);
   if (region.role() == plan::StateRole::master && !hasMaster)
     return match.require(kValueRole, member.names, storage, member.shape);
-  return match.require(role, member.names, hasMaster ? DType::F32 : storage,
-                       member.shape);
+  DType dtype = toDType(region.dtype());
+  bool isOwn = dtype == DType::U8 || elementsPer(region.role()) != 1;
+  return match.require(role, member.names,
+                       isOwn       ? dtype
+                       : hasMaster ? DType::F32
+                                   : storage,
+                       shapeOf(member, region.role()));
 }
 
 /// Counts the parameters that only one side has a master of.
@@ -214,7 +219,7 @@ void Loader::planBucket(size_t number,
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *member : members) {
       const CheckpointState *state = requireMember(bucket, region, *member);
-      ShardRange range = rangeOf(*member, bucket, part);
+      ShardRange range = stateRangeOf(*member, bucket, part, region.role());
       if (state && range.elements != 0)
         reads.push_back({state, range.inParameter, range.elements, dtype,
                          region.buf(),

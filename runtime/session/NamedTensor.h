@@ -23,6 +23,10 @@ enum class StateRole {
   ExpAvgSq,       ///< AdamW's second moment
   MomentumBuffer, ///< SGD's
   Master,         ///< the parameter in f32, which the optimizer updates
+  ExpAvgCode,     ///< a moment in 8 bits, and a scale for each 256 elements
+  ExpAvgScale,
+  ExpAvgSqCode,
+  ExpAvgSqScale,
 };
 
 } // namespace fcdp

@@ -29,9 +29,9 @@ void Session::setState(const std::string &name, StateRole role,
                        const TensorView &value) {
   impl->requireLoading("setting a state");
   NamedState state = findState(impl->plan, name, role);
-  if (value.dtype != state.dtype || value.shape != *state.shape)
+  if (value.dtype != state.dtype || value.shape != state.shape)
     misuse("'" + name + "': expected " + fcdp::name(state.dtype) +
-           toString(*state.shape) + ", got " + fcdp::name(value.dtype) +
+           toString(state.shape) + ", got " + fcdp::name(value.dtype) +
            toString(value.shape));
   if (!value.data && state.bytes() != 0)
     misuse("'" + name + "': expected data, got a null pointer");
@@ -59,8 +59,8 @@ size_t Session::numOwnElements(const std::string &name, StateRole role) {
   NamedState state = findState(impl->plan, name, role);
   return state.parameter
              ? size_t(
-                   rowsOf(*state.shape, rank(), impl->plan.mesh.size()).count)
-             : size_t(numElements(*state.shape));
+                   rowsOf(state.shape, rank(), impl->plan.mesh.size()).count)
+             : size_t(numElements(state.shape));
 }
 
 void Session::getRows(const std::string &name, StateRole role,

@@ -14,24 +14,28 @@ namespace {
 
 constexpr const char *kGather = "gather of the parameters";
 
-constexpr StateRole kStateRoles[] = {
-    StateRole::Value, StateRole::ExpAvg, StateRole::ExpAvgSq,
-    StateRole::MomentumBuffer, StateRole::Master};
+/// A role of the session, and of the plan.
+struct RolePair {
+  StateRole named;
+  plan::StateRole planned;
+};
 
-const plan::State *regionOf(const plan::BucketT &bucket, StateRole role) {
-  switch (role) {
-  case StateRole::ExpAvg:
-    return findState(bucket, plan::StateRole::exp_avg);
-  case StateRole::ExpAvgSq:
-    return findState(bucket, plan::StateRole::exp_avg_sq);
-  case StateRole::MomentumBuffer:
-    return findState(bucket, plan::StateRole::momentum_buffer);
-  case StateRole::Master:
-    return findState(bucket, plan::StateRole::master);
-  case StateRole::Value:
-    break;
-  }
-  return findState(bucket, plan::StateRole::shard);
+constexpr RolePair kStateRoles[] = {
+    {StateRole::Value, plan::StateRole::shard},
+    {StateRole::ExpAvg, plan::StateRole::exp_avg},
+    {StateRole::ExpAvgSq, plan::StateRole::exp_avg_sq},
+    {StateRole::MomentumBuffer, plan::StateRole::momentum_buffer},
+    {StateRole::Master, plan::StateRole::master},
+    {StateRole::ExpAvgCode, plan::StateRole::exp_avg_code},
+    {StateRole::ExpAvgScale, plan::StateRole::exp_avg_scale},
+    {StateRole::ExpAvgSqCode, plan::StateRole::exp_avg_sq_code},
+    {StateRole::ExpAvgSqScale, plan::StateRole::exp_avg_sq_scale}};
+
+plan::StateRole plannedRole(StateRole role) {
+  for (const RolePair &pair : kStateRoles)
+    if (pair.named == role)
+      return pair.planned;
+  return plan::StateRole::shard;
 }
 
 /// The part of a parameter that one shard of its bucket holds, in bytes.
@@ -41,7 +45,7 @@ struct Piece {
 
 Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
               uint32_t part) {
-  ShardRange range = rangeOf(*state.parameter, bucket, part);
+  ShardRange range = stateRangeOf(*state.parameter, bucket, part, state.role);
   size_t width = byteSize(state.dtype);
   return {size_t(range.inParameter) * width, size_t(range.inShard) * width,
           size_t(range.elements) * width};
@@ -50,25 +54,14 @@ Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
 } // namespace
 
 const char *name(StateRole role) {
-  switch (role) {
-  case StateRole::Value:
-    return "value";
-  case StateRole::ExpAvg:
-    return "exp_avg";
-  case StateRole::ExpAvgSq:
-    return "exp_avg_sq";
-  case StateRole::MomentumBuffer:
-    return "momentum_buffer";
-  case StateRole::Master:
-    return "master";
-  }
-  return "role";
+  return role == StateRole::Value ? "value"
+                                  : plan::EnumNameStateRole(plannedRole(role));
 }
 
 StateRole stateRoleOf(const std::string &text) {
-  for (StateRole role : kStateRoles)
-    if (text == name(role))
-      return role;
+  for (const RolePair &pair : kStateRoles)
+    if (text == name(pair.named))
+      return pair.named;
   throw SessionError(SessionErrorCode::Misuse,
                      "there is no role '" + text + "' of a state");
 }
@@ -76,11 +69,12 @@ StateRole stateRoleOf(const std::string &text) {
 std::vector<StateInfo> listStates(const StepPlan &plan) {
   std::vector<StateInfo> states;
   for (const auto &parameter : plan.parameters)
-    for (StateRole role : kStateRoles)
+    for (const RolePair &pair : kStateRoles)
       if (const plan::State *region =
-              regionOf(*plan.buckets[parameter->bucket], role))
-        states.push_back({parameter->names, role, toDType(region->dtype()),
-                          parameter->shape});
+              findState(*plan.buckets[parameter->bucket], pair.planned))
+        states.push_back({parameter->names, pair.named,
+                          toDType(region->dtype()),
+                          shapeOf(*parameter, pair.planned)});
   for (size_t i : plan.stateBuffers()) {
     const plan::BufferT &buffer = *plan.buffers[i];
     states.push_back({{buffer.name},
@@ -99,18 +93,22 @@ NamedState findState(const StepPlan &plan, const std::string &name,
     if (std::find(names.begin(), names.end(), name) == names.end())
       continue;
     const plan::State *region =
-        regionOf(*plan.buckets[parameter->bucket], role);
+        findState(*plan.buckets[parameter->bucket], plannedRole(role));
     if (!region)
       throw SessionError(SessionErrorCode::Misuse,
                          "parameter '" + name + "' has no " + fcdp::name(role) +
                              " in this step");
-    return {parameter.get(), 0, &region->buf(), toDType(region->dtype()),
-            &parameter->shape};
+    return {parameter.get(),
+            0,
+            &region->buf(),
+            toDType(region->dtype()),
+            shapeOf(*parameter, region->role()),
+            region->role()};
   }
   for (size_t i : plan.stateBuffers())
     if (plan.buffers[i]->name == name && role == StateRole::Value)
       return {nullptr, i, nullptr, toDType(plan.buffers[i]->dtype),
-              &plan.buffers[i]->shape};
+              plan.buffers[i]->shape};
   throw SessionError(SessionErrorCode::Misuse,
                      "the step has no state '" + name + "'");
 }

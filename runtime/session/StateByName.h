@@ -16,9 +16,10 @@ struct NamedState {
   /// The region of the parameter's bucket; null for a buffer.
   const plan::Buf *region = nullptr;
   DType dtype = DType::F32;
-  const Shape *shape = nullptr;
+  Shape shape = {};
+  plan::StateRole role = plan::StateRole::shard;
 
-  size_t bytes() const { return numElements(*shape) * byteSize(dtype); }
+  size_t bytes() const { return numElements(shape) * byteSize(dtype); }
 };
 
 /// A parameter, a buffer, or a parameter's optimizer state.

@@ -41,7 +41,8 @@ public:
   void gather(std::byte *out) {
     std::vector<uint32_t> owners = ownersOf(bucket, mesh);
     for (uint32_t part = 0; part < owners.size(); ++part) {
-      ShardRange range = rangeOf(*state.parameter, bucket, part);
+      ShardRange range =
+          stateRangeOf(*state.parameter, bucket, part, state.role);
       if (owners[part] != job.rank()) {
         Overlap own = overlapOf(range, ownRows);
         recvs.push_back(
@@ -79,11 +80,12 @@ public:
 
 private:
   ElementRange rowsOf(uint32_t rank) const {
-    return fcdp::rowsOf(*state.shape, rank, mesh.size());
+    return fcdp::rowsOf(state.shape, rank, mesh.size());
   }
   ShardRange partRangeOf(uint32_t rank) const {
-    return rangeOf(*state.parameter, bucket,
-                   partOf(bucket.sharding, mesh, placeOf(mesh, rank)));
+    return stateRangeOf(*state.parameter, bucket,
+                        partOf(bucket.sharding, mesh, placeOf(mesh, rank)),
+                        state.role);
   }
   void copy(std::byte *to, const std::byte *from, const Overlap &overlap) {
     if (overlap.elements != 0)
@@ -132,7 +134,7 @@ void scatterRows(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, const std::byte *value) {
   Place place = placeOf(plan.mesh, job.rank());
   // The value is whole.
-  if (!state.parameter || state.shape->empty())
+  if (!state.parameter || state.shape.empty())
     return scatterState(plan, place, step, state, value);
   RowExchange(plan, job, step, state).scatter(value);
   updateMaster(plan, place, step, state);

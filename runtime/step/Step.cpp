@@ -197,13 +197,11 @@ void makeOptimizerState(StepState &state) {
   for (const auto &bucket : state.plan.buckets) {
     state.updates.push_back(
         {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)), 0});
-    for (auto role :
-         {plan::StateRole::master, plan::StateRole::exp_avg,
-          plan::StateRole::exp_avg_sq, plan::StateRole::momentum_buffer})
-      if (const plan::State *found = findState(*bucket, role);
-          found && found->buf().bytes() != 0)
-        state.flat(found->buf(), int64_t(found->buf().bytes()), DType::U8)
-            .zero_();
+    for (const plan::State &kept : bucket->states)
+      if ((kept.role() == plan::StateRole::master ||
+           isOptimizerState(kept.role())) &&
+          kept.buf().bytes() != 0)
+        state.flat(kept.buf(), int64_t(kept.buf().bytes()), DType::U8).zero_();
   }
 }
 

@@ -81,6 +81,7 @@ std::vector<PipelineOptions> makeRuns() {
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
           makeOptions("zero3", "sharded", "muon"),
+          makeOptions("zero3", "sharded", "adamw8bit"),
           makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on")};
 }
 

@@ -66,6 +66,7 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
 
 OPTIMIZER_STATES = {
     "adamw": ("exp_avg", "exp_avg_sq"),
+    "adamw8bit": ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"),
     "lion": ("exp_avg",),
     "muon": ("momentum_buffer",),
     "sgd": ("momentum_buffer",),
@@ -82,6 +83,9 @@ def state_bytes(bucket: Mapping[str, Any], optimizer: str, parts: int) -> dict[s
     elements, storage = bucket["elements"] // parts, TYPE_BYTES[bucket["storage"]]
     master = {"master": 4 * elements} if "master" in bucket["states"] else {}
     moments = dict.fromkeys(OPTIMIZER_STATES[optimizer], elements * (4 if master else storage))
+    if optimizer == "adamw8bit":
+        # A code for each element, and a float32 for each block of 256.
+        moments = {role: elements if role.endswith("code") else 4 * (elements // 256) for role in moments}
     return {"shard": elements * storage, "grad": 4 * elements} | master | moments
 
 

@@ -4,8 +4,8 @@
 usage: sharded_script.py JOBS OUT
 
 JOBS is JSON, a list of {"kind": "fcdp" or "fsdp", "load": a folder of torch.distributed.checkpoint, "steps": how many, "save": a
-folder, "more": steps after that, "half": whether the model is in bfloat16 and has a parameter without dimensions, "options":
-arguments of fcdp.compile}, which run one after the other. Rank 0 writes to OUT, for each, {"losses", "loaded", "saved", "last": all states at these times}.
+folder, "more": steps after that, "half": whether the model is in bfloat16 and has a parameter without dimensions, "width": of
+its hidden layer, "options": arguments of fcdp.compile}, which run one after the other. Rank 0 writes to OUT, for each, {"losses", "loaded", "saved", "last": all states at these times}.
 """
 
 import copy
@@ -29,9 +29,9 @@ import fcdp
 class Net(nn.Module):
     """Has rows that no number of ranks divides, a vector with fewer elements than ranks, and buffers that change."""
 
-    def __init__(self, has_scalar: bool):
+    def __init__(self, has_scalar: bool, width: int):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(6, 10), nn.BatchNorm1d(10), nn.Tanh(), nn.Linear(10, 3))
+        self.layers = nn.Sequential(nn.Linear(6, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3))
         self.factor = nn.Parameter(torch.tensor(1.5)) if has_scalar else 1.5
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def with_fcdp(job: dict[str, Any], model: Net) -> dict[str, Any]:
     def whole() -> dict[str, Any]:
         return {"model": step.state_dict(), "optim": step.optimizer_state_dict()}
 
-    with fcdp.compile(model, (batch(),), optimizer="adamw,lr=0.05", threads=1, check=False, **job["options"]) as step:
+    with fcdp.compile(model, (batch(),), **{"optimizer": "adamw,lr=0.05", "threads": 1, "check": False, **job["options"]}) as step:
         if "load" in job:
             state = states_of(step)
             dcp.load(state, checkpoint_id=job["load"])
@@ -102,7 +102,7 @@ def main(jobs: list[dict[str, Any]], out: str) -> None:
     for seed, job in enumerate(jobs):
         torch.manual_seed(seed)
         is_half = job.get("half", False)
-        model = Net(has_scalar=is_half).to(torch.bfloat16 if is_half else torch.float32)
+        model = Net(has_scalar=is_half, width=job.get("width", 10)).to(torch.bfloat16 if is_half else torch.float32)
         results.append((with_fcdp if job["kind"] == "fcdp" else with_fsdp)(job, model))
     if dist.get_rank() == 0:
         torch.save(results, out)

@@ -50,17 +50,20 @@ def test_to_fsdp_and_back(tmp_path: Path) -> None:
     assert len(set(whole["losses"])) == 5
 
 
-def test_between_strategies(tmp_path: Path) -> None:
-    """Also to ranks that keep copies of the same shard, for a parameter without dimensions, and for masters in float32."""
-    more = {"options": ["--master=f32"]}
+@pytest.mark.parametrize("optimizer", ["adamw,lr=0.05", "adamw8bit,lr=0.05"])
+def test_between_strategies(tmp_path: Path, optimizer: str) -> None:
+    """Also to ranks that keep copies of the same shard, for a parameter without dimensions, for masters in float32, and for
+    moments in 8 bits, which have a scale for each block."""
+    more = {"options": ["--master=f32"], "optimizer": optimizer}
+    size = {"half": True, "width": 1024 if "8bit" in optimizer else 10}
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     replicated, sharded = {"strategy": "hsdp", **more}, {"strategy": "zero3", **more}
     whole, there, back = run(
         4,
         tmp_path,
-        {"kind": "fcdp", "half": True, "options": replicated, "steps": 2, "save": first, "more": 1},
-        {"kind": "fcdp", "half": True, "options": sharded, "load": first, "save": second},
-        {"kind": "fcdp", "half": True, "options": replicated, "load": second, "steps": 1},
+        {"kind": "fcdp", **size, "options": replicated, "steps": 2, "save": first, "more": 1},
+        {"kind": "fcdp", **size, "options": sharded, "load": first, "save": second},
+        {"kind": "fcdp", **size, "options": replicated, "load": second, "steps": 1},
     )
     assert_equal(there["loaded"], whole["saved"])
     assert_equal(back["loaded"], whole["saved"])

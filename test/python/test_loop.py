@@ -13,7 +13,7 @@ from fcdp.loop import build as loop_build
 from fcdp.loop import install
 from fcdp.loop.arguments import Arguments
 from fcdp.loop.optimizer import optimizer_options
-from fcdp.optimizers import Lion
+from fcdp.optimizers import AdamW8bit, Lion
 
 
 class Scaled(nn.Module):
@@ -104,6 +104,13 @@ def test_lion() -> None:
     ]
 
 
+def test_adamw8bit() -> None:
+    model = Scaled()
+    assert optimizer_options(AdamW8bit(model.parameters(), betas=(0.8, 0.9)), model) == [
+        "--optimizer=adamw8bit,lr=0.001,eps=1e-08,weight_decay=0.01,beta1=0.8,beta2=0.9"
+    ]
+
+
 class Layers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +172,7 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon, AdamW8bit"),
         (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
         (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
         (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),

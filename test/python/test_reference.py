@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from small_models import BatchNorm, Regression, Tiny
 
 import fcdp
-from fcdp.optimizers import optimizer_factory
+from fcdp.optimizers import decode, dynamic_map, encode, optimizer_factory
 
 
 def token_batches(steps, count):
@@ -110,3 +110,54 @@ def test_wrong_settings_of_lion_are_named(setting):
 def test_unknown_optimizers(text):
     with pytest.raises(ValueError):
         optimizer_factory(text)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_map_of_8_bits_is_that_of_the_paper(signed):
+    """2^i numbers below 10^(i - 6), in the middle of equal parts of [0.1, 1], of both signs or twice as many."""
+    numbers = [0.0, 1.0]
+    for i in range(7):
+        count = (1 if signed else 2) << i
+        magnitudes = [(0.1 + 0.9 * (k + 0.5) / count) * 10 ** (i - 6) for k in range(count)]
+        numbers += magnitudes + ([-value for value in magnitudes] if signed else [])
+    assert dynamic_map(signed).tolist() == pytest.approx(sorted(numbers), rel=1e-6)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_moment_of_8_bits_is_the_nearest_number(signed):
+    torch.manual_seed(3)
+    values = torch.randn(4, 512) * torch.randn(4, 512).mul(4).exp()
+    values = values if signed else values.abs()
+    codes, scales = encode(values, signed)
+    table, blocks = dynamic_map(signed), values.reshape(-1, 256)
+    assert torch.equal(scales, blocks.abs().amax(1))
+    scaled = blocks / scales[:, None]
+    least = (scaled[..., None] - table).abs().amin(-1)
+    torch.testing.assert_close((scaled - table[codes.int()].reshape(-1, 256)).abs(), least, rtol=0, atol=1e-7)
+    # Encoded again, the same, unless a block's greatest is negative: there is 1, but no -1.
+    blocks[:, 0] = scales
+    codes, scales = encode(values, signed)
+    decoded = decode(codes, scales, signed)
+    assert all(torch.equal(*pair) for pair in zip(encode(decoded, signed), (codes, scales)))
+
+
+def test_adamw_in_8_bits_is_adamw_with_moments_that_are_rounded():
+    torch.manual_seed(3)
+    large, small = (torch.nn.Parameter(torch.randn(size)) for size in (4096, 4095))
+    twins = [torch.nn.Parameter(value.detach().clone()) for value in (large, small)]
+    settings = "lr=1e-2,beta1=0.8,beta2=0.9,eps=1e-3,weight_decay=0.5"
+    ours, plain = optimizer_factory(f"adamw8bit,{settings}")([large, small]), optimizer_factory(f"adamw,{settings}")(twins)
+    for _ in range(3):
+        for value, twin in zip((large, small), twins):
+            value.grad = torch.randn(value.shape)
+            twin.grad = value.grad.clone()
+        ours.step()
+        plain.step()
+        # What the next step begins with.
+        for name, signed in (("exp_avg", True), ("exp_avg_sq", False)):
+            state = plain.state[twins[0]]
+            state[name].copy_(decode(*encode(state[name], signed), signed))
+            torch.testing.assert_close(ours.state[small][name], plain.state[twins[1]][name])
+        torch.testing.assert_close(large, twins[0], rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(small, twins[1])
+    assert "exp_avg" not in ours.state[large] and ours.state[large]["exp_avg_code"].dtype == torch.uint8

@@ -44,6 +44,10 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
   case StateRole::exp_avg:
   case StateRole::exp_avg_sq:
   case StateRole::momentum_buffer:
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_code:
+  case StateRole::exp_avg_sq_scale:
     return MemoryUse::Optimizer;
   case StateRole::cache:
   case StateRole::resident:

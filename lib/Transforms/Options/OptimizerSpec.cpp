@@ -28,6 +28,12 @@ static llvm::Expected<Attribute> makeAdamW(MLIRContext *context,
                         numbers[4]);
 }
 
+static llvm::Expected<Attribute> makeAdamW8bit(MLIRContext *context,
+                                               ArrayRef<FloatAttr> numbers) {
+  return AdamW8bitAttr::get(context, numbers[0], numbers[1], numbers[2],
+                            numbers[3], numbers[4]);
+}
+
 static llvm::Expected<Attribute> makeLion(MLIRContext *context,
                                           ArrayRef<FloatAttr> numbers) {
   return LionAttr::get(context, numbers[0], numbers[1], numbers[2], numbers[3]);
@@ -61,7 +67,7 @@ static llvm::Expected<Attribute> makeSgd(MLIRContext *context,
 }
 
 /// Defaults are those of torch.optim, and of the authors' Lion.
-static std::array<OptimizerKind, 4> makeKinds() {
+static std::array<OptimizerKind, 5> makeKinds() {
   OptimizerKind adamw{"adamw",
                       {{"lr", 1e-3, 0, kAnyNumber},
                        {"beta1", 0.9, 0, 1},
@@ -99,21 +105,23 @@ static std::array<OptimizerKind, 4> makeKinds() {
                        {stringifyAdjustLr(AdjustLr::original),
                         stringifyAdjustLr(AdjustLr::match_rms_adamw)}}},
                      makeMuon};
-  return {adamw, sgd, lion, muon};
+  OptimizerKind adamw8bit{AdamW8bitAttr::getMnemonic(), adamw.settings,
+                          makeAdamW8bit};
+  return {adamw, sgd, lion, muon, adamw8bit};
 }
 
 static llvm::Expected<Attribute> parseOne(StringRef spec,
                                           MLIRContext *context) {
   SmallVector<StringRef> parts;
   spec.split(parts, ',');
-  std::array<OptimizerKind, 4> kinds = makeKinds();
+  std::array<OptimizerKind, 5> kinds = makeKinds();
   auto *kind = llvm::find_if(kinds, [&](const OptimizerKind &other) {
     return other.name == parts[0];
   });
   if (kind == kinds.end())
-    return llvm::createStringError(
-        "unknown optimizer '" + parts[0] +
-        "'; expected 'adamw', 'sgd', 'lion' or 'muon'");
+    return llvm::createStringError("unknown optimizer '" + parts[0] +
+                                   "'; expected 'adamw', 'sgd', 'lion', 'muon' "
+                                   "or 'adamw8bit'");
   for (StringRef part : ArrayRef(parts).drop_front())
     if (llvm::Error error = parseSetting(part, "optimizer '" + kind->name + "'",
                                          kind->settings))
@@ -141,12 +149,19 @@ llvm::Expected<OptimizerSpec> fcdp::parseOptimizers(StringRef spec,
   llvm::Expected<Attribute> first = parseOne(spec.substr(0, second), context);
   if (!first)
     return first.takeError();
+  if (auto eight = dyn_cast<AdamW8bitAttr>(*first);
+      eight && second == StringRef::npos)
+    return OptimizerSpec{
+        *first, AdamWAttr::get(context, eight.getLr(), eight.getBeta1(),
+                               eight.getBeta2(), eight.getEps(),
+                               eight.getWeightDecay())};
   bool isMuon = isa<MuonAttr>(*first);
   if (!isMuon && second == StringRef::npos)
     return OptimizerSpec{*first, *first};
   StringRef rest =
       second == StringRef::npos ? "adamw" : spec.substr(second + 1);
-  if (!isMuon || rest.starts_with(MuonAttr::getMnemonic()))
+  if (!isMuon || rest.starts_with(MuonAttr::getMnemonic()) ||
+      rest.starts_with(AdamW8bitAttr::getMnemonic()))
     return llvm::createStringError(
         "expected '+' between 'muon' and the optimizer of the parameters that "
         "it does not update, got '" +

@@ -12,6 +12,8 @@
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -33,6 +35,8 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
   ArrayRef<ParameterOp> members = group.members;
   auto layout = cast<LayoutAttr>(group.layout);
   int64_t alignment = kMemberAlignment / elementBytes(group.wire);
+  if (layout.getKind() == LayoutKind::blocks)
+    alignment = std::lcm(alignment, layout.getRows());
   LayoutProblem problem{{}, mesh.getWorldSize(), alignment, alignment};
   for (ParameterOp member : members)
     problem.tensors.push_back(

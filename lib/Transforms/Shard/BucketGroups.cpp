@@ -36,7 +36,7 @@ std::string BucketGroup::getName() const {
   if (wire != storage)
     os << '.' << wire;
   if (auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
-      settings && settings.needsMatrices())
+      settings && settings.getNeededLayout())
     os << '.' << settings.getName();
   return name;
 }
@@ -60,9 +60,8 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
 /// where `asked` is asked for.
 static LayoutAttr chooseLayout(Attribute optimizer, LayoutAttr asked) {
   auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
-  if (!settings || !settings.needsMatrices())
-    return asked;
-  return LayoutAttr::get(optimizer.getContext(), LayoutKind::owned, 0);
+  Attribute needed = settings ? settings.getNeededLayout() : Attribute();
+  return needed ? cast<LayoutAttr>(needed) : asked;
 }
 
 /// Returns whether anything but its layout is decided about `bucket`.

@@ -36,7 +36,7 @@ private:
   LogicalResult readOptimizers(func::FuncOp step);
   LogicalResult chooseOptimizers(func::FuncOp step, const OptimizerSpec &spec,
                                  ArrayRef<GroupSpec> groups);
-  FailureOr<Attribute> chooseOptimizer(ParameterOp parameter, bool isHidden,
+  FailureOr<Attribute> chooseOptimizer(ParameterOp parameter, bool isFirst,
                                        const OptimizerSpec &spec,
                                        const GroupSpec *group);
   void makeFamily(func::FuncOp step, func::FuncOp evaluation);
@@ -154,29 +154,47 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role,
   return function;
 }
 
-/// Returns the optimizer of the group, or else the first one for matrices of
-/// hidden layers and the other one for the rest.
+static OptimizerAttrInterface settingsOf(Attribute optimizer) {
+  return cast<OptimizerAttrInterface>(optimizer);
+}
+
+/// Returns the parameters that `optimizer` updates unless groups say otherwise:
+/// with Muon the matrices of hidden layers, and with moments in 8 bits what has
+/// enough elements, as torchao's does.
+static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
+                                              Attribute optimizer) {
+  if (isa<MuonAttr>(optimizer))
+    return findHiddenMatrices(step);
+  constexpr int64_t least = 4096;
+  llvm::DenseSet<StringAttr> updated;
+  for (auto parameter : step->getParentOfType<ModuleOp>().getOps<ParameterOp>())
+    if (RankedTensorType type = parameter.getTensorType();
+        settingsOf(optimizer).canUpdate(type) &&
+        (!isa<AdamW8bitAttr>(optimizer) || type.getNumElements() >= least))
+      updated.insert(parameter.getSymNameAttr());
+  return updated;
+}
+
+/// Returns the optimizer of the group, or else the first one for what it
+/// updates and the other one for the rest.
 FailureOr<Attribute> ShardPass::chooseOptimizer(ParameterOp parameter,
-                                                bool isHidden,
+                                                bool isFirst,
                                                 const OptimizerSpec &spec,
                                                 const GroupSpec *group) {
   if (!group || group->optimizer.empty())
-    return isHidden ? spec.first : spec.rest;
+    return isFirst ? spec.first : spec.rest;
   auto named = [&](Attribute optimizer) {
-    return cast<OptimizerAttrInterface>(optimizer).getName() ==
-           group->optimizer;
+    return settingsOf(optimizer).getName() == group->optimizer;
   };
   if (!named(spec.first) && named(spec.rest))
     return spec.rest;
   if (!named(spec.first))
     return getOperation().emitError("group: expected an optimizer of '")
            << optimizer << "', got '" << group->optimizer << "'";
-  RankedTensorType type = parameter.getTensorType();
-  bool isMatrix = type.getRank() == 2 && type.getNumElements() != 0;
-  if (!isMatrix && cast<OptimizerAttrInterface>(spec.first).needsMatrices())
+  if (!settingsOf(spec.first).canUpdate(parameter.getTensorType()))
     return parameter.emitError("group: '")
-           << group->optimizer << "' updates matrices, and "
-           << parameter.getNames()[0] << " is of type " << type;
+           << group->optimizer << "' cannot update " << parameter.getNames()[0]
+           << " of type " << parameter.getTensorType();
   return spec.first;
 }
 
@@ -184,9 +202,7 @@ LogicalResult ShardPass::chooseOptimizers(func::FuncOp step,
                                           const OptimizerSpec &spec,
                                           ArrayRef<GroupSpec> groups) {
   ModuleOp module = getOperation();
-  llvm::DenseSet<StringAttr> hidden;
-  if (spec.isMixed())
-    hidden = findHiddenMatrices(step);
+  llvm::DenseSet<StringAttr> updated = findUpdated(step, spec.first);
   bool isUsed = false, isTrained = false;
   for (auto parameter : module.getOps<ParameterOp>()) {
     if (!parameter.getTrainable())
@@ -194,7 +210,7 @@ LogicalResult ShardPass::chooseOptimizers(func::FuncOp step,
     StringAttr name = parameter.getSymNameAttr();
     const GroupSpec *found = findGroup(parameter, groups);
     FailureOr<Attribute> chosen =
-        chooseOptimizer(parameter, hidden.contains(name), spec, found);
+        chooseOptimizer(parameter, updated.contains(name), spec, found);
     if (failed(chosen))
       return failure();
     optimizers[name] = *chosen;
@@ -205,12 +221,15 @@ LogicalResult ShardPass::chooseOptimizers(func::FuncOp step,
       parameter.setGroupAttr(settings);
   }
   if (isTrained && !isUsed)
-    return module.emitError("optimizer: nothing that is trained is a matrix of "
-                            "a hidden layer, which '")
-           << cast<OptimizerAttrInterface>(spec.first).getName()
-           << "' updates; embeddings and heads are those of '"
-           << cast<OptimizerAttrInterface>(spec.rest).getName()
-           << "' unless a group has 'optimizer'";
+    return module.emitError("optimizer: '")
+           << settingsOf(spec.first).getName() << "' would update nothing: "
+           << (isa<MuonAttr>(spec.first)
+                   ? "no trained parameter is a matrix of a hidden layer, "
+                     "which "
+                     "embeddings and heads are not"
+                   : "no trained parameter has 4096 elements or more in whole "
+                     "blocks of 256")
+           << "; a group may have 'optimizer'";
   return success();
 }
 

@@ -11,8 +11,9 @@ import torch
 
 from fcdp.checkpoint.dtypes import item_bytes
 
-ROLES = ("value", "master", "exp_avg", "exp_avg_sq", "momentum_buffer", "buffer", "random")
-OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer")
+_CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Of moments in 8 bits.
+OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES)
+ROLES = ("value", "master", *OPTIMIZER_ROLES, "buffer", "random")
 
 # States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.
 CHUNK_BYTES = 16 << 20

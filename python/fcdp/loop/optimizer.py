@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fcdp.errors import StepError
-from fcdp.optimizers import Lion
+from fcdp.optimizers import AdamW8bit, Lion
 
 Group = dict[str, Any]
 
@@ -66,6 +66,10 @@ def _adamw(group: Group) -> str:
     return _text("adamw", group, ("lr", "eps", "weight_decay")) + _betas(group)
 
 
+def _adamw8bit(group: Group) -> str:
+    return _text("adamw8bit", group, ("lr", "eps", "weight_decay")) + _betas(group)
+
+
 def _lion(group: Group) -> str:
     return _text("lion", group, ("lr", "weight_decay")) + _betas(group)
 
@@ -93,6 +97,7 @@ _DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
     torch.optim.SGD: _sgd,
     Lion: _lion,
     torch.optim.Muon: _muon,
+    AdamW8bit: _adamw8bit,
 }
 
 # Those that a group may have of its own, and those that do not change results.

@@ -454,6 +454,24 @@ const Refusal kRefusals[] = {
        op(m, "shard_update")["optimizer"] = {{"lr", 0.1}};
      },
      "bucket 'b' has no state 'exp_avg'"},
+    {"UpdateInPartsOfBlocks",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "adamw8bit"}, {"lr", 0.1}};
+       Json grad = stateOf(m, "grad"), states = Json::array();
+       for (const char *moment : {"exp_avg", "exp_avg_sq"}) {
+         uint64_t bytes = grad["buf"]["bytes"];
+         for (auto [suffix, dtype, size] :
+              {std::tuple("_code", "u8", bytes / 4),
+               std::tuple("_scale", "f32", uint64_t(0))}) {
+           Json state = grad;
+           state["role"] = std::string(moment) + suffix;
+           state["dtype"] = dtype;
+           state["buf"]["bytes"] = size;
+           m["buckets"][0]["states"].push_back(state);
+         }
+       }
+     },
+     "expected shards of whole blocks of 256 elements, got 2"},
     {"UpdateOutOfProportion",
      [](Json &m) {
        m["optimizer"]["lr"] = 0;

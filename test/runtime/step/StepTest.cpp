@@ -521,6 +521,62 @@ TEST_F(StepTest, MuonMovesByTheOrthogonalizedMomentum) {
   EXPECT_EQ(momentum[3], 0);
 }
 
+/// A bucket of one block of 256 elements, whose moments are in 8 bits.
+void addBlocks(FakeStep &fake) {
+  Json bucket = {
+      {"name", "b"},        {"unit", "u"},           {"trainable", true},
+      {"elements", 256},    {"shard_elements", 256}, {"storage", "f32"},
+      {"wire", "f32"},      {"reduce", "f32"},       {"states", Json::array()},
+      {"sharding", "world"}};
+  uint64_t offset = 0;
+  for (auto [role, dtype, bytes] :
+       {std::tuple("shard", "f32", 1024), std::tuple("grad", "f32", 1024),
+        std::tuple("exp_avg_code", "u8", 256),
+        std::tuple("exp_avg_scale", "f32", 4),
+        std::tuple("exp_avg_sq_code", "u8", 256),
+        std::tuple("exp_avg_sq_scale", "f32", 4)}) {
+    bucket["states"].push_back(
+        test::state(role, dtype, device(offset, uint64_t(bytes))));
+    offset += 1024;
+  }
+  fake.plan["buckets"].push_back(bucket);
+}
+
+TEST_F(StepTest, AdamWKeepsMomentsInEightBits) {
+  addLoss();
+  addBlocks(fake);
+  fake.plan["optimizer"] = adamw();
+  fake.plan["optimizer"]["kind"] = "adamw8bit";
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.5}});
+  load();
+  float *parameter = backend->at<float>(0), *grad = backend->at<float>(1024);
+  const uint8_t *code = backend->at<uint8_t>(2048);
+  const float *scale = backend->at<float>(3072);
+  const float *squareScale = backend->at<float>(5120);
+  parameter[3] = 1;
+  double p = 1, m = 0, v = 0;
+  for (int t = 1; t <= 3; ++t) {
+    // The greatest of its block, which a scale has exactly.
+    grad[3] = static_cast<float>(4 * t);
+    grad[4] = static_cast<float>(-t);
+    run();
+    double g = 2 * t;
+    m = 0.9 * m + 0.1 * g;
+    v = 0.999 * v + 0.001 * g * g;
+    p *= 1 - 0.1 * 0.01;
+    p -= 0.1 * (m / (1 - std::pow(0.9, t))) /
+         (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+    EXPECT_NEAR(parameter[3], p, 1e-5) << t;
+    EXPECT_NEAR(*scale, m, 1e-6) << t;
+    EXPECT_NEAR(*squareScale, v, 1e-6) << t;
+    EXPECT_EQ(code[3], 255);
+    EXPECT_LT(code[4], 127); // below zero
+  }
+  // No gradient, no step.
+  EXPECT_EQ(parameter[0], 0);
+}
+
 TEST_F(StepTest, AnUpdateMayHaveAnOptimizerOfItsOwn) {
   addLoss();
   addBucket("f32", 4, {"shard", "grad"});

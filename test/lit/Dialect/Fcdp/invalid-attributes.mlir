@@ -78,6 +78,36 @@ func.func private @adamw_c1_f32() attributes {value = #fcdp.adamw<lr = 0.1 : f32
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @adamw8bit_c1_lr() attributes {value = #fcdp.adamw8bit<lr = -0.5, beta1 = 0.9, beta2 = 0.9, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta1' to be a finite f64 from 0 on, got}}
+func.func private @adamw8bit_c1_beta1() attributes {value = #fcdp.adamw8bit<lr = 0.1, beta1 = -0.5, beta2 = 0.9, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2' to be a finite f64 from 0 on, got}}
+func.func private @adamw8bit_c1_beta2() attributes {value = #fcdp.adamw8bit<lr = 0.1, beta1 = 0.9, beta2 = -0.5, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps' to be a finite f64 from 0 on, got}}
+func.func private @adamw8bit_c1_eps() attributes {value = #fcdp.adamw8bit<lr = 0.1, beta1 = 0.9, beta2 = 0.9, eps = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @adamw8bit_c1_weight_decay() attributes {value = #fcdp.adamw8bit<lr = 0.1, beta1 = 0.9, beta2 = 0.9, eps = 0.1, weight_decay = -0.5>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @adamw8bit_c2() attributes {value = #fcdp.adamw8bit<lr = 0.1, beta1 = 1.0, beta2 = 0.9, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @lion_c1_lr() attributes {value = #fcdp.lion<lr = -0.5, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>}
 
 // -----
@@ -410,17 +440,23 @@ module attributes {fcdp.bucket_bytes = 0} {}
 // -----
 
 // layout_c1_no_rows
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'ragged<0>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'ragged<0>'}}
 func.func private @f() attributes {value = #fcdp<layout ragged>}
 
 // -----
 
 // layout_c1_negative
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'ragged<-2>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'ragged<-2>'}}
 func.func private @f() attributes {value = #fcdp<layout ragged<-2>>}
 
 // -----
 
 // layout_c1_rows
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' with a positive number of rows or 'owned', got 'owned<2>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'owned<2>'}}
 func.func private @f() attributes {value = #fcdp<layout owned<2>>}
+
+// -----
+
+// layout_c1_no_blocks
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'blocks<0>'}}
+func.func private @f() attributes {value = #fcdp<layout blocks>}

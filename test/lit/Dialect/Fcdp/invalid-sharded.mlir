@@ -1027,7 +1027,7 @@ func.func @shard_update_c1_frozen() {
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @bias : tensor<16xf32> unit "fc" trainable names ["bias"]
 func.func @shard_update_c2_parameter() {
-  // expected-error@+1 {{expected parameters of two dimensions, which 'muon' updates, got @bias of type}}
+  // expected-error@+1 {{expected parameters that 'muon' can update, got @bias of type}}
   fcdp.shard_update @bias scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
   return
 }
@@ -1039,7 +1039,7 @@ fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
 fcdp.parameter @cube : tensor<2x2x4xf32> unit "fc" trainable names ["cube"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout owned members [@w at 0, @cube at 16]
 func.func @shard_update_c2_member() {
-  // expected-error@+1 {{expected parameters of two dimensions, which 'muon' updates, got @cube of type}}
+  // expected-error@+1 {{expected parameters that 'muon' can update, got @cube of type}}
   fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
   return
 }
@@ -1050,7 +1050,7 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
 func.func @shard_update_c2_flat() {
-  // expected-error@+1 {{expected a bucket with the layout 'owned', as 'muon' updates whole matrices, got @bucket}}
+  // expected-error@+1 {{expected a bucket with the layout #fcdp<layout owned>, which 'muon' needs, got @bucket}}
   fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
   return
 }
@@ -1061,8 +1061,29 @@ fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout ragged<4> members [@w at 0]
 func.func @shard_update_c2_ragged() {
-  // expected-error@+1 {{expected a bucket with the layout 'owned', as 'muon' updates whole matrices, got @bucket}}
+  // expected-error@+1 {{expected a bucket with the layout #fcdp<layout owned>, which 'muon' needs, got @bucket}}
   fcdp.shard_update @bucket scale 1.0 with #fcdp.muon<lr = 0.1, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @odd : tensor<16x17xf32> unit "fc" trainable names ["odd"]
+func.func @shard_update_c2_blocks() {
+  // expected-error@+1 {{expected parameters that 'adamw8bit' can update, got @odd of type}}
+  fcdp.shard_update @odd scale 1.0 with #fcdp.adamw8bit<lr = 1.0, beta1 = 0.9, beta2 = 0.99, eps = 1.0e-08, weight_decay = 0.0>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<256xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 1024 storage f32 wire f32 trainable layout blocks<128> members [@w at 0]
+func.func @shard_update_c2_other_blocks() {
+  // expected-error@+1 {{expected a bucket with the layout #fcdp<layout blocks<256>>, which 'adamw8bit' needs, got @bucket}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.adamw8bit<lr = 1.0, beta1 = 0.9, beta2 = 0.99, eps = 1.0e-08, weight_decay = 0.0>
   return
 }
 

@@ -728,6 +728,22 @@ fcdp.state @s master of @bucket in device : tensor<16xf32>
 
 // -----
 
+// bucket_c12_member
+fcdp.mesh @world(node = 2, local = 1)
+fcdp.parameter @w : tensor<256xf32> unit "fc" names ["w"]
+// expected-error@+1 {{member @w starts at element 64, not at a multiple of 256}}
+fcdp.bucket @bucket unit "fc" elements 1024 storage f32 wire f32 layout blocks<256> members [@w at 64]
+
+// -----
+
+// bucket_c12_shard
+fcdp.mesh @world(node = 2, local = 1)
+fcdp.parameter @w : tensor<256xf32> unit "fc" names ["w"]
+// expected-error@+1 {{expected shards of a multiple of 256 elements, got 384}}
+fcdp.bucket @bucket unit "fc" elements 768 storage f32 wire f32 layout blocks<256> members [@w at 0]
+
+// -----
+
 // bucket_c11_type
 fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+1 {{expected a 'reduce' type of f32, bf16 or f16 in a trainable bucket, got 'f64'}}

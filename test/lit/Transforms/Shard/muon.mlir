@@ -57,9 +57,9 @@
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="optimizer=muon group=bias:optimizer=muon" 2>&1 | FileCheck %s --check-prefix=VECTOR
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="optimizer=muon group=bias:optimizer=sgd" 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="optimizer=muon group=*:optimizer=adamw" 2>&1 | FileCheck %s --check-prefix=NOTHING
-// VECTOR: error: group: 'muon' updates matrices, and "bias" is of type 'tensor<16xf32>'
+// VECTOR: error: group: 'muon' cannot update "bias" of type 'tensor<16xf32>'
 // OTHER: error: group: expected an optimizer of 'muon', got 'sgd'
-// NOTHING: error: optimizer: nothing that is trained is a matrix of a hidden layer, which 'muon' updates; embeddings and heads are those of 'adamw' unless a group has 'optimizer'
+// NOTHING: error: optimizer: 'muon' would update nothing: no trained parameter is a matrix of a hidden layer, which embeddings and heads are not; a group may have 'optimizer'
 
 //--- step.mlir
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

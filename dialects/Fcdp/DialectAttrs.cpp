@@ -82,6 +82,18 @@ void fcdp::setEvaluationArchive(ModuleOp module, StringRef path) {
   setText<FcdpDialect::EvaluationArchiveAttrHelper>(module, path);
 }
 
+SmallVector<StringRef> fcdp::getVariantArchives(ModuleOp module) {
+  SmallVector<StringRef> paths;
+  if (auto attr = find<FcdpDialect::VariantArchivesAttrHelper>(module))
+    for (auto path : attr.getAsRange<StringAttr>())
+      paths.push_back(path.getValue());
+  return paths;
+}
+void fcdp::setVariantArchives(ModuleOp module, ArrayRef<StringRef> paths) {
+  set<FcdpDialect::VariantArchivesAttrHelper>(
+      module, Builder(module.getContext()).getStrArrayAttr(paths));
+}
+
 StringRef fcdp::getTarget(ModuleOp module) {
   return findText<FcdpDialect::TargetAttrHelper>(module).value_or("cpu");
 }
@@ -161,6 +173,13 @@ std::optional<Role> fcdp::findRole(Operation *op) {
 }
 void fcdp::setRole(Operation *op, Role role) {
   set<FcdpDialect::RoleAttrHelper>(op, RoleAttr::get(op->getContext(), role));
+}
+
+std::optional<int64_t> fcdp::findVariant(Operation *op) {
+  return findNumber<FcdpDialect::VariantAttrHelper>(op);
+}
+void fcdp::setVariant(Operation *op, int64_t variant) {
+  setNumber<FcdpDialect::VariantAttrHelper>(op, variant);
 }
 
 std::optional<bool> fcdp::getRecompute(Operation *op) {
@@ -282,6 +301,18 @@ static const AttrRule kRules[] = {
        return isa<func::FuncOp>(op) && isa<RoleAttr>(value);
      },
      "a role on a function"},
+    {FcdpDialect::VariantAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<func::FuncOp>(op) && isI64From(0, value);
+     },
+     "an i64 from 0 on, on a function"},
+    {FcdpDialect::VariantArchivesAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       auto paths = dyn_cast<ArrayAttr>(value);
+       return isa<ModuleOp>(op) && paths &&
+              llvm::all_of(paths, llvm::IsaPred<StringAttr>);
+     },
+     "an array of strings on a module"},
     {FcdpDialect::RecomputeAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
        return isa<aten::CallOp>(op) && isa<BoolAttr>(value);

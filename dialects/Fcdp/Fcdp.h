@@ -99,6 +99,11 @@ void setArchive(mlir::ModuleOp module, llvm::StringRef path);
 std::optional<llvm::StringRef> getEvaluationArchive(mlir::ModuleOp module);
 void setEvaluationArchive(mlir::ModuleOp module, llvm::StringRef path);
 
+/// The archives of variants 1 and on; empty if there are none.
+llvm::SmallVector<llvm::StringRef> getVariantArchives(mlir::ModuleOp module);
+void setVariantArchives(mlir::ModuleOp module,
+                        llvm::ArrayRef<llvm::StringRef> paths);
+
 /// Returns `cpu` or `cuda`; `cpu` by default.
 llvm::StringRef getTarget(mlir::ModuleOp module);
 void setTarget(mlir::ModuleOp module, llvm::StringRef target);
@@ -135,6 +140,8 @@ void setReductions(mlir::Operation *op, int64_t units);
 /// `op` is a function.
 std::optional<Role> findRole(mlir::Operation *op);
 void setRole(mlir::Operation *op, Role role);
+std::optional<int64_t> findVariant(mlir::Operation *op);
+void setVariant(mlir::Operation *op, int64_t variant);
 
 /// `op` is an `aten.call`.
 std::optional<bool> getRecompute(mlir::Operation *op);

@@ -16,7 +16,8 @@ def Fcdp_Dialect : Dialect {
     1. **imported**: one function `@step` computes loss and gradients of one
        rank's micro-batch. Parameters, buffers and inputs are symbols. A function
        `@evaluate`, if there is one, computes a loss alone, of the same
-       parameters.
+       parameters. A step of several shapes has a function for each: `@step`,
+       `@step.1` and so on, from the smallest to the greatest.
     2. **sharded**: parameters are sharded over a mesh and grouped in buckets.
        Gathers, reductions, host-cache copies and the optimizer are operations
        with value semantics. The step is a family of functions.
@@ -36,6 +37,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.phase` | module | the phase |
     | `fcdp.archive` | module | string: the archive with the weights, a path as the user gave it |
     | `fcdp.evaluation_archive` | module | string: the archive of the evaluation |
+    | `fcdp.variant_archives` | module | array of strings: the archives of variants 1 and on |
     | `fcdp.target` | module | string: the device that the step runs on, `cpu` (default) or `cuda` |
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
@@ -47,6 +49,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.prefetched` | module | unit: gathers have been moved ahead |
     | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one sum |
     | `fcdp.role` | function | the role in the family of functions |
+    | `fcdp.variant` | function | `i64` from 0 on: the variant of a step of several shapes that this micro-batch is of |
     | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |
     | `fcdp.checkpoint_region` | `aten.call` | `i64` from 0 on: the part of the model that called `torch.utils.checkpoint` around this call |
     | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
@@ -56,6 +59,7 @@ def Fcdp_Dialect : Dialect {
     "::fcdp::PhaseAttr":$phase,
     "::mlir::StringAttr":$archive,
     "::mlir::StringAttr":$evaluation_archive,
+    "::mlir::ArrayAttr":$variant_archives,
     "::mlir::StringAttr":$target,
     "::mlir::StringAttr":$remat,
     "::mlir::IntegerAttr":$micro_batches,
@@ -67,6 +71,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::UnitAttr":$prefetched,
     "::mlir::IntegerAttr":$reductions,
     "::fcdp::RoleAttr":$role,
+    "::mlir::IntegerAttr":$variant,
     "::mlir::BoolAttr":$recompute,
     "::mlir::IntegerAttr":$checkpoint_region,
     "::mlir::UnitAttr":$repeated,

@@ -77,7 +77,8 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
     Every rank has its own copy. A `persistent` buffer is part of the model's
     state and is loaded by `name`. Any other buffer is a constant that is stored
     in the object. The step writes a `mutable` buffer. A buffer of kind
-    `evaluation` is read by evaluations only.
+    `evaluation` is read by evaluations only, and one of a `variant` by the
+    functions of that variant of the step only.
 
     Example:
     ```mlir
@@ -87,13 +88,16 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
     Constraints:
     - (C1) The type is a static tensor of integers, floats or complex numbers
       whose bytes an `i64` counts.
+    - (C2) `variant` is positive, and given only for a buffer that is neither
+      `persistent` nor `mutable` nor of an `evaluation`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
                        StrAttr:$name, UnitAttr:$persistent, UnitAttr:$mutableBuffer,
-                       UnitAttr:$evaluation);
+                       UnitAttr:$evaluation, OptionalAttr<I64Attr>:$variant);
   let assemblyFormat = [{
     $sym_name `:` $type `name` $name (`persistent` $persistent^)?
-    (`mutable` $mutableBuffer^)? (`evaluation` $evaluation^)? attr-dict
+    (`mutable` $mutableBuffer^)? (`evaluation` $evaluation^)?
+    (`variant` $variant^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -103,7 +107,8 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   let description = [{
     `limit` bounds the values of an integer input that indexes a table, such as
     token ids: they are in [0, limit), or equal to `ignore`. An `evaluation` has
-    inputs of its own, whose names may be those of a step's.
+    inputs of its own, whose names may be those of a step's. So has each `variant`
+    of a step of several shapes, except that variant 0 is not written.
 
     Example:
     ```mlir
@@ -114,13 +119,15 @@ def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
     - (C1) The type is a static tensor of integers, floats or complex numbers
       whose bytes an `i64` counts.
     - (C2) `limit` is positive and given for integers only; `ignore` needs `limit`.
+    - (C3) `variant` is positive, and not given for an `evaluation`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
                        StrAttr:$name, OptionalAttr<I64Attr>:$limit,
-                       OptionalAttr<I64Attr>:$ignore, UnitAttr:$evaluation);
+                       OptionalAttr<I64Attr>:$ignore, UnitAttr:$evaluation,
+                       OptionalAttr<I64Attr>:$variant);
   let assemblyFormat = [{
     $sym_name `:` $type `name` $name (`limit` $limit^)? (`ignore` $ignore^)?
-    (`evaluation` $evaluation^)? attr-dict
+    (`evaluation` $evaluation^)? (`variant` $variant^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -61,6 +61,23 @@ Role fcdp::getBoundary(Role role) {
   return role;
 }
 
+bool fcdp::mayFollow(Member before, Member after) {
+  bool isWithinStep = isMicrobatch(before.role) && isMicrobatch(after.role);
+  return llvm::is_contained(getSuccessors(before.role), after.role) &&
+         (!isWithinStep || before.variant == after.variant);
+}
+
+FunctionBoundary fcdp::getBoundaryBehind(Member member) {
+  Role after = getSuccessors(member.role).front();
+  bool isWithinStep = isMicrobatch(member.role) && isMicrobatch(after);
+  return {after, isWithinStep ? member.variant : 0};
+}
+
+FunctionBoundary fcdp::getBoundaryBefore(Member member) {
+  bool isWithinStep = isMicrobatch(member.role) && !isFirstOfStep(member.role);
+  return {getBoundary(member.role), isWithinStep ? member.variant : 0};
+}
+
 llvm::ArrayRef<Role> StepFamily::getRoles() const {
   static constexpr Role kOne[] = {Role::init, Role::only_microbatch,
                                   Role::update, Role::first_evaluation,
@@ -76,6 +93,22 @@ llvm::ArrayRef<Role> StepFamily::getRoles() const {
   llvm::ArrayRef<Role> roles =
       microBatches == 1 ? llvm::ArrayRef(kOne) : llvm::ArrayRef(kSeveral);
   return roles.drop_back(evaluates ? 0 : evaluations);
+}
+
+llvm::SmallVector<Member> StepFamily::getMembers() const {
+  llvm::SmallVector<Role> batches(
+      llvm::make_filter_range(getRoles(), isMicrobatch));
+  llvm::SmallVector<Member> members;
+  for (Role role : getRoles()) {
+    if (!isMicrobatch(role))
+      members.push_back({role});
+    if (role != batches.front())
+      continue;
+    for (int64_t variant = 0; variant < variants; ++variant)
+      for (Role batch : batches)
+        members.push_back({batch, variant});
+  }
+  return members;
 }
 
 llvm::SmallVector<Role> StepFamily::getStep() const {

@@ -7,14 +7,19 @@
 //   init (first next* last update | only update | evaluation)*
 //   evaluation = first_evaluation next_evaluation*
 //
-// in the compiler. The prover reads it, too: the grammar is what the runtime
-// promises, so it is an assumption of the proof. The runtime links no MLIR and
-// says by itself which function it calls next.
+// in the compiler. A step of several shapes has a variant for each of them,
+// with micro-batches of its own: all micro-batches of one step are of one
+// variant. The prover reads it, too: the grammar is what the runtime promises,
+// so it is an assumption of the proof. The runtime links no MLIR and says by
+// itself which function it calls next.
 #pragma once
 
 #include "dialects/Fcdp/Enums.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+
+#include <tuple>
+#include <utility>
 
 namespace fcdp {
 
@@ -46,13 +51,45 @@ llvm::ArrayRef<Role> getSuccessors(Role role);
 /// it. `init` comes after none and stands for itself.
 Role getBoundary(Role role);
 
+/// A function of the family: its role, and its variant, which is 0 for
+/// functions that all variants share.
+struct Member {
+  Role role;
+  int64_t variant = 0;
+
+  bool operator==(const Member &other) const {
+    return role == other.role && variant == other.variant;
+  }
+  bool operator<(const Member &other) const {
+    return std::tie(role, variant) < std::tie(other.role, other.variant);
+  }
+};
+
+/// Returns whether `after` may run after `before`: the role may, and all
+/// micro-batches of a step are of one variant.
+bool mayFollow(Member before, Member after);
+
+/// A boundary between functions: the first role that may follow, and the
+/// variant if both sides are micro-batches of a step, or 0.
+using FunctionBoundary = std::pair<Role, int64_t>;
+
+/// Return the boundary that `member` ends at, and the one that it comes after.
+/// `init` comes after none and stands for itself.
+FunctionBoundary getBoundaryBehind(Member member);
+FunctionBoundary getBoundaryBefore(Member member);
+
 /// The functions of a job whose steps have a given number of micro-batches.
 class StepFamily {
 public:
-  /// Pre: `microBatches` is 1 or more. `evaluates` tells whether the job
-  /// evaluates the model between steps.
-  explicit StepFamily(int64_t microBatches, bool evaluates = false)
-      : microBatches(microBatches), evaluates(evaluates) {}
+  /// Pre: `microBatches` and `variants` are 1 or more. `evaluates` tells
+  /// whether the job evaluates the model between steps.
+  explicit StepFamily(int64_t microBatches, bool evaluates = false,
+                      int64_t variants = 1)
+      : microBatches(microBatches), evaluates(evaluates), variants(variants) {}
+
+  /// Returns each function that there is, in program order. The micro-batches
+  /// of a variant are together.
+  llvm::SmallVector<Member> getMembers() const;
 
   /// Returns the role of each function that there is, in program order. With
   /// two micro-batches there is a `next_microbatch` that no step runs.
@@ -73,6 +110,7 @@ public:
 private:
   int64_t microBatches;
   bool evaluates;
+  int64_t variants;
 };
 
 } // namespace fcdp

@@ -52,7 +52,14 @@ LogicalResult ParameterOp::verify() {
   return success();
 }
 
-LogicalResult BufferOp::verify() { return verifyStatic(*this); }
+LogicalResult BufferOp::verify() {
+  if (failed(verifyStatic(*this)))
+    return failure();
+  if (getVariant() && (*getVariant() <= 0 || getPersistent() ||
+                       getMutableBuffer() || getEvaluation())) // C2
+    return emitOpError("expected a positive variant, of a constant of a step");
+  return success();
+}
 
 LogicalResult InputOp::verify() {
   if (failed(verifyStatic(*this)))
@@ -64,6 +71,8 @@ LogicalResult InputOp::verify() {
            << *getLimit() << " on " << type;
   if (getIgnore() && !getLimit()) // C2
     return emitOpError("'ignore' needs 'limit'");
+  if (getVariant() && (*getVariant() <= 0 || getEvaluation())) // C3
+    return emitOpError("expected a positive variant, of an input of a step");
   return success();
 }
 

@@ -64,13 +64,13 @@ std::optional<BoundaryToken> fcdp::findLiveOut(RecordOp record) {
   auto function = record->getParentOfType<func::FuncOp>();
   for (OpOperand &use : record.getToken().getUses())
     if (isa<func::ReturnOp>(use.getOwner()))
-      return BoundaryToken(getSuccessors(getRole(function)).front(),
+      return BoundaryToken(getBoundaryBehind(getMember(function)),
                            use.getOperandNumber());
   return std::nullopt;
 }
 
 BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
-  return {getBoundary(getRole(function)), position};
+  return {getBoundaryBefore(getMember(function)), position};
 }
 
 /// The first token that is recorded behind `release` and that its function

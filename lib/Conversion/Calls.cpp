@@ -2,6 +2,10 @@
 
 #include "PlanParts.h"
 
+#include "fcdp/Analysis/StepFunctions.h"
+
+#include <map>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -42,7 +46,7 @@ static LogicalResult collectFrom(func::FuncOp function, const Places &places,
 FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
                                                        const Places &places) {
   std::vector<Operation *> calls;
-  llvm::DenseMap<Role, func::FuncOp> roles;
+  std::map<Member, func::FuncOp> members;
   for (Operation &op : *module.getBody()) {
     if (op.hasTrait<RunsNothing>())
       continue;
@@ -51,12 +55,12 @@ FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
       return op.emitOpError("the runtime has no call for this operation");
     if (failed(collectFrom(function, places, calls)))
       return failure();
-    Role role = *findRole(function);
-    auto [other, isNew] = roles.try_emplace(role, function);
+    Member member = getMember(function);
+    auto [other, isNew] = members.try_emplace(member, function);
     if (!isNew) {
       InFlightDiagnostic diag = function.emitError("expected one function of "
                                                    "the role '")
-                                << stringifyRole(role) << "'";
+                                << stringifyRole(member.role) << "'";
       diag.attachNote(other->second.getLoc()) << "this is another";
       return diag;
     }

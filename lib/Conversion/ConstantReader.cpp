@@ -9,21 +9,27 @@
 using namespace mlir;
 using namespace fcdp;
 
-ConstantReader::ConstantReader(StringRef archive, StringRef evaluationArchive) {
-  step.path = archive.str();
-  evaluation.path = evaluationArchive.str();
+ConstantReader::ConstantReader(StringRef archive, StringRef evaluationArchive,
+                               ArrayRef<StringRef> variantArchives) {
+  archives[{}].path = archive.str();
+  archives[{/*isEvaluation=*/true}].path = evaluationArchive.str();
+  for (auto [i, path] : llvm::enumerate(variantArchives))
+    archives[{/*isEvaluation=*/false, static_cast<uint32_t>(i + 1)}].path =
+        path.str();
 }
 ConstantReader::~ConstantReader() = default;
 
 llvm::Expected<std::vector<char>>
-ConstantReader::operator()(StringRef name, bool isOfEvaluation) {
-  auto &[path, tensors] = isOfEvaluation ? evaluation : step;
+ConstantReader::operator()(StringRef name, ConstantSource source) {
+  auto &[path, tensors] = archives[source];
   if (!tensors) {
     if (path.empty())
       return llvm::createStringError(
           "the module names no archive in '" +
-          (isOfEvaluation
+          (source.isEvaluation
                ? FcdpDialect::EvaluationArchiveAttrHelper::getNameStr()
+           : source.variant > 0
+               ? FcdpDialect::VariantArchivesAttrHelper::getNameStr()
                : FcdpDialect::ArchiveAttrHelper::getNameStr()) +
           "', and no other archive is given");
     llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(path);
@@ -50,8 +56,8 @@ llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
   for (const auto &buffer : plan.buffers) {
     if (!buffer->constantOffset)
       continue;
-    llvm::Expected<std::vector<char>> value =
-        readTensor(buffer->name, buffer->evaluation);
+    llvm::Expected<std::vector<char>> value = readTensor(
+        buffer->name, ConstantSource{buffer->evaluation, buffer->variant});
     if (!value)
       return llvm::createStringError("cannot read the value of buffer '" +
                                      buffer->name +

@@ -33,9 +33,9 @@ static void clear(ModuleOp module) {
 
 void ConvertFcdpToLLVMPass::runOnOperation() {
   ModuleOp module = getOperation();
-  ConstantReader reader(archive.empty() ? getArchive(module).value_or("")
-                                        : StringRef(archive),
-                        getEvaluationArchive(module).value_or(""));
+  ConstantReader reader(
+      archive.empty() ? getArchive(module).value_or("") : StringRef(archive),
+      getEvaluationArchive(module).value_or(""), getVariantArchives(module));
   FailureOr<CompiledPlan> compiled =
       buildPlan(module, getAnalysis<DeviceMemoryAnalysis>(), reader);
   if (failed(compiled))

@@ -216,8 +216,8 @@ static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
 /// Reads the value of a buffer that is not persistent.
 static LogicalResult readConstant(std::string &constants, plan::BufferT &out,
                                   BufferOp buffer, TensorReader readTensor) {
-  llvm::Expected<std::vector<char>> value =
-      readTensor(buffer.getName(), buffer.getEvaluation());
+  llvm::Expected<std::vector<char>> value = readTensor(
+      buffer.getName(), ConstantSource{buffer.getEvaluation(), out.variant});
   if (!value)
     return buffer.emitOpError("cannot read its value: ")
            << llvm::toString(value.takeError());
@@ -245,6 +245,7 @@ static LogicalResult fillBuffers(plan::PlanT &plan, std::string &constants,
     out.persistent = buffer.getPersistent();
     out.mutable_ = buffer.getMutableBuffer();
     out.evaluation = buffer.getEvaluation();
+    out.variant = buffer.getVariant().value_or(0);
     if (failed(setType(out, cast<RankedTensorType>(buffer.getType()), buffer)))
       return failure();
     if (!out.persistent &&
@@ -260,9 +261,15 @@ static LogicalResult fillInputs(plan::PlanT &plan, ModuleOp module) {
         plan.inputs.back()->evaluation)
       return input.emitOpError("expected the step's inputs in front of the "
                                "evaluation's");
+    uint32_t variant = input.getVariant().value_or(0);
+    if (!input.getEvaluation() && !plan.inputs.empty() &&
+        plan.inputs.back()->variant > variant)
+      return input.emitOpError("expected the inputs of a variant in front of "
+                               "those of the next");
     plan::InputT &out = append(plan.inputs);
     out.name = input.getName().str();
     out.evaluation = input.getEvaluation();
+    out.variant = variant;
     if (std::optional<uint64_t> limit = input.getLimit())
       out.indexLimit = *limit;
     if (std::optional<uint64_t> ignored = input.getIgnore())

@@ -182,7 +182,8 @@ void Declarer::declareBuffers() {
     bool isBuffer = spec.kind == Kind::Buffer;
     auto op = BufferOp::create(
         builder, location, makeSymbol(spec.name), input.second.type, spec.name,
-        isBuffer && spec.persistent, isBuffer && mutated.contains(spec.name));
+        isBuffer && spec.persistent, isBuffer && mutated.contains(spec.name),
+        /*evaluation=*/false, /*variant=*/nullptr);
     input.second.symbol = FlatSymbolRefAttr::get(op.getSymNameAttr());
     if (isBuffer)
       result.buffers.insert(
@@ -196,7 +197,8 @@ void Declarer::declareInputs() {
       continue;
     auto op = InputOp::create(builder, location, makeSymbol(spec.name),
                               input.second.type, spec.name,
-                              /*limit=*/nullptr, /*ignore=*/nullptr);
+                              /*limit=*/nullptr, /*ignore=*/nullptr,
+                              /*evaluation=*/false, /*variant=*/nullptr);
     input.second.symbol = FlatSymbolRefAttr::get(op.getSymNameAttr());
   }
 }

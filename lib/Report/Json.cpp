@@ -157,6 +157,23 @@ static void writeBucket(OStream &json, const BucketFacts &bucket,
   });
 }
 
+/// Writes the variants of a step of several shapes; nothing for one shape.
+static void writeVariants(OStream &json, const StepReport &report) {
+  const std::vector<VariantFacts> &variants = report.facts.variants;
+  if (variants.empty())
+    return;
+  json.attributeArray("variants", [&] {
+    for (size_t i = 0; i < variants.size(); ++i)
+      json.object([&] {
+        json.attribute("inputs", variants[i].inputs);
+        json.attribute("device_memory", variants[i].deviceBytes);
+        writeTraffic(json, "bytes", variants[i].step);
+        if (i < report.prediction.variantSeconds.size())
+          json.attribute("seconds", report.prediction.variantSeconds[i]);
+      });
+  });
+}
+
 void fcdp::writeReport(const StepReport &report, OStream &json) {
   const StepFacts &facts = report.facts;
   json.attribute("input", report.input);
@@ -179,6 +196,7 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
       writeTraffic(json, "next_evaluation", facts.evaluation->next);
     }
   });
+  writeVariants(json, report);
   json.attributeArray("buckets", [&] {
     for (const BucketFacts &bucket : report.buckets)
       writeBucket(json, bucket, facts.strategy);

@@ -2,6 +2,7 @@
 
 #include "fcdp/Report/MeasuredStep.h"
 
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Report/Timeline.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -47,7 +48,7 @@ void MeasuredStepBuilder::collectOps() {
   step.program.microBatches = getMicroBatches(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     std::optional<Role> role = findRole(function);
-    if (!role)
+    if (!role || !isOfVariant(function, countVariants(module) - 1))
       continue;
     StepProgram::Function &made = step.program.functions[*role];
     for (Operation &op : function.front().without_terminator()) {

@@ -3,8 +3,9 @@
 #include "fcdp/Report/StepFacts.h"
 
 #include "dialects/Aten/Aten.h"
-#include "dialects/Fcdp/StepFamily.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -70,6 +71,54 @@ static BytesByUse measureHostStates(ModuleOp module, MeshOp mesh) {
   return inUse;
 }
 
+/// Returns the type of each input of a variant, by the input's name.
+static llvm::MapVector<StringRef, RankedTensorType>
+collectInputs(ModuleOp module, int64_t variant) {
+  llvm::MapVector<StringRef, RankedTensorType> inputs;
+  for (auto input : module.getOps<InputOp>())
+    if (!input.getEvaluation() &&
+        input.getVariant().value_or(0) == uint64_t(variant))
+      inputs[input.getName()] = cast<RankedTensorType>(input.getType());
+  return inputs;
+}
+
+/// Returns "ids [4, 512], labels [4, 512]" for the inputs of `variant` whose
+/// shapes are others in the greatest variant or in the smallest.
+static std::string describeInputs(ModuleOp module, int64_t variant,
+                                  int64_t variants) {
+  auto smallest = collectInputs(module, 0);
+  auto greatest = collectInputs(module, variants - 1);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (auto &[name, type] : collectInputs(module, variant)) {
+    if (smallest.lookup(name) == greatest.lookup(name))
+      continue;
+    stream << (text.empty() ? "" : ", ") << name << " [";
+    llvm::interleaveComma(type.getShape(), stream);
+    stream << ']';
+  }
+  return text;
+}
+
+static VariantFacts measureVariant(ModuleOp module, const DeviceMemory &device,
+                                   int64_t variant, int64_t variants) {
+  VariantFacts facts;
+  facts.inputs = describeInputs(module, variant, variants);
+  facts.deviceBytes = device.inputs;
+  int64_t arena = 0;
+  for (auto [function, memory] :
+       llvm::zip_equal(module.getOps<func::FuncOp>(), device.functions)) {
+    if (!isOfVariant(function, variant))
+      continue;
+    arena = std::max(arena, memory.arena.bytes);
+    facts.step.add(
+        predictTraffic(function, getMesh(module)),
+        StepFamily(getMicroBatches(module)).countRuns(getRole(function)));
+  }
+  facts.deviceBytes += arena;
+  return facts;
+}
+
 StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   StepFacts facts;
   MeshOp mesh = getMesh(module);
@@ -84,7 +133,12 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   facts.device.fullest = nullptr;
   facts.host = measureArenas(module).host;
   facts.hostInUse = measureHostStates(module, mesh);
+  int64_t variants = countVariants(module);
+  for (int64_t variant = 0; variants > 1 && variant < variants; ++variant)
+    facts.variants.push_back(measureVariant(module, device, variant, variants));
   for (auto function : module.getOps<func::FuncOp>()) {
+    if (!isOfVariant(function, variants - 1))
+      continue;
     Role role = *findRole(function);
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)

@@ -2,6 +2,7 @@
 
 #include "fcdp/Report/StepPrediction.h"
 
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Cluster/OperatorCost.h"
 #include "fcdp/Simulation/StepBound.h"
 #include "llvm/Support/MathExtras.h"
@@ -32,7 +33,10 @@ double StepPrediction::getExposedInter() const {
 
 static TokenFacts countTokens(ModuleOp module, const Cluster &cluster) {
   TokenFacts tokens;
+  int64_t variants = countVariants(module);
   for (auto input : module.getOps<InputOp>()) {
+    if (!hasMemory(input, variants))
+      continue; // of a smaller variant
     auto type = cast<RankedTensorType>(input.getType());
     // Boolean inputs are masks.
     if (!type.getElementType().isInteger() ||
@@ -89,6 +93,14 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
       simulateStep(step.program, isTraced ? &step.trace : nullptr);
   prediction.tokens = countTokens(module, cluster);
   prediction.bubble = findBubble(prediction.times);
+  int64_t variants = countVariants(module);
+  for (int64_t variant = 0; variants > 1 && variant < variants; ++variant)
+    prediction.variantSeconds.push_back(
+        simulateStep(makeStepProgram(
+                         module,
+                         [&](Operation *op) { return model.costOf(op); },
+                         variant))
+            .seconds);
   addWork(step.program, cluster.device, prediction);
   return step;
 }

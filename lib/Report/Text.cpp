@@ -124,6 +124,17 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
   printFullest(facts, stream);
 }
 
+/// Prints what differs between the variants of a step of several shapes.
+static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
+  for (auto [i, variant] : llvm::enumerate(facts.variants)) {
+    stream << llvm::format("variant %-4zu", i) << variant.inputs << ": ";
+    printBytes(variant.step.inter, stream);
+    stream << " between nodes a step, ";
+    printBytes(variant.deviceBytes, stream);
+    stream << " of a device\n";
+  }
+}
+
 void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printStorage(facts.storage, stream);
   printMemory(facts, stream);
@@ -134,6 +145,7 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printBytes(facts.step.hostToDevice, stream);
   stream << " from it\n";
   printTraffic("init, once  ", facts.init, stream);
+  printVariants(facts, stream);
   if (facts.evaluation) {
     printTraffic("evaluation  ", facts.evaluation->first, stream);
     printTraffic("further     ", facts.evaluation->next, stream);
@@ -153,6 +165,14 @@ static void printBound(const StepPrediction &prediction,
          << kResourceNames[most - bounds.begin()] << '\n';
 }
 
+/// `            variant 0 takes 0.12 s`
+static void printVariantTimes(const StepPrediction &prediction,
+                              llvm::raw_ostream &stream) {
+  for (auto [i, seconds] : llvm::enumerate(prediction.variantSeconds))
+    stream << "            variant " << i
+           << llvm::format(" takes %.4g s\n", seconds);
+}
+
 void fcdp::printExposure(const StepPrediction &prediction,
                          llvm::raw_ostream &stream) {
   const StepTimes &times = prediction.times;
@@ -170,6 +190,7 @@ void fcdp::printExposure(const StepPrediction &prediction,
   }
   stream << (isAny ? "" : " nothing") << '\n';
   printBound(prediction, stream);
+  printVariantTimes(prediction, stream);
 }
 
 /// Prints `  optimizer 0.12 s, 3.4 %`, or nothing if `seconds` is 0.
@@ -194,6 +215,7 @@ static void printTimes(const StepPrediction &prediction,
               times.exposed[i], times.seconds, stream);
   printPart("bubble", prediction.bubble, times.seconds, stream);
   printBound(prediction, stream);
+  printVariantTimes(prediction, stream);
 }
 
 static void printRates(const StepFacts &facts, const StepPrediction &prediction,

@@ -3,6 +3,7 @@
 #include "fcdp/Report/Timeline.h"
 
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/StepFunctions.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -45,7 +46,8 @@ LogicalResult TimelineBuilder::measureMemory() {
     return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
     std::optional<Role> role = findRole(function);
-    if (!role || !llvm::is_contained(roles, *role))
+    if (!role || !llvm::is_contained(roles, *role) ||
+        !isOfVariant(function, countVariants(module) - 1))
       continue;
     MemoryByOp &byOp = memory[*role];
     measureFunctionMemory(function, *layouts, &byOp.inUse);

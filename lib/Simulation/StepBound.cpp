@@ -3,6 +3,7 @@
 #include "fcdp/Simulation/StepBound.h"
 
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Simulation/StepProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -210,8 +211,10 @@ DependenceGraph PeriodBuilder::take() {
 std::array<double, kNumResources>
 fcdp::boundStep(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf) {
   llvm::SmallDenseMap<Role, func::FuncOp> functions;
+  int64_t greatest = countVariants(module) - 1;
   for (auto function : module.getOps<func::FuncOp>())
-    if (std::optional<Role> role = findRole(function))
+    if (std::optional<Role> role = findRole(function);
+        role && isOfVariant(function, greatest))
       functions[*role] = function;
   PeriodBuilder period(costOf);
   for (Role role : StepFamily(getMicroBatches(module)).getStep())

@@ -107,14 +107,16 @@ StepProgram::Function ProgramBuilder::build(func::FuncOp function) {
   return result;
 }
 
-StepProgram
-fcdp::makeStepProgram(ModuleOp module,
-                      llvm::function_ref<Cost(Operation *)> costOf) {
+StepProgram fcdp::makeStepProgram(ModuleOp module,
+                                  llvm::function_ref<Cost(Operation *)> costOf,
+                                  std::optional<int64_t> variant) {
   StepProgram program;
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
+  int64_t chosen = variant.value_or(countVariants(module) - 1);
   for (auto function : module.getOps<func::FuncOp>())
-    if (std::optional<Role> role = findRole(function))
+    if (std::optional<Role> role = findRole(function);
+        role && isOfVariant(function, chosen))
       program.functions[*role] = builder.build(function);
   return program;
 }

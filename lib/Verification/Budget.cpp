@@ -4,6 +4,7 @@
 
 #include "PlanModel.h"
 #include "ResultPlaces.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -96,11 +97,20 @@ static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
 }
 
 /// Returns the bytes of the inputs and buffers of the model, which are apart
-/// from the arena.
+/// from the arena. Inputs of one name are in the same memory in all variants of
+/// a step.
 static int64_t countInputBytes(ModuleOp module) {
   int64_t bytes = 0;
-  for (auto input : module.getOps<InputOp>())
-    bytes += byteSize(cast<RankedTensorType>(input.getType()));
+  llvm::StringMap<int64_t> ofStep;
+  for (auto input : module.getOps<InputOp>()) {
+    int64_t own = byteSize(cast<RankedTensorType>(input.getType()));
+    if (input.getEvaluation())
+      bytes += own;
+    else
+      ofStep[input.getName()] = std::max(ofStep[input.getName()], own);
+  }
+  for (const auto &input : ofStep)
+    bytes += input.second;
   for (auto buffer : module.getOps<BufferOp>())
     bytes += byteSize(cast<RankedTensorType>(buffer.getType()));
   return bytes;

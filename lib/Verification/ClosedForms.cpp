@@ -261,29 +261,30 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       crossing.insert(bucket);
   }
 
-  llvm::MapVector<Role, std::pair<func::FuncOp, BucketUsages>> functions;
+  std::vector<std::pair<func::FuncOp, BucketUsages>> functions;
   llvm::DenseMap<StringAttr, int64_t> uses;
+  bool hasSeveral = false;
   for (auto function : module.getOps<func::FuncOp>()) {
-    Role role = *findRole(function);
-    auto &[op, usages] = functions[role];
+    hasSeveral |= findRole(function) == Role::first_microbatch;
+    auto &[op, usages] = functions.emplace_back();
     op = function;
     usages = collectUsages(function, mesh, symbols, caches);
     for (const auto &[name, usage] : usages)
       uses[name] = std::max(uses[name], usage.rangeCount);
   }
-  bool hasSeveral = functions.contains(Role::first_microbatch);
   for (auto bucket : module.getOps<BucketOp>()) {
     if (!bucket.getResidency())
       continue; // nothing was decided that could be compared
     StringAttr name = bucket.getSymNameAttr();
-    for (auto &[role, entry] : functions) {
-      BucketUsage usage = entry.second.lookup(name);
+    for (auto &[function, usages] : functions) {
+      Role role = *findRole(function);
+      BucketUsage usage = usages.lookup(name);
       usage.crosses = crossing.contains(name);
       // @init uses nothing itself; what it fills, others do.
       int64_t ranges = runsModel(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
-      if (failed(compare(bucket, entry.first, usage, expected, ranges)))
+      if (failed(compare(bucket, function, usage, expected, ranges)))
         return failure();
     }
   }

@@ -7,14 +7,15 @@
 #include "fcdp/Verification/PlanProofs.h"
 
 #include "PlanRun.h"
-#include "dialects/Fcdp/StepFamily.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <set>
 
 using namespace mlir;
 using namespace fcdp;
 
-/// More than any known plan needs: some 30 without an evaluation, and 120 with.
+/// More than any known plan needs: some 30 without an evaluation, and 120 with;
+/// of each variant, after a step of each other one.
 static constexpr size_t kMaxStates = 256;
 
 //===----------------------------------------------------------------------===//
@@ -27,11 +28,12 @@ namespace {
 /// done.
 class Signature {
 public:
-  Signature(const PlanModel &plan, const PlanRun &run, const RunState &state,
-            Role role);
+  Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
+            Member member);
   std::vector<int32_t> take() { return std::move(numbers); }
 
 private:
+  void findEvents(Member member);
   void addThresholds();
   int32_t classify(size_t stream, OpIndex index) const;
   void addClock(const Clock &clock);
@@ -39,8 +41,10 @@ private:
   void addArena(const AccessMap &arena, Arena which);
 
   const PlanModel &plan;
-  const PlanRun &run;
+  PlanRun &run;
   const RunState &state;
+  /// The events that a later function may wait for before it records them.
+  std::vector<std::pair<int64_t, Clock>> events;
   /// By stream, all operation indices that some stream or event knows to be
   /// done, in ascending order.
   std::array<std::vector<OpIndex>, kNumStreams> thresholds;
@@ -48,14 +52,16 @@ private:
 };
 } // namespace
 
-Signature::Signature(const PlanModel &plan, const PlanRun &run,
-                     const RunState &state, Role role)
+Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
+                     Member member)
     : plan(plan), run(run), state(state) {
-  numbers.push_back(static_cast<int32_t>(role));
+  numbers.push_back(static_cast<int32_t>(member.role));
+  numbers.push_back(static_cast<int32_t>(state.variant));
+  findEvents(member);
   addThresholds();
   for (const Clock &known : state.clocks.getKnown())
     addClock(known);
-  for (const auto &[event, clock] : state.clocks.getEvents()) {
+  for (const auto &[event, clock] : events) {
     numbers.push_back(event);
     addClock(clock);
   }
@@ -65,12 +71,23 @@ Signature::Signature(const PlanModel &plan, const PlanRun &run,
     addContent(content);
 }
 
+void Signature::findEvents(Member member) {
+  llvm::SmallDenseSet<int64_t> liveIns;
+  for (const auto &[next, function] : plan.functions)
+    if (mayFollow(member, next))
+      liveIns.insert(function.liveInEvents.begin(),
+                     function.liveInEvents.end());
+  for (const auto &[event, clock] : state.clocks.getEvents())
+    if (liveIns.contains(event))
+      events.push_back({event, clock});
+}
+
 void Signature::addThresholds() {
   for (size_t stream = 0; stream < kNumStreams; ++stream) {
     auto &known = thresholds[stream];
     for (const Clock &clock : state.clocks.getKnown())
       known.push_back(clock[stream]);
-    for (const auto &[event, clock] : state.clocks.getEvents())
+    for (const auto &[event, clock] : events)
       known.push_back(clock[stream]);
     llvm::sort(known);
     known.erase(llvm::unique(known), known.end());
@@ -106,9 +123,11 @@ void Signature::addContent(int32_t id) {
 }
 
 void Signature::addArena(const AccessMap &arena, Arena which) {
+  // Bytes of a state that has no valid content cannot be read, so they are like
+  // those of values.
   std::vector<std::pair<int64_t, int64_t>> states;
-  for (const StateModel &model : plan.states)
-    if (StateOp(model.op).getArena() == which)
+  for (auto [index, model] : llvm::enumerate(plan.states))
+    if (StateOp(model.op).getArena() == which && run.findContent(index))
       states.push_back({model.extent.begin, model.extent.end});
   llvm::sort(states);
   size_t at = 0;
@@ -125,6 +144,12 @@ void Signature::addArena(const AccessMap &arena, Arena which) {
       addClock(marks.read);
       addContent(isState ? marks.content : 0);
     }
+    // Where all streams know of all accesses, it does not matter how the values
+    // were nested.
+    bool isDone = llvm::all_of(llvm::drop_begin(numbers, start + 1),
+                               [](int32_t number) { return number == 0; });
+    if (isDone && !isState)
+      numbers[start] = 0;
     std::vector<int32_t> own(numbers.begin() + start, numbers.end());
     if (own == last) {
       numbers.resize(start);
@@ -209,26 +234,29 @@ static LogicalResult verifyMembers(ModuleOp module) {
 static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   PlanRun run(plan);
   std::set<std::vector<int32_t>> seen;
-  std::vector<std::pair<Role, RunState>> open;
-  auto visit = [&](Role role, RunState state) -> LogicalResult {
-    if (failed(run.run(plan.functions.at(role), state)))
+  std::vector<std::pair<Member, RunState>> open;
+  auto visit = [&](Member member, RunState state) -> LogicalResult {
+    if (failed(run.run(plan.functions.at(member), state)))
       return failure();
-    if (seen.insert(Signature(plan, run, state, role).take()).second)
-      open.push_back({role, std::move(state)});
+    if (seen.insert(Signature(plan, run, state, member).take()).second)
+      open.push_back({member, std::move(state)});
     return success();
   };
-  if (failed(visit(Role::init, run.begin())))
+  if (failed(visit({Role::init}, run.begin())))
     return failure();
+  const size_t most = kMaxStates * plan.variants * plan.variants;
   while (!open.empty()) {
-    auto [role, state] = std::move(open.back());
+    auto [member, state] = std::move(open.back());
     open.pop_back();
-    if (seen.size() > kMaxStates)
+    if (seen.size() > most)
       return module.emitError("the orders of accesses at the ends of functions "
                               "do not repeat after ")
-             << kMaxStates << " functions";
-    for (Role next : getSuccessors(role))
-      if (plan.functions.count(next) && failed(visit(next, state)))
-        return failure();
+             << most << " functions";
+    for (Role role : getSuccessors(member.role))
+      for (const auto &[next, function] : plan.functions)
+        if (next.role == role && mayFollow(member, next) &&
+            failed(visit(next, state)))
+          return failure();
   }
   return success();
 }

@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "llvm/Support/MathExtras.h"
@@ -306,10 +307,14 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
 }
 
 LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
-  Role role = *findRole(op);
-  FunctionModel &function = plan.functions[role];
+  Member member = getMember(op);
+  FunctionModel &function = plan.functions[member];
   function.op = op;
-  function.role = role;
+  function.role = member.role;
+  function.variant = member.variant;
+  for (BlockArgument token : op.getArguments())
+    if (std::optional<int64_t> event = findEvent(token))
+      function.liveInEvents.push_back(*event);
   buffers.clear();
   roots.clear();
   if (failed(addBuffers(function)))
@@ -326,6 +331,7 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
 
 LogicalResult PlanBuilder::build() {
   plan.mesh = getMesh(module);
+  plan.variants = countVariants(module);
   ArenaBytes arenas = measureArenas(module);
   plan.deviceBytes = arenas.device;
   plan.hostBytes = arenas.host;

@@ -6,6 +6,7 @@
 
 #include "AccessMap.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Verification/PlanProofs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -68,16 +69,21 @@ struct PlanInstruction {
 struct FunctionModel {
   mlir::func::FuncOp op;
   Role role;
+  int64_t variant = 0;
   std::vector<BufferModel> buffers;
   std::vector<PlanInstruction> instructions;
+  /// The events of its live-in tokens. It waits for no other event that it has
+  /// not recorded before.
+  std::vector<int64_t> liveInEvents;
 };
 
 struct PlanModel {
   MeshOp mesh;
   std::vector<BucketModel> buckets;
   std::vector<StateModel> states;
-  /// Functions by role.
-  std::map<Role, FunctionModel> functions;
+  std::map<Member, FunctionModel> functions;
+  /// The number of variants of the step.
+  int64_t variants = 1;
   int64_t deviceBytes = 0, hostBytes = 0;
 
   /// Returns failure, with an error, if a buffer is missing or a name is

@@ -145,6 +145,12 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
   if (isEvaluation(entered.role))
     now->clocks.synchronize();
+  // As the runtime does.
+  if (isFirstOfStep(entered.role)) {
+    if (state.variant >= 0 && state.variant != entered.variant)
+      now->clocks.waitFor(static_cast<size_t>(Stream::compute));
+    state.variant = entered.variant;
+  }
   enter(entered);
   for (const PlanInstruction &instruction : entered.instructions)
     if (failed(issue(instruction)))

@@ -23,6 +23,8 @@ struct RunState {
   std::vector<OpIndex> updates;
   /// The number of micro-batches so far, and the first one of this step.
   int32_t batch = 0, firstBatch = 0;
+  /// The variant of the last step; -1 before the first one.
+  int64_t variant = -1;
   /// By state, its last written content. It is the only record for states
   /// without bytes.
   std::vector<int32_t> emptyContents;
@@ -44,6 +46,9 @@ public:
   mlir::LogicalResult run(const FunctionModel &function, RunState &state);
 
   const Content &getContent(int32_t id) const { return contents[id]; }
+  /// Returns the content of a state after the last run, or 0 if its bytes do
+  /// not all have one valid content.
+  int32_t findContent(int32_t state);
 
 private:
   enum class Mode { read, write };
@@ -89,9 +94,6 @@ private:
                                   Content content);
   /// Returns whether the state may have this content.
   bool isFor(int32_t state, const Content &content) const;
-  /// Returns the content of a state, or 0 if its bytes do not all have one
-  /// valid content.
-  int32_t findContent(int32_t state);
   /// Checks that the bytes still have the content that was written for the
   /// value.
   mlir::LogicalResult checkContent(const BufferModel &buffer, int32_t content);

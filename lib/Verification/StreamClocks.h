@@ -45,6 +45,19 @@ public:
     for (auto &[event, clock] : events)
       clock = last;
   }
+  /// Has all streams wait for what `stream` has issued and waited for.
+  void waitFor(size_t stream) {
+    const Clock reached = known[stream];
+    auto join = [&](Clock &clock) {
+      for (size_t i = 0; i < kNumStreams; ++i)
+        clock[i] = std::max(clock[i], reached[i]);
+    };
+    for (Clock &clock : known)
+      join(clock);
+    // A wait for an older event says nothing new.
+    for (auto &[event, clock] : events)
+      join(clock);
+  }
   const std::array<Clock, kNumStreams> &getKnown() const { return known; }
   const std::map<int64_t, Clock> &getEvents() const { return events; }
 

@@ -286,9 +286,8 @@ size_t fcdp_session_num_inputs(const fcdp_session *session) {
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
   return attemptOn(session, [&](const Session &session) {
-    const auto &inputs = session.plan().inputs;
-    require(info && index < session.plan().numStepInputs(),
-            "expected the number of an input");
+    const StepPlan::Inputs inputs = session.plan().greatestInputs();
+    require(info && index < inputs.size(), "expected the number of an input");
     describe(*inputs[index], info);
   });
 }
@@ -461,19 +460,16 @@ fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
 }
 
 size_t fcdp_session_num_eval_inputs(const fcdp_session *session) {
-  if (!session)
-    return 0;
-  const StepPlan &plan = session->session->plan();
-  return plan.inputs.size() - plan.numStepInputs();
+  return session ? session->session->plan().evaluationInputs().size() : 0;
 }
 
 fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,
                                     fcdp_tensor_info *info) {
-  return attemptOn(session, [&](const Session &own) {
-    require(info && index < fcdp_session_num_eval_inputs(session),
+  return attemptOn(session, [&](const Session &session) {
+    const StepPlan::Inputs inputs = session.plan().evaluationInputs();
+    require(info && index < inputs.size(),
             "expected the number of an input of the evaluation");
-    const StepPlan &plan = own.plan();
-    describe(*plan.inputs[plan.numStepInputs() + index], info);
+    describe(*inputs[index], info);
   });
 }
 

@@ -100,7 +100,7 @@ public:
                const std::string &interface, std::optional<int64_t> threads,
                int64_t seed, bool cudaGraphs, const std::string &onNonfinite,
                const std::optional<std::string> &lossScale,
-               std::optional<bool> servesStore) {
+               const Figures &padding, std::optional<bool> servesStore) {
     session = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
@@ -115,6 +115,8 @@ public:
       options.onNonfinite = onNonfiniteOf(onNonfinite);
       if (lossScale)
         options.lossScaling = lossScalingOf(*lossScale);
+      for (const auto &entry : padding)
+        options.padding[entry.key()] = entry.value();
       return Session::open(loadStep(object), options);
     });
   }
@@ -324,6 +326,8 @@ private:
     figures.insert("control_bytes", stats.controlBytes);
     figures.insert("device_peak_bytes", stats.devicePeakBytes);
     figures.insert("host_cache_bytes", stats.hostCacheBytes);
+    if (stats.variant)
+      figures.insert("variant", double(*stats.variant));
     return figures;
   }
 
@@ -356,7 +360,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def(torch::init<const std::string &, int64_t, std::optional<double>,
                        const std::string &, std::optional<int64_t>, int64_t,
                        bool, const std::string &,
-                       const std::optional<std::string> &,
+                       const std::optional<std::string> &, const Figures &,
                        std::optional<bool>>())
       .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 namespace fcdp {
 
@@ -203,7 +204,7 @@ void checkBuffer(const plan::BufferT &buffer, const Where &where,
 }
 
 void checkInputs(const StepPlan &plan) {
-  std::set<std::pair<bool, std::string>> names;
+  std::set<std::tuple<bool, uint32_t, std::string>> names;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const plan::InputT &input = *plan.inputs[i];
     Where where = at("inputs", i);
@@ -211,7 +212,12 @@ void checkInputs(const StepPlan &plan) {
     if (i > 0 && plan.inputs[i - 1]->evaluation && !input.evaluation)
       failCheck(where + ".evaluation",
                 "expected the step's inputs in front of the evaluation's");
-    if (!names.insert({input.evaluation, input.name}).second)
+    if (input.evaluation && input.variant != 0)
+      failCheck(where + ".variant",
+                "expected 0 for an input of the "
+                "evaluation, got ",
+                input.variant);
+    if (!names.insert({input.evaluation, input.variant, input.name}).second)
       failCheck(where + ".name", "the name '", input.name, "' is there twice");
     bool isInteger =
         (input.dtype >= plan::DType::i8 && input.dtype <= plan::DType::i64) ||
@@ -222,6 +228,31 @@ void checkInputs(const StepPlan &plan) {
     if (input.indexLimit && *input.indexLimit < 1)
       failCheck(where + ".index_limit", "expected at least 1, got ",
                 *input.indexLimit);
+  }
+}
+
+/// Checks that all variants have the same inputs, which do not become smaller:
+/// those of the greatest have the memory of all.
+void checkVariants(const StepPlan &plan) {
+  const uint64_t count = plan.numStepInputs(), variants = plan.numVariants();
+  const size_t ofStep =
+      std::count_if(plan.inputs.begin(), plan.inputs.end(),
+                    [](const auto &input) { return !input->evaluation; });
+  if (ofStep != count * variants)
+    failCheck("inputs", "expected ", count, " for each of ", variants,
+              " variants, got ", ofStep);
+  for (size_t i = count; i < ofStep; ++i) {
+    const plan::InputT &input = *plan.inputs[i],
+                       &before = *plan.inputs[i - count];
+    bool fits = input.variant == i / count && input.name == before.name &&
+                input.dtype == before.dtype &&
+                input.shape.size() == before.shape.size();
+    for (size_t d = 0; fits && d < input.shape.size(); ++d)
+      fits = input.shape[d] >= before.shape[d];
+    if (!fits)
+      failCheck(at("inputs", i), "expected input '", before.name,
+                "' of variant ", i / count,
+                ", at least as large as that of the variant before");
   }
 }
 
@@ -316,6 +347,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
               plan.constantsHash,
               ": the object is damaged or was edited; compile it again");
   checkInputs(plan);
+  checkVariants(plan);
   for (size_t i = 0; i < plan.slots.size(); ++i)
     checkSlot(plan, *plan.slots[i], at("slots", i));
   checkLossScale(plan);

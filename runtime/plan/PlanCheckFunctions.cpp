@@ -150,11 +150,18 @@ void FunctionChecker::checkReserved(const plan::Buf &buf, size_t op) const {
 void checkFamily(const StepPlan &plan) {
   using plan::Role;
   uint64_t next = 0;
-  std::set<Role> roles;
+  // With their variants.
+  std::set<std::pair<Role, uint32_t>> roles;
   for (size_t i = 0; i < plan.functions.size(); ++i) {
     const plan::FunctionT &function = *plan.functions[i];
     std::string where = at("functions", i);
-    if (!roles.insert(function.role).second)
+    if (function.variant >= plan.functions.size())
+      failCheck(where + ".variant", "expected a number below that of the ",
+                plan.functions.size(), " functions, got ", function.variant);
+    if (function.variant != 0 && !isMicrobatch(function.role))
+      failCheck(where + ".variant", "expected 0 for '",
+                EnumNameRole(function.role), "', got ", function.variant);
+    if (!roles.insert({function.role, function.variant}).second)
       failCheck(where, "'", EnumNameRole(function.role), "' is there twice");
     if (function.first != next || function.end < function.first)
       failCheck(where,
@@ -165,20 +172,26 @@ void checkFamily(const StepPlan &plan) {
   if (next != plan.ops.size())
     failCheck("functions", "expected ", plan.ops.size(),
               " operations in functions, got ", next);
-  std::vector<Role> needed = {Role::init, Role::update};
-  if (plan.microBatches == 1)
-    needed.push_back(Role::only_microbatch);
-  else
-    needed.insert(needed.end(),
-                  {Role::first_microbatch, Role::last_microbatch});
+  std::vector<Role> batches = {Role::only_microbatch};
+  if (plan.microBatches > 1)
+    batches = {Role::first_microbatch, Role::last_microbatch};
   if (plan.microBatches > 2)
-    needed.push_back(Role::next_microbatch);
-  for (Role role : needed)
-    if (!roles.count(role))
-      failCheck("functions", "'", EnumNameRole(role),
-                "' is missing; a step of ", plan.microBatches,
+    batches.push_back(Role::next_microbatch);
+  std::vector<std::pair<Role, uint32_t>> needed = {{Role::init, 0},
+                                                   {Role::update, 0}};
+  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant)
+    for (Role role : batches)
+      needed.emplace_back(role, variant);
+  for (const auto &[role, variant] : needed)
+    if (!roles.count({role, variant}))
+      failCheck("functions", "'", EnumNameRole(role), "'",
+                plan.numVariants() > 1 && isMicrobatch(role)
+                    ? " of variant " + std::to_string(variant)
+                    : "",
+                " is missing; a step of ", plan.microBatches,
                 " micro-batches needs it");
-  if (roles.count(Role::first_evaluation) != roles.count(Role::next_evaluation))
+  if (roles.count({Role::first_evaluation, 0}) !=
+      roles.count({Role::next_evaluation, 0}))
     failCheck("functions", "expected both or none of '",
               EnumNameRole(Role::first_evaluation), "' and '",
               EnumNameRole(Role::next_evaluation), "'");

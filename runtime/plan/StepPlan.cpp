@@ -119,13 +119,23 @@ StreamId streamOf(const plan::OpT &op) {
   });
 }
 
-size_t StepPlan::indexOf(plan::Role role) const {
-  auto found = std::find_if(functions.begin(), functions.end(),
-                            [&](const auto &f) { return f->role == role; });
+size_t StepPlan::indexOf(plan::Role role, uint32_t variant) const {
+  auto found =
+      std::find_if(functions.begin(), functions.end(), [&](const auto &f) {
+        return f->role == role && f->variant == variant;
+      });
   if (found == functions.end())
     throw std::logic_error(std::string("the plan has no function ") +
-                           plan::EnumNameRole(role));
+                           plan::EnumNameRole(role) + " of variant " +
+                           std::to_string(variant));
   return found - functions.begin();
+}
+
+uint32_t StepPlan::numVariants() const {
+  uint32_t last = 0;
+  for (const auto &function : functions)
+    last = std::max(last, function->variant);
+  return last + 1;
 }
 
 bool StepPlan::trains() const {
@@ -145,14 +155,25 @@ bool StepPlan::evaluates() const {
 }
 
 size_t StepPlan::numStepInputs() const {
-  return std::count_if(inputs.begin(), inputs.end(),
-                       [](const auto &input) { return !input->evaluation; });
+  return std::count_if(inputs.begin(), inputs.end(), [](const auto &input) {
+    return !input->evaluation && input->variant == 0;
+  });
+}
+
+StepPlan::Inputs StepPlan::stepInputs(uint32_t variant) const {
+  size_t count = numStepInputs();
+  return Inputs(inputs).subspan(variant * count, count);
+}
+
+StepPlan::Inputs StepPlan::evaluationInputs() const {
+  return Inputs(inputs).subspan(numVariants() * numStepInputs());
 }
 
 std::vector<size_t> StepPlan::stateBuffers() const {
   std::vector<size_t> states;
   for (size_t i = 0; i < buffers.size(); ++i)
-    if (!buffers[i]->evaluation || !buffers[i]->constantOffset)
+    if ((!buffers[i]->evaluation && buffers[i]->variant == 0) ||
+        !buffers[i]->constantOffset)
       states.push_back(i);
   return states;
 }

@@ -43,6 +43,12 @@ inline bool isEvaluation(plan::Role role) {
          role == plan::Role::next_evaluation;
 }
 
+/// Whether a function of that role computes a micro-batch of a step.
+inline bool isMicrobatch(plan::Role role) {
+  return role != plan::Role::init && role != plan::Role::update &&
+         !isEvaluation(role);
+}
+
 /// The state of a bucket, or null.
 const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
 /// How many different parts of a bucket there are.
@@ -153,17 +159,25 @@ struct StepPlan : plan::PlanT {
   /// The optimizer of an update.
   const plan::OptimizerUnion &optimizerOf(const plan::ShardUpdateT &op) const;
   /// The index of the function; a step that was checked has those that its
-  /// number of micro-batches needs.
-  size_t indexOf(plan::Role role) const;
+  /// number of micro-batches needs, each micro-batch for each variant.
+  size_t indexOf(plan::Role role, uint32_t variant = 0) const;
+  /// The number of variants of a step of several shapes; 1 if it has one shape.
+  uint32_t numVariants() const;
   /// Whether steps run the model. Otherwise there are evaluations alone.
   bool trains() const;
   /// Whether there are functions that evaluate the model.
   bool evaluates() const;
-  /// The inputs of the step are [0, numStepInputs()); those of the evaluation
-  /// follow.
+  /// The number of inputs of the step, in one variant. Those of variant v begin
+  /// at v numStepInputs(); those of the evaluation follow those of all
+  /// variants.
   size_t numStepInputs() const;
-  /// The buffers that are states of the job: all but constants of evaluations,
-  /// whose names may be those of other buffers.
+  using Inputs = std::span<const std::unique_ptr<plan::InputT>>;
+  /// The inputs of a variant; those of the greatest have the memory of all.
+  Inputs stepInputs(uint32_t variant) const;
+  Inputs greatestInputs() const { return stepInputs(numVariants() - 1); }
+  Inputs evaluationInputs() const;
+  /// The buffers that are states of the job: all but constants of evaluations
+  /// and of variants, whose names may be those of other buffers.
   std::vector<size_t> stateBuffers() const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;

@@ -4,6 +4,9 @@
 #include "session/IntegerAccess.h"
 #include "session/SessionError.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace fcdp {
 
 namespace {
@@ -16,7 +19,7 @@ void checkValues(const plan::InputT &input, const TensorView &tensor,
                  const std::string &where) {
   if (!input.indexLimit)
     return;
-  const int64_t elements = numElements(input.shape);
+  const int64_t elements = numElements(tensor.shape);
   for (int64_t i = 0; i < elements; ++i) {
     std::string problem = describeBadValue(
         loadInteger(tensor.data, i, formOf(toDType(input.dtype))), i, input);
@@ -25,10 +28,18 @@ void checkValues(const plan::InputT &input, const TensorView &tensor,
   }
 }
 
-/// Checks the inputs of `batches` batches, each of which has all in `expected`.
-void checkBatches(std::span<const std::unique_ptr<plan::InputT>> expected,
-                  const std::string &batch, int64_t batches,
-                  std::span<const TensorView> inputs) {
+/// Whether a tensor of `shape` fits into one of shape `into`.
+bool fitsInto(const Shape &into, const Shape &shape) {
+  return shape.size() == into.size() &&
+         std::equal(shape.begin(), shape.end(), into.begin(),
+                    std::less_equal<>());
+}
+
+/// Checks the inputs of `batches` batches, each of which has all in `expected`,
+/// or smaller ones if they `mayBeSmaller`.
+void checkBatches(StepPlan::Inputs expected, const std::string &batch,
+                  int64_t batches, std::span<const TensorView> inputs,
+                  bool mayBeSmaller = false) {
   const size_t total = expected.size() * size_t(batches);
   if (inputs.size() != total)
     refuse("expected " + std::to_string(total) + " tensors, " +
@@ -40,11 +51,13 @@ void checkBatches(std::span<const std::unique_ptr<plan::InputT>> expected,
     const TensorView &tensor = inputs[i];
     std::string where = "input '" + input.name + "' of " + batch + " " +
                         std::to_string(i / expected.size()) + ": ";
-    if (tensor.dtype != toDType(input.dtype) || tensor.shape != input.shape)
-      refuse(where + "expected " + name(toDType(input.dtype)) +
-             toString(input.shape) + ", got " + name(tensor.dtype) +
-             toString(tensor.shape));
-    if (!tensor.data && numElements(input.shape) != 0)
+    bool fits = mayBeSmaller ? fitsInto(input.shape, tensor.shape)
+                             : tensor.shape == input.shape;
+    if (tensor.dtype != toDType(input.dtype) || !fits)
+      refuse(where + "expected " + (mayBeSmaller ? "at most " : "") +
+             name(toDType(input.dtype)) + toString(input.shape) + ", got " +
+             name(tensor.dtype) + toString(tensor.shape));
+    if (!tensor.data && numElements(tensor.shape) != 0)
       refuse(where + "expected data, got a null pointer");
     checkValues(input, tensor, where);
   }
@@ -64,15 +77,26 @@ std::string describeBadValue(int64_t value, int64_t position,
          std::to_string(position) + ": expected " + allowed;
 }
 
-void checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
-  checkBatches(std::span(plan.inputs).first(plan.numStepInputs()),
-               "micro-batch", plan.microBatches, inputs);
+uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
+  const uint32_t variants = plan.numVariants();
+  checkBatches(plan.greatestInputs(), "micro-batch", plan.microBatches, inputs,
+               /*mayBeSmaller=*/variants > 1);
+  auto fitsAll = [&](uint32_t variant) {
+    StepPlan::Inputs own = plan.stepInputs(variant);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!fitsInto(own[i % own.size()]->shape, inputs[i].shape))
+        return false;
+    return true;
+  };
+  uint32_t variant = 0;
+  while (variant + 1 < variants && !fitsAll(variant))
+    ++variant;
+  return variant;
 }
 
 void checkEvaluationInputs(const StepPlan &plan, int64_t batches,
                            std::span<const TensorView> inputs) {
-  checkBatches(std::span(plan.inputs).subspan(plan.numStepInputs()), "batch",
-               batches, inputs);
+  checkBatches(plan.evaluationInputs(), "batch", batches, inputs);
 }
 
 } // namespace fcdp

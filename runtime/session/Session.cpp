@@ -181,6 +181,8 @@ void Session::Impl::makeStep() {
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   makeLossScale();
+  if (plan.numVariants() > 1)
+    paddings = makePaddings();
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
@@ -203,7 +205,26 @@ void Session::Impl::begin() {
   lastEnd = SessionClock::now();
 }
 
-void Session::Impl::runStep(const FillInput &fill) {
+uint32_t Session::Impl::agreeOnVariant(uint32_t own) {
+  if (plan.numVariants() == 1)
+    return 0;
+  double number = own;
+  std::vector<double> all =
+      job->gather({&number, 1}, "agreement on the shape of a step");
+  return uint32_t(*std::max_element(all.begin(), all.end()));
+}
+
+std::vector<PadElement> Session::Impl::makePaddings() const {
+  std::vector<PadElement> made;
+  for (const auto &input : plan.greatestInputs()) {
+    auto given = options.padding.find(input->name);
+    made.push_back(makePadding(
+        *input, given == options.padding.end() ? 0 : given->second));
+  }
+  return made;
+}
+
+void Session::Impl::runStep(const FillInput &fill, uint32_t variant) {
   auto start = SessionClock::now();
   const std::optional<double> waited = device.backend->secondsWaited();
   RankStats stats;
@@ -213,10 +234,14 @@ void Session::Impl::runStep(const FillInput &fill) {
     stats.lossScale = lossScale->value();
     step->setLossScale(lossScale->value(), !lossScale->scaling().isFixed());
   }
-  step->run([&](int64_t microBatch) {
-    for (size_t i = 0; i < plan.numStepInputs(); ++i)
-      fill(i, microBatch, step->input(i));
-  });
+  stats.variant = variant;
+  const size_t count = plan.numStepInputs();
+  step->run(
+      [&](int64_t microBatch) {
+        for (size_t i = 0; i < count; ++i)
+          fill(i, microBatch, step->input(variant * count + i));
+      },
+      variant);
   stats.seconds = secondsSince(start);
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
@@ -264,7 +289,7 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   ByteCounters now = before;
   RankStats stats;
   stats.learningRate = nextLearningRate();
-  const size_t first = plan.numStepInputs();
+  const size_t first = plan.inputs.size() - plan.evaluationInputs().size();
   stats.losses = step->evaluate(batches, [&](int64_t batch) {
     for (size_t i = first; i < plan.inputs.size(); ++i)
       fill(i - first, batch, step->input(i));
@@ -327,8 +352,20 @@ void Session::begin() {
   impl->attempt(SessionErrorCode::Failed, [&] { impl->begin(); });
 }
 
-void Session::run(const FillInput &fill) {
+uint32_t Session::agreeOnVariant(uint32_t own) {
+  uint32_t variant = 0;
+  impl->attempt(SessionErrorCode::Failed,
+                [&] { variant = impl->agreeOnVariant(own); });
+  return variant;
+}
+
+void Session::run(const FillInput &fill, std::optional<uint32_t> variant) {
   impl->requireOpen();
+  const uint32_t variants = impl->plan.numVariants();
+  if (variant && *variant >= variants)
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected a variant below " + std::to_string(variants) +
+                           ", got " + std::to_string(*variant));
   if (!impl->plan.trains())
     throw SessionError(SessionErrorCode::Misuse,
                        "expected a step that trains parameters, got one that "
@@ -339,7 +376,7 @@ void Session::run(const FillInput &fill) {
                        "is run");
   impl->attempt(SessionErrorCode::Failed, [&] {
     impl->begin();
-    impl->runStep(fill);
+    impl->runStep(fill, variant.value_or(variants - 1));
   });
 }
 
@@ -350,11 +387,23 @@ static void copyInput(const TensorView &given, std::span<std::byte> out) {
 
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
-  checkInputs(impl->plan, inputs);
+  uint32_t variant = checkInputs(impl->plan, inputs);
   const size_t perBatch = impl->plan.numStepInputs();
-  run([&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-    copyInput(inputs[size_t(microBatch) * perBatch + input], out);
-  });
+  if (impl->plan.numVariants() > 1)
+    variant = agreeOnVariant(variant);
+  const StepPlan::Inputs shapes = impl->plan.stepInputs(variant);
+  run(
+      [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
+        const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
+        const size_t bytes =
+            size_t(numElements(given.shape)) * byteSize(given.dtype);
+        if (given.shape == shapes[input]->shape)
+          copyInput(given, out);
+        else
+          copyPadded({given.data, bytes}, given.shape, out,
+                     shapes[input]->shape, impl->paddings[input]);
+      },
+      variant);
 }
 
 RankStats Session::evaluate(int64_t batches, const FillInput &fill) {
@@ -379,7 +428,7 @@ RankStats Session::evaluate(int64_t batches,
                             std::span<const TensorView> inputs) {
   impl->requireOpen();
   checkEvaluationInputs(impl->plan, batches, inputs);
-  const size_t perBatch = impl->plan.inputs.size() - impl->plan.numStepInputs();
+  const size_t perBatch = impl->plan.evaluationInputs().size();
   return evaluate(batches,
                   [&](size_t input, int64_t batch, std::span<std::byte> out) {
                     copyInput(inputs[size_t(batch) * perBatch + input], out);
@@ -428,6 +477,8 @@ StepStats Session::combine(const RankStats &own) {
     stats = fcdp::combine(impl->plan.mesh, ranks);
     stats.hostCacheBytes = impl->plan.hostBytes;
     stats.step = impl->numRead();
+    if (impl->plan.numVariants() > 1)
+      stats.variant = own.variant;
   });
   return stats;
 }

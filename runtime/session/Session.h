@@ -142,16 +142,26 @@ public:
   /// it, unless this was called before.
   void begin();
 
+  /// Collective. Returns the greatest of the variants that ranks give: the
+  /// least one that the inputs of all ranks fit into. A program that reads its
+  /// inputs ahead may have `combine` do it for the next step instead, with
+  /// RankStats::nextVariant.
+  uint32_t agreeOnVariant(uint32_t own);
+
   /// Fills an input of a micro-batch, in the step's shape and type.
   using FillInput = std::function<void(size_t input, int64_t microBatch,
                                        std::span<std::byte> out)>;
-  /// Collective. Runs one optimizer step. On the CPU the step has ended when
-  /// it returns; on a GPU it is issued, and `maxUnread` steps may be. Throws
-  /// Misuse if as many are unread.
-  void run(const FillInput &fill);
+  /// Collective. Runs one optimizer step, of the given variant if it has
+  /// several shapes, or of the greatest, the same on all ranks. On the CPU the
+  /// step has ended when it returns; on a GPU it is issued, and `maxUnread`
+  /// steps may be. Throws Misuse if as many are unread.
+  void run(const FillInput &fill,
+           std::optional<uint32_t> variant = std::nullopt);
   /// The same with tensors: all inputs of micro-batch 0 in the step's order,
   /// then those of micro-batch 1, and so on. Throws InputMismatch before
-  /// anything has run.
+  /// anything has run. Tensors for a step of several shapes may be smaller than
+  /// its inputs: the ranks agree on the least variant that all fit into, and
+  /// pad with SessionOptions::padding.
   void run(std::span<const TensorView> inputs);
 
   /// Collective. Evaluates the model on `batches` batches of this rank, as many

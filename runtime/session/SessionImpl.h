@@ -7,6 +7,7 @@
 #include "core/Backend.h"
 #include "session/CheckpointSaver.h"
 #include "session/Device.h"
+#include "session/Padding.h"
 #include "session/PeerAlarm.h"
 #include "session/Session.h"
 #include "session/SessionClock.h"
@@ -84,12 +85,15 @@ struct Session::Impl {
   void begin();
   /// Collective. Whether `own` is true on any rank.
   bool isAnywhere(bool own);
-  void runStep(const FillInput &fill);
+  void runStep(const FillInput &fill, uint32_t variant);
+  uint32_t agreeOnVariant(uint32_t own);
   /// Collective. Throws InputMismatch on all ranks unless all have `batches`.
   void requireSameCount(int64_t batches);
   RankStats evaluate(int64_t batches, const FillInput &fill);
   /// Sets the memory, and the bytes since `before`, which becomes now.
   void countWork(RankStats &stats, ByteCounters &before);
+  /// The padding of each input of the step.
+  std::vector<PadElement> makePaddings() const;
   /// The error with which an infinite or NaN number in a step ends the session,
   /// or none.
   std::optional<SessionError> nonfiniteError(const StepStats &stats) const;
@@ -124,6 +128,7 @@ struct Session::Impl {
   /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;
   ByteCounters counted;
+  std::vector<PadElement> paddings;
   uint64_t allocationsCounted = 0;
 };
 

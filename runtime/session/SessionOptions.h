@@ -6,6 +6,7 @@
 #include "session/LossScale.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -41,6 +42,9 @@ struct SessionOptions {
   /// whose gradients overflow, so it needs Stop or Skip above. Equal on all
   /// ranks.
   std::optional<LossScaling> lossScaling;
+  /// The values of elements with which inputs of a step of several shapes are
+  /// padded, by the input's name; 0 for other inputs. Equal on all ranks.
+  std::map<std::string, double> padding;
   /// Record when operations run, which makes a step on a GPU slower.
   bool record = false;
   /// Called before the ranks meet. If it throws on any rank, `open` fails on

@@ -10,21 +10,15 @@ namespace fcdp {
 
 namespace {
 
-double RankStats::*const kNumbers[] = {&RankStats::learningRate,
-                                       &RankStats::seconds,
-                                       &RankStats::interBytes,
-                                       &RankStats::intraBytes,
-                                       &RankStats::h2dBytes,
-                                       &RankStats::d2hBytes,
-                                       &RankStats::controlBytes,
-                                       &RankStats::devicePeakBytes,
-                                       &RankStats::systemAllocations,
-                                       &RankStats::skipped,
-                                       &RankStats::gradientNorm,
-                                       &RankStats::exposedSeconds,
-                                       &RankStats::lossScale,
-                                       &RankStats::nonfiniteGradient,
-                                       &RankStats::request};
+double RankStats::*const kNumbers[] = {
+    &RankStats::learningRate,      &RankStats::seconds,
+    &RankStats::interBytes,        &RankStats::intraBytes,
+    &RankStats::h2dBytes,          &RankStats::d2hBytes,
+    &RankStats::controlBytes,      &RankStats::devicePeakBytes,
+    &RankStats::systemAllocations, &RankStats::skipped,
+    &RankStats::gradientNorm,      &RankStats::exposedSeconds,
+    &RankStats::lossScale,         &RankStats::nonfiniteGradient,
+    &RankStats::request,           &RankStats::nextVariant};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -133,6 +127,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
         std::max(stats.devicePeakBytes, rank.devicePeakBytes);
     stats.systemAllocations += rank.systemAllocations;
     stats.request = std::max(stats.request, rank.request);
+    stats.nextVariant = std::max(stats.nextVariant, rank.nextVariant);
   }
   return stats;
 }

@@ -36,6 +36,11 @@ struct RankStats {
   static constexpr double kNoBucket = -2;
   /// A number of the program's own, which it may set before `combine`.
   double request = 0;
+  /// The least variant that this rank's inputs of a step to come fit into, if
+  /// the program sets it before `combine`.
+  double nextVariant = 0;
+  /// The variant of this step, the same on all ranks.
+  uint32_t variant = 0;
 
   /// Converts the figures to numbers that ranks exchange; `unpack` is the
   /// inverse.
@@ -74,6 +79,9 @@ struct StepStats {
   double devicePeakBytes = 0;   ///< the greatest over ranks
   double systemAllocations = 0; ///< over all ranks
   double request = 0;           ///< the greatest over ranks
+  double nextVariant = 0;       ///< the greatest over ranks
+  /// The variant of a step of several shapes; none if it has one shape.
+  std::optional<uint32_t> variant;
   /// Whether the step made no update.
   bool skipped = false;
   int64_t skippedSteps = 0; ///< of the job so far; for the program to count

@@ -22,8 +22,10 @@ public:
 
   /// Input `index` of set `set`, in pinned memory. A micro-batch has a set of
   /// its own, so that none is overwritten while it is still being copied.
+  /// Inputs at one address on the device are at one address on the host.
   std::span<std::byte> input(size_t set, size_t index);
-  /// Uploads those inputs of the set that were asked for.
+  /// Uploads those inputs of the set that were asked for; of those at one
+  /// address the last one.
   void uploadInputs(size_t set);
 
   /// Until `uploadAll` zeros for the caller to write to; after it what the
@@ -40,8 +42,15 @@ private:
 
   StepState &state;
   bool isUploaded = false;
-  std::vector<std::vector<at::Tensor>> inputs; ///< by set
-  std::map<const void *, Copy> copies;         ///< by address on the device
+  struct PinnedInput {
+    at::Tensor memory, host;
+    size_t index;
+  };
+  /// The input with the most elements at the address of input `index`.
+  const at::Tensor &greatestAt(size_t index) const;
+  /// By set and address on the device.
+  std::vector<std::map<const void *, PinnedInput>> inputs;
+  std::map<const void *, Copy> copies; ///< by address on the device
 };
 
 } // namespace fcdp

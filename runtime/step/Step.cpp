@@ -16,6 +16,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <algorithm>
 #include <array>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
@@ -51,15 +52,27 @@ struct Step::Impl {
               deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
-        pool(poolArena(state), systemMemory()),
         firstPool(poolArena(state), systemMemory()),
-        nextPool(poolArena(state), systemMemory()) {}
+        nextPool(poolArena(state), systemMemory()) {
+    for (uint32_t i = 0; i < state.plan.numVariants(); ++i)
+      pools.push_back(
+          std::make_unique<ResultPool>(poolArena(state), systemMemory()));
+  }
 
   bool isOnCpu() const { return state.device.is_cpu(); }
+  /// "first_microbatch", or "first_microbatch.1" for a variant of several.
+  std::string nameOf(plan::Role role) const {
+    std::string name = plan::EnumNameRole(role);
+    return state.plan.numVariants() > 1 && isMicrobatch(role)
+               ? name + "." + std::to_string(variant)
+               : name;
+  }
   c10::Allocator &systemMemory() const {
     return isOnCpu() ? routeCpuAllocations()
                      : static_cast<c10::Allocator &>(*gpuMemory);
   }
+  /// The memory of the results of steps of the variant that runs.
+  ResultPool &pool() const { return *pools[variant]; }
   /// The memory of the results of a function.
   ResultPool &poolOf(plan::Role role) {
     switch (role) {
@@ -68,7 +81,7 @@ struct Step::Impl {
     case plan::Role::next_evaluation:
       return nextPool;
     default:
-      return pool;
+      return pool();
     }
   }
   /// The set of inputs of an evaluation, behind those of steps.
@@ -93,7 +106,12 @@ struct Step::Impl {
   void execute(size_t index, ResultPool &memory);
   /// Forgets results of operators, which nothing reads any more.
   void dropResults();
-  /// Runs the operations of a function.
+  /// Has the steps from the next one on be of that variant. Other streams than
+  /// compute begin a step while compute ends the one before, which is proved
+  /// for steps of one variant alone.
+  void changeTo(uint32_t next);
+  /// Runs the operations of a function; of the variant that runs, if it is a
+  /// micro-batch.
   void call(plan::Role role);
   /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
@@ -115,7 +133,12 @@ struct Step::Impl {
   HostCopies hostCopies;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
-  ResultPool pool;
+  /// Those of steps, by variant, each of which records its own allocations.
+  std::vector<std::unique_ptr<ResultPool>> pools;
+  /// The variant of the step that runs, or of the last one.
+  uint32_t variant = 0;
+  /// Recorded at the end of the last step, on a GPU.
+  std::optional<uint32_t> lastEnd;
   /// Those of the first batch of an evaluation, and of the others. Each records
   /// its own allocations.
   ResultPool firstPool, nextPool;
@@ -175,11 +198,25 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
   return {};
 }
 
+/// Inputs of a variant are in the memory of those of the greatest one.
 void makeInputs(StepState &state) {
-  for (const auto &input : state.plan.inputs)
-    state.inputs.push_back(at::zeros(
-        input->shape, at::TensorOptions(toScalarType(toDType(input->dtype)))
-                          .device(state.device)));
+  const StepPlan &plan = state.plan;
+  auto make = [&](const plan::InputT &input) {
+    return at::zeros(input.shape,
+                     at::TensorOptions(toScalarType(toDType(input.dtype)))
+                         .device(state.device));
+  };
+  std::vector<at::Tensor> greatest;
+  for (const auto &input : plan.greatestInputs())
+    greatest.push_back(make(*input));
+  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant)
+    for (size_t i = 0; i < greatest.size(); ++i) {
+      const Shape &shape = plan.stepInputs(variant)[i]->shape;
+      state.inputs.push_back(
+          greatest[i].view(-1).narrow(0, 0, numElements(shape)).view(shape));
+    }
+  for (const auto &input : plan.evaluationInputs())
+    state.inputs.push_back(make(*input));
 }
 
 void makeBuffers(StepState &state, std::span<const std::byte> constants) {
@@ -265,14 +302,25 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
 
 Step::~Step() = default;
 
+/// Returns the function that has operation `op`.
+static const plan::FunctionT &findFunction(const StepPlan &plan, size_t op) {
+  auto found = std::find_if(plan.functions.begin(), plan.functions.end(),
+                            [&](const auto &f) { return op < f->end; });
+  return **found;
+}
+
 void Step::Impl::makeSegments(GraphCapture &capture) {
   const StepPlan &plan = object.plan();
   for (OpRange range : findSegments(plan)) {
+    const plan::FunctionT &function = findFunction(plan, range.first);
+    // What all variants share has its results now in this pool, now in that.
+    if (plan.numVariants() > 1 && !isMicrobatch(function.role))
+      continue;
     auto first = ops.begin() + range.first, end = ops.begin() + range.end;
     std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
                                                  std::make_move_iterator(end));
     segments.push_back(std::make_unique<GraphSegment>(
-        plan, range, std::move(own), capture, pool));
+        plan, range, std::move(own), capture, *pools[function.variant]));
     for (size_t i = 0; first + i < end; ++i)
       first[i] = std::make_unique<InSegment>(*segments.back(), i);
   }
@@ -393,13 +441,21 @@ void Step::Impl::execute(size_t index, ResultPool &memory) {
 }
 
 void Step::Impl::call(plan::Role role) {
-  size_t index = state.plan.indexOf(role);
+  size_t index = state.plan.indexOf(role, isMicrobatch(role) ? variant : 0);
   const plan::FunctionT &function = *state.plan.functions[index];
   ResultPool &memory = poolOf(role);
   memory.beginFunction(state.plan.reservations[index], function.results);
   for (size_t op = function.first; op < function.end; ++op)
     execute(op, memory);
   memory.endFunction();
+}
+
+void Step::Impl::changeTo(uint32_t next) {
+  if (next != variant && lastEnd)
+    for (size_t stream = 0; stream < kNumStreams; ++stream)
+      if (StreamId(stream) != StreamId::Compute)
+        state.backend.wait(*lastEnd, StreamId(stream));
+  variant = next;
 }
 
 void Step::Impl::dropResults() {
@@ -411,7 +467,7 @@ void Step::Impl::dropResults() {
 void Step::call(plan::Role role) {
   throwIfFailed();
   if (impl->recorder)
-    impl->recorder->beginFunction(plan::EnumNameRole(role));
+    impl->recorder->beginFunction(impl->nameOf(role));
   try {
     impl->call(role);
   } catch (const std::exception &error) {
@@ -421,7 +477,7 @@ void Step::call(plan::Role role) {
 }
 
 void Step::init() {
-  ComputeScope scope(impl->pool, impl->computeStream);
+  ComputeScope scope(impl->pool(), impl->computeStream);
   impl->hostCopies.uploadAll();
   call(plan::Role::init);
   impl->state.backend.synchronize();
@@ -443,13 +499,15 @@ plan::Role roleOf(int64_t k, int64_t microBatches) {
 
 } // namespace
 
-void Step::run(const std::function<void(int64_t)> &fillInputs) {
+void Step::run(const std::function<void(int64_t)> &fillInputs,
+               uint32_t variant) {
   StepState &state = impl->state;
   const StepPlan &plan = state.plan;
+  impl->changeTo(variant);
   state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
-  impl->pool.beginStep();
+  impl->pool().beginStep();
   if (impl->gpuMemory)
     impl->gpuMemory->resetPeakStats(state.device.index());
   for (int64_t k = 0; k < plan.microBatches; ++k) {
@@ -457,27 +515,28 @@ void Step::run(const std::function<void(int64_t)> &fillInputs) {
     // step are read, its inputs are free, too.
     impl->filling = state.losses.newest() * plan.microBatches + k;
     fillInputs(k);
-    ComputeScope scope(impl->pool, impl->computeStream);
+    ComputeScope scope(impl->pool(), impl->computeStream);
     impl->hostCopies.uploadInputs(impl->filling);
     call(roleOf(k, plan.microBatches));
   }
   state.skipsUpdates =
       state.onNonfinite == OnNonfinite::Skip && impl->isLossNonfinite();
   {
-    ComputeScope scope(impl->pool, impl->computeStream);
+    ComputeScope scope(impl->pool(), impl->computeStream);
     call(plan::Role::update);
   }
   impl->checkGradients();
   if (!impl->isOnCpu())
-    state.backend.record(impl->eventOfStep(state.losses.newest()),
-                         StreamId::Compute);
+    state.backend.record(
+        impl->lastEnd.emplace(impl->eventOfStep(state.losses.newest())),
+        StreamId::Compute);
   if (impl->isOnCpu() || impl->recorder)
     state.backend.synchronize();
   throwIfFailed();
   if (impl->recorder)
     impl->recorder->endStep();
   impl->dropResults();
-  impl->pool.endStep();
+  impl->pool().endStep();
   try {
     state.losses.endStep();
   } catch (const std::exception &error) {
@@ -588,11 +647,14 @@ std::vector<double> Step::losses() {
 
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
-  const ResultPool &pool = impl->pool;
-  uint64_t bytes = state.plan.deviceBytes;
+  uint64_t bytes = state.plan.deviceBytes, systemAllocations = 0;
+  std::vector<const ResultPool *> pools = {&impl->firstPool, &impl->nextPool};
+  for (const auto &pool : impl->pools) {
+    pools.push_back(pool.get());
+    systemAllocations += pool->systemAllocations();
+  }
   // On a GPU each pool makes the arena longer for itself.
-  for (const ResultPool *one : std::initializer_list<const ResultPool *>{
-           &pool, &impl->firstPool, &impl->nextPool})
+  for (const ResultPool *one : pools)
     if (uint64_t region = one->regionBytes(); region > state.plan.deviceBytes)
       bytes = impl->isOnCpu() ? std::max(bytes, region)
                               : bytes + region - state.plan.deviceBytes;
@@ -602,11 +664,15 @@ Step::Memory Step::memory() const {
     return {bytes + uint64_t(stats.allocated_bytes[all].peak),
             uint64_t(stats.num_device_alloc)};
   }
-  bytes += pool.recordedBytes();
-  for (const auto *tensors : {&state.inputs, &state.buffers})
-    for (const at::Tensor &tensor : *tensors)
-      bytes += tensor.nbytes();
-  return {bytes, pool.systemAllocations()};
+  bytes += impl->pool().recordedBytes();
+  // Those of smaller variants are inside those of the greatest.
+  const size_t first =
+      (state.plan.numVariants() - 1) * state.plan.numStepInputs();
+  for (size_t i = first; i < state.inputs.size(); ++i)
+    bytes += state.inputs[i].nbytes();
+  for (const at::Tensor &buffer : state.buffers)
+    bytes += buffer.nbytes();
+  return {bytes, systemAllocations};
 }
 
 } // namespace fcdp

@@ -65,7 +65,8 @@ public:
   Step(const Step &) = delete;
   Step &operator=(const Step &) = delete;
 
-  /// Returns an input of the micro-batch that is being filled.
+  /// Returns an input of the plan for the micro-batch that is being filled. An
+  /// input has the same memory in all variants of the step.
   std::span<std::byte> input(size_t index);
   /// Returns a buffer. On a GPU, here and below, results are copies on the
   /// host: `init` copies what was written before it to the device, and each
@@ -102,11 +103,13 @@ public:
 
   /// Runs once, before the first step and after the shards are filled.
   void init();
-  /// Runs one optimizer step; calls `fillInputs(k)` before micro-batch k. On
+  /// Runs one optimizer step of a variant; calls `fillInputs(k)` before
+  /// micro-batch k, which has that variant's inputs. On
   /// the CPU, and with a recorder, all work is done when it returns. On a GPU
   /// the work is issued, and nothing has waited for it. At most kMostUnread
   /// steps may have unread losses.
-  void run(const std::function<void(int64_t microBatch)> &fillInputs);
+  void run(const std::function<void(int64_t microBatch)> &fillInputs,
+           uint32_t variant = 0);
   /// Runs the model on `batches` batches without a step, which the plan must
   /// have functions for, and returns their losses, for which it waits; calls
   /// `fillInputs(k)` before batch k. All steps must have been read. Leaves

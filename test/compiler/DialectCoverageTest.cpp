@@ -257,7 +257,7 @@ TEST_F(DialectCoverageTest, PlansHaveEverything) {
   llvm::DenseSet<int> stateRoles;
   forEachStep([&](ModuleOp module) {
     auto noConstants = [](StringRef,
-                          bool) -> llvm::Expected<std::vector<char>> {
+                          ConstantSource) -> llvm::Expected<std::vector<char>> {
       return llvm::createStringError("there is none");
     };
     DeviceMemoryAnalysis memory(module);

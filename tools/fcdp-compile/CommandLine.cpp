@@ -9,7 +9,9 @@ static constexpr char kOverview[] =
     R"(compiles a training step for a number of ranks
 
 IN is an archive that fcdp.export wrote (.pt2), a step as MLIR text at any
-phase, the plan of a compiled step as JSON, or a compiled step. OUT is a shared
+phase, the plan of a compiled step as JSON, or a compiled step. Several archives
+are one step of several shapes, from the smallest to the greatest; each step of
+a job runs the smallest that all ranks' rows fit into (docs/shapes.md). OUT is a shared
 object for fcdp-run; a name that ends in .o or .ll asks for a relocatable object
 or for LLVM IR.
 
@@ -22,8 +24,8 @@ namespace {
 /// The options, made when the command line is parsed.
 struct CommandLine {
   cl::OptionCategory category{"fcdp-compile options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("IN"), cl::init(""),
-                             cl::cat(category)};
+  cl::list<std::string> inputs{cl::Positional, cl::desc("IN..."),
+                               cl::ZeroOrMore, cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("names the file to write"),
                               cl::value_desc("OUT"), cl::cat(category)};
   StepCommandLine step{category};
@@ -59,7 +61,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   if (llvm::Error error =
           parseCommandLine(argc, argv, line.category, kOverview))
     return error;
-  if (line.input.empty() && line.evaluation.empty())
+  if (line.inputs.empty() && line.evaluation.empty())
     return llvm::createStringError("expected an input file; see --help");
   if (!line.emit.empty() && line.emit != "plan-json")
     return llvm::createStringError("--emit: expected 'plan-json', got '" +
@@ -69,7 +71,16 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
-  return CompileOptions{line.input,   line.output,     std::move(*step),
-                        line.archive, line.evaluation, !line.emit.empty(),
-                        line.remarks};
+  CompileOptions options;
+  if (!line.inputs.empty()) {
+    options.input = line.inputs.front();
+    options.variants.assign(std::next(line.inputs.begin()), line.inputs.end());
+  }
+  options.output = line.output;
+  options.step = std::move(*step);
+  options.archive = line.archive;
+  options.evaluation = line.evaluation;
+  options.printPlan = !line.emit.empty();
+  options.remarks = line.remarks;
+  return options;
 }

@@ -8,6 +8,9 @@ namespace fcdp {
 /// The command line of fcdp-compile.
 struct CompileOptions {
   std::string input, output;
+  /// The archives of further shapes of the step, from smaller to greater ones,
+  /// or steps as text.
+  std::vector<std::string> variants;
   StepOptions step;
   /// The archive to read constants from; if empty, the one that the module
   /// names.

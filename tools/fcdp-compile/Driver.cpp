@@ -10,6 +10,7 @@
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Import/Evaluation.h"
+#include "fcdp/Import/Variants.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Target/ObjectReading.h"
@@ -79,7 +80,9 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
     auto plan = parsePlan(bytes, options.input);
     if (!plan)
       return plan.takeError();
-    ConstantReader reader(options.archive, options.evaluation);
+    ConstantReader reader(options.archive, options.evaluation,
+                          SmallVector<StringRef>(options.variants.begin(),
+                                                 options.variants.end()));
     llvm::Expected<std::string> constants = readConstants(**plan, reader);
     if (!constants)
       return llvm::createStringError("'" + options.input +
@@ -90,9 +93,11 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
       readObject(llvm::MemoryBufferRef(bytes, options.input));
   if (!object)
     return object.takeError();
-  if (!options.evaluation.empty())
+  if (!options.evaluation.empty() || !options.variants.empty())
     return llvm::createStringError(
-        "--eval: expected an exported step or MLIR to add it to, got '" +
+        (options.evaluation.empty() ? "'" + options.variants.front() + "'"
+                                    : "--eval") +
+        ": expected an exported step or MLIR to add it to, got '" +
         options.input + "', which is compiled");
   auto plan = unpackPlan(object->plan, options.input);
   if (!plan)
@@ -172,7 +177,7 @@ LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
   return options.printPlan ? print() : success();
 }
 
-/// Reads the step and its evaluation, or the latter alone.
+/// Reads the step with its variants and its evaluation, or the latter alone.
 LogicalResult Driver::readPrograms() {
   OwningOpRef<ModuleOp> evaluation;
   if (!options.evaluation.empty() &&
@@ -186,6 +191,11 @@ LogicalResult Driver::readPrograms() {
   if (!module ||
       failed(checkPastDecisions(*module, options.input, options.step)))
     return failure();
+  for (const std::string &path : options.variants) {
+    OwningOpRef<ModuleOp> variant = readStep(path, context);
+    if (!variant || failed(addVariant(*module, *variant)))
+      return failure();
+  }
   return evaluation ? addEvaluation(*module, *evaluation) : success();
 }
 

@@ -56,6 +56,19 @@ InputOption splitInput(const std::string &option, const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+/// Reads `NAME=VALUE` of --pad.
+std::pair<std::string, double> parsePadding(const std::string &text) {
+  size_t equals = text.rfind('=');
+  double value = 0;
+  const char *end = text.data() + text.size();
+  const char *begin = equals == text.npos ? end : text.data() + equals + 1;
+  auto read = std::from_chars(begin, end, value);
+  if (equals == 0 || begin == end || read.ec != std::errc() || read.ptr != end)
+    throw std::runtime_error(
+        "--pad: expected NAME=VALUE, with a number, got '" + text + "'");
+  return {text.substr(0, equals), value};
+}
+
 /// Has whole numbers with an exponent, as `1e6`, taken by all options of
 /// integers. Other texts stay as they are, for the option's own check.
 void takeExponents(CLI::App &app) {
@@ -168,7 +181,7 @@ std::vector<std::string> temporaryFiles(const Options &options) {
 
 std::optional<Options> parseOptions(int argc, char **argv) {
   Options options;
-  std::vector<std::string> inputs, evaluationInputs;
+  std::vector<std::string> inputs, evaluationInputs, padding;
   std::string data;
   CLI::App app("Runs a compiled training step.", "fcdp-run");
   app.footer(kExample);
@@ -200,6 +213,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_option(
          "--input", inputs,
          "Read an input from a file: NAME=FILE, once per input; see below")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  app.add_option("--pad", padding,
+                 "In a step of several shapes, elements of this value at the "
+                 "end of a row are padding: NAME=VALUE, once per input. A step "
+                 "runs in the smallest shape outside which the rows of all "
+                 "ranks have nothing but padding; default: 0")
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option("--data", data,
@@ -352,6 +372,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   }
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput("--input", text));
+  for (const std::string &text : padding)
+    if (!options.padding.insert(parsePadding(text)).second)
+      throw std::runtime_error("--pad " + parsePadding(text).first +
+                               ": given twice");
   for (const std::string &text : evaluationInputs)
     options.evaluation.inputs.push_back(splitInput("--eval-input", text));
   if (scheduleOption->count() != 0)

@@ -22,6 +22,9 @@ struct Options {
   std::vector<std::string> weights;
   int64_t steps = 1;
   std::vector<InputOption> inputs;
+  /// The elements that are padding in rows of a step of several shapes, by
+  /// input name.
+  std::map<std::string, double> padding;
   /// None: those of the checkpoint, or else the compiled rate, constantly.
   std::optional<double> learningRate;
   std::optional<Schedule> schedule;

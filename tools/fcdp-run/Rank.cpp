@@ -28,6 +28,7 @@ namespace {
 
 /// The files of a rank, opened before it meets the others.
 struct Files {
+  std::unique_ptr<Shapes> shapes;
   /// Null if nothing is trained.
   std::unique_ptr<Inputs> inputs;
   /// Null if nothing is evaluated.
@@ -55,8 +56,11 @@ void openFiles(const Options &options, const StepPlan &plan,
         "--steps: expected 0 for a step that was compiled for evaluations "
         "alone, got " +
         std::to_string(options.steps));
+  files.shapes = std::make_unique<Shapes>(plan, options.padding);
   if (options.steps > 0)
-    files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data);
+    files.inputs =
+        std::make_unique<Inputs>(plan, options.inputs, options.data,
+                                 /*ofEvaluation=*/false, files.shapes.get());
   else
     checkNames(plan, options.inputs);
   files.evaluation = EvaluationInputs::open(plan, options.evaluation,
@@ -112,6 +116,9 @@ private:
   void openCheckpoints();
   void train();
   void readAhead();
+  void readStepsAhead(std::vector<size_t> bytes);
+  /// Collective. Returns the variant of the step that is run next.
+  uint32_t chooseVariant();
   void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
@@ -132,6 +139,12 @@ private:
   Session &session;
   Files &files;
   Progress progress;
+  /// The variant of a step of several shapes, known ahead of it.
+  struct Chosen {
+    int64_t step;
+    uint32_t variant;
+  };
+  std::optional<Chosen> chosen;
   /// Null without --profile.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
@@ -246,13 +259,14 @@ void Rank::openCheckpoints() {
 
 void Rank::readAhead() {
   std::vector<size_t> bytes;
-  for (const auto &input : session.plan().inputs)
-    if (!input->evaluation)
-      bytes.push_back(numElements(input->shape) *
-                      byteSize(toDType(input->dtype)));
+  for (const auto &input : session.plan().greatestInputs())
+    bytes.push_back(numElements(input->shape) *
+                    byteSize(toDType(input->dtype)));
   int64_t microBatches = session.plan().microBatches;
   if (bytes.empty() || firstStep >= options.steps)
     return;
+  if (files.shapes->areSeveral())
+    return readStepsAhead(std::move(bytes));
   files.ahead = std::make_unique<ReadAhead>(
       bytes, firstStep * microBatches, options.steps * microBatches - 1,
       [inputs = files.inputs.get(), microBatches, rank = session.rank()](
@@ -260,6 +274,32 @@ void Rank::readAhead() {
         inputs->read(input, number / microBatches, number % microBatches, rank,
                      out);
       });
+}
+
+/// The shape of a step depends on the inputs of all its micro-batches.
+void Rank::readStepsAhead(std::vector<size_t> bytes) {
+  const size_t inputs = bytes.size();
+  for (int64_t k = 1; k < int64_t(session.plan().microBatches); ++k)
+    bytes.insert(bytes.end(), bytes.begin(), bytes.begin() + inputs);
+  files.ahead = std::make_unique<ReadAhead>(
+      bytes, firstStep, options.steps - 1,
+      [all = files.inputs.get(), inputs, rank = session.rank()](
+          size_t input, int64_t step, std::span<std::byte> out) {
+        all->read(input % inputs, step, int64_t(input / inputs), rank, out);
+      },
+      [shapes = files.shapes.get()](const ReadAhead::Buffers &rows) {
+        return shapes->find(rows);
+      });
+}
+
+uint32_t Rank::chooseVariant() {
+  if (!files.shapes->areSeveral())
+    return 0;
+  // Else the figures of the step before have brought it.
+  if (!chosen || chosen->step != session.numSteps())
+    chosen = {session.numSteps(),
+              session.agreeOnVariant(files.ahead->inspected())};
+  return chosen->variant;
 }
 
 void Rank::train() {
@@ -278,9 +318,18 @@ void Rank::train() {
 
 void Rank::runStep() {
   int64_t index = session.numSteps();
-  session.run([&](size_t input, int64_t, std::span<std::byte> out) {
-    files.ahead->take(input, out);
-  });
+  const uint32_t variant = chooseVariant();
+  const size_t inputs = session.plan().numStepInputs();
+  session.run(
+      [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
+        if (!files.shapes->areSeveral())
+          return files.ahead->take(input, out);
+        files.ahead->take(size_t(microBatch) * inputs + input,
+                          [&](std::span<const std::byte> row) {
+                            files.shapes->cut(input, variant, row, out);
+                          });
+      },
+      variant);
   while (session.numUnread() == session.maxUnread())
     finishStep();
   if (profile && index > firstStep)
@@ -296,7 +345,13 @@ void Rank::runStep() {
 void Rank::finishStep() {
   RankStats own = session.read();
   own.request = stopSignal();
+  const bool hasNext =
+      files.shapes->areSeveral() && session.numSteps() < options.steps;
+  if (hasNext)
+    own.nextVariant = files.ahead->inspected();
   lastStats = session.combine(own);
+  if (hasNext)
+    chosen = {session.numSteps(), uint32_t(lastStats.nextVariant)};
   lastStats.skippedSteps = skippedSteps += lastStats.skipped;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
@@ -315,7 +370,8 @@ bool Rank::isPrinted() const {
 
 void Rank::report(const std::vector<int64_t> &epochs) {
   StepFigures figures{lastStats, epochs};
-  if (int64_t tokens = tokensOfStep(session.plan());
+  if (int64_t tokens =
+          tokensOfStep(session.plan(), lastStats.variant.value_or(0));
       tokens != 0 && lastStats.seconds > 0)
     figures.tokensPerSecond = double(tokens) / lastStats.seconds;
   figures.secondsLeft = timeLeft.after(lastStats.step, lastStats.seconds);

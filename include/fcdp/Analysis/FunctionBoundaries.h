@@ -28,9 +28,9 @@ ReleaseOp findInFlightRelease(mlir::Operation *op);
 /// before; none if it is missing.
 std::optional<int64_t> findEvent(mlir::Value token);
 
-/// A token that crosses a function boundary: the first role that may follow the
-/// boundary, and the token's position among those that cross it.
-using BoundaryToken = std::pair<Role, unsigned>;
+/// A token that crosses a function boundary: the boundary, and the token's
+/// position among those that cross it.
+using BoundaryToken = std::pair<FunctionBoundary, unsigned>;
 /// Returns the live-out token that `record` makes; none if it is used here
 /// only.
 std::optional<BoundaryToken> findLiveOut(RecordOp record);

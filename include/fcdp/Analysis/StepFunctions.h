@@ -12,6 +12,31 @@ namespace fcdp {
 /// Returns the role of `function`, which must have one.
 Role getRole(mlir::func::FuncOp function);
 
+/// Returns the variant of `function`; 0 for a function that all variants share.
+int64_t getVariant(mlir::func::FuncOp function);
+
+/// Returns the role, which `function` must have, and the variant.
+Member getMember(mlir::func::FuncOp function);
+
+/// Returns the name of the function that is that member of a family of so many
+/// variants.
+std::string getFunctionName(Member member, int64_t variants);
+
+/// Returns the number of variants of the step; 1 if it has one shape. In phase
+/// imported, too.
+int64_t countVariants(mlir::ModuleOp module);
+
+/// Returns whether `function` is of that variant, or shared by all.
+bool isOfVariant(mlir::func::FuncOp function, int64_t variant);
+
+/// Returns whether memory of its own is set aside for `input`. Inputs of a
+/// variant are in the memory of those of the greatest one, `variants` - 1.
+bool hasMemory(InputOp input, int64_t variants);
+
+/// Returns the function of the module for `role`, which variants share; null if
+/// there is none.
+mlir::func::FuncOp findFunction(mlir::ModuleOp module, Role role);
+
 /// Returns whether the module has functions that evaluate the model.
 bool hasEvaluation(mlir::ModuleOp module);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the values of constants from the archives that a step and its
-// evaluation were exported to.
+// Reads the values of constants from the archives that a step, its variants and
+// its evaluation were exported to.
 #pragma once
 
 #include "fcdp/Conversion/Plan.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,18 +17,21 @@ namespace fcdp {
 /// constants.
 class ConstantReader {
 public:
-  ConstantReader(llvm::StringRef archive, llvm::StringRef evaluationArchive);
+  /// The archives are those of the step, of its evaluation and of its variants
+  /// from 1 on; empty if they are not known.
+  ConstantReader(llvm::StringRef archive, llvm::StringRef evaluationArchive,
+                 llvm::ArrayRef<llvm::StringRef> variantArchives = {});
   ~ConstantReader();
 
   llvm::Expected<std::vector<char>> operator()(llvm::StringRef name,
-                                               bool isOfEvaluation);
+                                               ConstantSource source);
 
 private:
-  struct Source {
+  struct Archive {
     std::string path;
     std::unique_ptr<class Pt2Tensors> tensors;
   };
-  Source step, evaluation;
+  std::map<ConstantSource, Archive> archives;
 };
 
 /// Appends the value of a buffer to the constants of an object, and returns its

@@ -5,14 +5,27 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace fcdp {
 
-/// Gives the contiguous bytes of the tensor of that PyTorch name, in the
-/// archive of the step or in that of the evaluation, or none if the archive was
-/// exported without weights.
+/// The archive that has the value of a constant: that of the evaluation, or
+/// that of a variant of the step.
+struct ConstantSource {
+  bool isEvaluation = false;
+  uint32_t variant = 0;
+
+  bool operator<(const ConstantSource &other) const {
+    return std::tie(isEvaluation, variant) <
+           std::tie(other.isEvaluation, other.variant);
+  }
+};
+
+/// Gives the contiguous bytes of the tensor of that PyTorch name in that
+/// archive, or none if the archive was exported without weights.
 using TensorReader = llvm::function_ref<llvm::Expected<std::vector<char>>(
-    llvm::StringRef name, bool isOfEvaluation)>;
+    llvm::StringRef name, ConstantSource source)>;
 
 } // namespace fcdp

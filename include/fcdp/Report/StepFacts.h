@@ -37,6 +37,17 @@ struct OperationPlace {
 };
 OperationPlace describePlace(mlir::Operation *op);
 
+/// One variant of a step of several shapes.
+struct VariantFacts {
+  /// The inputs whose shapes differ: "ids [4, 512], labels [4, 512]".
+  std::string inputs;
+  /// Bytes of one node per optimizer step.
+  LinkBytes step;
+  /// Device memory of one rank that the functions of this variant, and those
+  /// that all share, need.
+  int64_t deviceBytes = 0;
+};
+
 struct StepFacts {
   std::string strategy;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -50,8 +61,11 @@ struct StepFacts {
   /// Bytes of a node's host memory, and the part that states use.
   int64_t host = 0;
   BytesByUse hostInUse;
-  /// Bytes of one node per optimizer step, and once per job.
+  /// Bytes of one node per optimizer step, of the greatest variant if the step
+  /// has several shapes, and once per job.
   LinkBytes step, init;
+  /// From the smallest to the greatest; empty if the step has one shape.
+  std::vector<VariantFacts> variants;
   /// Those of the first batch of an evaluation, and of each other one; none if
   /// the job evaluates nothing.
   struct EvaluationBytes {

@@ -30,6 +30,9 @@ struct StepPrediction {
   /// Name of the cluster.
   std::string cluster;
   StepTimes times;
+  /// Seconds of a step of each variant, from the smallest to the greatest,
+  /// whose step all else here is about; empty if the step has one shape.
+  std::vector<double> variantSeconds;
   /// Seconds in which the compute stream waits and nothing that it waits for
   /// runs. `times.seconds` is the sum of compute work, exposed time and bubble.
   double bubble = 0;

@@ -13,7 +13,8 @@ namespace fcdp {
 /// the one that wrote it, and each resource does one thing at a time. The bound
 /// includes the fill of the first gather and the drain of the last reduction.
 /// Work that may overlap with the step before or after counts for its resource
-/// only. Requires phase sharded or later.
+/// only. Requires phase sharded or later. Of a step of several shapes the
+/// greatest variant counts.
 std::array<double, kNumResources>
 boundStep(mlir::ModuleOp module,
           llvm::function_ref<Cost(mlir::Operation *)> costOf);

@@ -37,8 +37,11 @@ struct StepTimes {
 /// Returns the purpose of `op` in the step.
 Activity getActivity(mlir::Operation *op);
 
+/// Makes the program of a variant of the step; of the greatest if none is
+/// given.
 StepProgram makeStepProgram(mlir::ModuleOp module,
-                            llvm::function_ref<Cost(mlir::Operation *)> costOf);
+                            llvm::function_ref<Cost(mlir::Operation *)> costOf,
+                            std::optional<int64_t> variant = std::nullopt);
 
 /// Simulates two steps in a row and returns the times of the second. If `trace`
 /// is not null, it gets the work of that step in order of its end. Functions

@@ -123,9 +123,10 @@ private:
 
 /// Returns the bytes of the inputs and buffers of the model.
 static int64_t measureInputs(ModuleOp module) {
-  int64_t bytes = 0;
+  int64_t bytes = 0, variants = countVariants(module);
   for (auto input : module.getOps<InputOp>())
-    bytes += byteSize(cast<RankedTensorType>(input.getType()));
+    if (hasMemory(input, variants))
+      bytes += byteSize(cast<RankedTensorType>(input.getType()));
   for (auto buffer : module.getOps<BufferOp>())
     bytes += byteSize(cast<RankedTensorType>(buffer.getType()));
   return bytes;

@@ -255,8 +255,10 @@ ResidencyProblem fcdp::makeResidencyProblem(
   problem.isEvaluated = hasEvaluation(module);
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);
+  // All variants share the decisions. The greatest has the least memory left.
+  int64_t greatest = countVariants(module) - 1;
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (isFirstOfStep(getRole(function)))
+    if (isFirstOfStep(getRole(function)) && isOfVariant(function, greatest))
       builder.addUses(problem, function);
   }
   builder.offerCollectives(problem, collectives);

@@ -7,7 +7,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
-#include <array>
+#include <map>
 
 namespace fcdp {
 #define GEN_PASS_DEF_CACHEPASS
@@ -18,11 +18,9 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-size_t indexOf(Role role) { return static_cast<size_t>(role); }
-
-/// The gathers of a bucket that yield node slices, or the whole: by role, in
-/// program order.
-using Gathers = std::array<SmallVector<AllGatherOp>, kNumRoles>;
+/// The gathers of a bucket that yield node slices, or the whole, in program
+/// order: by function, in the order of roles and variants.
+using Gathers = std::map<Member, SmallVector<AllGatherOp>>;
 
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
 public:
@@ -57,14 +55,14 @@ private:
 void CachePass::collect() {
   gathers.clear();
   for (auto function : getOperation().getOps<func::FuncOp>()) {
-    Role role = getRole(function);
+    Member member = getMember(function);
     for (auto gather : function.getOps<AllGatherOp>()) {
       if (gather.isOfGradient())
         continue;
       Axis axis =
           isOver(gather.getAxes(), Axis::local) ? Axis::local : Axis::node;
       gathers[{gather.getSourceAttr().getAttr(), static_cast<unsigned>(axis)}]
-             [indexOf(role)]
+             [member]
                  .push_back(gather);
     }
   }
@@ -149,10 +147,8 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   decision.isTrainable = bucket.getTrainable();
   decision.hasSeveral = hasSeveral;
   decision.isUsedAgain = false;
-  for (auto [index, ofFunction] :
-       llvm::enumerate(gathersOf(bucket, Axis::node)))
-    decision.isUsedAgain |=
-        isMicrobatch(static_cast<Role>(index)) && ofFunction.size() > 1;
+  for (auto &[member, ofFunction] : gathersOf(bucket, Axis::node))
+    decision.isUsedAgain |= isMicrobatch(member.role) && ofFunction.size() > 1;
   decision.isEvaluated = isEvaluated;
   return CopyPolicy(decision);
 }
@@ -163,9 +159,8 @@ void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.within != CopyPlace::deviceCopy &&
       policy.within != CopyPlace::deviceSlice)
     return;
-  for (auto &ofFunction : gathersOf(bucket, getAxis(policy.within)))
-    for (AllGatherOp later :
-         ArrayRef(ofFunction).drop_front(!ofFunction.empty()))
+  for (auto &[member, ofFunction] : gathersOf(bucket, getAxis(policy.within)))
+    for (AllGatherOp later : llvm::drop_begin(ofFunction))
       replaceGather(later, ofFunction.front().getResult());
 }
 
@@ -175,11 +170,8 @@ void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.state == CopyPlace::none)
     return;
   StateOp state;
-  for (auto [index, ofFunction] :
-       llvm::enumerate(gathersOf(bucket, getAxis(policy.state)))) {
-    const CopyActions &actions = policy.get(static_cast<Role>(index));
-    if (ofFunction.empty())
-      continue;
+  for (auto &[member, ofFunction] : gathersOf(bucket, getAxis(policy.state))) {
+    const CopyActions &actions = policy.get(member.role);
     AllGatherOp first = ofFunction.front();
     if (!state) {
       state = makeState(bucket, policy.state, first);
@@ -216,8 +208,8 @@ void CachePass::runOnOperation() {
   SymbolTable symbols(module);
   table = &symbols;
   mesh = getMesh(module);
-  init = symbols.lookup<func::FuncOp>(stringifyRole(Role::init));
-  hasSeveral = !!symbols.lookup(stringifyRole(Role::first_microbatch));
+  init = findFunction(module, Role::init);
+  hasSeveral = !!findFunction(module, Role::first_microbatch);
   isEvaluated = hasEvaluation(module);
 
   collect();

@@ -96,21 +96,22 @@ static void chooseCheckpointed(func::FuncOp step) {
 
 void DecideRematPass::runOnOperation() {
   ModuleOp module = getOperation();
-  FailureOr<func::FuncOp> step = requireImported(module);
-  if (failed(step))
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(module);
+  if (failed(steps))
     return signalPassFailure();
   llvm::Expected<RematSpec> spec = parseRemat(remat);
   if (!spec) {
     module.emitError("remat: ") << toString(spec.takeError());
     return signalPassFailure();
   }
-  chooseCheckpointed(*step);
+  llvm::for_each(*steps, chooseCheckpointed);
   if (func::FuncOp evaluation = findEvaluation(module))
     for (auto call : evaluation.getOps<aten::CallOp>())
       removeCheckpointRegion(call);
   if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
-  if (failed(decide(*step, *spec)))
-    return signalPassFailure();
+  for (func::FuncOp step : *steps)
+    if (failed(decide(step, *spec)))
+      return signalPassFailure();
   setRemat(module, remat);
 }

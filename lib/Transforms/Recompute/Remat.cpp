@@ -49,19 +49,18 @@ static void recompute(const Recomputed &place, IRMapping &mapping) {
     removeRecompute(builder.clone(*op, mapping));
 }
 
-void RematPass::runOnOperation() {
-  FailureOr<func::FuncOp> step = requireImported(getOperation());
-  if (failed(step) || failed(checkChoices(*step)))
-    return signalPassFailure();
-  SmallVector<Recomputed> places = placeRecomputed(*step, isChosen);
+static LogicalResult recompute(func::FuncOp step) {
+  if (failed(checkChoices(step)))
+    return failure();
+  SmallVector<Recomputed> places = placeRecomputed(step, isChosen);
   if (places.empty())
-    return;
+    return success();
   IRMapping mapping;
   for (const Recomputed &place : places)
     recompute(place, mapping);
   // All that reads a value behind the end of the forward pass reads the new
   // one.
-  for (Operation *op = findForwardEnd(*step)->getNextNode(); op;
+  for (Operation *op = findForwardEnd(step)->getNextNode(); op;
        op = op->getNextNode())
     for (OpOperand &operand : op->getOpOperands())
       operand.set(mapping.lookupOrDefault(operand.get()));
@@ -72,4 +71,14 @@ void RematPass::runOnOperation() {
         op->erase();
       else
         setRepeated(mapping.lookup(op));
+  return success();
+}
+
+void RematPass::runOnOperation() {
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(getOperation());
+  if (failed(steps))
+    return signalPassFailure();
+  for (func::FuncOp step : *steps)
+    if (failed(recompute(step)))
+      return signalPassFailure();
 }

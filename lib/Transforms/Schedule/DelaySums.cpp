@@ -95,10 +95,10 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
 }
 
 void DelaySumsPass::cross() {
-  std::map<Role, SmallVector<func::FuncOp>> before;
+  std::map<FunctionBoundary, SmallVector<func::FuncOp>> before;
   for (auto function : getOperation().getOps<func::FuncOp>())
-    if (Role role = getRole(function); isMicrobatch(role))
-      before[getSuccessors(role).front()].push_back(function);
+    if (Member member = getMember(function); isMicrobatch(member.role))
+      before[getBoundaryBehind(member)].push_back(function);
   for (auto &[after, functions] : before)
     cross(functions);
 }

@@ -19,7 +19,7 @@ using namespace fcdp;
 
 namespace {
 /// A micro-batch's function and its fetches, in program order.
-struct Member {
+struct Batch {
   func::FuncOp function;
   SmallVector<Fetch> fetches;
 
@@ -31,7 +31,14 @@ struct Member {
 /// A fetch of @next_microbatch, and the same one of @last_microbatch.
 struct Crosser {
   Fetch *next, *last;
-  StateOp state;
+  BucketOp bucket;
+};
+
+/// The micro-batches of one variant of the step, of which there are several in
+/// a step.
+struct Variant {
+  Batch first, next, last;
+  SmallVector<Crosser> crossers;
 };
 
 class PrefetchAcrossPass
@@ -93,16 +100,16 @@ static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
 
 /// The first fetches of both, as far as both may be made in the function
 /// before. No fetch overtakes another, and a bucket has one state.
-static SmallVector<Crosser> findCrossers(Member &next, Member &last,
-                                         size_t distance,
-                                         SymbolTable &symbols) {
+static SmallVector<Crosser>
+findCrossers(Batch &next, Batch &last, size_t distance, SymbolTable &symbols) {
   llvm::SmallPtrSet<Operation *, 4> seen;
   SmallVector<Crosser> crossers;
   for (auto [fetch, twin] : llvm::zip(next.fetches, last.fetches)) {
+    BucketOp bucket = findBucket(fetch, symbols);
     if (fetch.range >= distance || !isAlone(fetch) || !isAlone(twin) ||
-        !isSame(fetch, twin) || !seen.insert(findBucket(fetch, symbols)).second)
+        !isSame(fetch, twin) || !seen.insert(bucket).second)
       break;
-    crossers.push_back({&fetch, &twin, StateOp()});
+    crossers.push_back({&fetch, &twin, bucket});
   }
   return crossers;
 }
@@ -140,19 +147,19 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
   return last;
 }
 
-/// Returns the operation of `member` before which the fetch for live range
+/// Returns the operation of `batch` before which the fetch for live range
 /// `range` is issued. Ranges are counted on over the function's end.
-static Operation *findPlace(Member &member, const Fetch &fetch, size_t range,
+static Operation *findPlace(Batch &batch, const Fetch &fetch, size_t range,
                             size_t distance) {
-  Operation *hazard = findLastHazard(member.function, fetch);
-  for (const Fetch &ahead : member.fetches) {
+  Operation *hazard = findLastHazard(batch.function, fetch);
+  for (const Fetch &ahead : batch.fetches) {
     if (ahead.range + distance < range)
       continue;
     Operation *use = findUse(ahead);
     if (!hazard || hazard->isBeforeInBlock(use))
       return use;
   }
-  return member.function.front().getTerminator();
+  return batch.function.front().getTerminator();
 }
 
 /// Copies `fetch` in front of `place`, into the memory of `state`.
@@ -186,26 +193,39 @@ static StateOp addState(BucketOp bucket, SymbolTable &symbols, MeshOp mesh) {
   return state;
 }
 
+/// Leaves the crossers that all variants have in common: a copy has one state,
+/// which each variant fills.
+static void keepCommon(std::map<int64_t, Variant> &variants) {
+  SmallVector<Crosser> &first = variants.begin()->second.crossers;
+  size_t count = first.size();
+  for (auto &[index, variant] : variants) {
+    auto isSameBucket = [](const Crosser &a, const Crosser &b) {
+      return a.bucket == b.bucket;
+    };
+    const auto *different =
+        std::mismatch(first.begin(), first.end(), variant.crossers.begin(),
+                      variant.crossers.end(), isSameBucket)
+            .first;
+    count = std::min<size_t>(count, different - first.begin());
+  }
+  for (auto &[index, variant] : variants)
+    variant.crossers.truncate(count);
+}
+
 /// The first fetches of a micro-batch that others come before are made in
 /// these, as far ahead as the distance says. Weights are the same until the
 /// update, so that the copies are not stale.
-static void prefetchAcross(ArrayRef<Member *> before, Member &next,
-                           Member &last, size_t distance, ModuleOp module) {
-  SymbolTable symbols(module);
-  SmallVector<Crosser> crossers = findCrossers(next, last, distance, symbols);
-  for (Crosser &crosser : crossers) {
-    crosser.state =
-        addState(findBucket(*crosser.next, symbols), symbols, getMesh(module));
-    for (Member *member : before)
+static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
+                           size_t distance) {
+  for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states))
+    for (Batch *batch : {&variant.first, &variant.next})
       copyFetch(*crosser.next,
-                findPlace(*member, *crosser.next,
-                          member->countRanges() + crosser.next->range,
-                          distance),
-                crosser.state);
-  }
-  for (Crosser &crosser : crossers) {
-    replaceByRead(*crosser.next, crosser.state);
-    replaceByRead(*crosser.last, crosser.state);
+                findPlace(*batch, *crosser.next,
+                          batch->countRanges() + crosser.next->range, distance),
+                state);
+  for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states)) {
+    replaceByRead(*crosser.next, state);
+    replaceByRead(*crosser.last, state);
   }
 }
 
@@ -224,14 +244,28 @@ void PrefetchAcrossPass::runOnOperation() {
   std::optional<int64_t> distance = getPrefetch(module);
   if (!distance || !isReady(module))
     return;
-  std::map<Role, Member> members;
+  std::map<int64_t, Variant> variants;
   for (auto function : module.getOps<func::FuncOp>()) {
-    Member &member = members[getRole(function)];
-    member = {function, findFetches(function.front())};
-    llvm::for_each(member.fetches, addReads);
+    auto [role, index] = getMember(function);
+    if (!isMicrobatch(role) || role == Role::only_microbatch)
+      continue;
+    Variant &variant = variants[index];
+    Batch &batch = role == Role::first_microbatch  ? variant.first
+                   : role == Role::next_microbatch ? variant.next
+                                                   : variant.last;
+    batch = {function, findFetches(function.front())};
+    llvm::for_each(batch.fetches, addReads);
   }
-  if (auto first = members.find(Role::first_microbatch); first != members.end())
-    prefetchAcross({&first->second, &members[Role::next_microbatch]},
-                   members[Role::next_microbatch],
-                   members[Role::last_microbatch], *distance, module);
+  if (variants.empty())
+    return;
+  SymbolTable symbols(module);
+  for (auto &[index, variant] : variants)
+    variant.crossers =
+        findCrossers(variant.next, variant.last, *distance, symbols);
+  keepCommon(variants);
+  SmallVector<StateOp> states;
+  for (const Crosser &crosser : variants.begin()->second.crossers)
+    states.push_back(addState(crosser.bucket, symbols, getMesh(module)));
+  for (auto &[index, variant] : variants)
+    prefetchAcross(variant, states, *distance);
 }

@@ -68,21 +68,27 @@ static void readScale(aten::CallOp seed) {
   seed.erase();
 }
 
-void ScaleLossPass::runOnOperation() {
-  ModuleOp module = getOperation();
-  FailureOr<func::FuncOp> step = requireImported(module);
-  if (failed(step) || failed(checkOptions(module, lossScale)))
-    return signalPassFailure();
-  if (!llvm::cantFail(parseLossScale(lossScale)) ||
-      !step->getOps<ReadLossScaleOp>().empty())
-    return;
-  auto losses = step->getOps<LossOp>();
-  if (losses.empty()) {
-    step->emitError("expected one loss, got 0");
-    return signalPassFailure();
-  }
+static LogicalResult scaleLoss(func::FuncOp step) {
+  if (!step.getOps<ReadLossScaleOp>().empty())
+    return success();
+  auto losses = step.getOps<LossOp>();
+  if (losses.empty())
+    return step->emitError("expected one loss, got 0");
   FailureOr<aten::CallOp> seed = findBackward(*losses.begin());
   if (failed(seed))
-    return signalPassFailure();
+    return failure();
   readScale(*seed);
+  return success();
+}
+
+void ScaleLossPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(module);
+  if (failed(steps) || failed(checkOptions(module, lossScale)))
+    return signalPassFailure();
+  if (!llvm::cantFail(parseLossScale(lossScale)))
+    return;
+  for (func::FuncOp step : *steps)
+    if (failed(scaleLoss(step)))
+      return signalPassFailure();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
-#include "dialects/Fcdp/StepFamily.h"
 #include "fcdp/Analysis/HiddenMatrices.h"
 #include "fcdp/Analysis/LiveRanges.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
@@ -29,7 +29,7 @@ public:
   void runOnOperation() override;
 
 private:
-  FailureOr<func::FuncOp> checkInput();
+  FailureOr<SmallVector<func::FuncOp>> checkInput();
   void insertMesh();
   void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
@@ -39,8 +39,9 @@ private:
   FailureOr<Attribute> chooseOptimizer(ParameterOp parameter, bool isFirst,
                                        const OptimizerSpec &spec,
                                        const GroupSpec *group);
-  void makeFamily(func::FuncOp step, func::FuncOp evaluation);
-  func::FuncOp makeFunction(OpBuilder &builder, Role role, func::FuncOp body);
+  void makeFamily(ArrayRef<func::FuncOp> steps, func::FuncOp evaluation);
+  func::FuncOp makeFunction(OpBuilder &builder, Member member,
+                            func::FuncOp body, int64_t variants);
 
   ArrayAttr bothAxes() {
     return ArrayAttr::get(&getContext(),
@@ -56,14 +57,14 @@ private:
 };
 } // namespace
 
-FailureOr<func::FuncOp> ShardPass::checkInput() {
+FailureOr<SmallVector<func::FuncOp>> ShardPass::checkInput() {
   ModuleOp module = getOperation();
-  FailureOr<func::FuncOp> step = requireImported(module);
-  if (failed(step))
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(module);
+  if (failed(steps))
     return failure();
   if (failed(checkOptions(module, nodes, ranksPerNode, microBatches, clipNorm)))
     return failure();
-  return step;
+  return steps;
 }
 
 void ShardPass::insertMesh() {
@@ -136,14 +137,16 @@ void ShardPass::insertReductions(func::FuncOp step) {
   }
 }
 
-/// Makes the function of `role` with a copy of the body of `body`, or with an
-/// empty one.
-func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Role role,
-                                     func::FuncOp body) {
+/// Makes the function that is `member` with a copy of the body of `body`, or
+/// with an empty one.
+func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Member member,
+                                     func::FuncOp body, int64_t variants) {
   auto function = func::FuncOp::create(builder, getOperation().getLoc(),
-                                       stringifyRole(role),
+                                       getFunctionName(member, variants),
                                        builder.getFunctionType({}, {}));
-  setRole(function, role);
+  setRole(function, member.role);
+  if (variants > 1 && isMicrobatch(member.role))
+    setVariant(function, member.variant);
   if (body) {
     IRMapping mapping;
     body.getBody().cloneInto(&function.getBody(), mapping);
@@ -250,20 +253,26 @@ LogicalResult ShardPass::readOptimizers(func::FuncOp step) {
 }
 
 /// Replaces @step and @evaluate, if there is one, by the family of functions.
-void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation) {
+void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
+                           func::FuncOp evaluation) {
+  func::FuncOp step = steps.front();
   OpBuilder builder(step);
   bool isScaled = !step.getOps<ReadLossScaleOp>().empty();
-  llvm::DenseMap<Role, func::FuncOp> functions;
-  for (Role role : StepFamily(microBatches, !!evaluation).getRoles()) {
-    func::FuncOp body = isMicrobatch(role)   ? step
-                        : isEvaluation(role) ? evaluation
-                                             : func::FuncOp();
-    func::FuncOp function = functions[role] = makeFunction(builder, role, body);
+  auto variants = static_cast<int64_t>(steps.size());
+  func::FuncOp update;
+  for (Member member :
+       StepFamily(microBatches, !!evaluation, variants).getMembers()) {
+    func::FuncOp body = isMicrobatch(member.role)   ? steps[member.variant]
+                        : isEvaluation(member.role) ? evaluation
+                                                    : func::FuncOp();
+    func::FuncOp function = makeFunction(builder, member, body, variants);
+    if (member.role == Role::update)
+      update = function;
     for (auto accumulate : function.getOps<AccumulateOp>())
-      accumulate.setMode(isFirstOfStep(role) ? Accumulate::overwrite
-                                             : Accumulate::add);
+      accumulate.setMode(isFirstOfStep(member.role) ? Accumulate::overwrite
+                                                    : Accumulate::add);
   }
-  OpBuilder body = OpBuilder::atBlockBegin(&functions[Role::update].front());
+  OpBuilder body = OpBuilder::atBlockBegin(&update.front());
   if (isScaled)
     UnscaleGradientsOp::create(body, step.getLoc());
   double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
@@ -275,24 +284,27 @@ void ShardPass::makeFamily(func::FuncOp step, func::FuncOp evaluation) {
       ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),
                             llvm::APFloat(scale),
                             optimizers.lookup(parameter.getSymNameAttr()));
-  step.erase();
+  for (func::FuncOp body : steps)
+    body.erase();
   if (evaluation)
     evaluation.erase();
 }
 
 void ShardPass::runOnOperation() {
-  FailureOr<func::FuncOp> step = checkInput();
-  if (failed(step))
+  FailureOr<SmallVector<func::FuncOp>> steps = checkInput();
+  if (failed(steps))
     return signalPassFailure();
-  if (failed(readOptimizers(*step)))
+  if (failed(readOptimizers(steps->front())))
     return signalPassFailure();
   func::FuncOp evaluation = findEvaluation(getOperation());
   insertMesh();
-  insertGathers(*step);
-  insertReductions(*step);
+  for (func::FuncOp step : *steps) {
+    insertGathers(step);
+    insertReductions(step);
+  }
   if (evaluation)
     insertGathers(evaluation);
-  makeFamily(*step, evaluation);
+  makeFamily(*steps, evaluation);
   setMicroBatches(getOperation(), microBatches);
   setPhase(getOperation(), Phase::sharded);
 }

@@ -90,9 +90,9 @@ LogicalResult fcdp::verifyInFlightStates(ModuleOp module) {
     return llvm::to_vector(
         llvm::make_first_range(findInFlightStates(function)));
   };
-  llvm::DenseMap<Role, func::FuncOp> leaders;
+  llvm::DenseMap<FunctionBoundary, func::FuncOp> leaders;
   for (auto function : module.getOps<func::FuncOp>()) {
-    Role after = getSuccessors(getRole(function)).front();
+    FunctionBoundary after = getBoundaryBehind(getMember(function));
     func::FuncOp leader = leaders.try_emplace(after, function).first->second;
     if (getStates(function) == getStates(leader))
       continue;
@@ -162,7 +162,7 @@ LogicalResult fcdp::verifyTokens(ModuleOp module) {
       return failure();
   for (auto before : module.getOps<func::FuncOp>())
     for (auto after : module.getOps<func::FuncOp>()) {
-      if (!llvm::is_contained(getSuccessors(getRole(before)), getRole(after)) ||
+      if (!mayFollow(getMember(before), getMember(after)) ||
           before.getNumResults() == after.getNumArguments())
         continue;
       InFlightDiagnostic diag = after.emitError("expected ")

@@ -10,30 +10,48 @@
 using namespace mlir;
 using namespace fcdp;
 
+/// Checks that `function` has a role, a variant if it is one of several, and
+/// the name of both.
+static LogicalResult verifyName(func::FuncOp function, int64_t variants) {
+  std::optional<Role> role = findRole(function);
+  bool hasVariant = role && variants > 1 && isMicrobatch(*role);
+  if (role && findVariant(function).has_value() == hasVariant &&
+      function.getSymName() == getFunctionName(getMember(function), variants))
+    return success();
+  return function.emitError("expected a role")
+         << (variants > 1 ? ", and a variant of a micro-batch, that are"
+                          : " that is")
+         << " the function's name";
+}
+
 /// Checks that the roles of the functions form a family.
 static LogicalResult verifyFamily(ModuleOp module) {
-  SmallVector<Role> roles;
+  SmallVector<Member> members;
+  int64_t variants = countVariants(module);
+  if (variants > int64_t(llvm::range_size(module.getOps<func::FuncOp>())))
+    return module.emitError("expected a function for each of ")
+           << variants << " variants";
   for (auto function : module.getOps<func::FuncOp>()) {
-    std::optional<Role> role = findRole(function);
-    if (!role || function.getSymName() != stringifyRole(*role))
-      return function.emitError("expected a role that is the function's name");
+    if (failed(verifyName(function, variants)))
+      return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
-    roles.push_back(*role);
+    members.push_back(getMember(function));
   }
-  llvm::sort(roles);
+  llvm::sort(members);
   for (int64_t microBatches : {1, 2})
     for (bool evaluates : {false, true}) {
-      SmallVector<Role> expected(
-          StepFamily(microBatches, evaluates).getRoles());
+      SmallVector<Member> expected =
+          StepFamily(microBatches, evaluates, variants).getMembers();
       llvm::sort(expected);
-      if (roles == expected)
+      if (members == expected)
         return success();
     }
   return module.emitError(
-      "expected @init, @update, either @only_microbatch or @first_microbatch, "
-      "@next_microbatch and @last_microbatch, and both or none of "
-      "@first_evaluation and @next_evaluation");
+             "expected @init, @update, either @only_microbatch or "
+             "@first_microbatch, @next_microbatch and @last_microbatch")
+         << (variants > 1 ? " of each variant" : "")
+         << ", and both or none of @first_evaluation and @next_evaluation";
 }
 
 /// Checks that each bucket has the states that every step uses.

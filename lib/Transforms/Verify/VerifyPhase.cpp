@@ -54,49 +54,77 @@ static LogicalResult verifyOneLoss(func::FuncOp function) {
   return function.emitError("expected one loss, got ") << losses;
 }
 
-/// Checks that an evaluation changes nothing, and has its inputs to itself.
-static LogicalResult verifyImportedEvaluation(ModuleOp module,
-                                              func::FuncOp evaluation) {
-  for (Operation &op : evaluation.front())
-    if (isa<GradientOp, WriteBufferOp>(op))
-      return op.emitOpError("may not stand in @evaluate");
-  for (auto function : module.getOps<func::FuncOp>())
+/// Checks that each function has its inputs and constants to itself.
+static LogicalResult verifyOwnReads(ModuleOp module, func::FuncOp evaluation) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t variant = findVariant(function).value_or(0);
     for (auto read : function.getOps<ReadInputOp>()) {
       auto input = module.lookupSymbol<InputOp>(read.getSourceAttr().getAttr());
-      if (input && input.getEvaluation() != (function == evaluation))
+      if (input && (input.getEvaluation() != (function == evaluation) ||
+                    input.getVariant().value_or(0) != uint64_t(variant)))
         return read.emitOpError("expected an input of @")
                << function.getSymName() << ", got @" << input.getSymName();
     }
+    for (auto read : function.getOps<ReadBufferOp>()) {
+      auto buffer =
+          module.lookupSymbol<BufferOp>(read.getSourceAttr().getAttr());
+      if (buffer && buffer.getVariant() &&
+          *buffer.getVariant() != uint64_t(variant))
+        return read.emitOpError("expected a buffer of @")
+               << function.getSymName() << ", got @" << buffer.getSymName();
+    }
+  }
+  return success();
+}
+
+/// Checks that an evaluation changes nothing.
+static LogicalResult verifyImportedEvaluation(func::FuncOp evaluation) {
+  for (Operation &op : evaluation.front())
+    if (isa<GradientOp, WriteBufferOp>(op))
+      return op.emitOpError("may not stand in @evaluate");
   return verifyOneLoss(evaluation);
 }
 
-static LogicalResult verifyImported(ModuleOp module) {
-  if (failed(verifyOps<InImported>(module, Phase::imported)))
-    return failure();
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  func::FuncOp evaluation = findEvaluation(module);
-  bool isOther =
-      llvm::any_of(module.getOps<func::FuncOp>(), [&](func::FuncOp function) {
-        return function != step && function != evaluation;
-      });
-  if (!isImportedFunction(step) || isOther)
-    return module.emitError("expected one function, @step, of one block, and "
-                            "perhaps an evaluation, @evaluate");
-  // A step that does nothing stands beside an evaluation alone.
-  bool isAlone = evaluation && llvm::hasSingleElement(step.front());
-  if ((!isAlone && failed(verifyOneLoss(step))) ||
-      (evaluation && failed(verifyImportedEvaluation(module, evaluation))))
-    return failure();
+/// Checks the gradients of one variant.
+static LogicalResult verifyGradients(ModuleOp module, func::FuncOp step) {
   llvm::DenseMap<StringAttr, int> gradients;
   for (auto gradient : step.getOps<GradientOp>())
     ++gradients[gradient.getParameterAttr().getAttr()];
   for (auto parameter : module.getOps<ParameterOp>())
     if (int count = gradients.lookup(parameter.getSymNameAttr());
-        count != parameter.getTrainable())
-      return parameter.emitOpError("expected ")
-             << (parameter.getTrainable() ? "one gradient" : "no gradient")
-             << ", got " << count;
+        count != parameter.getTrainable()) {
+      InFlightDiagnostic diag = parameter.emitOpError("expected ");
+      diag << (parameter.getTrainable() ? "one gradient" : "no gradient")
+           << ", got " << count;
+      if (findVariant(step))
+        diag << " in @" << step.getSymName();
+      return diag;
+    }
   return success();
+}
+
+static LogicalResult verifyImported(ModuleOp module) {
+  if (failed(verifyOps<InImported>(module, Phase::imported)))
+    return failure();
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(module);
+  if (failed(steps))
+    return failure();
+  func::FuncOp evaluation = findEvaluation(module);
+  size_t functions = llvm::range_size(module.getOps<func::FuncOp>());
+  if (steps->size() + (evaluation ? 1 : 0) != functions)
+    return module.emitError("expected one function, @step, of one block, its "
+                            "variants, if it has several shapes, and perhaps "
+                            "an evaluation, @evaluate");
+  // A step that does nothing stands beside an evaluation alone.
+  bool isAlone = evaluation && llvm::hasSingleElement(steps->front().front());
+  for (func::FuncOp step : *steps)
+    if ((!isAlone && failed(verifyOneLoss(step))) ||
+        failed(verifyGradients(module, step)))
+      return failure();
+  if (failed(verifyOwnReads(module, evaluation)))
+    return failure();
+  return success(!evaluation ||
+                 succeeded(verifyImportedEvaluation(evaluation)));
 }
 
 FailureOr<func::FuncOp> fcdp::requireImported(ModuleOp module) {
@@ -107,6 +135,27 @@ FailureOr<func::FuncOp> fcdp::requireImported(ModuleOp module) {
     return module.emitError(
         "expected a function @step of one block, without arguments or results");
   return step;
+}
+
+FailureOr<SmallVector<func::FuncOp>> fcdp::requireSteps(ModuleOp module) {
+  FailureOr<func::FuncOp> step = requireImported(module);
+  if (failed(step))
+    return failure();
+  SmallVector<func::FuncOp> steps{*step};
+  while (auto next = module.lookupSymbol<func::FuncOp>(
+             ("step." + Twine(steps.size())).str())) {
+    if (!isImportedFunction(next))
+      return next.emitError("expected one block, no arguments and no results");
+    steps.push_back(next);
+  }
+  for (auto [variant, function] : llvm::enumerate(steps)) {
+    std::optional<int64_t> given = findVariant(function);
+    if (steps.size() == 1 ? given.has_value() : given != int64_t(variant))
+      return func::FuncOp(function).emitError("expected ")
+             << (steps.size() == 1 ? "no variant"
+                                   : "variant " + std::to_string(variant));
+  }
+  return steps;
 }
 
 func::FuncOp fcdp::findEvaluation(ModuleOp module) {

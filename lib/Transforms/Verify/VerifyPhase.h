@@ -21,6 +21,11 @@ mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
+/// Returns that function and, if the step has several shapes, those of its
+/// variants after it, from the smallest to the greatest.
+mlir::FailureOr<mlir::SmallVector<mlir::func::FuncOp>>
+requireSteps(mlir::ModuleOp module);
+
 /// Returns the function of an imported module that evaluates the model, or
 /// null.
 mlir::func::FuncOp findEvaluation(mlir::ModuleOp module);

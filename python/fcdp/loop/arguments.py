@@ -14,13 +14,14 @@ Batch = Mapping[str, Any] | Sequence[Any]
 
 
 class Arguments:
-    """The arguments of the call that was compiled: names, structure and shapes."""
+    """The arguments of the call that was compiled: names, structure and shapes; the greatest of several."""
 
-    def __init__(self, example: Call, micro_batches: int):
+    def __init__(self, example: Call, micro_batches: int, may_be_smaller: bool = False):
         self._names = tuple(example.given)
         self._constants = {name: value for name, value in example.given.items() if name not in example.names}
         self._examples = {name: pytree.tree_flatten(example.given[name]) for name in example.names}
         self.micro_batches = micro_batches
+        self._may_be_smaller = may_be_smaller
 
     def inputs(self, given: dict[str, Any]) -> list[torch.Tensor]:
         """Returns the inputs of one micro-batch. Raises StepError if they have another structure than the example."""
@@ -72,12 +73,19 @@ class Arguments:
                 tensors.append([leaf] * k)
                 continue
             expected = (k * example.shape[0], *example.shape[1:])
-            if tuple(leaf.shape) != expected:
+            if not self._fits(leaf, expected):
+                most = "at most " if self._may_be_smaller else ""
                 raise _mismatch(
-                    f"'{name}': expected the rows of {k} micro-batches, shape {list(expected)}, got {list(leaf.shape)}"
+                    f"'{name}': expected the rows of {k} micro-batches, {most}shape {list(expected)}, got {list(leaf.shape)}"
                 )
             tensors.append(list(leaf.chunk(k)))
         return [list(part) for part in zip(*tensors)]
+
+    def _fits(self, leaf: torch.Tensor, expected: tuple[int, ...]) -> bool:
+        if not self._may_be_smaller:
+            return tuple(leaf.shape) == expected
+        is_within = leaf.dim() == len(expected) and all(size <= most for size, most in zip(leaf.shape, expected))
+        return is_within and leaf.shape[0] > 0 and leaf.shape[0] % self.micro_batches == 0
 
 
 def _mismatch(message: str) -> StepError:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -22,27 +22,41 @@ _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 
 
 def build(
-    model: nn.Module, call: Call, options: list[str], cache: Path, check: bool, evaluation: Call | None = None
+    model: nn.Module,
+    call: Call,
+    options: list[str],
+    cache: Path,
+    check: bool,
+    evaluation: Call | None = None,
+    greater: Sequence[Call] = (),
 ) -> Path:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
-    `evaluation` is a call that the step evaluates, too. `check` compares what was exported with eager PyTorch before it
-    is compiled. Raises ExportError and StepError.
+    `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the step
+    evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Raises ExportError and
+    StepError.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".step-") as folder:
-        archives = [Path(folder) / "step.pt2"]
-        checks = [_export(model, call, archives[0], train=True)]
+        programs: list[Path | str] = []
+        archives, checks = [], []
+
+        def add(call: Call, name: str, train: bool) -> None:
+            archives.append(Path(folder) / name)
+            checks.append(_export(model, call, archives[-1], train))
+            programs.append(archives[-1] if train else f"--eval={archives[-1]}")
+
+        for index, shape in enumerate([call, *greater]):
+            add(shape, f"step-{index}.pt2", train=True)
         if evaluation is not None:
-            archives.append(Path(folder) / "evaluation.pt2")
-            checks.append(_export(model, evaluation, archives[1], train=False))
+            add(evaluation, "evaluation.pt2", train=False)
         made = cache / f"{_digest(archives, options)}.so"
         if not made.exists():
             if check:
                 for compare in checks:
                     compare()
             written = Path(folder) / made.name
-            _compile(archives, options, written)
+            _compile(programs, options, written)
             os.replace(written, made)
     return made
 
@@ -85,10 +99,8 @@ def _digest(archives: list[Path], options: list[str]) -> str:
     return digest.hexdigest()
 
 
-def _compile(archives: list[Path], options: list[str], out: Path) -> None:
-    step, *evaluations = map(str, archives)
-    programs = [step, *(f"--eval={evaluation}" for evaluation in evaluations)]
-    command = [str(find_install().compiler), *programs, *options, "-o", str(out)]
+def _compile(programs: list[Path | str], options: list[str], out: Path) -> None:
+    command = [str(find_install().compiler), *map(str, programs), *options, "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise StepError("compile", done.stderr.strip() or f"fcdp-compile ended with code {done.returncode}")

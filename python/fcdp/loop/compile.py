@@ -3,7 +3,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ def compile(
     micro_batches: int = 1,
     loss_fn: LossFn | None = None,
     eval_inputs: Any = None,
+    more_inputs: Sequence[Any] = (),
+    pad: Mapping[str, float] | None = None,
     options: Sequence[str] = (),
     weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     check: bool = True,
@@ -50,6 +52,9 @@ def compile(
     example_inputs and loss_fn: of one micro-batch, as fcdp.export takes them.
     eval_inputs: one batch of one rank for `step.evaluate`, whose shapes may differ. The model is evaluated in the mode
         of model.eval(), with the same loss_fn.
+    more_inputs: further example inputs, each with greater shapes than those before it, for a step of several shapes: each step
+        runs in the smallest that the tensors of all ranks fit into (docs/shapes.md).
+    pad: the values of elements with which tensors are padded up to that shape, by the input's name; 0 by default.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW or SGD of torch.optim, or fcdp.optimizers.Lion, over the
         model's parameters, or a torch.optim.Muon over its matrices and another one over the rest, [muon, adamw]. Their
         settings and parameter groups are taken over. They make no steps themselves.
@@ -73,6 +78,7 @@ def compile(
     load_library()
     job = Job(find_launch(), next(_numbers))
     example = make_call(model, example_inputs, loss_fn)
+    examples = [example, *(make_call(model, inputs, loss_fn) for inputs in more_inputs)]
     evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn)
     folder = Path(cache) if cache is not None else default_cache()
     arguments = [
@@ -89,7 +95,7 @@ def compile(
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        return build(model, example, arguments, folder, check and has_values, evaluation)
+        return build(model, example, arguments, folder, check and has_values, evaluation, examples[1:])
 
     path = _on_all_machines(job, folder, make)
     session = call(
@@ -103,10 +109,12 @@ def compile(
         cuda_graphs,
         on_nonfinite,
         loss_scale,
+        {name: float(value) for name, value in (pad or {}).items()},
         job.serves_store,
     )
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
-    step = Step(session, Arguments(example, micro_batches), job, evaluated)
+    arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
+    step = Step(session, arguments_of_step, job, evaluated)
     if weights is None:
         step.load_model(model)
     else:

@@ -270,7 +270,10 @@ fcdp_status fcdp_session_set_update_count(fcdp_session *session,
                                           const char *name, int64_t count);
 
 /* Collective. Runs one optimizer step on `count` tensors: all inputs of
- * micro-batch 0 in the step's order, then those of micro-batch 1, and so on. */
+ * micro-batch 0 in the step's order, then those of micro-batch 1, and so on.
+ * Those of a step of several shapes may be smaller than its inputs: the step
+ * runs in the smallest shape that the tensors of all ranks fit into, to which
+ * they are padded with zeros. */
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count);
 

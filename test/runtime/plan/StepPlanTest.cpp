@@ -221,6 +221,15 @@ void append(Json &m, Json op) {
   m["functions"].back()["end"] = m["ops"].size();
 }
 
+/// Adds the same inputs for variant 1.
+void addVariant(Json &m) {
+  const Json inputs = m["inputs"];
+  for (Json input : inputs) {
+    input["variant"] = 1;
+    m["inputs"].push_back(input);
+  }
+}
+
 struct Refusal {
   const char *name;
   std::function<void(Json &)> change;
@@ -255,6 +264,46 @@ const Refusal kRefusals[] = {
        m["functions"].back()["first"] = m["ops"].size();
      },
      "plan.functions[5]: 'update' is there twice"},
+    {"FunctionOfAVariant",
+     [](Json &m) {
+       addVariant(m);
+       m["functions"][0]["variant"] = 1;
+     },
+     "plan.functions[0].variant: expected 0 for 'init', got 1"},
+    {"VariantHuge",
+     [](Json &m) {
+       addVariant(m);
+       m["inputs"] = Json::array();
+       m["slots"] = Json::array();
+       m["functions"][1]["variant"] = 4294967295;
+     },
+     "plan.functions[1].variant: expected a number below that of the 5 "
+     "functions, got 4294967295"},
+    {"VariantMissing",
+     [](Json &m) {
+       addVariant(m);
+       m["functions"][1]["variant"] = 1;
+     },
+     "plan.functions: 'first_microbatch' of variant 0 is missing"},
+    {"VariantWithoutInputs", [](Json &m) { m["functions"][1]["variant"] = 1; },
+     "plan.inputs: expected 2 for each of 2 variants, got 2"},
+    {"VariantShrinks",
+     [](Json &m) {
+       addVariant(m);
+       m["functions"][1]["variant"] = 1;
+       m["inputs"][2]["shape"][0] = 0;
+     },
+     "plan.inputs[2]: expected input 'x' of variant 1, at least as large as "
+     "that of the variant before"},
+    {"VariantOfAnInput", [](Json &m) { m["inputs"][1]["variant"] = 1; },
+     "plan.inputs: expected 1 for each of 1 variants, got 2"},
+    {"VariantOfAnEvaluationsInput",
+     [](Json &m) {
+       m["inputs"][1]["evaluation"] = true;
+       m["inputs"][1]["variant"] = 1;
+     },
+     "plan.inputs[1].variant: expected 0 for an input of the evaluation, got "
+     "1"},
     {"ArenaTooSmall", [](Json &m) { m["device_bytes"] = 100; },
      "inside the device arena of 100 bytes"},
     {"HostArenaTooSmall", [](Json &m) { m["host_bytes"] = 31; },

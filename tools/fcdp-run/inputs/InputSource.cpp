@@ -104,12 +104,13 @@ std::vector<std::string> splitFiles(const std::string &spec) {
 }
 
 std::unique_ptr<InputSource> openInput(const std::string &spec,
-                                       const plan::InputT &input) {
+                                       const plan::InputT &input,
+                                       const PadElement *pad) {
   if (isRandom(spec))
     return openRandom(spec, input);
   auto tokens = parseTokens(spec);
   if (!tokens)
-    return openNpy(spec, input);
+    return openNpy(spec, input, pad);
   DType stored = tokens->type == "i64"   ? DType::I64
                  : tokens->type == "i32" ? DType::I32
                                          : DType::I16;

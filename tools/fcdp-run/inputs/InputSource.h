@@ -3,7 +3,7 @@
 // The source of the rows of one input.
 #pragma once
 
-#include "plan/StepPlan.h"
+#include "session/Padding.h"
 
 #include <memory>
 #include <optional>
@@ -37,12 +37,15 @@ bool isRandom(const std::string &spec);
 /// tokens or ".npy"; others are part of a name.
 std::vector<std::string> splitFiles(const std::string &spec);
 
-/// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy).
+/// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy). With `pad`
+/// arrays in files may have smaller rows than the input, which are padded.
 std::unique_ptr<InputSource> openInput(const std::string &spec,
-                                       const plan::InputT &input);
+                                       const plan::InputT &input,
+                                       const PadElement *pad = nullptr);
 
 std::unique_ptr<InputSource> openNpy(const std::string &path,
-                                     const plan::InputT &input);
+                                     const plan::InputT &input,
+                                     const PadElement *pad);
 std::unique_ptr<InputSource> openTokens(const std::string &path, DType stored,
                                         bool isUnsigned16, int64_t shift,
                                         const plan::InputT &input);

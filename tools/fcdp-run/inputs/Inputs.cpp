@@ -12,9 +12,9 @@ using InputList = std::vector<const plan::InputT *>;
 
 InputList selectInputs(const StepPlan &plan, bool ofEvaluation) {
   InputList selected;
-  for (const auto &input : plan.inputs)
-    if (input->evaluation == ofEvaluation)
-      selected.push_back(input.get());
+  for (const auto &input :
+       ofEvaluation ? plan.evaluationInputs() : plan.greatestInputs())
+    selected.push_back(input.get());
   return selected;
 }
 
@@ -62,19 +62,21 @@ const InputOption &optionFor(const plan::InputT &input, const InputList &inputs,
 } // namespace
 
 void checkNames(const StepPlan &plan, const std::vector<InputOption> &options) {
-  InputList all;
-  for (const auto &input : plan.inputs)
+  InputList all = selectInputs(plan, /*ofEvaluation=*/false);
+  for (const auto &input : plan.evaluationInputs())
     all.push_back(input.get());
   checkNames(all, options);
 }
 
 Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-               const DataOptions &data, bool ofEvaluation)
+               const DataOptions &data, bool ofEvaluation, const Shapes *shapes)
     : plan(plan), inputs(selectInputs(plan, ofEvaluation)),
       inputOptions(options), data(data) {
   checkNames(inputs, options);
   for (const plan::InputT *input : inputs)
-    sources.push_back(openAll(optionFor(*input, inputs, options).spec, *input));
+    sources.push_back(
+        openAll(optionFor(*input, inputs, options).spec, *input,
+                shapes ? shapes->padding(sources.size()) : nullptr));
   auto files = findFiles();
   if (!files && !toText(data).empty())
     throw std::runtime_error("--data: expected an input from a file, got only "
@@ -91,7 +93,8 @@ Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
 }
 
 Inputs::Sources Inputs::openAll(const std::string &spec,
-                                const plan::InputT &input) {
+                                const plan::InputT &input,
+                                const PadElement *pad) {
   Sources sources;
   std::vector<std::string> files = splitFiles(spec);
   for (const std::string &file : files) {
@@ -99,7 +102,7 @@ Inputs::Sources Inputs::openAll(const std::string &spec,
       throw std::runtime_error(optionName(input) + " " + input.name +
                                ": expected files, separated by ',', got '" +
                                spec + "'");
-    sources.push_back(openInput(file, input));
+    sources.push_back(openInput(file, input, pad));
   }
   return sources;
 }

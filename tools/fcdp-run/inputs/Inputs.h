@@ -5,6 +5,7 @@
 
 #include "inputs/DataOrder.h"
 #include "inputs/InputSource.h"
+#include "inputs/Shapes.h"
 
 namespace fcdp::run {
 
@@ -31,10 +32,12 @@ void checkNames(const StepPlan &plan, const std::vector<InputOption> &options);
 /// Immutable once `startAt` was called, hence thread-safe.
 class Inputs {
 public:
-  /// The inputs of the step, or those of its evaluation. Throws
+  /// The inputs of the step, in the greatest of its shapes, or those of its
+  /// evaluation. With `shapes`, those of the step, rows may be smaller. Throws
   /// std::runtime_error if inputs are missing, unknown or do not fit.
   Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-         const DataOptions &data = {}, bool ofEvaluation = false);
+         const DataOptions &data = {}, bool ofEvaluation = false,
+         const Shapes *shapes = nullptr);
 
   /// Has step `step` begin at position `row` of the data's order. Without it
   /// step 0 begins at 0.
@@ -65,7 +68,8 @@ private:
   /// An input's files, or its one random source.
   using Sources = std::vector<std::unique_ptr<InputSource>>;
 
-  static Sources openAll(const std::string &spec, const plan::InputT &input);
+  static Sources openAll(const std::string &spec, const plan::InputT &input,
+                         const PadElement *pad);
   /// The number of files of each input; none if all are random.
   std::optional<size_t> findFiles() const;
   /// The number of rows that all inputs have in a file.

@@ -6,7 +6,9 @@
 #include "inputs/NpyHeader.h"
 #include "session/IntegerAccess.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 
 namespace fcdp::run {
@@ -15,8 +17,11 @@ namespace {
 
 class NpyInput final : public InputSource {
 public:
-  NpyInput(const std::string &path, const plan::InputT &input)
-      : path(path), file(path), input(input) {
+  NpyInput(const std::string &path, const plan::InputT &input,
+           const PadElement *pad)
+      : path(path), file(path), input(input), shape(input.shape) {
+    if (pad)
+      padding = *pad;
     NpyHeader header;
     try {
       header = parseNpyHeader(file.bytes());
@@ -26,7 +31,7 @@ public:
     check(header);
     count = header.shape[0];
     data = file.bytes().subspan(header.dataOffset);
-    rowBytes = numElements(input.shape) * byteSize(toDType(input.dtype));
+    rowBytes = numElements(shape) * byteSize(toDType(input.dtype));
     if (data.size() != count * rowBytes)
       fail("expected " + std::to_string(count * rowBytes) +
            " bytes of data for shape " + toString(header.shape) + ", got " +
@@ -38,9 +43,13 @@ public:
   bool isWindowed() const override { return false; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
-    auto elements = int64_t(numElements(input.shape));
+    auto elements = int64_t(numElements(shape));
     check(row * elements, (row + 1) * elements);
-    std::memcpy(out.data(), data.data() + row * rowBytes, rowBytes);
+    if (shape == input.shape)
+      std::memcpy(out.data(), data.data() + row * rowBytes, rowBytes);
+    else
+      copyPadded(data.subspan(row * rowBytes, rowBytes), shape, out,
+                 input.shape, padding);
   }
 
   void checkValues() const override {
@@ -59,7 +68,14 @@ private:
     throw std::runtime_error(describe(path, input) + message);
   }
 
-  void check(const NpyHeader &header) const {
+  /// Whether rows of shape `batch` can be padded.
+  bool isSmaller(const Shape &batch) const {
+    return !padding.empty() && batch.size() == input.shape.size() &&
+           std::equal(batch.begin(), batch.end(), input.shape.begin(),
+                      std::less_equal<>());
+  }
+
+  void check(const NpyHeader &header) {
     if (header.fortranOrder)
       fail("expected an array in C order, got one in Fortran order; save "
            "numpy.ascontiguousarray(array)");
@@ -70,11 +86,13 @@ private:
     Shape batch = header.shape;
     if (!batch.empty())
       batch.erase(batch.begin());
-    if (header.shape.empty() || batch != input.shape) {
+    if (header.shape.empty() || (batch != input.shape && !isSmaller(batch))) {
       std::string expected = toString(input.shape);
       expected.insert(1, input.shape.empty() ? "M" : "M, ");
-      fail("expected shape " + expected + ", got " + toString(header.shape));
+      fail(std::string("expected ") + (padding.empty() ? "" : "at most ") +
+           "shape " + expected + ", got " + toString(header.shape));
     }
+    shape = batch;
     if (header.shape[0] < 1)
       fail("expected at least one row, got shape " + toString(header.shape));
   }
@@ -82,6 +100,10 @@ private:
   std::string path;
   MappedFile file;
   const plan::InputT &input;
+  /// The shape of a row.
+  Shape shape;
+  /// Empty if rows must have the shape of the input.
+  PadElement padding;
   std::span<const std::byte> data;
   size_t count = 0, rowBytes = 0;
 };
@@ -89,8 +111,9 @@ private:
 } // namespace
 
 std::unique_ptr<InputSource> openNpy(const std::string &path,
-                                     const plan::InputT &input) {
-  return std::make_unique<NpyInput>(path, input);
+                                     const plan::InputT &input,
+                                     const PadElement *pad) {
+  return std::make_unique<NpyInput>(path, input, pad);
 }
 
 } // namespace fcdp::run

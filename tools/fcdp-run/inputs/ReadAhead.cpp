@@ -6,8 +6,8 @@
 namespace fcdp::run {
 
 ReadAhead::ReadAhead(const std::vector<size_t> &bytes, int64_t first,
-                     int64_t last, Read read)
-    : read(std::move(read)), number(first) {
+                     int64_t last, Read read, Inspect inspect)
+    : read(std::move(read)), inspect(std::move(inspect)), number(first) {
   for (size_t size : bytes)
     buffers.emplace_back(size);
   reader = std::thread([this, last] { readAll(last); });
@@ -28,6 +28,8 @@ void ReadAhead::readAll(int64_t last) {
     try {
       for (size_t input = 0; input < buffers.size(); ++input)
         read(input, number, buffers[input]);
+      if (inspect)
+        inspection = inspect(buffers);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -47,14 +49,29 @@ bool ReadAhead::waitUntilTaken() {
   return !isStopped;
 }
 
+uint32_t ReadAhead::inspected() {
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return isRead; });
+  if (failure)
+    std::rethrow_exception(failure);
+  return inspection;
+}
+
 void ReadAhead::take(size_t input, std::span<std::byte> out) {
+  take(input, [&](std::span<const std::byte> read) {
+    if (!out.empty())
+      std::memcpy(out.data(), read.data(), out.size());
+  });
+}
+
+void ReadAhead::take(
+    size_t input, const std::function<void(std::span<const std::byte>)> &use) {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return isRead; });
   if (failure)
     std::rethrow_exception(failure);
   // The thread does not touch the buffers until the last one is taken.
-  if (!out.empty())
-    std::memcpy(out.data(), buffers[input].data(), out.size());
+  use(buffers[input]);
   if (input + 1 < buffers.size())
     return;
   isRead = false;

@@ -5,14 +5,13 @@
 
 namespace fcdp::run {
 
-int64_t tokensOfStep(const StepPlan &plan) {
-  auto found =
-      std::find_if(plan.inputs.begin(), plan.inputs.end(), [](const auto &one) {
-        DType type = toDType(one->dtype);
-        return !one->evaluation && one->shape.size() >= 2 &&
-               (type == DType::I64 || type == DType::I32);
-      });
-  if (found == plan.inputs.end())
+int64_t tokensOfStep(const StepPlan &plan, uint32_t variant) {
+  const StepPlan::Inputs inputs = plan.stepInputs(variant);
+  auto found = std::find_if(inputs.begin(), inputs.end(), [](const auto &one) {
+    DType type = toDType(one->dtype);
+    return one->shape.size() >= 2 && (type == DType::I64 || type == DType::I32);
+  });
+  if (found == inputs.end())
     return 0;
   return int64_t(numElements((*found)->shape)) * plan.microBatches *
          int64_t(plan.mesh.size());

@@ -31,7 +31,7 @@ struct EvaluationFigures {
 
 /// Returns the tokens that all ranks read in a step: the elements of the first
 /// input of integers that has at least two dimensions. 0 without such an input.
-int64_t tokensOfStep(const StepPlan &plan);
+int64_t tokensOfStep(const StepPlan &plan, uint32_t variant = 0);
 
 /// Estimates how long the remaining steps take. Used by one thread.
 class TimeLeft {

@@ -76,6 +76,8 @@ std::string toText(const StepFigures &figures) {
                                stats.learningRate);
   if (stats.lossScale)
     line += formatted("  scale %.8g", *stats.lossScale);
+  if (stats.variant)
+    line += "  variant " + std::to_string(*stats.variant);
   for (size_t i = 0; i < figures.epochs.size(); ++i)
     line += (i == 0 ? "  epoch " : ":") + std::to_string(figures.epochs[i]);
   if (stats.gradientNorm)
@@ -148,6 +150,8 @@ nlohmann::ordered_json toObject(const StepFigures &figures) {
         std::pair("exposed_seconds", stats.exposedSeconds)})
     if (number)
       object[key] = *number;
+  if (stats.variant)
+    object["variant"] = *stats.variant;
   if (figures.epochs.size() == 1)
     object["epoch"] = figures.epochs[0];
   else if (!figures.epochs.empty())

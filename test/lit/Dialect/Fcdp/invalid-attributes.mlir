@@ -254,6 +254,22 @@ func.func private @role_string() attributes {fcdp.role = "init"}
 
 // -----
 
+// variant_on_module
+// expected-error@+1 {{attribute 'fcdp.variant' must be an i64 from 0 on, on a function}}
+module attributes {fcdp.variant = 0 : i64} {}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.variant' must be an i64 from 0 on, on a function, got '-1 : i64'}}
+func.func private @variant_negative() attributes {fcdp.variant = -1 : i64}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.variant_archives' must be an array of strings on a module, got '[1]'}}
+module attributes {fcdp.variant_archives = [1]} {}
+
+// -----
+
 // archive_number
 // expected-error@+1 {{attribute 'fcdp.archive' must be a string on a module}}
 module attributes {fcdp.archive = 1} {}

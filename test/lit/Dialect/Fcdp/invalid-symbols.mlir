@@ -174,6 +174,24 @@ fcdp.buffer @a : tensor<9223372036854775807xi64> name "a"
 
 // -----
 
+// buffer_c2_zero
+// expected-error@+1 {{expected a positive variant, of a constant of a step}}
+fcdp.buffer @a : tensor<4xf32> name "a" variant 0
+
+// -----
+
+// buffer_c2_persistent
+// expected-error@+1 {{expected a positive variant, of a constant of a step}}
+fcdp.buffer @a : tensor<4xf32> name "a" persistent variant 1
+
+// -----
+
+// buffer_c2_evaluation
+// expected-error@+1 {{expected a positive variant, of a constant of a step}}
+fcdp.buffer @a : tensor<4xf32> name "a" evaluation variant 1
+
+// -----
+
 // input_c1_dynamic
 // expected-error@+1 {{expected a static shape, got 'tensor<?xi64>'}}
 fcdp.input @a : tensor<?xi64> name "a"
@@ -201,6 +219,18 @@ fcdp.input @a : tensor<4xf32> name "a" limit 65
 // input_c2_ignore
 // expected-error@+1 {{'ignore' needs 'limit'}}
 fcdp.input @a : tensor<4xi64> name "a" ignore -100
+
+// -----
+
+// input_c3_zero
+// expected-error@+1 {{expected a positive variant, of an input of a step}}
+fcdp.input @a : tensor<4xi64> name "a" variant 0
+
+// -----
+
+// input_c3_evaluation
+// expected-error@+1 {{expected a positive variant, of an input of a step}}
+fcdp.input @a : tensor<4xi64> name "a" evaluation variant 1
 
 // -----
 

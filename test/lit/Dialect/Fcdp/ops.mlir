@@ -32,6 +32,10 @@ fcdp.input @ids : tensor<4x8xi64> name "ids" limit 65
 fcdp.input @labels : tensor<4x8xi64> name "labels" limit 65 ignore -100
 // CHECK-NEXT: fcdp.input @image : tensor<2x3xf32> name "image"
 fcdp.input @image : tensor<2x3xf32> name "image"
+// CHECK-NEXT: fcdp.input @variant1.image : tensor<4x3xf32> name "image" variant 1
+fcdp.input @variant1.image : tensor<4x3xf32> name "image" variant 1
+// CHECK-NEXT: fcdp.buffer @variant1.mask : tensor<8xi1> name "mask" variant 1
+fcdp.buffer @variant1.mask : tensor<8xi1> name "mask" variant 1
 
 // CHECK-NEXT: fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
 fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]

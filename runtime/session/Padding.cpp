@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/Padding.h"
+
+#include "session/InputCheck.h"
+#include "session/IntegerAccess.h"
+
+#include <ATen/ops/full.h>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+bool isFloat(DType type) {
+  return type == DType::F16 || type == DType::BF16 || type == DType::F32 ||
+         type == DType::F64 || type == DType::C64 || type == DType::C128;
+}
+
+at::ScalarType toTorch(DType type) {
+  switch (type) {
+  case DType::F16:
+    return at::kHalf;
+  case DType::BF16:
+    return at::kBFloat16;
+  case DType::F64:
+    return at::kDouble;
+  case DType::C64:
+    return at::kComplexFloat;
+  case DType::C128:
+    return at::kComplexDouble;
+  default:
+    return at::kFloat;
+  }
+}
+
+PadElement makeFloat(DType type, double value) {
+  at::Tensor one = at::full({1}, value, at::TensorOptions(toTorch(type)));
+  auto *data = static_cast<const std::byte *>(one.const_data_ptr());
+  return {data, data + one.nbytes()};
+}
+
+void fill(std::span<std::byte> out, const PadElement &pad) {
+  for (size_t i = 0; i < out.size(); i += pad.size())
+    std::memcpy(out.data() + i, pad.data(), pad.size());
+}
+
+bool isFilled(std::span<const std::byte> data, const PadElement &pad) {
+  for (size_t i = 0; i < data.size(); i += pad.size())
+    if (std::memcmp(data.data() + i, pad.data(), pad.size()) != 0)
+      return false;
+  return true;
+}
+
+/// The bytes of one index of dimension `dim`.
+size_t strideOf(const Shape &shape, size_t dim, size_t elementBytes) {
+  size_t bytes = elementBytes;
+  for (size_t i = dim + 1; i < shape.size(); ++i)
+    bytes *= size_t(shape[i]);
+  return bytes;
+}
+
+void copyCommon(const std::byte *from, const Shape &fromShape, std::byte *to,
+                const Shape &toShape, size_t dim, size_t elementBytes) {
+  if (dim == toShape.size()) {
+    std::memcpy(to, from, elementBytes);
+    return;
+  }
+  size_t fromStride = strideOf(fromShape, dim, elementBytes);
+  size_t toStride = strideOf(toShape, dim, elementBytes);
+  auto common = size_t(std::min(fromShape[dim], toShape[dim]));
+  bool isSameBehind = std::equal(fromShape.begin() + dim + 1, fromShape.end(),
+                                 toShape.begin() + dim + 1);
+  if (isSameBehind) {
+    if (common * toStride != 0)
+      std::memcpy(to, from, common * toStride);
+    return;
+  }
+  for (size_t i = 0; i < common; ++i)
+    copyCommon(from + i * fromStride, fromShape, to + i * toStride, toShape,
+               dim + 1, elementBytes);
+}
+
+bool isPaddedFrom(const Shape &inner, std::span<const std::byte> data,
+                  const Shape &shape, size_t dim, const PadElement &pad) {
+  if (std::equal(inner.begin() + dim, inner.end(), shape.begin() + dim))
+    return true;
+  size_t stride = strideOf(shape, dim, pad.size());
+  for (int64_t i = 0; i < inner[dim]; ++i)
+    if (!isPaddedFrom(inner, data.subspan(i * stride, stride), shape, dim + 1,
+                      pad))
+      return false;
+  return isFilled(data.subspan(inner[dim] * stride), pad);
+}
+
+} // namespace
+
+PadElement makePadding(const plan::InputT &input, double value) {
+  auto refuse = [&](const std::string &why) {
+    throw std::runtime_error("padding of input '" + input.name + "': " + why);
+  };
+  DType type = toDType(input.dtype);
+  if (isFloat(type))
+    return makeFloat(type, value);
+  constexpr double most = 1LL << 53; // all integers up to it are doubles
+  if (!(std::fabs(value) <= most) || std::trunc(value) != value)
+    refuse("expected a whole number of at most 2^53, got " +
+           std::to_string(value));
+  auto number = int64_t(value);
+  if (type == DType::Bool ? number != 0 && number != 1 : !fits(number, type))
+    refuse("expected a value of type " + std::string(name(type)) + ", got " +
+           std::to_string(number));
+  if (std::string problem = describeBadValue(number, 0, input);
+      !problem.empty())
+    refuse("expected a value that the input may hold, got one of which the "
+           "check says: " +
+           problem);
+  PadElement element(byteSize(type));
+  storeInteger(element.data(), 0, type, number);
+  return element;
+}
+
+void copyPadded(std::span<const std::byte> from, const Shape &fromShape,
+                std::span<std::byte> to, const Shape &toShape,
+                const PadElement &pad) {
+  for (size_t i = 0; i < toShape.size(); ++i)
+    if (toShape[i] > fromShape[i]) {
+      fill(to, pad);
+      break;
+    }
+  if (!from.empty() && !to.empty())
+    copyCommon(from.data(), fromShape, to.data(), toShape, 0, pad.size());
+}
+
+bool isPaddedBeyond(const Shape &inner, std::span<const std::byte> data,
+                    const Shape &shape, const PadElement &pad) {
+  return isPaddedFrom(inner, data, shape, 0, pad);
+}
+
+} // namespace fcdp

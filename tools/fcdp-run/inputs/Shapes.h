@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shapes of a step, and which of them rows of files need.
+#pragma once
+
+#include "session/Padding.h"
+
+#include <map>
+#include <string>
+
+namespace fcdp::run {
+
+/// Rows have the greatest shape. A row needs the least variant outside whose
+/// shapes it has nothing but padding. Immutable, hence thread-safe.
+class Shapes {
+public:
+  /// `padding` has the elements that are padding, by input name; 0 for other
+  /// inputs. Throws std::runtime_error if it names no input of the step, or one
+  /// that cannot have that value, or if the step has one shape.
+  Shapes(const StepPlan &plan, const std::map<std::string, double> &padding);
+
+  /// Returns whether the step has several.
+  bool areSeveral() const { return plan.numVariants() > 1; }
+  /// The padding of an input, or null if the step has one shape.
+  const PadElement *padding(size_t input) const {
+    return areSeveral() ? &paddings[input] : nullptr;
+  }
+  /// Returns the least variant that the rows of a step need: all inputs of
+  /// micro-batch 0, then those of micro-batch 1, and so on.
+  uint32_t find(const std::vector<std::vector<std::byte>> &rows) const;
+  /// Copies the part of a row that is in the shape of `variant`.
+  void cut(size_t input, uint32_t variant, std::span<const std::byte> row,
+           std::span<std::byte> out) const;
+
+private:
+  bool fits(size_t input, uint32_t variant,
+            std::span<const std::byte> row) const;
+
+  const StepPlan &plan;
+  const StepPlan::Inputs greatest;
+  std::vector<PadElement> paddings;
+};
+
+} // namespace fcdp::run

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import LlamaForCausalLM
+from transformers.utils import logging
 
 import fcdp
 from model import Step, build, configure, write_weights
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "large", help="for files (default build/large)")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    logging.disable_progress_bar()
     shutil.rmtree(args.folder, ignore_errors=True)
     weights = args.folder / "model"
     count = write_weights(configure(args.layers, args.width, args.vocabulary), weights)

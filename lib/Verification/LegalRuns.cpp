@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// More than any known plan needs: some 30 without an evaluation, and 120 with;
-/// of each variant, after a step of each other one.
+/// More than any known plan needs, for each two variants that steps after each
+/// other have.
 static constexpr size_t kMaxStates = 256;
 
 //===----------------------------------------------------------------------===//

@@ -79,12 +79,15 @@ def checkpointed_by(wrap: Callable[[Callable[..., Iterator[None]]], Callable[...
     """
     from torch.utils import checkpoint
 
-    original = checkpoint._checkpoint_without_reentrant_generator
-    checkpoint._checkpoint_without_reentrant_generator = wrap(original)
+    name = "_checkpoint_without_reentrant_generator"
+    if hasattr(checkpoint, f"{name}_impl"):
+        name = f"{name}_impl"  # since PyTorch 2.15, where the other one is for programs that call it
+    original = getattr(checkpoint, name)
+    setattr(checkpoint, name, wrap(original))
     try:
         yield
     finally:
-        checkpoint._checkpoint_without_reentrant_generator = original
+        setattr(checkpoint, name, original)
 
 
 def fake_mode_of(tensors: Sequence[torch.Tensor]) -> Any:

@@ -23,7 +23,7 @@ import fcdp
 from closed_forms import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = ROOT / "build" / "bin"
+BIN = Path(os.environ.get("FCDP_HOME", ROOT / "build")) / "bin"
 sys.path.insert(0, str(Path(__file__).resolve().parent / "models"))
 
 import make_models  # noqa: E402

@@ -33,6 +33,12 @@ def operators(graph_module: fx.GraphModule) -> list[str]:
     return [torch_private.operator_name(node.target) for node in graph_module.graph.nodes if node.op == "call_function"]
 
 
+def detached_twice(graph_module: fx.GraphModule) -> bool:
+    detach = torch.ops.aten.detach.default
+    nodes = [node for node in graph_module.graph.nodes if node.target is detach]
+    return any(node.args[0].target is detach for node in nodes)
+
+
 def joint() -> torch.export.ExportedProgram:
     return torch_private.decompose_to_joint(exported(), [torch.ops.aten.silu_backward.default])
 
@@ -52,7 +58,9 @@ def test_joint_has_the_loss_and_the_gradients_and_decomposes_nothing() -> None:
 def test_copies_share_no_graph_and_join_detach() -> None:
     program = joint()
     graph_module, signature = torch_private.copy_of(program, join_detach=True)
-    assert operators(program.graph_module).count("aten::detach") > operators(graph_module).count("aten::detach") > 0
+    # PyTorch 2.15 has aten.alias in their place.
+    assert detached_twice(program.graph_module) or "aten::alias" in operators(program.graph_module)
+    assert not detached_twice(graph_module)
     whole, _ = torch_private.copy_of(program)
     assert operators(whole) == operators(program.graph_module)
     assert whole.graph is not program.graph and signature is not program.graph_signature

@@ -21,6 +21,10 @@ collectCalls(mlir::ModuleOp module, const Places &places);
 /// next value: a buffer has one memory, where the value would have changed.
 mlir::LogicalResult verifyBufferWrites(mlir::func::FuncOp function);
 
+/// Returns the first update whose optimizer is that of the plan: one that needs
+/// a layout, or else any; null if nothing is updated.
+ShardUpdateOp findFirstUpdate(mlir::ModuleOp module);
+
 /// Describes an optimizer.
 void setOptimizer(plan::OptimizerUnion &out, mlir::Attribute optimizer);
 

@@ -10,9 +10,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the update whose optimizer has the learning rate of the job: the
-/// first one that needs a layout, or else the first one.
-static ShardUpdateOp findFirstUpdate(ModuleOp module) {
+ShardUpdateOp fcdp::findFirstUpdate(ModuleOp module) {
   ShardUpdateOp first;
   module.walk([&](ShardUpdateOp update) {
     if (!first || (update.getSettings().getNeededLayout() &&
@@ -54,8 +52,9 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   return first.getOptimizer();
 }
 
-static plan::AdamWT makeTable(AdamWAttr adamw) {
-  plan::AdamWT table;
+template <typename Table, typename Attr>
+static Table makeAdamW(Attr adamw) {
+  Table table;
   table.lr = adamw.getLr().getValueAsDouble();
   table.beta1 = adamw.getBeta1().getValueAsDouble();
   table.beta2 = adamw.getBeta2().getValueAsDouble();
@@ -64,14 +63,12 @@ static plan::AdamWT makeTable(AdamWAttr adamw) {
   return table;
 }
 
+static plan::AdamWT makeTable(AdamWAttr adamw) {
+  return makeAdamW<plan::AdamWT>(adamw);
+}
+
 static plan::AdamW8bitT makeTable(AdamW8bitAttr adamw) {
-  plan::AdamW8bitT table;
-  table.lr = adamw.getLr().getValueAsDouble();
-  table.beta1 = adamw.getBeta1().getValueAsDouble();
-  table.beta2 = adamw.getBeta2().getValueAsDouble();
-  table.eps = adamw.getEps().getValueAsDouble();
-  table.weightDecay = adamw.getWeightDecay().getValueAsDouble();
-  return table;
+  return makeAdamW<plan::AdamW8bitT>(adamw);
 }
 
 static plan::LionT makeTable(LionAttr lion) {

@@ -13,8 +13,6 @@ struct OptimizerSpec {
   /// That of parameters that `first` does not update. The same if it updates
   /// all.
   mlir::Attribute rest;
-
-  bool isMixed() const { return first != rest; }
 };
 
 /// Parses `adamw`, `adamw8bit`, `sgd`, `lion` or `muon`, followed by

@@ -61,21 +61,21 @@ Role fcdp::getBoundary(Role role) {
   return role;
 }
 
-bool fcdp::mayFollow(Member before, Member after) {
+bool fcdp::mayFollow(VariantRole before, VariantRole after) {
   bool isWithinStep = isMicrobatch(before.role) && isMicrobatch(after.role);
   return llvm::is_contained(getSuccessors(before.role), after.role) &&
          (!isWithinStep || before.variant == after.variant);
 }
 
-FunctionBoundary fcdp::getBoundaryBehind(Member member) {
-  Role after = getSuccessors(member.role).front();
-  bool isWithinStep = isMicrobatch(member.role) && isMicrobatch(after);
-  return {after, isWithinStep ? member.variant : 0};
+FunctionBoundary fcdp::getBoundaryBehind(VariantRole which) {
+  Role after = getSuccessors(which.role).front();
+  bool isWithinStep = isMicrobatch(which.role) && isMicrobatch(after);
+  return {after, isWithinStep ? which.variant : 0};
 }
 
-FunctionBoundary fcdp::getBoundaryBefore(Member member) {
-  bool isWithinStep = isMicrobatch(member.role) && !isFirstOfStep(member.role);
-  return {getBoundary(member.role), isWithinStep ? member.variant : 0};
+FunctionBoundary fcdp::getBoundaryBefore(VariantRole which) {
+  bool isWithinStep = isMicrobatch(which.role) && !isFirstOfStep(which.role);
+  return {getBoundary(which.role), isWithinStep ? which.variant : 0};
 }
 
 llvm::ArrayRef<Role> StepFamily::getRoles() const {
@@ -95,20 +95,20 @@ llvm::ArrayRef<Role> StepFamily::getRoles() const {
   return roles.drop_back(evaluates ? 0 : evaluations);
 }
 
-llvm::SmallVector<Member> StepFamily::getMembers() const {
+llvm::SmallVector<VariantRole> StepFamily::getVariantRoles() const {
   llvm::SmallVector<Role> batches(
       llvm::make_filter_range(getRoles(), isMicrobatch));
-  llvm::SmallVector<Member> members;
+  llvm::SmallVector<VariantRole> roles;
   for (Role role : getRoles()) {
     if (!isMicrobatch(role))
-      members.push_back({role});
+      roles.push_back({role});
     if (role != batches.front())
       continue;
     for (int64_t variant = 0; variant < variants; ++variant)
       for (Role batch : batches)
-        members.push_back({batch, variant});
+        roles.push_back({batch, variant});
   }
-  return members;
+  return roles;
 }
 
 llvm::SmallVector<Role> StepFamily::getStep() const {

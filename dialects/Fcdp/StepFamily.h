@@ -53,30 +53,30 @@ Role getBoundary(Role role);
 
 /// A function of the family: its role, and its variant, which is 0 for
 /// functions that all variants share.
-struct Member {
+struct VariantRole {
   Role role;
   int64_t variant = 0;
 
-  bool operator==(const Member &other) const {
+  bool operator==(const VariantRole &other) const {
     return role == other.role && variant == other.variant;
   }
-  bool operator<(const Member &other) const {
+  bool operator<(const VariantRole &other) const {
     return std::tie(role, variant) < std::tie(other.role, other.variant);
   }
 };
 
 /// Returns whether `after` may run after `before`: the role may, and all
 /// micro-batches of a step are of one variant.
-bool mayFollow(Member before, Member after);
+bool mayFollow(VariantRole before, VariantRole after);
 
 /// A boundary between functions: the first role that may follow, and the
 /// variant if both sides are micro-batches of a step, or 0.
 using FunctionBoundary = std::pair<Role, int64_t>;
 
-/// Return the boundary that `member` ends at, and the one that it comes after.
+/// Return the boundary that `which` ends at, and the one that it comes after.
 /// `init` comes after none and stands for itself.
-FunctionBoundary getBoundaryBehind(Member member);
-FunctionBoundary getBoundaryBefore(Member member);
+FunctionBoundary getBoundaryBehind(VariantRole which);
+FunctionBoundary getBoundaryBefore(VariantRole which);
 
 /// The functions of a job whose steps have a given number of micro-batches.
 class StepFamily {
@@ -89,7 +89,7 @@ public:
 
   /// Returns each function that there is, in program order. The micro-batches
   /// of a variant are together.
-  llvm::SmallVector<Member> getMembers() const;
+  llvm::SmallVector<VariantRole> getVariantRoles() const;
 
   /// Returns the role of each function that there is, in program order. With
   /// two micro-batches there is a `next_microbatch` that no step runs.

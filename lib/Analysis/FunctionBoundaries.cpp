@@ -64,13 +64,13 @@ std::optional<BoundaryToken> fcdp::findLiveOut(RecordOp record) {
   auto function = record->getParentOfType<func::FuncOp>();
   for (OpOperand &use : record.getToken().getUses())
     if (isa<func::ReturnOp>(use.getOwner()))
-      return BoundaryToken(getBoundaryBehind(getMember(function)),
+      return BoundaryToken(getBoundaryBehind(getVariantRole(function)),
                            use.getOperandNumber());
   return std::nullopt;
 }
 
 BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
-  return {getBoundaryBefore(getMember(function)), position};
+  return {getBoundaryBefore(getVariantRole(function)), position};
 }
 
 /// The first token that is recorded behind `release` and that its function

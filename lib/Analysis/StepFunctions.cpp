@@ -11,14 +11,14 @@ int64_t fcdp::getVariant(func::FuncOp function) {
   return findVariant(function).value_or(0);
 }
 
-Member fcdp::getMember(func::FuncOp function) {
+VariantRole fcdp::getVariantRole(func::FuncOp function) {
   return {getRole(function), getVariant(function)};
 }
 
-std::string fcdp::getFunctionName(Member member, int64_t variants) {
-  std::string name = stringifyRole(member.role).str();
-  if (variants > 1 && isMicrobatch(member.role))
-    name += "." + std::to_string(member.variant);
+std::string fcdp::getFunctionName(VariantRole which, int64_t variants) {
+  std::string name = stringifyRole(which.role).str();
+  if (variants > 1 && isMicrobatch(which.role))
+    name += "." + std::to_string(which.variant);
   return name;
 }
 
@@ -31,6 +31,14 @@ int64_t fcdp::countVariants(ModuleOp module) {
 
 bool fcdp::isOfVariant(func::FuncOp function, int64_t variant) {
   return findVariant(function).value_or(variant) == variant;
+}
+
+SmallVector<func::FuncOp> fcdp::getFunctionsOf(ModuleOp module,
+                                               std::optional<int64_t> variant) {
+  int64_t chosen = variant.value_or(countVariants(module) - 1);
+  return llvm::filter_to_vector(
+      module.getOps<func::FuncOp>(),
+      [&](func::FuncOp function) { return isOfVariant(function, chosen); });
 }
 
 bool fcdp::hasMemory(InputOp input, int64_t variants) {
@@ -54,10 +62,10 @@ bool fcdp::hasEvaluation(ModuleOp module) {
 
 SmallVector<func::FuncOp> fcdp::findPredecessors(func::FuncOp function) {
   SmallVector<func::FuncOp> found;
-  Member member = getMember(function);
+  VariantRole which = getVariantRole(function);
   for (auto before :
        function->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
-    if (mayFollow(getMember(before), member))
+    if (mayFollow(getVariantRole(before), which))
       found.push_back(before);
   return found;
 }

@@ -46,7 +46,7 @@ static LogicalResult collectFrom(func::FuncOp function, const Places &places,
 FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
                                                        const Places &places) {
   std::vector<Operation *> calls;
-  std::map<Member, func::FuncOp> members;
+  std::map<VariantRole, func::FuncOp> roles;
   for (Operation &op : *module.getBody()) {
     if (op.hasTrait<RunsNothing>())
       continue;
@@ -55,12 +55,12 @@ FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
       return op.emitOpError("the runtime has no call for this operation");
     if (failed(collectFrom(function, places, calls)))
       return failure();
-    Member member = getMember(function);
-    auto [other, isNew] = members.try_emplace(member, function);
+    VariantRole which = getVariantRole(function);
+    auto [other, isNew] = roles.try_emplace(which, function);
     if (!isNew) {
       InFlightDiagnostic diag = function.emitError("expected one function of "
                                                    "the role '")
-                                << stringifyRole(member.role) << "'";
+                                << stringifyRole(which.role) << "'";
       diag.attachNote(other->second.getLoc()) << "this is another";
       return diag;
     }

@@ -15,8 +15,7 @@ class VariantAdder {
 public:
   VariantAdder(ModuleOp module, ModuleOp variant)
       : module(module), variant(variant), number(countVariants(module)),
-        program(module, variant,
-                "variant " + std::to_string(number),
+        program(module, variant, "variant " + std::to_string(number),
                 "variant" + std::to_string(number) + ".") {}
 
   LogicalResult add();

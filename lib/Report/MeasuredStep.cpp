@@ -46,9 +46,9 @@ private:
 
 void MeasuredStepBuilder::collectOps() {
   step.program.microBatches = getMicroBatches(module);
-  for (auto function : module.getOps<func::FuncOp>()) {
+  for (func::FuncOp function : getFunctionsOf(module)) {
     std::optional<Role> role = findRole(function);
-    if (!role || !isOfVariant(function, countVariants(module) - 1))
+    if (!role)
       continue;
     StepProgram::Function &made = step.program.functions[*role];
     for (Operation &op : function.front().without_terminator()) {

@@ -136,9 +136,7 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   int64_t variants = countVariants(module);
   for (int64_t variant = 0; variants > 1 && variant < variants; ++variant)
     facts.variants.push_back(measureVariant(module, device, variant, variants));
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (!isOfVariant(function, variants - 1))
-      continue;
+  for (func::FuncOp function : getFunctionsOf(module)) {
     Role role = *findRole(function);
     LinkBytes bytes = predictTraffic(function, mesh);
     if (role == Role::init)

@@ -94,13 +94,15 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
   prediction.tokens = countTokens(module, cluster);
   prediction.bubble = findBubble(prediction.times);
   int64_t variants = countVariants(module);
-  for (int64_t variant = 0; variants > 1 && variant < variants; ++variant)
+  for (int64_t variant = 0; variant + 1 < variants; ++variant)
     prediction.variantSeconds.push_back(
         simulateStep(makeStepProgram(
                          module,
                          [&](Operation *op) { return model.costOf(op); },
                          variant))
             .seconds);
+  if (variants > 1)
+    prediction.variantSeconds.push_back(prediction.times.seconds);
   addWork(step.program, cluster.device, prediction);
   return step;
 }

@@ -44,10 +44,9 @@ LogicalResult TimelineBuilder::measureMemory() {
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
   if (failed(layouts))
     return failure();
-  for (auto function : module.getOps<func::FuncOp>()) {
+  for (func::FuncOp function : getFunctionsOf(module)) {
     std::optional<Role> role = findRole(function);
-    if (!role || !llvm::is_contained(roles, *role) ||
-        !isOfVariant(function, countVariants(module) - 1))
+    if (!role || !llvm::is_contained(roles, *role))
       continue;
     MemoryByOp &byOp = memory[*role];
     measureFunctionMemory(function, *layouts, &byOp.inUse);

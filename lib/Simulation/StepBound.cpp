@@ -211,10 +211,8 @@ DependenceGraph PeriodBuilder::take() {
 std::array<double, kNumResources>
 fcdp::boundStep(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf) {
   llvm::SmallDenseMap<Role, func::FuncOp> functions;
-  int64_t greatest = countVariants(module) - 1;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (std::optional<Role> role = findRole(function);
-        role && isOfVariant(function, greatest))
+  for (func::FuncOp function : getFunctionsOf(module))
+    if (std::optional<Role> role = findRole(function))
       functions[*role] = function;
   PeriodBuilder period(costOf);
   for (Role role : StepFamily(getMicroBatches(module)).getStep())

@@ -113,10 +113,8 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
   StepProgram program;
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
-  int64_t chosen = variant.value_or(countVariants(module) - 1);
-  for (auto function : module.getOps<func::FuncOp>())
-    if (std::optional<Role> role = findRole(function);
-        role && isOfVariant(function, chosen))
+  for (func::FuncOp function : getFunctionsOf(module, variant))
+    if (std::optional<Role> role = findRole(function))
       program.functions[*role] = builder.build(function);
   return program;
 }

@@ -29,11 +29,11 @@ namespace {
 class Signature {
 public:
   Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
-            Member member);
+            VariantRole which);
   std::vector<int32_t> take() { return std::move(numbers); }
 
 private:
-  void findEvents(Member member);
+  void findEvents(VariantRole which);
   void addThresholds();
   int32_t classify(size_t stream, OpIndex index) const;
   void addClock(const Clock &clock);
@@ -53,11 +53,11 @@ private:
 } // namespace
 
 Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
-                     Member member)
+                     VariantRole which)
     : plan(plan), run(run), state(state) {
-  numbers.push_back(static_cast<int32_t>(member.role));
+  numbers.push_back(static_cast<int32_t>(which.role));
   numbers.push_back(static_cast<int32_t>(state.variant));
-  findEvents(member);
+  findEvents(which);
   addThresholds();
   for (const Clock &known : state.clocks.getKnown())
     addClock(known);
@@ -71,10 +71,10 @@ Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
     addContent(content);
 }
 
-void Signature::findEvents(Member member) {
+void Signature::findEvents(VariantRole which) {
   llvm::SmallDenseSet<int64_t> liveIns;
   for (const auto &[next, function] : plan.functions)
-    if (mayFollow(member, next))
+    if (mayFollow(which, next))
       liveIns.insert(function.liveInEvents.begin(),
                      function.liveInEvents.end());
   for (const auto &[event, clock] : state.clocks.getEvents())
@@ -234,27 +234,27 @@ static LogicalResult verifyMembers(ModuleOp module) {
 static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   PlanRun run(plan);
   std::set<std::vector<int32_t>> seen;
-  std::vector<std::pair<Member, RunState>> open;
-  auto visit = [&](Member member, RunState state) -> LogicalResult {
-    if (failed(run.run(plan.functions.at(member), state)))
+  std::vector<std::pair<VariantRole, RunState>> open;
+  auto visit = [&](VariantRole which, RunState state) -> LogicalResult {
+    if (failed(run.run(plan.functions.at(which), state)))
       return failure();
-    if (seen.insert(Signature(plan, run, state, member).take()).second)
-      open.push_back({member, std::move(state)});
+    if (seen.insert(Signature(plan, run, state, which).take()).second)
+      open.push_back({which, std::move(state)});
     return success();
   };
   if (failed(visit({Role::init}, run.begin())))
     return failure();
   const size_t most = kMaxStates * plan.variants * plan.variants;
   while (!open.empty()) {
-    auto [member, state] = std::move(open.back());
+    auto [which, state] = std::move(open.back());
     open.pop_back();
     if (seen.size() > most)
       return module.emitError("the orders of accesses at the ends of functions "
                               "do not repeat after ")
              << most << " functions";
-    for (Role role : getSuccessors(member.role))
+    for (Role role : getSuccessors(which.role))
       for (const auto &[next, function] : plan.functions)
-        if (next.role == role && mayFollow(member, next) &&
+        if (next.role == role && mayFollow(which, next) &&
             failed(visit(next, state)))
           return failure();
   }

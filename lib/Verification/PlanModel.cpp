@@ -307,11 +307,11 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
 }
 
 LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
-  Member member = getMember(op);
-  FunctionModel &function = plan.functions[member];
+  VariantRole which = getVariantRole(op);
+  FunctionModel &function = plan.functions[which];
   function.op = op;
-  function.role = member.role;
-  function.variant = member.variant;
+  function.role = which.role;
+  function.variant = which.variant;
   for (BlockArgument token : op.getArguments())
     if (std::optional<int64_t> event = findEvent(token))
       function.liveInEvents.push_back(*event);

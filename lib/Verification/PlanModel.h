@@ -81,7 +81,7 @@ struct PlanModel {
   MeshOp mesh;
   std::vector<BucketModel> buckets;
   std::vector<StateModel> states;
-  std::map<Member, FunctionModel> functions;
+  std::map<VariantRole, FunctionModel> functions;
   /// The number of variants of the step.
   int64_t variants = 1;
   int64_t deviceBytes = 0, hostBytes = 0;

@@ -58,8 +58,7 @@ void Session::getState(const std::string &name, StateRole role,
 size_t Session::numOwnElements(const std::string &name, StateRole role) {
   NamedState state = findState(impl->plan, name, role);
   return state.parameter
-             ? size_t(
-                   rowsOf(state.shape, rank(), impl->plan.mesh.size()).count)
+             ? size_t(rowsOf(state.shape, rank(), impl->plan.mesh.size()).count)
              : size_t(numElements(state.shape));
 }
 

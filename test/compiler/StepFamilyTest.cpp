@@ -111,12 +111,13 @@ TEST(StepFamilyTest, evaluationsAreNoPartOfAStep) {
   }
 }
 
-using Members = std::vector<Member>;
+using VariantRoles = std::vector<VariantRole>;
 
 /// The functions of a job in the order in which it runs them: a step of each of
 /// `variants`.
-static Members runJob(int64_t microBatches, llvm::ArrayRef<int64_t> variants) {
-  Members job{{Role::init}};
+static VariantRoles runJob(int64_t microBatches,
+                           llvm::ArrayRef<int64_t> variants) {
+  VariantRoles job{{Role::init}};
   for (int64_t variant : variants)
     for (Role role : getStep(microBatches))
       job.push_back({role, isMicrobatch(role) ? variant : 0});
@@ -124,37 +125,38 @@ static Members runJob(int64_t microBatches, llvm::ArrayRef<int64_t> variants) {
 }
 
 TEST(StepFamilyTest, membersAreOfEachVariant) {
-  auto one = StepFamily(1, /*evaluates=*/true).getMembers();
-  EXPECT_EQ(Members(one.begin(), one.end()),
-            (Members{{Role::init},
-                     {Role::only_microbatch},
-                     {Role::update},
-                     {Role::first_evaluation},
-                     {Role::next_evaluation}}));
-  auto two = StepFamily(3, /*evaluates=*/false, /*variants=*/2).getMembers();
-  EXPECT_EQ(Members(two.begin(), two.end()),
-            (Members{{Role::init},
-                     {Role::first_microbatch, 0},
-                     {Role::next_microbatch, 0},
-                     {Role::last_microbatch, 0},
-                     {Role::first_microbatch, 1},
-                     {Role::next_microbatch, 1},
-                     {Role::last_microbatch, 1},
-                     {Role::update}}));
+  auto one = StepFamily(1, /*evaluates=*/true).getVariantRoles();
+  EXPECT_EQ(VariantRoles(one.begin(), one.end()),
+            (VariantRoles{{Role::init},
+                          {Role::only_microbatch},
+                          {Role::update},
+                          {Role::first_evaluation},
+                          {Role::next_evaluation}}));
+  auto two =
+      StepFamily(3, /*evaluates=*/false, /*variants=*/2).getVariantRoles();
+  EXPECT_EQ(VariantRoles(two.begin(), two.end()),
+            (VariantRoles{{Role::init},
+                          {Role::first_microbatch, 0},
+                          {Role::next_microbatch, 0},
+                          {Role::last_microbatch, 0},
+                          {Role::first_microbatch, 1},
+                          {Role::next_microbatch, 1},
+                          {Role::last_microbatch, 1},
+                          {Role::update}}));
 }
 
 /// Steps of any variants follow each other, and no step changes its variant.
 TEST(StepFamilyTest, aStepIsOfOneVariant) {
   for (int64_t microBatches : {1, 4}) {
-    Members job = runJob(microBatches, {0, 0, 1, 1, 0});
-    std::set<std::pair<Member, Member>> pairs;
-    for (const Members &run :
+    VariantRoles job = runJob(microBatches, {0, 0, 1, 1, 0});
+    std::set<std::pair<VariantRole, VariantRole>> pairs;
+    for (const VariantRoles &run :
          {job, runJob(std::min<int64_t>(microBatches, 2), {0, 1})})
       for (size_t i = 1; i < run.size(); ++i)
         pairs.insert({run[i - 1], run[i]});
     pairs.insert({{Role::init}, runJob(microBatches, {1})[1]});
-    for (const Member &before : job)
-      for (const Member &after : job)
+    for (const VariantRole &before : job)
+      for (const VariantRole &after : job)
         EXPECT_EQ(mayFollow(before, after), pairs.count({before, after}) > 0)
             << stringifyRole(before.role).str() << before.variant << " to "
             << stringifyRole(after.role).str() << after.variant;
@@ -166,9 +168,9 @@ TEST(StepFamilyTest, aStepIsOfOneVariant) {
 TEST(StepFamilyTest, boundariesTellVariantsApartWithinAStep) {
   for (int64_t microBatches : {1, 3})
     for (bool evaluates : {false, true}) {
-      auto members = StepFamily(microBatches, evaluates, 3).getMembers();
-      for (Member before : members)
-        for (Member after : members) {
+      auto roles = StepFamily(microBatches, evaluates, 3).getVariantRoles();
+      for (VariantRole before : roles)
+        for (VariantRole after : roles) {
           if (isEvaluation(before.role) || isEvaluation(after.role))
             continue; // nothing is in flight there
           EXPECT_EQ(mayFollow(before, after),

@@ -16,11 +16,10 @@ Role getRole(mlir::func::FuncOp function);
 int64_t getVariant(mlir::func::FuncOp function);
 
 /// Returns the role, which `function` must have, and the variant.
-Member getMember(mlir::func::FuncOp function);
+VariantRole getVariantRole(mlir::func::FuncOp function);
 
-/// Returns the name of the function that is that member of a family of so many
-/// variants.
-std::string getFunctionName(Member member, int64_t variants);
+/// Returns the name of that function in a family of so many variants.
+std::string getFunctionName(VariantRole which, int64_t variants);
 
 /// Returns the number of variants of the step; 1 if it has one shape. In phase
 /// imported, too.
@@ -28,6 +27,12 @@ int64_t countVariants(mlir::ModuleOp module);
 
 /// Returns whether `function` is of that variant, or shared by all.
 bool isOfVariant(mlir::func::FuncOp function, int64_t variant);
+
+/// Returns the functions of a variant and those that all variants share; of the
+/// greatest variant if none is given.
+llvm::SmallVector<mlir::func::FuncOp>
+getFunctionsOf(mlir::ModuleOp module,
+               std::optional<int64_t> variant = std::nullopt);
 
 /// Returns whether memory of its own is set aside for `input`. Inputs of a
 /// variant are in the memory of those of the greatest one, `variants` - 1.

@@ -256,9 +256,8 @@ ResidencyProblem fcdp::makeResidencyProblem(
   ProblemBuilder builder(module, model, accumulation);
   builder.addBuckets(problem);
   // All variants share the decisions. The greatest has the least memory left.
-  int64_t greatest = countVariants(module) - 1;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (isFirstOfStep(getRole(function)) && isOfVariant(function, greatest))
+  for (func::FuncOp function : getFunctionsOf(module)) {
+    if (isFirstOfStep(getRole(function)))
       builder.addUses(problem, function);
   }
   builder.offerCollectives(problem, collectives);

@@ -20,7 +20,7 @@ using namespace fcdp;
 namespace {
 /// The gathers of a bucket that yield node slices, or the whole, in program
 /// order: by function, in the order of roles and variants.
-using Gathers = std::map<Member, SmallVector<AllGatherOp>>;
+using Gathers = std::map<VariantRole, SmallVector<AllGatherOp>>;
 
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
 public:
@@ -55,14 +55,14 @@ private:
 void CachePass::collect() {
   gathers.clear();
   for (auto function : getOperation().getOps<func::FuncOp>()) {
-    Member member = getMember(function);
+    VariantRole which = getVariantRole(function);
     for (auto gather : function.getOps<AllGatherOp>()) {
       if (gather.isOfGradient())
         continue;
       Axis axis =
           isOver(gather.getAxes(), Axis::local) ? Axis::local : Axis::node;
       gathers[{gather.getSourceAttr().getAttr(), static_cast<unsigned>(axis)}]
-             [member]
+             [which]
                  .push_back(gather);
     }
   }
@@ -147,8 +147,8 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   decision.isTrainable = bucket.getTrainable();
   decision.hasSeveral = hasSeveral;
   decision.isUsedAgain = false;
-  for (auto &[member, ofFunction] : gathersOf(bucket, Axis::node))
-    decision.isUsedAgain |= isMicrobatch(member.role) && ofFunction.size() > 1;
+  for (auto &[which, ofFunction] : gathersOf(bucket, Axis::node))
+    decision.isUsedAgain |= isMicrobatch(which.role) && ofFunction.size() > 1;
   decision.isEvaluated = isEvaluated;
   return CopyPolicy(decision);
 }
@@ -159,7 +159,7 @@ void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.within != CopyPlace::deviceCopy &&
       policy.within != CopyPlace::deviceSlice)
     return;
-  for (auto &[member, ofFunction] : gathersOf(bucket, getAxis(policy.within)))
+  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(policy.within)))
     for (AllGatherOp later : llvm::drop_begin(ofFunction))
       replaceGather(later, ofFunction.front().getResult());
 }
@@ -170,8 +170,8 @@ void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.state == CopyPlace::none)
     return;
   StateOp state;
-  for (auto &[member, ofFunction] : gathersOf(bucket, getAxis(policy.state))) {
-    const CopyActions &actions = policy.get(member.role);
+  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(policy.state))) {
+    const CopyActions &actions = policy.get(which.role);
     AllGatherOp first = ofFunction.front();
     if (!state) {
       state = makeState(bucket, policy.state, first);

@@ -17,9 +17,8 @@ static constexpr llvm::StringLiteral kCategory = "fcdp-decide";
 /// Returns how often a micro-batch gathers each bucket if nothing is kept.
 static llvm::DenseMap<StringAttr, int64_t> countUses(ModuleOp module) {
   llvm::DenseMap<StringAttr, int64_t> uses;
-  int64_t greatest = countVariants(module) - 1;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (isFirstOfStep(getRole(function)) && isOfVariant(function, greatest))
+  for (func::FuncOp function : getFunctionsOf(module))
+    if (isFirstOfStep(getRole(function)))
       for (auto gather : function.getOps<AllGatherOp>())
         if (!gather.isOfGradient())
           ++uses[gather.getSourceAttr().getAttr()];

@@ -97,8 +97,8 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
 void DelaySumsPass::cross() {
   std::map<FunctionBoundary, SmallVector<func::FuncOp>> before;
   for (auto function : getOperation().getOps<func::FuncOp>())
-    if (Member member = getMember(function); isMicrobatch(member.role))
-      before[getBoundaryBehind(member)].push_back(function);
+    if (VariantRole which = getVariantRole(function); isMicrobatch(which.role))
+      before[getBoundaryBehind(which)].push_back(function);
   for (auto &[after, functions] : before)
     cross(functions);
 }

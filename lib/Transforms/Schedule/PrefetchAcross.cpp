@@ -246,7 +246,7 @@ void PrefetchAcrossPass::runOnOperation() {
     return;
   std::map<int64_t, Variant> variants;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto [role, index] = getMember(function);
+    auto [role, index] = getVariantRole(function);
     if (!isMicrobatch(role) || role == Role::only_microbatch)
       continue;
     Variant &variant = variants[index];

@@ -40,7 +40,7 @@ private:
                                        const OptimizerSpec &spec,
                                        const GroupSpec *group);
   void makeFamily(ArrayRef<func::FuncOp> steps, func::FuncOp evaluation);
-  func::FuncOp makeFunction(OpBuilder &builder, Member member,
+  func::FuncOp makeFunction(OpBuilder &builder, VariantRole which,
                             func::FuncOp body, int64_t variants);
 
   ArrayAttr bothAxes() {
@@ -137,16 +137,16 @@ void ShardPass::insertReductions(func::FuncOp step) {
   }
 }
 
-/// Makes the function that is `member` with a copy of the body of `body`, or
+/// Makes the function that is `which` with a copy of the body of `body`, or
 /// with an empty one.
-func::FuncOp ShardPass::makeFunction(OpBuilder &builder, Member member,
+func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
                                      func::FuncOp body, int64_t variants) {
   auto function = func::FuncOp::create(builder, getOperation().getLoc(),
-                                       getFunctionName(member, variants),
+                                       getFunctionName(which, variants),
                                        builder.getFunctionType({}, {}));
-  setRole(function, member.role);
-  if (variants > 1 && isMicrobatch(member.role))
-    setVariant(function, member.variant);
+  setRole(function, which.role);
+  if (variants > 1 && isMicrobatch(which.role))
+    setVariant(function, which.variant);
   if (body) {
     IRMapping mapping;
     body.getBody().cloneInto(&function.getBody(), mapping);
@@ -260,17 +260,17 @@ void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
   bool isScaled = !step.getOps<ReadLossScaleOp>().empty();
   auto variants = static_cast<int64_t>(steps.size());
   func::FuncOp update;
-  for (Member member :
-       StepFamily(microBatches, !!evaluation, variants).getMembers()) {
-    func::FuncOp body = isMicrobatch(member.role)   ? steps[member.variant]
-                        : isEvaluation(member.role) ? evaluation
-                                                    : func::FuncOp();
-    func::FuncOp function = makeFunction(builder, member, body, variants);
-    if (member.role == Role::update)
+  for (VariantRole which :
+       StepFamily(microBatches, !!evaluation, variants).getVariantRoles()) {
+    func::FuncOp body = isMicrobatch(which.role)   ? steps[which.variant]
+                        : isEvaluation(which.role) ? evaluation
+                                                   : func::FuncOp();
+    func::FuncOp function = makeFunction(builder, which, body, variants);
+    if (which.role == Role::update)
       update = function;
     for (auto accumulate : function.getOps<AccumulateOp>())
-      accumulate.setMode(isFirstOfStep(member.role) ? Accumulate::overwrite
-                                                    : Accumulate::add);
+      accumulate.setMode(isFirstOfStep(which.role) ? Accumulate::overwrite
+                                                   : Accumulate::add);
   }
   OpBuilder body = OpBuilder::atBlockBegin(&update.front());
   if (isScaled)

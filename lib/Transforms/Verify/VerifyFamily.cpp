@@ -16,7 +16,8 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants) {
   std::optional<Role> role = findRole(function);
   bool hasVariant = role && variants > 1 && isMicrobatch(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
-      function.getSymName() == getFunctionName(getMember(function), variants))
+      function.getSymName() ==
+          getFunctionName(getVariantRole(function), variants))
     return success();
   return function.emitError("expected a role")
          << (variants > 1 ? ", and a variant of a micro-batch, that are"
@@ -26,7 +27,7 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants) {
 
 /// Checks that the roles of the functions form a family.
 static LogicalResult verifyFamily(ModuleOp module) {
-  SmallVector<Member> members;
+  SmallVector<VariantRole> roles;
   int64_t variants = countVariants(module);
   if (variants > int64_t(llvm::range_size(module.getOps<func::FuncOp>())))
     return module.emitError("expected a function for each of ")
@@ -36,15 +37,15 @@ static LogicalResult verifyFamily(ModuleOp module) {
       return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
-    members.push_back(getMember(function));
+    roles.push_back(getVariantRole(function));
   }
-  llvm::sort(members);
+  llvm::sort(roles);
   for (int64_t microBatches : {1, 2})
     for (bool evaluates : {false, true}) {
-      SmallVector<Member> expected =
-          StepFamily(microBatches, evaluates, variants).getMembers();
+      SmallVector<VariantRole> expected =
+          StepFamily(microBatches, evaluates, variants).getVariantRoles();
       llvm::sort(expected);
-      if (members == expected)
+      if (roles == expected)
         return success();
     }
   return module.emitError(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Padding.h"
 
+#include "operators/TorchTypes.h"
 #include "session/InputCheck.h"
 #include "session/IntegerAccess.h"
 
@@ -14,30 +15,8 @@ namespace fcdp {
 
 namespace {
 
-bool isFloat(DType type) {
-  return type == DType::F16 || type == DType::BF16 || type == DType::F32 ||
-         type == DType::F64 || type == DType::C64 || type == DType::C128;
-}
-
-at::ScalarType toTorch(DType type) {
-  switch (type) {
-  case DType::F16:
-    return at::kHalf;
-  case DType::BF16:
-    return at::kBFloat16;
-  case DType::F64:
-    return at::kDouble;
-  case DType::C64:
-    return at::kComplexFloat;
-  case DType::C128:
-    return at::kComplexDouble;
-  default:
-    return at::kFloat;
-  }
-}
-
-PadElement makeFloat(DType type, double value) {
-  at::Tensor one = at::full({1}, value, at::TensorOptions(toTorch(type)));
+PadElement makeFloat(at::ScalarType type, double value) {
+  at::Tensor one = at::full({1}, value, at::TensorOptions(type));
   auto *data = static_cast<const std::byte *>(one.const_data_ptr());
   return {data, data + one.nbytes()};
 }
@@ -102,8 +81,9 @@ PadElement makePadding(const plan::InputT &input, double value) {
     throw std::runtime_error("padding of input '" + input.name + "': " + why);
   };
   DType type = toDType(input.dtype);
-  if (isFloat(type))
-    return makeFloat(type, value);
+  if (at::ScalarType scalar = toScalarType(type);
+      at::isFloatingType(scalar) || at::isComplexType(scalar))
+    return makeFloat(scalar, value);
   constexpr double most = 1LL << 53; // all integers up to it are doubles
   if (!(std::fabs(value) <= most) || std::trunc(value) != value)
     refuse("expected a whole number of at most 2^53, got " +
@@ -120,6 +100,29 @@ PadElement makePadding(const plan::InputT &input, double value) {
   PadElement element(byteSize(type));
   storeInteger(element.data(), 0, type, number);
   return element;
+}
+
+std::vector<PadElement>
+makePaddings(const StepPlan &plan,
+             const std::map<std::string, double> &values) {
+  const StepPlan::Inputs inputs = plan.greatestInputs();
+  for (const auto &[name, value] : values) {
+    bool isKnown = std::any_of(
+        inputs.begin(), inputs.end(),
+        [&name = name](const auto &input) { return input->name == name; });
+    if (!isKnown || plan.numVariants() == 1)
+      throw std::runtime_error(
+          "padding of input '" + name + "': " +
+          (isKnown ? "expected a step of several shapes, got one of one shape"
+                   : "the step has no input of that name"));
+  }
+  std::vector<PadElement> paddings;
+  for (const auto &input : inputs) {
+    auto given = values.find(input->name);
+    paddings.push_back(
+        makePadding(*input, given == values.end() ? 0 : given->second));
+  }
+  return paddings;
 }
 
 void copyPadded(std::span<const std::byte> from, const Shape &fromShape,

@@ -6,7 +6,9 @@
 #include "plan/StepPlan.h"
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace fcdp {
@@ -17,6 +19,13 @@ using PadElement = std::vector<std::byte>;
 /// Returns `value` as an element of `input`. Throws std::runtime_error if the
 /// input may not hold it.
 PadElement makePadding(const plan::InputT &input, double value);
+
+/// Returns the padding of each input of a step of several shapes: that in
+/// `values`, by the input's name, or else 0. Throws std::runtime_error if there
+/// is no input of such a name, if the input may not hold the value, or if
+/// values are given for a step of one shape.
+std::vector<PadElement>
+makePaddings(const StepPlan &plan, const std::map<std::string, double> &values);
 
 /// Copies what both shapes have in common from `from` to `to`, whose other
 /// elements become `pad`. Pre: shapes of one rank.

@@ -181,8 +181,7 @@ void Session::Impl::makeStep() {
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   makeLossScale();
-  if (plan.numVariants() > 1)
-    paddings = makePaddings();
+  paddings = makePaddings(plan, options.padding);
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
@@ -212,16 +211,6 @@ uint32_t Session::Impl::agreeOnVariant(uint32_t own) {
   std::vector<double> all =
       job->gather({&number, 1}, "agreement on the shape of a step");
   return uint32_t(*std::max_element(all.begin(), all.end()));
-}
-
-std::vector<PadElement> Session::Impl::makePaddings() const {
-  std::vector<PadElement> made;
-  for (const auto &input : plan.greatestInputs()) {
-    auto given = options.padding.find(input->name);
-    made.push_back(makePadding(
-        *input, given == options.padding.end() ? 0 : given->second));
-  }
-  return made;
 }
 
 void Session::Impl::runStep(const FillInput &fill, uint32_t variant) {

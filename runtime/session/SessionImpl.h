@@ -92,8 +92,6 @@ struct Session::Impl {
   RankStats evaluate(int64_t batches, const FillInput &fill);
   /// Sets the memory, and the bytes since `before`, which becomes now.
   void countWork(RankStats &stats, ByteCounters &before);
-  /// The padding of each input of the step.
-  std::vector<PadElement> makePaddings() const;
   /// The error with which an infinite or NaN number in a step ends the session,
   /// or none.
   std::optional<SessionError> nonfiniteError(const StepStats &stats) const;

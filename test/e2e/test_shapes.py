@@ -317,7 +317,7 @@ def test_a_loop_of_pytorch(workshop: Workshop, config: Config, tmp_path: Path) -
 
 
 BAD: list[tuple[list[str], str]] = [
-    (["--pad=nothing=1"], r"--pad nothing: the step has no input of that name"),
+    (["--pad=nothing=1"], r"padding of input 'nothing': the step has no input of that name"),
     (["--pad=ids=x"], r"--pad: expected NAME=VALUE, with a number, got 'ids=x'"),
     (["--pad=ids=0.5"], r"padding of input 'ids': expected a whole number"),
     (["--pad=ids=96"], r"padding of input 'ids': .*value 96 .*expected \[0, 96\)"),
@@ -334,7 +334,7 @@ def test_what_is_refused(workshop: Workshop, tmp_path: Path) -> None:
             tool(*command, *options)
     single = tmp_path / "single.so"
     tool(*compile_command(config, data.archives[-1], single))
-    with pytest.raises(ToolError, match=r"--pad labels: expected a step of several shapes"):
+    with pytest.raises(ToolError, match=r"padding of input 'labels': expected a step of several shapes"):
         tool(*run_command(single, data.archives[0], data.inputs, 1), "--pad=labels=0")
     np.save(tmp_path / "long.npy", np.zeros((1, BATCH, TIME + 1), dtype=np.int64))
     inputs: dict[str, Any] = {**data.inputs, "ids": tmp_path / "long.npy"}

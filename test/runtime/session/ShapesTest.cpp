@@ -103,7 +103,8 @@ TEST(ShapesTest, RefusesPadding) {
     }
     return "";
   };
-  EXPECT_EQ(refusal("y", 0), "--pad y: the step has no input of that name");
+  EXPECT_EQ(refusal("y", 0),
+            "padding of input 'y': the step has no input of that name");
   EXPECT_EQ(refusal("ids", 9), "");
   EXPECT_NE(refusal("ids", 10).find("expected [0, 10) or -100"),
             std::string::npos);
@@ -111,9 +112,9 @@ TEST(ShapesTest, RefusesPadding) {
             std::string::npos);
   for (size_t i = 2; i-- > 0;)
     step.functions.pop_back();
-  EXPECT_EQ(refusal("ids", 0),
-            "--pad ids: expected a step of several shapes, got one of one "
-            "shape");
+  EXPECT_EQ(refusal("ids", 0), "padding of input 'ids': expected a step of "
+                               "several shapes, got one of one "
+                               "shape");
 }
 
 TEST(PaddingTest, PadsWhatIsSmaller) {

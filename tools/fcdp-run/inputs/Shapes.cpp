@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/Shapes.h"
 
-#include <algorithm>
-#include <stdexcept>
-
 namespace fcdp::run {
 
 Shapes::Shapes(const StepPlan &plan,
                const std::map<std::string, double> &padding)
-    : plan(plan), greatest(plan.greatestInputs()) {
-  for (const auto &[name, value] : padding) {
-    bool isKnown = std::any_of(
-        greatest.begin(), greatest.end(),
-        [&name = name](const auto &input) { return input->name == name; });
-    if (!areSeveral() || !isKnown)
-      throw std::runtime_error(
-          "--pad " + name +
-          (isKnown ? ": expected a step of several shapes, got one of one shape"
-                   : ": the step has no input of that name"));
-  }
-  for (const auto &input : greatest) {
-    auto given = padding.find(input->name);
-    paddings.push_back(
-        makePadding(*input, given == padding.end() ? 0 : given->second));
-  }
-}
+    : plan(plan), greatest(plan.greatestInputs()), variants(plan.numVariants()),
+      paddings(makePaddings(plan, padding)) {}
 
 bool Shapes::fits(size_t input, uint32_t variant,
                   std::span<const std::byte> row) const {
@@ -34,9 +16,9 @@ bool Shapes::fits(size_t input, uint32_t variant,
 
 uint32_t Shapes::find(const std::vector<std::vector<std::byte>> &rows) const {
   uint32_t variant = 0;
-  const uint32_t last = plan.numVariants() - 1;
   for (size_t i = 0; i < rows.size(); ++i)
-    while (variant < last && !fits(i % greatest.size(), variant, rows[i]))
+    while (variant + 1 < variants &&
+           !fits(i % greatest.size(), variant, rows[i]))
       ++variant;
   return variant;
 }

@@ -20,7 +20,7 @@ public:
   Shapes(const StepPlan &plan, const std::map<std::string, double> &padding);
 
   /// Returns whether the step has several.
-  bool areSeveral() const { return plan.numVariants() > 1; }
+  bool areSeveral() const { return variants > 1; }
   /// The padding of an input, or null if the step has one shape.
   const PadElement *padding(size_t input) const {
     return areSeveral() ? &paddings[input] : nullptr;
@@ -38,7 +38,8 @@ private:
 
   const StepPlan &plan;
   const StepPlan::Inputs greatest;
-  std::vector<PadElement> paddings;
+  const uint32_t variants;
+  const std::vector<PadElement> paddings;
 };
 
 } // namespace fcdp::run

@@ -6,6 +6,7 @@
 #include "operators/StepState.h"
 
 #include <map>
+#include <optional>
 #include <span>
 
 namespace fcdp {
@@ -42,14 +43,19 @@ private:
 
   StepState &state;
   bool isUploaded = false;
-  struct PinnedInput {
-    at::Tensor memory, host;
-    size_t index;
+  /// By input. Inputs at one address share memory, which the greatest of them
+  /// owns; `latest` of its index is the one that was asked for last.
+  struct PinnedInputs {
+    std::vector<at::Tensor> host;
+    std::vector<std::optional<size_t>> latest;
   };
-  /// The input with the most elements at the address of input `index`.
-  const at::Tensor &greatestAt(size_t index) const;
-  /// By set and address on the device.
-  std::vector<std::map<const void *, PinnedInput>> inputs;
+  /// Returns the input with the most elements at the address of input `index`.
+  size_t greatestAt(size_t index) const;
+  /// Pins the memory of the inputs of a set that are at the address of input
+  /// `index`.
+  void pin(PinnedInputs &inputs, size_t index);
+  std::vector<size_t> greatest; ///< by input
+  std::vector<PinnedInputs> sets;
   std::map<const void *, Copy> copies; ///< by address on the device
 };
 

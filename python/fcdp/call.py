@@ -144,21 +144,13 @@ def _check_given(given: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
-    """Makes `model(*call.values)` return the loss as a 0-d tensor until the context ends.
+def replaced_forward(model: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Has `model(...)` call `forward` until the context ends.
 
     The forward is replaced on the model itself, because a wrapping module would put a prefix on every parameter's name.
     """
-    forward = model.forward
     own = vars(model).get("forward")
-
-    def step(*values: Any) -> torch.Tensor:
-        return call.loss(forward, values)
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [INPUT_PREFIX + name for name in call.names]
-    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    model.forward = step
+    model.forward = forward
     try:
         yield
     finally:
@@ -166,6 +158,19 @@ def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
             del model.forward
         else:
             model.forward = own
+
+
+def loss_forward(model: nn.Module, call: Call) -> contextlib.AbstractContextManager[None]:
+    """Makes `model(*call.values)` return the loss as a 0-d tensor until the context ends."""
+    forward = model.forward
+
+    def step(*values: Any) -> torch.Tensor:
+        return call.loss(forward, values)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [INPUT_PREFIX + name for name in call.names]
+    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    return replaced_forward(model, step)
 
 
 def _loss_of(output: Any) -> Any:

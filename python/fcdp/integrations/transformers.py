@@ -17,6 +17,7 @@ from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint, has_length
 
 import fcdp
+from fcdp.call import replaced_forward
 from fcdp.errors import StepError
 from fcdp.integrations.training_arguments import check_arguments, refuse
 from fcdp.loop.optimizer import optimizer_options
@@ -204,7 +205,6 @@ class CompiledTrainer(Trainer):
     def _loss_as_forward(self) -> Iterator[None]:
         """Has the model return the Trainer's loss, until the context ends."""
         model = self.model
-        own = vars(model).get("forward")
         forward = model.forward
         if self.args.bf16:
             forward = convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(forward))
@@ -213,21 +213,12 @@ class CompiledTrainer(Trainer):
 
         def loss(**inputs: Any) -> torch.Tensor:
             items = inputs.pop(_ITEMS, None)
-            model.forward = forward
-            try:
+            with replaced_forward(model, forward):
                 value = self.compute_loss(model, inputs, num_items_in_batch=items)
-            finally:
-                model.forward = loss
             return value * factor if model.training and factor > 1 and self._is_scaled(items) else value
 
-        model.forward = loss
-        try:
+        with replaced_forward(model, loss):
             yield
-        finally:
-            if own is None:
-                del model.forward
-            else:
-                model.forward = own
 
     def _is_scaled(self, items: Any) -> bool:
         """Whether the loss is a part of that of all micro-batches, by the rule of Trainer.training_step."""

@@ -106,8 +106,8 @@ def ClipNorm : PipelineOption<
 def Layout : PipelineOption<
   "layout", "layout", CheckedBy<"checkLayout">, "\"flat\"", "LAYOUT", "flat",
   "selects the blocks of a parameter that are not split over ranks: 'flat' has none, "
-  "'ragged<N>' has blocks of N rows (for 8-bit optimizer states or row-wise scales), "
-  "'owned' has whole matrices. Parameters that Muon updates are always 'owned'">;
+  "'ragged<N>' has blocks of N rows (for row-wise scales), 'owned' has whole matrices. "
+  "Parameters whose optimizer needs a layout of its own have that one">;
 def BucketBytes : PipelineOption<
   "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
   "merges the buckets of neighbouring units up to this number of bytes, for fewer and "

@@ -98,7 +98,8 @@ def PrefetchAcrossPass : FcdpPass<"fcdp-prefetch-across"> {
     The copy is a state of role `prefetched`, because it exists at a function boundary.
     A fetch is left alone if its slice is stored or used again, or if it is a second
     fetch of its bucket; all fetches after it are then left alone, too. Nothing crosses
-    an update. The pass does nothing if some copy crosses already, so that running it
+    an update. Of several variants of the step, each prefetches the same copies: those that
+    all of them can. The pass does nothing if some copy crosses already, so that running it
     twice is the same as running it once.
 
     Before:

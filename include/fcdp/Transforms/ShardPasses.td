@@ -59,7 +59,9 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     `@first_microbatch`, `@next_microbatch` and `@last_microbatch`; `@init` and
     `@update` are added. If the step reads the loss scale, `@update` begins with
     `fcdp.unscale_gradients`. `@evaluate` becomes `@first_evaluation` and
-    `@next_evaluation`.
+    `@next_evaluation`. With `@step.1` and so on, the micro-batches of each variant of
+    the step are functions of their own, such as `@first_microbatch.1`, which have the
+    attribute `fcdp.variant`. The other functions are there once.
 
     Each trained parameter is updated by `optimizer`. With `muon`, that is for matrices of
     hidden layers: parameters of two dimensions that are not looked up by `aten.embedding`,
@@ -148,8 +150,8 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     storage type, wire type, gradient type and trainability form a bucket, in PyTorch's
     parameter order. Parameters that no function reads form buckets that are never
     gathered. Parameters with different optimizers are in different buckets, and those of
-    an optimizer that needs matrices have the layout `owned`. Members start at multiples of 64
-    bytes, and a bucket is padded to equal shards of a multiple of 64 bytes. `sharding`
+    an optimizer that needs a layout have that one: `owned` for whole matrices,
+    `blocks<256>` for moments in 8 bits. Members start at multiples of 64 bytes, and a bucket is padded to equal shards of a multiple of 64 bytes. `sharding`
     selects the ranks that states are sharded over. The layout is final: later passes
     only move whole buckets, except that `--fcdp-decide` may merge them.
 

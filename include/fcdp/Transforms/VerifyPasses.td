@@ -94,7 +94,8 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     Requires phase `planned`, and changes nothing. Refuses a plan unless each of
     these holds for every legal run, `@init (first next* last update | only
     update | first_evaluation next_evaluation*)*`, over the boundaries of functions
-    and steps. The error names the bucket by its first parameter, and both operations:
+    and steps; the micro-batches of a step are of one variant, and that of the next step
+    may be any. The error names the bucket by its first parameter, and both operations:
 
     - Accesses to the same bytes of an arena, one of them a write, are ordered by
       streams and events.

@@ -119,8 +119,8 @@ def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
     carries half the bytes, and the result is the same bit for bit. Views between gather
     and cast stay if they show every element once. The pass errs on the side of leaving
     a parameter alone: it skips a parameter that is also read in its own type, in two
-    types, through a slice, or by a copy to another memory format. If only evaluations
-    are the reason, it warns.
+    types, through a slice, or by a copy to another memory format. If only evaluations or
+    other variants of the step are the reason, it warns.
 
     Before:
 

@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
+#include <map>
 
 namespace fcdp {
 #define GEN_PASS_DEF_NARROWGATHERSPASS
@@ -17,7 +18,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The gathers of a parameter by steps, or by evaluations.
+/// The gathers of a parameter by a variant of the step, or by evaluations.
 class Reads {
 public:
   void add(AllGatherOp gather) {
@@ -36,20 +37,47 @@ private:
 };
 
 struct ParameterReads {
-  Reads step, evaluation;
+  /// By variant of the step.
+  std::map<int64_t, Reads> steps;
+  Reads evaluation;
 
+  Reads &readsOf(func::FuncOp function) {
+    if (isEvaluation(getRole(function)))
+      return evaluation;
+    return steps[findVariant(function).value_or(0)];
+  }
+  /// Those of the functions that read the parameter.
+  SmallVector<const Reads *> getAll() const {
+    SmallVector<const Reads *> all;
+    for (auto &[variant, reads] : steps)
+      all.push_back(&reads);
+    if (!evaluation.empty())
+      all.push_back(&evaluation);
+    return all;
+  }
+  /// Returns the narrower type in which all of `reads` are, or null.
+  static FloatType findCommonType(ArrayRef<const Reads *> reads) {
+    bool isCommon = llvm::all_of(reads, [&](const Reads *some) {
+      return some->getType() == reads.front()->getType();
+    });
+    return isCommon ? reads.front()->getType() : FloatType();
+  }
   /// The narrower type that the parameter is gathered in, or null. A parameter
   /// has one wire type, so all its gathers must agree.
-  FloatType getType() const {
-    if (step.empty() || evaluation.empty())
-      return (step.empty() ? evaluation : step).getType();
-    return step.getType() == evaluation.getType() ? step.getType()
-                                                  : FloatType();
+  FloatType getType() const { return findCommonType(getAll()); }
+  /// The narrower type in which some variant reads the parameter, or null.
+  FloatType findStepType() const {
+    for (auto &[variant, reads] : steps)
+      if (FloatType type = reads.getType())
+        return type;
+    return {};
   }
-  /// Whether steps would gather it in a narrower type if it were not for
-  /// evaluations.
-  bool isWidened() const {
-    return !step.empty() && step.getType() && !getType();
+  /// Whether some variant would gather it in a narrower type by itself.
+  bool isWidened() const { return findStepType() && !getType(); }
+  bool areStepsDifferent() const {
+    return llvm::any_of(steps, [&](const auto &entry) {
+      return entry.second.getType() != findStepType();
+    });
   }
 };
 
@@ -95,11 +123,15 @@ void NarrowGathersPass::warnOfWidened(const ReadsOfAll &parameters) {
   const auto *first = llvm::find_if(parameters, isWidened);
   if (first == parameters.end())
     return;
-  getOperation().emitWarning("the step reads ")
+  bool isOfSteps = first->second.areStepsDifferent();
+  getOperation().emitWarning(isOfSteps ? "a variant of the step reads "
+                                       : "the step reads ")
       << llvm::count_if(parameters, isWidened) << " parameters, such as @"
-      << first->first.getValue() << ", in " << first->second.step.getType()
-      << ", and the evaluation does not: both gather their full width; "
-         "export the evaluation under the same autocast";
+      << first->first.getValue() << ", in " << first->second.findStepType()
+      << ", and " << (isOfSteps ? "another one" : "the evaluation")
+      << " does not: both gather their full width; export "
+      << (isOfSteps ? "all variants" : "the evaluation")
+      << " under the same autocast";
 }
 
 void NarrowGathersPass::runOnOperation() {
@@ -108,15 +140,13 @@ void NarrowGathersPass::runOnOperation() {
   ReadsOfAll parameters;
   for (auto function : getOperation().getOps<func::FuncOp>())
     for (auto gather : function.getOps<AllGatherOp>())
-      if (isa<ShardType>(gather.getInput().getType())) {
-        ParameterReads &reads = parameters[gather.getSourceAttr().getAttr()];
-        (isEvaluation(getRole(function)) ? reads.evaluation : reads.step)
-            .add(gather);
-      }
+      if (isa<ShardType>(gather.getInput().getType()))
+        parameters[gather.getSourceAttr().getAttr()].readsOf(function).add(
+            gather);
   warnOfWidened(parameters);
   for (auto &[name, reads] : parameters)
     if (FloatType type = reads.getType())
-      for (const Reads *some : {&reads.step, &reads.evaluation})
+      for (const Reads *some : reads.getAll())
         for (AllGatherOp gather : some->getGathers())
           narrow(gather, type);
 }

@@ -165,3 +165,39 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     return
   }
 }
+
+// -----
+
+// A variant of the step that reads a wider type widens the gathers of all.
+// CHECK-LABEL: func.func @only_microbatch.0
+// CHECK: fcdp.cast_shard %{{.*}} : !fcdp.shard<tensor<4x4xf32>>
+// CHECK-NOT: fcdp.cast_shard
+// CHECK-LABEL: func.func @only_microbatch.1
+// CHECK: fcdp.cast_shard %{{.*}} : !fcdp.shard<tensor<4x4xf32>>
+// CHECK-NOT: fcdp.cast_shard
+// WARNING: warning: a variant of the step reads 1 parameters, such as @wide, in 'bf16', and another one does not: both gather their full width; export all variants under the same autocast
+// WARNING-NOT: warning
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @same : tensor<4x4xf32> unit "a" names ["same"]
+  fcdp.parameter @wide : tensor<4x4xf32> unit "b" names ["wide"]
+  func.func @step() attributes {fcdp.variant = 0 : i64} {
+    %0 = fcdp.read_parameter @same : tensor<4x4xf32>
+    %1 = aten.call "aten._to_copy.default"(self = %0, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %2 = fcdp.read_parameter @wide : tensor<4x4xf32>
+    %3 = aten.call "aten._to_copy.default"(self = %2, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %4 = aten.call "aten.mm.default"(self = %1, mat2 = %3) : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+    %5 = aten.call "aten.sum.default"(self = %4) : (tensor<4x4xbf16>) -> tensor<bf16>
+    fcdp.loss %5 : tensor<bf16>
+    return
+  }
+  func.func @step.1() attributes {fcdp.variant = 1 : i64} {
+    %0 = fcdp.read_parameter @same : tensor<4x4xf32>
+    %1 = aten.call "aten._to_copy.default"(self = %0, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %2 = fcdp.read_parameter @wide : tensor<4x4xf32>
+    %3 = aten.call "aten.sum.default"(self = %1) : (tensor<4x4xbf16>) -> tensor<bf16>
+    %4 = aten.call "aten.sum.default"(self = %2) : (tensor<4x4xf32>) -> tensor<f32>
+    %5 = aten.call "aten.add.Tensor"(self = %4, other = %3) : (tensor<f32>, tensor<bf16>) -> tensor<f32>
+    fcdp.loss %5 : tensor<f32>
+    return
+  }
+}

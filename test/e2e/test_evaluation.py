@@ -70,6 +70,7 @@ CONFIGS = [
     Config("mlp_dropout", micro_batches=2),
     Config("residual_bn"),
     Config("peft_lora", micro_batches=2),
+    Config("gpt", micro_batches=2, optimizer="muon,lr=1e-2+adamw,lr=1e-3,eps=1e-3"),
 ]
 
 

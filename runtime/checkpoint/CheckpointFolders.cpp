@@ -122,11 +122,15 @@ std::optional<std::string> findCheckpoint(const std::string &path) {
   return checkpointPath(path, steps.back());
 }
 
-void makeRunFolder(const std::string &run) {
+void makeFolder(const std::string &run) {
   std::error_code error;
   fs::create_directories(run, error);
   if (error)
     throwAt(run, "cannot be made: " + error.message());
+}
+
+void makeRunFolder(const std::string &run) {
+  makeFolder(run);
   DurableFile(markPath(run), run).finish();
 }
 
@@ -143,11 +147,13 @@ void removeRunMark(const std::string &run) {
 }
 
 void beginCheckpoint(const std::string &run, int64_t step) {
+  std::string path = partialPath(run, step);
+  if (fs::exists(path))
+    removeFolder(path);
+  std::error_code error;
   for (const std::string &name : foldersIn(run))
     if (isLeftover(name))
-      removeFolder((fs::path(run) / name).string());
-  std::string path = partialPath(run, step);
-  std::error_code error;
+      fs::remove_all(fs::path(run) / name, error);
   fs::create_directory(path, error);
   if (error)
     throwAt(path, "cannot be made: " + error.message());

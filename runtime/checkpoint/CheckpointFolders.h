@@ -31,15 +31,17 @@ std::string partialPath(const std::string &run, int64_t step);
 /// run's latest one; none if it has none, or if there is no such folder.
 std::optional<std::string> findCheckpoint(const std::string &path);
 
-/// Makes the folder of a run unless it is there, and a file in it by which
-/// other nodes can tell that they see the same folder.
+/// Makes the folder of a run unless it is there.
+void makeFolder(const std::string &run);
+/// Makes the folder, and a file in it by which other nodes can tell that they
+/// see the same folder.
 void makeRunFolder(const std::string &run);
 /// Throws unless that file is there.
 void checkRunFolder(const std::string &run);
 void removeRunMark(const std::string &run);
 
-/// Removes what crashes and removals have left, and makes the folder in which
-/// the checkpoint of a step is written.
+/// Makes the folder in which the checkpoint of a step is written. Removes what
+/// crashes and removals have left, where that is possible.
 void beginCheckpoint(const std::string &run, int64_t step);
 
 /// Writes a rank's file, with the data that `write` passes on for each of the

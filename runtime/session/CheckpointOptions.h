@@ -24,6 +24,8 @@ struct SavedCheckpoint {
   double writeSeconds = 0;
   /// The size of all files of ranks.
   uint64_t bytes = 0;
+  /// Why an older checkpoint was not removed, or "". The next save tries again.
+  std::string notRemoved;
 };
 
 /// The parameters whose masters only the checkpoint or only the step has.

@@ -203,10 +203,21 @@ void CheckpointSaver::writeOwnFile(const std::string &folder) {
                 });
 }
 
+std::string CheckpointSaver::prune() const {
+  try {
+    if (setup.options.keep)
+      pruneCheckpoints(setup.options.folder, *setup.options.keep, best);
+    return "";
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
 void CheckpointSaver::writeCheckpoint() {
   auto begin = SessionClock::now();
   Job &job = setup.job;
   const std::string &run = setup.options.folder;
+  SavedCheckpoint done;
   auto tell = [&](const std::string &key) {
     job.set("checkpoint/" + key, std::to_string(number));
   };
@@ -221,15 +232,16 @@ void CheckpointSaver::writeCheckpoint() {
     for (uint32_t rank = 1; rank < index.worldSize; ++rank)
       awaitRanks([&] { return hasReached(writtenKey(rank)); });
     commitCheckpoint(run, index);
-    if (setup.options.keep)
-      pruneCheckpoints(run, *setup.options.keep, best);
+    done.notRemoved = prune();
     tell(kComplete);
   } else {
     tell(writtenKey(job.rank()));
     awaitRanks([&] { return hasReached(kComplete); });
   }
-  SavedCheckpoint done{checkpointPath(run, index.step), index.step,
-                       exposedSeconds, secondsSince(begin), 0};
+  done.path = checkpointPath(run, index.step);
+  done.step = index.step;
+  done.exposedSeconds = exposedSeconds;
+  done.writeSeconds = secondsSince(begin);
   for (const CheckpointFile &file : index.files)
     done.bytes += file.bytes;
   std::lock_guard lock(mutex);

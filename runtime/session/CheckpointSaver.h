@@ -59,6 +59,9 @@ private:
   void copyStates();
   void work();
   void writeCheckpoint();
+  /// Removes older checkpoints. Returns why that was not possible, or "":
+  /// training goes on.
+  std::string prune() const;
   void writeOwnFile(const std::string &folder);
   void awaitRanks(const std::function<bool()> &isDone) const;
   bool hasReached(const std::string &key) const;

@@ -477,6 +477,7 @@ void Session::close() {
     if (impl->saver)
       impl->saver->wait();
     impl->saver.reset();
+    impl->runLock.reset();
     impl->step.reset();
     impl->device.graphs.reset();
     impl->job->barrier("end of the run");

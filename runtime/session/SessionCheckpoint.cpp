@@ -49,6 +49,7 @@ void Session::Impl::openRunFolder(const std::string &run) {
                   [&] {
                     if (!isFirst)
                       return;
+                    runLock.emplace(run);
                     checkLatest(run, numSteps);
                     makeRunFolder(run);
                   }),

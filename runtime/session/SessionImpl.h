@@ -3,6 +3,7 @@
 // The private members of a session.
 #pragma once
 
+#include "checkpoint/RunLock.h"
 #include "collectives/Job.h"
 #include "core/Backend.h"
 #include "session/CheckpointSaver.h"
@@ -112,6 +113,8 @@ struct Session::Impl {
   RankDevice device;
   std::unique_ptr<Step> step;
   /// Null before `openCheckpoints`.
+  /// Of rank 0, while there is a saver.
+  std::optional<RunLock> runLock;
   std::unique_ptr<CheckpointSaver> saver;
   /// Optimizer steps done, and calls of `loadCheckpoint`.
   int64_t numSteps = 0, numLoads = 0;

@@ -30,7 +30,7 @@ DTYPES = {
 
 
 def folders(run: Path) -> list[str]:
-    return sorted(path.name for path in run.iterdir())
+    return sorted(path.name for path in run.iterdir() if path.is_dir())
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

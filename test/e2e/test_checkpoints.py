@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training goes on bit for bit from a checkpoint, on any mesh and strategy, and after anything that ends a job."""
 
+import re
 import shlex
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import assert_equal_tensors, folders, read_checkpoint, updates
-from harness import ADAMW, Config, Workshop, environment, free_port, parameters, read_log, run_command, started, tool
+from harness import ADAMW, Config, ToolError, Workshop, environment, free_port, parameters, read_log, run_command, started, tool
 
 MOMENTUM = "sgd,lr=0.1,momentum=0.9"
 
@@ -176,6 +177,40 @@ def test_full_disk_leaves_the_last_good_one(workshop: Workshop, tmp_path: Path) 
     assert "the checkpoint cannot be saved" in done.stderr and "No space left on device" in done.stderr, done.stderr
     saved = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("saved ")]
     assert saved and f"resumed from {saved[-1]}" in done.stdout, done.stdout
+
+
+def test_goes_on_if_an_older_one_cannot_be_removed(workshop: Workshop, tmp_path: Path) -> None:
+    config, run = Config("gpt", 1, 2), tmp_path / "run"
+    options = (f"--save-dir={run}", "--save-every=1", "--resume")
+    tool(*command(workshop, config, 1, *options))
+    (run / "step-00000001/mount").mkdir()
+    line = " ".join(shlex.quote(str(part)) for part in command(workshop, config, 3, *options, "--keep=1"))
+    script = f"mount -t tmpfs none {shlex.quote(str(run))}/step-00000001/mount || exit 77; {line}"
+    done = subprocess.run(
+        ["unshare", "--mount", "--map-root-user", "bash", "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=120,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this process may not mount a file system")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert re.search(r"warning: an older checkpoint is still there: .*step-00000001.removed: cannot be removed", done.stdout)
+    assert [name for name in folders(run) if "." not in name] == ["step-00000003"]
+
+
+def test_two_jobs_do_not_save_to_one_folder(workshop: Workshop, tmp_path: Path) -> None:
+    config, run = Config("gpt", 1, 2), tmp_path / "run"
+    options = (f"--save-dir={run}", "--save-every=1", "--keep=2")
+    with started([(command(workshop, config, 1_000_000, *options), environment())]) as (first,):
+        deadline = time.monotonic() + 60
+        while not (run.exists() and len(folders(run)) > 2):
+            assert time.monotonic() < deadline and first.poll() is None
+            time.sleep(0.01)
+        with pytest.raises(ToolError, match=f"{run}: another job saves its checkpoints in this folder"):
+            tool(*command(workshop, config, 1, *options, "--resume"))
+        assert first.poll() is None
 
 
 def test_rank_killed_during_a_save(workshop: Workshop, tmp_path: Path) -> None:

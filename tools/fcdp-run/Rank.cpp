@@ -435,8 +435,12 @@ void Rank::save() {
 }
 
 void Rank::printSaved() {
-  while (auto saved = session.takeSavedCheckpoint())
+  while (auto saved = session.takeSavedCheckpoint()) {
     print(toLine(*saved));
+    if (!saved->notRemoved.empty())
+      print("warning: an older checkpoint is still there: " +
+            saved->notRemoved);
+  }
 }
 
 void Rank::finish() {

@@ -362,6 +362,7 @@ TEST_F(SessionTest, NoCheckpointIsSavedAfterAnInfiniteLoss) {
             "step 1: the loss of micro-batch 1 of 1 on rank 0 (node 0, local "
             "0) is infinite");
   expectAllRefused(*session);
+  session.reset();
   EXPECT_TRUE(std::filesystem::is_empty(folder.file("run")));
 }
 
@@ -420,7 +421,7 @@ TEST_F(SessionTest, AFailedWriteEndsTheSession) {
   session->openCheckpoints({folder.file("run")});
   session->run(inputs());
   session->read();
-  std::filesystem::remove(folder.file("run"));
+  std::filesystem::remove_all(folder.file("run"));
   std::ofstream(folder.file("run")) << "a file in its place";
   session->saveCheckpoint();
   std::string text = expectError(SessionErrorCode::FileFailed,
@@ -750,6 +751,7 @@ TEST_F(TwoRanksTest, AFolderThatIsNotSharedIsRefused) {
   });
   EXPECT_NE(text.find("must be shared by all nodes"), std::string::npos)
       << text;
+  session.reset();
   EXPECT_TRUE(std::filesystem::is_empty(folder.file("run")));
   waitForOther(0);
 }

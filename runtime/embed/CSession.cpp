@@ -5,10 +5,12 @@
 #include "fcdp/session.h"
 
 #include "embed/Arguments.h"
+#include "session/Padding.h"
 #include "session/Session.h"
 
 #include <algorithm>
 #include <new>
+#include <sstream>
 #include <vector>
 
 using namespace fcdp;
@@ -145,6 +147,18 @@ Launch launchOf(const fcdp_launch *given) {
   return findLaunch();
 }
 
+std::map<std::string, double> paddingOf(const std::string &text) {
+  std::map<std::string, double> values;
+  std::istringstream parts(text);
+  try {
+    for (std::string part; std::getline(parts, part, ',');)
+      addPadding(values, part, "padding");
+  } catch (const std::runtime_error &error) {
+    throw SessionError(SessionErrorCode::Misuse, error.what());
+  }
+  return values;
+}
+
 SessionOptions optionsOf(const fcdp_options *given) {
   fcdp_options defaults;
   fcdp_options_init(&defaults);
@@ -165,6 +179,8 @@ SessionOptions optionsOf(const fcdp_options *given) {
   options.interface = from.network_interface ? from.network_interface : "";
   if (from.loss_scale)
     options.lossScaling = lossScalingOf(from.loss_scale);
+  if (from.padding)
+    options.padding = paddingOf(from.padding);
   return options;
 }
 

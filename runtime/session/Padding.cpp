@@ -7,6 +7,7 @@
 
 #include <ATen/ops/full.h>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -100,6 +101,21 @@ PadElement makePadding(const plan::InputT &input, double value) {
   PadElement element(byteSize(type));
   storeInteger(element.data(), 0, type, number);
   return element;
+}
+
+void addPadding(std::map<std::string, double> &values, const std::string &text,
+                const std::string &option) {
+  size_t equals = text.rfind('=');
+  double value = 0;
+  const char *end = text.data() + text.size();
+  const char *begin = equals == text.npos ? end : text.data() + equals + 1;
+  auto read = std::from_chars(begin, end, value);
+  if (equals == 0 || begin == end || read.ec != std::errc() || read.ptr != end)
+    throw std::runtime_error(
+        option + ": expected NAME=VALUE, with a number, got '" + text + "'");
+  std::string name = text.substr(0, equals);
+  if (!values.emplace(name, value).second)
+    throw std::runtime_error(option + " " + name + ": given twice");
 }
 
 std::vector<PadElement>

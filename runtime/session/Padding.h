@@ -20,6 +20,11 @@ using PadElement = std::vector<std::byte>;
 /// input may not hold it.
 PadElement makePadding(const plan::InputT &input, double value);
 
+/// Adds what `text` says, such as "labels=-100". Throws std::runtime_error that
+/// begins with `option` if it is something else, or if the name is there.
+void addPadding(std::map<std::string, double> &values, const std::string &text,
+                const std::string &option);
+
 /// Returns the padding of each input of a step of several shapes: that in
 /// `values`, by the input's name, or else 0. Throws std::runtime_error if there
 /// is no input of such a name, if the input may not hold the value, or if

@@ -52,6 +52,7 @@ class Options(ctypes.Structure):
         ("network_interface", ctypes.c_char_p),
         ("on_nonfinite", ctypes.c_int),
         ("loss_scale", ctypes.c_char_p),
+        ("padding", ctypes.c_char_p),
     )
 
 

@@ -56,19 +56,6 @@ InputOption splitInput(const std::string &option, const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-/// Reads `NAME=VALUE` of --pad.
-std::pair<std::string, double> parsePadding(const std::string &text) {
-  size_t equals = text.rfind('=');
-  double value = 0;
-  const char *end = text.data() + text.size();
-  const char *begin = equals == text.npos ? end : text.data() + equals + 1;
-  auto read = std::from_chars(begin, end, value);
-  if (equals == 0 || begin == end || read.ec != std::errc() || read.ptr != end)
-    throw std::runtime_error(
-        "--pad: expected NAME=VALUE, with a number, got '" + text + "'");
-  return {text.substr(0, equals), value};
-}
-
 /// Has whole numbers with an exponent, as `1e6`, taken by all options of
 /// integers. Other texts stay as they are, for the option's own check.
 void takeExponents(CLI::App &app) {
@@ -373,9 +360,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput("--input", text));
   for (const std::string &text : padding)
-    if (!options.padding.insert(parsePadding(text)).second)
-      throw std::runtime_error("--pad " + parsePadding(text).first +
-                               ": given twice");
+    addPadding(options.padding, text, "--pad");
   for (const std::string &text : evaluationInputs)
     options.evaluation.inputs.push_back(splitInput("--eval-input", text));
   if (scheduleOption->count() != 0)

@@ -153,6 +153,10 @@ typedef struct fcdp_options {
    * number. Equal on all ranks. Default: null, which is that of the checkpoint
    * that is loaded, or else these numbers. FCDP_MISUSE for other steps. */
   const char *loss_scale;
+  /* The values of elements with which smaller inputs of a step of several
+   * shapes are padded: "labels=-100,mask=0". Equal on all ranks. Default: null,
+   * which is 0 for all inputs. */
+  const char *padding;
 } fcdp_options;
 
 /* Sets the defaults. */

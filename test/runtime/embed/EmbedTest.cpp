@@ -278,6 +278,26 @@ TEST_F(EmbedTest, InfiniteLossesFromC) {
   EXPECT_EQ(fcdp_session_open(object.c_str(), &options, &session), FCDP_MISUSE);
 }
 
+TEST_F(EmbedTest, PaddingFromC) {
+  fcdp_options options;
+  fcdp_options_init(&options);
+  std::string object = linearStep(1, 1, 1).build(folder);
+  auto refusal = [&](const char *padding) -> std::string {
+    fcdp_session *session = nullptr;
+    options.padding = padding;
+    EXPECT_NE(fcdp_session_open(object.c_str(), &options, &session), FCDP_OK);
+    EXPECT_FALSE(session);
+    return fcdp_last_error();
+  };
+  EXPECT_EQ(refusal("x=1,y"),
+            "padding: expected NAME=VALUE, with a number, got 'y'");
+  EXPECT_EQ(refusal("x=1,x=2"), "padding x: given twice");
+  EXPECT_EQ(refusal("none=1"),
+            "padding of input 'none': the step has no input of that name");
+  EXPECT_EQ(refusal("x=1"), "padding of input 'x': expected a step of several "
+                            "shapes, got one of one shape");
+}
+
 TEST_F(EmbedTest, NullPointersAreMisuse) {
   EXPECT_EQ(fcdp_session_open(nullptr, nullptr, nullptr), FCDP_MISUSE);
   fcdp_session *none = nullptr;

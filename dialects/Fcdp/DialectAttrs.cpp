@@ -108,6 +108,13 @@ void fcdp::setRemat(ModuleOp module, StringRef remat) {
   setText<FcdpDialect::RematAttrHelper>(module, remat);
 }
 
+std::optional<StringRef> fcdp::getLossWeight(ModuleOp module) {
+  return findText<FcdpDialect::LossWeightAttrHelper>(module);
+}
+void fcdp::setLossWeight(ModuleOp module, StringRef input) {
+  setText<FcdpDialect::LossWeightAttrHelper>(module, input);
+}
+
 std::optional<int64_t> fcdp::findMicroBatches(ModuleOp module) {
   return findNumber<FcdpDialect::MicroBatchesAttrHelper>(module);
 }
@@ -356,6 +363,7 @@ static const AttrRule kRules[] = {
      kText},
     {FcdpDialect::StrategyAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::LossWeightAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
      kPositive},
     {FcdpDialect::BucketBytesAttrHelper::getNameStr(), isPositiveOnModule,

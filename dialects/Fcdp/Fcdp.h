@@ -111,6 +111,10 @@ void setTarget(mlir::ModuleOp module, llvm::StringRef target);
 std::optional<llvm::StringRef> getRemat(mlir::ModuleOp module);
 void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
 
+/// Returns the name of the input that weights losses.
+std::optional<llvm::StringRef> getLossWeight(mlir::ModuleOp module);
+void setLossWeight(mlir::ModuleOp module, llvm::StringRef input);
+
 std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 /// Returns the micro-batches per optimizer step; 1 by default.
 int64_t getMicroBatches(mlir::ModuleOp module);

@@ -40,6 +40,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.variant_archives` | module | array of strings: the archives of variants 1 and on |
     | `fcdp.target` | module | string: the device that the step runs on, `cpu` (default) or `cuda` |
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
+    | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
     | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
     | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
@@ -62,6 +63,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::ArrayAttr":$variant_archives,
     "::mlir::StringAttr":$target,
     "::mlir::StringAttr":$remat,
+    "::mlir::StringAttr":$loss_weight,
     "::mlir::IntegerAttr":$micro_batches,
     "::mlir::IntegerAttr":$bucket_bytes,
     "::mlir::UnitAttr":$open_sharding,

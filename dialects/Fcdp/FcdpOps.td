@@ -68,6 +68,26 @@ def Fcdp_ReadLossScaleOp : Fcdp_Op<"read_loss_scale", !listconcat(
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+def Fcdp_ReadLossWeightOp : Fcdp_Op<"read_loss_weight", !listconcat(
+    [MemoryEffects<[MemRead<State>]>, TakesNoTime, RunsNothing], Always)> {
+  let summary = "read the factor by which the micro-batch's loss counts";
+  let description = [{
+    The backward pass begins with this factor, times the loss scale if there is one, so
+    that the mean of the gradients over ranks and micro-batches is that of the losses
+    weighted by the input that `fcdp.loss_weight` names. The program that runs the step
+    sets it before each micro-batch: the micro-batch's weight, divided by the mean weight
+    of all micro-batches of the step on all ranks. If it is 0, packs of gradients are
+    filled with zeros, also where gradients are NaN.
+
+    Example:
+    ```mlir
+    %f = fcdp.read_loss_weight : tensor<f32>
+    ```
+  }];
+  let results = (outs 0DTensorOf<[F32]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def Fcdp_GradientOp : Fcdp_UserOp<"gradient",
     [InImported, MemoryEffects<[MemWrite<State>]>, TakesNoTime]> {
   let summary = "define this rank's gradient of a parameter";

@@ -18,6 +18,8 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
       findByName<plan::Target>(getTarget(module), plan::EnumNamesTarget());
   if (std::optional<StringRef> strategy = getStrategy(module))
     plan.strategy = strategy->str();
+  if (std::optional<StringRef> input = getLossWeight(module))
+    plan.lossWeight = input->str();
   MeshOp mesh = getMesh(module);
   plan.nodes = mesh.getNode();
   plan.ranksPerNode = mesh.getLocal();

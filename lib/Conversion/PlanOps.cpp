@@ -141,6 +141,9 @@ private:
                                               pack.getPackedType(value)));
     }
     table.zero = findGaps(pack, places);
+    if (getLossWeight(op->getParentOfType<ModuleOp>()))
+      table.whole =
+          std::make_unique<plan::Buf>(toBuf(places.lookup(pack.getResult())));
     table.free = slots.getFreed(op);
     table.bucket = getBucket(pack.getBucketAttr());
   }

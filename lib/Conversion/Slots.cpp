@@ -33,20 +33,27 @@ FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
     table.slots[read.getResult()] =
         buffers + places.getPosition(read.getSourceAttr().getAttr());
   });
-  std::optional<size_t> lossScale;
-  module.walk([&](ReadLossScaleOp read) {
-    if (!lossScale) {
-      lossScale = plan.slots.size();
-      append(plan.slots).kind = plan::SlotKind::loss_scale;
-    }
-    table.slots[read.getResult()] = *lossScale;
-  });
+  table.addFactor<ReadLossScaleOp>(module, plan::SlotKind::loss_scale);
+  table.addFactor<ReadLossWeightOp>(module, plan::SlotKind::loss_weight);
   // Operators read tensors, and all else places.
   for (Operation *call : calls)
     if (runsOperators(call) && failed(table.add(call)))
       return failure();
   table.findLastUses(calls);
   return table;
+}
+
+/// Adds the one slot that all operations of a type read, if there are any.
+template <typename ReadOp>
+void SlotTable::addFactor(ModuleOp module, plan::SlotKind kind) {
+  std::optional<size_t> slot;
+  module.walk([&](ReadOp read) {
+    if (!slot) {
+      slot = plan.slots.size();
+      append(plan.slots).kind = kind;
+    }
+    slots[read.getResult()] = *slot;
+  });
 }
 
 /// Adds the slots of the tensors that `call` reads and makes.

@@ -42,6 +42,8 @@ private:
 
   SlotTable(plan::PlanT &plan, const Places &places)
       : plan(plan), places(places) {}
+  template <typename ReadOp>
+  void addFactor(mlir::ModuleOp module, plan::SlotKind kind);
   mlir::LogicalResult add(mlir::Operation *call);
   mlir::LogicalResult addMembers(PackOp pack);
   mlir::FailureOr<int64_t> addPlanned(BufferAttr buffer, mlir::Type type,

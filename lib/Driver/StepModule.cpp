@@ -71,6 +71,7 @@ private:
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
   LogicalResult checkLossScale();
+  LogicalResult checkLossWeight();
   LogicalResult checkClipNorm();
 
   ModuleOp module;
@@ -184,6 +185,14 @@ LogicalResult Checker::checkLossScale() {
   return failAt(option::LossScale, isMade ? "on" : "off", wanted.lossScale);
 }
 
+LogicalResult Checker::checkLossWeight() {
+  StringRef made = getLossWeight(module).value_or("");
+  if (made == wanted.lossWeight)
+    return success();
+  return failAt(option::LossWeight, made.empty() ? "none" : made,
+                wanted.lossWeight);
+}
+
 LogicalResult Checker::checkClipNorm() {
   double made = 0;
   module.walk([&](ClipGradientsOp clip) {
@@ -258,6 +267,7 @@ LogicalResult Checker::check() {
         std::pair(option::Master, &Checker::checkMaster),
         std::pair(option::ReduceType, &Checker::checkReduceType),
         std::pair(option::LossScale, &Checker::checkLossScale),
+        std::pair(option::LossWeight, &Checker::checkLossWeight),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
         std::pair(option::Collectives, &Checker::checkCollectives)})

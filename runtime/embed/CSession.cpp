@@ -444,13 +444,9 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
     session->skippedSteps += stats.skipped != 0;
     if (losses)
       std::copy(stats.losses.begin(), stats.losses.end(), losses);
-    if (figures) {
-      double sum = 0;
-      for (double loss : stats.losses)
-        sum += loss;
-      *figures = figuresOf(stats, sum / double(stats.losses.size()),
+    if (figures)
+      *figures = figuresOf(stats, fcdp::combine({1, 1}, {stats}).loss,
                            double(own.plan().hostBytes), session->skippedSteps);
-    }
     session->last = std::move(stats);
   });
 }

@@ -316,6 +316,8 @@ private:
       figures.insert("gradient_norm", *stats.gradientNorm);
     if (stats.lossScale)
       figures.insert("loss_scale", *stats.lossScale);
+    if (stats.weight)
+      figures.insert("loss_weight", *stats.weight);
     if (stats.exposedSeconds)
       figures.insert("exposed_seconds", *stats.exposedSeconds);
     figures.insert("seconds", stats.seconds);

@@ -29,13 +29,18 @@ void LossLog::beginStep() {
   kept = 0;
 }
 
-void LossLog::keep(const at::Tensor &loss) {
+at::Tensor &LossLog::next() {
   if (kept == microBatches)
     throw std::runtime_error("expected one loss per micro-batch, " +
                              std::to_string(microBatches) + ", got more");
-  places[newest() * microBatches + kept++].copy_(loss.view(at::IntArrayRef()),
-                                                 /*non_blocking=*/true);
+  return places[newest() * microBatches + kept++];
 }
+
+void LossLog::keep(const at::Tensor &loss) {
+  next().copy_(loss.view(at::IntArrayRef()), /*non_blocking=*/true);
+}
+
+void LossLog::keepZero() { next().zero_(); }
 
 void LossLog::endStep() {
   if (kept != microBatches)

@@ -21,6 +21,8 @@ public:
   /// The next micro-batch's, a tensor of one element. Throws
   /// std::runtime_error if the step has had all of them.
   void keep(const at::Tensor &loss);
+  /// The same for a micro-batch of weight 0, whose loss may be NaN: logs 0.
+  void keepZero();
   /// Throws std::runtime_error unless the step has had all of them.
   void endStep();
   /// Returns whether all losses of the last step that has begun are finite.
@@ -37,6 +39,9 @@ public:
   std::vector<double> take();
 
 private:
+  /// The place of the next micro-batch's loss.
+  at::Tensor &next();
+
   size_t numSteps = 1;
   int64_t microBatches = 0;
   size_t begun = 0, read = 0;

@@ -49,6 +49,10 @@ struct StepState {
   /// What the loss is scaled by, an f32 of no dimension, and the same number.
   at::Tensor lossScale = {};
   double lossScaleNumber = 1;
+  /// The factor of the micro-batch's loss, an f32 of no dimension, and the same
+  /// number. 1 if losses are not weighted.
+  at::Tensor lossWeight = {};
+  double lossWeightNumber = 1;
   /// A step whose scaled gradients overflow on any rank makes no update.
   bool skipsOverflow = false;
   /// Memory in which updates work on pieces of a shard, by type. All share it:

@@ -49,7 +49,11 @@ public:
       throw std::runtime_error("expected a loss of one element, got " +
                                (loss.defined() ? "shape " + shapeOf(loss)
                                                : std::string("no tensor")));
-    (state.isEvaluating ? state.evaluated : state.losses).keep(loss);
+    LossLog &log = state.isEvaluating ? state.evaluated : state.losses;
+    if (state.lossWeightNumber == 0)
+      log.keepZero();
+    else
+      log.keep(loss);
     state.drop(op.free);
   }
 
@@ -73,8 +77,15 @@ public:
   Pack(const plan::PackBucketT &op, StepState &state) : op(op) {
     for (const plan::Buf &buf : op.zero)
       padding.push_back(state.flat(buf, int64_t(buf.bytes()), DType::U8));
+    if (op.whole)
+      whole = state.flat(*op.whole, int64_t(op.whole->bytes()), DType::U8);
   }
   void run(StepState &state) override {
+    if (whole.defined() && state.lossWeightNumber == 0) {
+      // Gradients may be NaN where a mean is one of nothing.
+      whole.zero_();
+      return state.drop(op.free);
+    }
     for (const plan::PackMember &member : op.members)
       copySlot(state.slots[member.planned()], state.slots[member.source()],
                member.source());
@@ -86,6 +97,8 @@ public:
 private:
   const plan::PackBucketT &op;
   std::vector<at::Tensor> padding;
+  /// Undefined unless losses are weighted.
+  at::Tensor whole;
 };
 
 class Accumulate final : public PreparedOp {

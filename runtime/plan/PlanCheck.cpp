@@ -283,18 +283,50 @@ void checkSlot(const StepPlan &plan, const plan::SlotT &slot,
     if (!plan.scalesLoss())
       failCheck(where, "expected an operation 'unscale_gradients' in a plan "
                        "with a slot of kind 'loss_scale'");
+    return;
+  case plan::SlotKind::loss_weight:
+    if (!plan.weightsLoss())
+      failCheck(where, "expected the field 'loss_weight' in a plan with a slot "
+                       "of kind 'loss_weight'");
   }
+}
+
+bool hasSlot(const StepPlan &plan, plan::SlotKind kind) {
+  return std::any_of(plan.slots.begin(), plan.slots.end(),
+                     [&](const auto &slot) { return slot->kind == kind; });
 }
 
 /// Gradients that are divided by the loss scale were multiplied by it.
 void checkLossScale(const StepPlan &plan) {
-  auto isScale = [](const auto &slot) {
-    return slot->kind == plan::SlotKind::loss_scale;
-  };
-  if (plan.scalesLoss() &&
-      std::none_of(plan.slots.begin(), plan.slots.end(), isScale))
+  if (plan.scalesLoss() && !hasSlot(plan, plan::SlotKind::loss_scale))
     failCheck("slots", "expected a slot of kind 'loss_scale' in a plan with an "
                        "operation 'unscale_gradients'");
+}
+
+/// Losses that are weighted have an input to be weighted by.
+void checkLossWeight(const StepPlan &plan) {
+  if (!plan.weightsLoss())
+    return;
+  auto checkInput = [&](StepPlan::Inputs inputs, const char *what) {
+    size_t position = plan.weightIn(inputs);
+    if (position == inputs.size())
+      failCheck("loss_weight", "expected an input of the ", what, ", got '",
+                plan.lossWeight, "'");
+    plan::DType type = inputs[position]->dtype;
+    if (type == plan::DType::c64 || type == plan::DType::c128)
+      failCheck("loss_weight",
+                "expected an input of numbers that are not "
+                "complex, got '",
+                plan.lossWeight, "'");
+  };
+  if (plan.evaluates())
+    checkInput(plan.evaluationInputs(), "evaluation");
+  if (!plan.trains())
+    return;
+  checkInput(plan.stepInputs(0), "step");
+  if (!hasSlot(plan, plan::SlotKind::loss_weight))
+    failCheck("slots", "expected a slot of kind 'loss_weight' in a plan with "
+                       "the field 'loss_weight'");
 }
 
 } // namespace
@@ -352,6 +384,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
     checkSlot(plan, *plan.slots[i], at("slots", i));
   checkLossScale(plan);
   checkFunctions(plan);
+  checkLossWeight(plan);
 }
 
 } // namespace fcdp

@@ -58,6 +58,11 @@ private:
     }
     for (const plan::Buf &buf : op.zero)
       region(".zero", buf);
+    if (plan.weightsLoss() != (op.whole != nullptr))
+      failCheck({where, ".whole"}, "expected it if the plan has 'loss_weight', "
+                                   "and only then");
+    if (op.whole)
+      region(".whole", *op.whole);
   }
   void check(const plan::AccumulateT &op) const {
     flat(".in", op.in, op.elements, plan::DType::f32);

@@ -190,6 +190,13 @@ uint32_t StepPlan::ranks(Axis axis) const {
   return 1;
 }
 
+size_t StepPlan::weightIn(Inputs inputs) const {
+  return std::find_if(
+             inputs.begin(), inputs.end(),
+             [this](const auto &input) { return input->name == lossWeight; }) -
+         inputs.begin();
+}
+
 bool StepPlan::uses(plan::OpBody kind) const {
   return std::any_of(ops.begin(), ops.end(),
                      [&](const auto &op) { return op->body.type == kind; });

@@ -183,6 +183,11 @@ struct StepPlan : plan::PlanT {
   uint32_t ranks(Axis axis) const;
   /// Whether losses are scaled.
   bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
+  /// Whether losses are weighted by an input, `lossWeight`.
+  bool weightsLoss() const { return !lossWeight.empty(); }
+  /// The position of that input in `inputs`, those of a variant or of the
+  /// evaluation. Pre: losses are weighted, and the plan is checked.
+  size_t weightIn(Inputs inputs) const;
   /// Whether the ranks sum a number while they update.
   bool sumsOverRanks() const {
     return uses(plan::OpBody::clip_gradients) || scalesLoss();

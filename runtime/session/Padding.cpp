@@ -4,6 +4,7 @@
 #include "operators/TorchTypes.h"
 #include "session/InputCheck.h"
 #include "session/IntegerAccess.h"
+#include "session/LossWeight.h"
 
 #include <ATen/ops/full.h>
 #include <algorithm>
@@ -135,8 +136,9 @@ makePaddings(const StepPlan &plan,
   std::vector<PadElement> paddings;
   for (const auto &input : inputs) {
     auto given = values.find(input->name);
-    paddings.push_back(
-        makePadding(*input, given == values.end() ? 0 : given->second));
+    double value = given == values.end() ? 0 : given->second;
+    checkWeightPadding(plan, input->name, value);
+    paddings.push_back(makePadding(*input, value));
   }
   return paddings;
 }

@@ -181,6 +181,7 @@ void Session::Impl::makeStep() {
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   makeLossScale();
+  findWeights();
   paddings = makePaddings(plan, options.padding);
   step = std::make_unique<Step>(
       *object, *device.backend,
@@ -204,16 +205,9 @@ void Session::Impl::begin() {
   lastEnd = SessionClock::now();
 }
 
-uint32_t Session::Impl::agreeOnVariant(uint32_t own) {
-  if (plan.numVariants() == 1)
-    return 0;
-  double number = own;
-  std::vector<double> all =
-      job->gather({&number, 1}, "agreement on the shape of a step");
-  return uint32_t(*std::max_element(all.begin(), all.end()));
-}
-
-void Session::Impl::runStep(const FillInput &fill, uint32_t variant) {
+void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
+  if (plan.weightsLoss())
+    requireWeight(needs.weight, "step " + std::to_string(numSteps + 1));
   auto start = SessionClock::now();
   const std::optional<double> waited = device.backend->secondsWaited();
   RankStats stats;
@@ -223,14 +217,18 @@ void Session::Impl::runStep(const FillInput &fill, uint32_t variant) {
     stats.lossScale = lossScale->value();
     step->setLossScale(lossScale->value(), !lossScale->scaling().isFixed());
   }
-  stats.variant = variant;
+  stats.variant = needs.variant;
   const size_t count = plan.numStepInputs();
+  if (plan.weightsLoss())
+    stats.weights.reserve(plan.microBatches);
   step->run(
       [&](int64_t microBatch) {
         for (size_t i = 0; i < count; ++i)
-          fill(i, microBatch, step->input(variant * count + i));
+          fill(i, microBatch, step->input(needs.variant * count + i));
+        if (plan.weightsLoss())
+          weightLoss(microBatch, needs.weight, stats);
       },
-      variant);
+      needs.variant);
   stats.seconds = secondsSince(start);
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
@@ -282,6 +280,8 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   stats.losses = step->evaluate(batches, [&](int64_t batch) {
     for (size_t i = first; i < plan.inputs.size(); ++i)
       fill(i - first, batch, step->input(i));
+    if (plan.weightsLoss())
+      weightEvaluation(batch, stats);
   });
   stats.seconds = secondsSince(start);
   countWork(stats, now);
@@ -341,20 +341,19 @@ void Session::begin() {
   impl->attempt(SessionErrorCode::Failed, [&] { impl->begin(); });
 }
 
-uint32_t Session::agreeOnVariant(uint32_t own) {
-  uint32_t variant = 0;
-  impl->attempt(SessionErrorCode::Failed,
-                [&] { variant = impl->agreeOnVariant(own); });
-  return variant;
-}
-
-void Session::run(const FillInput &fill, std::optional<uint32_t> variant) {
+void Session::run(const FillInput &fill,
+                  const std::optional<StepNeeds> &needs) {
   impl->requireOpen();
   const uint32_t variants = impl->plan.numVariants();
-  if (variant && *variant >= variants)
+  if (needs && needs->variant >= variants)
     throw SessionError(SessionErrorCode::Misuse,
                        "expected a variant below " + std::to_string(variants) +
-                           ", got " + std::to_string(*variant));
+                           ", got " + std::to_string(needs->variant));
+  if (!needs && impl->plan.weightsLoss())
+    throw SessionError(SessionErrorCode::Misuse,
+                       "expected the sum of the weights of all ranks' losses, "
+                       "as the step weights them by its input '" +
+                           impl->plan.lossWeight + "'");
   if (!impl->plan.trains())
     throw SessionError(SessionErrorCode::Misuse,
                        "expected a step that trains parameters, got one that "
@@ -365,7 +364,7 @@ void Session::run(const FillInput &fill, std::optional<uint32_t> variant) {
                        "is run");
   impl->attempt(SessionErrorCode::Failed, [&] {
     impl->begin();
-    impl->runStep(fill, variant.value_or(variants - 1));
+    impl->runStep(fill, needs.value_or(StepNeeds{variants - 1, 0}));
   });
 }
 
@@ -376,11 +375,11 @@ static void copyInput(const TensorView &given, std::span<std::byte> out) {
 
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
-  uint32_t variant = checkInputs(impl->plan, inputs);
+  StepNeeds own = {checkInputs(impl->plan, inputs), 0};
+  own.weight = impl->sumOwnWeights(inputs);
   const size_t perBatch = impl->plan.numStepInputs();
-  if (impl->plan.numVariants() > 1)
-    variant = agreeOnVariant(variant);
-  const StepPlan::Inputs shapes = impl->plan.stepInputs(variant);
+  const StepNeeds needs = agreeOnNeeds(own);
+  const StepPlan::Inputs shapes = impl->plan.stepInputs(needs.variant);
   run(
       [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
         const TensorView &given = inputs[size_t(microBatch) * perBatch + input];
@@ -392,7 +391,7 @@ void Session::run(std::span<const TensorView> inputs) {
           copyPadded({given.data, bytes}, given.shape, out,
                      shapes[input]->shape, impl->paddings[input]);
       },
-      variant);
+      needs);
 }
 
 RankStats Session::evaluate(int64_t batches, const FillInput &fill) {
@@ -464,6 +463,9 @@ StepStats Session::combine(const RankStats &own) {
       ranks.push_back(
           RankStats::unpack(std::span(all).subspan(i, packed.size())));
     stats = fcdp::combine(impl->plan.mesh, ranks);
+    // That of a step was known ahead of it.
+    if (stats.weight)
+      impl->requireWeight(*stats.weight, "the evaluation");
     stats.hostCacheBytes = impl->plan.hostBytes;
     stats.step = impl->numRead();
     if (impl->plan.numVariants() > 1)

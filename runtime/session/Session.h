@@ -6,6 +6,7 @@
 #include "checkpoint/ParameterFiles.h"
 #include "session/CheckpointOptions.h"
 #include "session/LossScale.h"
+#include "session/LossWeight.h"
 #include "session/NamedTensor.h"
 #include "session/Schedule.h"
 #include "session/SessionError.h"
@@ -142,21 +143,24 @@ public:
   /// it, unless this was called before.
   void begin();
 
-  /// Collective. Returns the greatest of the variants that ranks give: the
-  /// least one that the inputs of all ranks fit into. A program that reads its
-  /// inputs ahead may have `combine` do it for the next step instead, with
-  /// RankStats::nextVariant.
-  uint32_t agreeOnVariant(uint32_t own);
+  /// Collective. Returns what a step needs, given what the inputs of each rank
+  /// need: the greatest of the variants, which the inputs of all ranks fit
+  /// into, and the sum of the weights. A program that reads its inputs ahead
+  /// may have `combine` do it for the next step instead, with
+  /// RankStats::nextVariant and RankStats::nextWeight.
+  StepNeeds agreeOnNeeds(const StepNeeds &own);
 
   /// Fills an input of a micro-batch, in the step's shape and type.
   using FillInput = std::function<void(size_t input, int64_t microBatch,
                                        std::span<std::byte> out)>;
   /// Collective. Runs one optimizer step, of the given variant if it has
-  /// several shapes, or of the greatest, the same on all ranks. On the CPU the
-  /// step has ended when it returns; on a GPU it is issued, and `maxUnread`
-  /// steps may be. Throws Misuse if as many are unread.
+  /// several shapes, or of the greatest. The needs are the same on all ranks; a
+  /// step that weights its losses must be given them. On the CPU the step has
+  /// ended when it returns; on a GPU it is issued, and `maxUnread` steps may
+  /// be. Throws Misuse if as many are unread. Ends the session on all ranks,
+  /// with InputMismatch, if the weights of all losses are 0.
   void run(const FillInput &fill,
-           std::optional<uint32_t> variant = std::nullopt);
+           const std::optional<StepNeeds> &needs = std::nullopt);
   /// The same with tensors: all inputs of micro-batch 0 in the step's order,
   /// then those of micro-batch 1, and so on. Throws InputMismatch before
   /// anything has run. Tensors for a step of several shapes may be smaller than

@@ -86,8 +86,23 @@ struct Session::Impl {
   void begin();
   /// Collective. Whether `own` is true on any rank.
   bool isAnywhere(bool own);
-  void runStep(const FillInput &fill, uint32_t variant);
-  uint32_t agreeOnVariant(uint32_t own);
+  void runStep(const FillInput &fill, const StepNeeds &needs);
+  StepNeeds agreeOnNeeds(const StepNeeds &own);
+  /// Finds the inputs by which losses are weighted.
+  void findWeights();
+  /// Has the loss of the micro-batch that was filled weighted, and notes its
+  /// weight. `total` is the sum over all losses of the step.
+  void weightLoss(int64_t microBatch, double total, RankStats &stats);
+  /// Notes the weight of a batch of an evaluation that was filled.
+  void weightEvaluation(int64_t batch, RankStats &stats);
+  /// Collective. Ends the session with InputMismatch if all losses have the
+  /// weight 0. `what` is "step 3" or "the evaluation".
+  void requireWeight(double total, const std::string &what);
+  /// The sum of the weights of tensors that are the inputs of a step.
+  double sumOwnWeights(std::span<const TensorView> inputs) const;
+  /// Ends the session with an error that all ranks have found, so that none
+  /// waits for another.
+  [[noreturn]] void endTogether(const SessionError &error);
   /// Collective. Throws InputMismatch on all ranks unless all have `batches`.
   void requireSameCount(int64_t batches);
   RankStats evaluate(int64_t batches, const FillInput &fill);
@@ -130,6 +145,9 @@ struct Session::Impl {
   SessionClock::time_point lastEnd;
   ByteCounters counted;
   std::vector<PadElement> paddings;
+  /// The input by which losses are weighted, from the first of a variant and of
+  /// the evaluation on.
+  size_t stepWeight = 0, evaluationWeight = 0;
   uint64_t allocationsCounted = 0;
 };
 

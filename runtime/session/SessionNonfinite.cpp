@@ -60,17 +60,19 @@ void Session::Impl::noteNonfinite(const RankStats &stats) {
   notFinite = nonfiniteError(own);
 }
 
+void Session::Impl::endTogether(const SessionError &error) {
+  if (saver)
+    saver->wait();
+  job->finish();
+  phase = Phase::Failed;
+  throw error;
+}
+
 void Session::requireFinite(const StepStats &stats) {
   auto error = impl->nonfiniteError(stats);
   impl->attempt(SessionErrorCode::Failed, [&] {
-    if (!error)
-      return;
-    if (impl->saver)
-      impl->saver->wait();
-    // All ranks have found the same, so none waits for another.
-    impl->job->finish();
-    impl->phase = Impl::Phase::Failed;
-    throw *error;
+    if (error)
+      impl->endTogether(*error);
   });
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/StepStats.h"
 
+#include "session/LossWeight.h"
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 
@@ -18,7 +21,8 @@ double RankStats::*const kNumbers[] = {
     &RankStats::systemAllocations, &RankStats::skipped,
     &RankStats::gradientNorm,      &RankStats::exposedSeconds,
     &RankStats::lossScale,         &RankStats::nonfiniteGradient,
-    &RankStats::request,           &RankStats::nextVariant};
+    &RankStats::request,           &RankStats::nextVariant,
+    &RankStats::nextWeight};
 
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
                          double RankStats::*number) {
@@ -32,19 +36,34 @@ double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
   return greatest;
 }
 
-double meanLoss(const Mesh &mesh, const std::vector<RankStats> &ranks) {
+/// The sum of the weights of all losses; none if they have none.
+std::optional<double> totalWeight(const std::vector<RankStats> &ranks) {
+  if (ranks[0].weights.empty())
+    return std::nullopt;
+  double total = 0;
+  for (const RankStats &rank : ranks)
+    total += std::accumulate(rank.weights.begin(), rank.weights.end(), 0.0);
+  return total;
+}
+
+double meanLoss(const Mesh &mesh, const std::vector<RankStats> &ranks,
+                std::optional<double> total) {
+  const size_t count = mesh.size() * ranks[0].losses.size();
   double sum = 0;
   for (uint32_t node = 0; node < mesh.nodes; ++node) {
     double nodeSum = 0;
     for (uint32_t local = 0; local < mesh.locals; ++local) {
       double rankSum = 0;
-      for (double loss : ranks[worldRank(mesh, {node, local})].losses)
-        rankSum += loss;
+      const RankStats &rank = ranks[worldRank(mesh, {node, local})];
+      for (size_t k = 0; k < rank.losses.size(); ++k)
+        rankSum +=
+            total ? rank.losses[k] * lossFactor(rank.weights[k], *total, count)
+                  : rank.losses[k];
       nodeSum += rankSum;
     }
     sum += nodeSum;
   }
-  return sum / (double(mesh.size()) * double(ranks[0].losses.size()));
+  return sum / double(count);
 }
 
 double common(double RankStats::*number, const char *what,
@@ -85,23 +104,30 @@ std::optional<Nonfinite> findNonfinite(const std::vector<RankStats> &ranks) {
 
 std::vector<double> RankStats::pack() const {
   std::vector<double> values = losses;
+  values.insert(values.end(), weights.begin(), weights.end());
+  values.push_back(double(weights.size()));
   for (double RankStats::*number : kNumbers)
     values.push_back(this->*number);
   return values;
 }
 
 RankStats RankStats::unpack(std::span<const double> values) {
-  size_t numLosses = values.size() - std::size(kNumbers);
+  std::span<const double> numbers = values.last(std::size(kNumbers));
+  const size_t lists = values.size() - numbers.size() - 1;
+  const auto numWeights = size_t(values[lists]);
   RankStats stats;
-  stats.losses.assign(values.begin(), values.begin() + numLosses);
-  for (size_t i = 0; i < std::size(kNumbers); ++i)
-    stats.*kNumbers[i] = values[numLosses + i];
+  stats.losses.assign(values.begin(), values.begin() + lists - numWeights);
+  stats.weights.assign(values.begin() + lists - numWeights,
+                       values.begin() + lists);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    stats.*kNumbers[i] = numbers[i];
   return stats;
 }
 
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   StepStats stats;
-  stats.loss = meanLoss(mesh, ranks);
+  stats.weight = totalWeight(ranks);
+  stats.loss = meanLoss(mesh, ranks, stats.weight);
   stats.learningRate = common(&RankStats::learningRate, "learning rate", ranks);
   stats.lossScale = known(common(&RankStats::lossScale, "loss scale", ranks));
   // The same on all ranks.
@@ -128,6 +154,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
     stats.systemAllocations += rank.systemAllocations;
     stats.request = std::max(stats.request, rank.request);
     stats.nextVariant = std::max(stats.nextVariant, rank.nextVariant);
+    stats.nextWeight += rank.nextWeight;
   }
   return stats;
 }

@@ -15,6 +15,9 @@ namespace fcdp {
 /// The figures of one rank. Byte counts are of this step alone.
 struct RankStats {
   std::vector<double> losses; ///< one per micro-batch
+  /// Those of the losses, if the step weights them; else empty. The loss of a
+  /// micro-batch of weight 0 is given as 0.
+  std::vector<double> weights;
   double learningRate = 0;
   double seconds = 0;
   double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
@@ -39,6 +42,9 @@ struct RankStats {
   /// The least variant that this rank's inputs of a step to come fit into, if
   /// the program sets it before `combine`.
   double nextVariant = 0;
+  /// The sum of the weights of this rank's losses in a step to come, if the
+  /// step weights them and the program sets it before `combine`.
+  double nextWeight = 0;
   /// The variant of this step, the same on all ranks.
   uint32_t variant = 0;
 
@@ -80,6 +86,10 @@ struct StepStats {
   double systemAllocations = 0; ///< over all ranks
   double request = 0;           ///< the greatest over ranks
   double nextVariant = 0;       ///< the greatest over ranks
+  double nextWeight = 0;        ///< over all ranks
+  /// The sum of the losses' weights over ranks and micro-batches; none if the
+  /// step does not weight them.
+  std::optional<double> weight;
   /// The variant of a step of several shapes; none if it has one shape.
   std::optional<uint32_t> variant;
   /// Whether the step made no update.
@@ -91,7 +101,7 @@ struct StepStats {
 /// `ranks` are in the order of world ranks. Throws std::runtime_error unless
 /// they have one learning rate and one loss scale. The loss is the mean over
 /// ranks and micro-batches, summed over micro-batches, locals and nodes in
-/// order.
+/// order, and weighted if the ranks have weights; 0 if all these are 0.
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
 
 } // namespace fcdp

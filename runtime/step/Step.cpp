@@ -192,6 +192,8 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
                       toDType(*slot.dtype), state.device);
   case plan::SlotKind::loss_scale:
     return state.lossScale;
+  case plan::SlotKind::loss_weight:
+    return state.lossWeight;
   case plan::SlotKind::transient:
     break;
   }
@@ -272,8 +274,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   makeInputs(state);
   makeBuffers(state, object.constants());
   makeOptimizerState(state);
-  state.lossScale =
-      at::ones({}, at::TensorOptions(at::kFloat).device(state.device));
+  for (at::Tensor *factor : {&state.lossScale, &state.lossWeight})
+    *factor = at::ones({}, at::TensorOptions(at::kFloat).device(state.device));
   for (const auto &slot : plan.slots)
     state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
@@ -412,6 +414,13 @@ void Step::setLossScale(float scale, bool skipsOverflow) {
   state.lossScale.fill_(scale);
   state.lossScaleNumber = scale;
   state.skipsOverflow = skipsOverflow;
+}
+
+void Step::setLossWeight(float factor) {
+  StepState &state = impl->state;
+  StreamScope streamScope(impl->computeStream);
+  state.lossWeight.fill_(factor);
+  state.lossWeightNumber = factor;
 }
 
 void Step::throwIfFailed() const {

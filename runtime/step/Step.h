@@ -101,6 +101,11 @@ public:
   /// infinite or NaN makes no update, whatever is asked for other steps.
   void setLossScale(float scale, bool skipsOverflow);
 
+  /// The factor of the loss of the micro-batch or batch that is being filled,
+  /// if the plan weights losses. With 0, its loss is logged as 0 and its
+  /// gradients are 0, whatever the model computes.
+  void setLossWeight(float factor);
+
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// Runs one optimizer step of a variant; calls `fillInputs(k)` before

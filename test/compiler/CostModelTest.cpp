@@ -275,6 +275,7 @@ TEST_F(CostModelTest, NothingForWhatDoesNothing) {
        {"%s = fcdp.read_shard @b : tensor<1000xf32>",
         "%m = fcdp.read_buffer @m : tensor<100xf32>",
         "%l = fcdp.read_loss_scale : tensor<f32>",
+        "%f = fcdp.read_loss_weight : tensor<f32>",
         "%v = aten.call \"aten.view.default\"(self = %a, size = [10, 100]) : "
         "(tensor<1000xf32>) -> tensor<10x100xf32>",
         "%v = aten.call \"aten.empty.memory_format\"(size = [10]) : () -> "

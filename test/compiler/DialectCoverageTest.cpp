@@ -60,7 +60,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
                             StringRef optimizer, StringRef master = "model",
                             StringRef reduceType = "model",
-                            StringRef lossScale = "off") {
+                            StringRef lossScale = "off",
+                            StringRef lossWeight = "") {
   PipelineOptions options;
   options.nodes = 2;
   options.ranksPerNode = 2;
@@ -72,6 +73,7 @@ PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
   options.master = master;
   options.reduceType = reduceType;
   options.lossScale = lossScale;
+  options.lossWeight = lossWeight;
   return options;
 }
 
@@ -82,7 +84,7 @@ std::vector<PipelineOptions> makeRuns() {
           makeOptions("zero3", "full", "adamw"),
           makeOptions("zero3", "sharded", "muon"),
           makeOptions("zero3", "sharded", "adamw8bit"),
-          makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on")};
+          makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
 }
 
 class DialectCoverageTest : public testing::Test {

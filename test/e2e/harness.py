@@ -60,6 +60,7 @@ class Config:
     master: str = ""
     reduce_dtype: str = ""
     loss_scale: bool = False
+    loss_weight: str = ""
 
     @property
     def world(self) -> int:
@@ -80,6 +81,7 @@ class Config:
         master = self.master and f"-master-{self.master}"
         reduce = self.reduce_dtype and f"-reduce-{self.reduce_dtype}"
         scale = "-scaled" if self.loss_scale else ""
+        scale += self.loss_weight and f"-weighted-{self.loss_weight}"
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
         return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}"
 
@@ -186,6 +188,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--master={config.master}"] if config.master else []),
         *([f"--reduce-dtype={config.reduce_dtype}"] if config.reduce_dtype else []),
         *(["--loss-scale=on"] if config.loss_scale else []),
+        *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         "-o",
         out,
     ]

@@ -41,9 +41,11 @@ Schedules:
   first W steps. It falls to 0, or min=F, and stays there after T steps.
 
 A step's lines have its loss and learning rate, the loss scale (with
---loss-scale=on of fcdp-compile), the norm of the gradients before they are
-clipped (with --clip-norm), its duration, tokens per second of all ranks, the share of the duration for which computation waited for
-communication and copies (on the CPU), and the time that is left.
+--loss-scale=on of fcdp-compile), the sum of the losses' weights (with
+--loss-weight of fcdp-compile), the norm of the gradients before they are
+clipped (with --clip-norm), its duration, tokens per second of all ranks, the
+share of the duration for which computation waited for communication and copies
+(on the CPU), and the time that is left.
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
 set the numbers of nodes and ranks.)";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
-#include "inputs/ReadAhead.h"
+#include "inputs/Needs.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/EventFile.h"
@@ -117,8 +117,8 @@ private:
   void train();
   void readAhead();
   void readStepsAhead(std::vector<size_t> bytes);
-  /// Collective. Returns the variant of the step that is run next.
-  uint32_t chooseVariant();
+  /// Collective. Returns what the step that is run next needs.
+  StepNeeds agreeOnNeeds();
   void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
@@ -139,12 +139,12 @@ private:
   Session &session;
   Files &files;
   Progress progress;
-  /// The variant of a step of several shapes, known ahead of it.
-  struct Chosen {
+  /// What a step needs, known ahead of it.
+  struct Agreed {
     int64_t step;
-    uint32_t variant;
+    StepNeeds needs;
   };
-  std::optional<Chosen> chosen;
+  std::optional<Agreed> agreed;
   /// Null without --profile.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
@@ -265,7 +265,7 @@ void Rank::readAhead() {
   int64_t microBatches = session.plan().microBatches;
   if (bytes.empty() || firstStep >= options.steps)
     return;
-  if (files.shapes->areSeveral())
+  if (mustAgree(session.plan()))
     return readStepsAhead(std::move(bytes));
   files.ahead = std::make_unique<ReadAhead>(
       bytes, firstStep * microBatches, options.steps * microBatches - 1,
@@ -276,7 +276,8 @@ void Rank::readAhead() {
       });
 }
 
-/// The shape of a step depends on the inputs of all its micro-batches.
+/// The shape of a step, and the weight of its losses, depend on the inputs of
+/// all its micro-batches.
 void Rank::readStepsAhead(std::vector<size_t> bytes) {
   const size_t inputs = bytes.size();
   for (int64_t k = 1; k < int64_t(session.plan().microBatches); ++k)
@@ -287,19 +288,20 @@ void Rank::readStepsAhead(std::vector<size_t> bytes) {
           size_t input, int64_t step, std::span<std::byte> out) {
         all->read(input % inputs, step, int64_t(input / inputs), rank, out);
       },
-      [shapes = files.shapes.get()](const ReadAhead::Buffers &rows) {
-        return shapes->find(rows);
+      [plan = &session.plan(), shapes = files.shapes.get(),
+       rank = session.rank()](const ReadAhead::Buffers &rows) {
+        return findNeeds(*plan, *shapes, rank, rows);
       });
 }
 
-uint32_t Rank::chooseVariant() {
-  if (!files.shapes->areSeveral())
-    return 0;
+StepNeeds Rank::agreeOnNeeds() {
+  if (!mustAgree(session.plan()))
+    return {};
   // Else the figures of the step before have brought it.
-  if (!chosen || chosen->step != session.numSteps())
-    chosen = {session.numSteps(),
-              session.agreeOnVariant(files.ahead->inspected())};
-  return chosen->variant;
+  if (!agreed || agreed->step != session.numSteps())
+    agreed = {session.numSteps(),
+              session.agreeOnNeeds(files.ahead->inspected())};
+  return agreed->needs;
 }
 
 void Rank::train() {
@@ -318,18 +320,18 @@ void Rank::train() {
 
 void Rank::runStep() {
   int64_t index = session.numSteps();
-  const uint32_t variant = chooseVariant();
+  const StepNeeds needs = agreeOnNeeds();
   const size_t inputs = session.plan().numStepInputs();
   session.run(
       [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-        if (!files.shapes->areSeveral())
+        if (!mustAgree(session.plan()))
           return files.ahead->take(input, out);
         files.ahead->take(size_t(microBatch) * inputs + input,
                           [&](std::span<const std::byte> row) {
-                            files.shapes->cut(input, variant, row, out);
+                            files.shapes->cut(input, needs.variant, row, out);
                           });
       },
-      variant);
+      needs);
   while (session.numUnread() == session.maxUnread())
     finishStep();
   if (profile && index > firstStep)
@@ -346,12 +348,16 @@ void Rank::finishStep() {
   RankStats own = session.read();
   own.request = stopSignal();
   const bool hasNext =
-      files.shapes->areSeveral() && session.numSteps() < options.steps;
-  if (hasNext)
-    own.nextVariant = files.ahead->inspected();
+      mustAgree(session.plan()) && session.numSteps() < options.steps;
+  if (hasNext) {
+    const StepNeeds next = files.ahead->inspected();
+    own.nextVariant = next.variant;
+    own.nextWeight = next.weight;
+  }
   lastStats = session.combine(own);
   if (hasNext)
-    chosen = {session.numSteps(), uint32_t(lastStats.nextVariant)};
+    agreed = {session.numSteps(),
+              {uint32_t(lastStats.nextVariant), lastStats.nextWeight}};
   lastStats.skippedSteps = skippedSteps += lastStats.skipped;
   // The same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));

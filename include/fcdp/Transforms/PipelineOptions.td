@@ -95,6 +95,11 @@ def LossScale : PipelineOption<
   "scales the loss before the backward pass, and gradients back before they are clipped or "
   "used, so that models in f16 train: 'on' or 'off'. The factor is that of fcdp-run, where "
   "it is dynamic as torch.amp.GradScaler's, or fixed">;
+def LossWeight : PipelineOption<
+  "lossWeight", "loss-weight", Text, "\"\"", "INPUT", "none, all count alike",
+  "weights the loss of each micro-batch by the sum of the elements of its input INPUT, such as "
+  "a mask of tokens or a tensor with their number: the loss of a step is sum(w L) / sum(w) over "
+  "all micro-batches and ranks, gradients are those of it, and so is the loss of an evaluation">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

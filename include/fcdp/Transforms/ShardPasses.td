@@ -5,7 +5,7 @@
 include "fcdp/Transforms/PassBase.td"
 
 def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
-  let summary = "begin the backward pass with the loss scale";
+  let summary = "begin the backward pass with the loss scale and the loss's weight";
   let description = [{
     Requires phase `imported`. With `loss-scale=on`, the backward pass begins with the
     loss scale, which the program that runs the step sets before each step, instead of
@@ -13,9 +13,15 @@ def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
     gradients are then multiplied by it. `--fcdp-shard` adds the operation that divides
     them by it before they are used.
 
+    With `loss-weight=INPUT`, it begins with the factor of the micro-batch's weight, times
+    the loss scale if there is one, and the module gets the attribute `fcdp.loss_weight`.
+    INPUT must be an input of integers, bools or floats of the step, and of the evaluation
+    if there is one. A module that has the attribute keeps it.
+
     The backward pass of an exported step begins with the one `ones_like` of the loss.
-    A step that already reads the loss scale stays as it is. The pass refuses a step
-    without a backward pass, and one in which it cannot tell where that begins.
+    A step that already reads the loss scale, or the factor, stays as it is. The pass
+    refuses a step without a backward pass, and one in which it cannot tell where that
+    begins.
 
     Before:
 
@@ -36,8 +42,17 @@ def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
     %one = aten.call "aten._to_copy.default"(self = %s, dtype = f16) : (tensor<f32>) -> tensor<f16>
     %g = aten.call "aten.expand.default"(self = %one, size = [4, 4]) ...
     ```
+
+    After `--fcdp-scale-loss="loss-scale=on loss-weight=mask"`:
+
+    ```mlir
+    %f = fcdp.read_loss_weight : tensor<f32>
+    %s = fcdp.read_loss_scale : tensor<f32>
+    %fs = aten.call "aten.mul.Tensor"(self = %f, other = %s) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %one = aten.call "aten._to_copy.default"(self = %fs, dtype = f16) : (tensor<f32>) -> tensor<f16>
+    ```
   }];
-  let options = [LossScale];
+  let options = [LossScale, LossWeight];
 }
 
 def ShardPass : FcdpPass<"fcdp-shard"> {

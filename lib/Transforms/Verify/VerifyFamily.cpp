@@ -229,6 +229,25 @@ static LogicalResult verifyLossScale(ModuleOp module) {
   return success();
 }
 
+/// Checks that a micro-batch with a loss reads the factor of its weight if and
+/// only if losses are weighted.
+static LogicalResult verifyLossWeight(ModuleOp module) {
+  bool isWeighted = getLossWeight(module).has_value();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    bool reads = !function.getOps<ReadLossWeightOp>().empty();
+    bool hasBackward =
+        isMicrobatch(getRole(function)) && !function.getOps<LossOp>().empty();
+    if (reads != (isWeighted && hasBackward))
+      return function.emitError("expected ")
+             << (reads ? "no 'fcdp.read_loss_weight', as "
+                       : "'fcdp.read_loss_weight', as ")
+             << (!isWeighted ? "the module has no 'fcdp.loss_weight'"
+                 : reads     ? "it is no micro-batch"
+                             : "the module has 'fcdp.loss_weight'");
+  }
+  return success();
+}
+
 /// Once there are buckets they are trained, before that the parameters.
 static SmallVector<StringAttr> findTrained(ModuleOp module) {
   SmallVector<StringAttr> names;
@@ -282,5 +301,7 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
         failed(verifyUpdates(function, trained)))
       return failure();
   }
-  return verifyLossScale(module);
+  if (failed(verifyLossScale(module)))
+    return failure();
+  return verifyLossWeight(module);
 }

@@ -277,13 +277,15 @@ fcdp_status fcdp_session_set_update_count(fcdp_session *session,
  * micro-batch 0 in the step's order, then those of micro-batch 1, and so on.
  * Those of a step of several shapes may be smaller than its inputs: the step
  * runs in the smallest shape that the tensors of all ranks fit into, to which
- * they are padded with zeros. */
+ * they are padded with zeros. Ranks agree on that before the step, and on the
+ * sum of the weights of a step that weights its losses. */
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count);
 
 /* Byte counts are of the step or evaluation alone. */
 typedef struct fcdp_figures {
-  double loss; /* the mean */
+  /* The mean, weighted if the step weights its losses (docs/losses.md). */
+  double loss;
   double seconds;
   uint64_t inter_bytes, intra_bytes; /* sent between nodes, and within one */
   uint64_t h2d_bytes, d2h_bytes;     /* copied to and from a device */

@@ -42,6 +42,12 @@ def token_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {"ids": tokens[:, :-1], "labels": tokens[:, 1:]}
 
 
+def masked_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Rows of any length up to TIME."""
+    lengths = rng.integers(1, TIME + 1, (BATCH, 1))
+    return {**token_inputs(rng), "mask": (np.arange(TIME) < lengths).astype(np.int64)}
+
+
 def hf_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Hugging Face models shift the labels themselves."""
     tokens = rng.integers(0, VOCABULARY, (BATCH, TIME))
@@ -136,6 +142,23 @@ class TinyParams(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(self.fc(x * self.scale) + self.shift, y)
+
+
+class Masked(nn.Module):
+    """The mean over the tokens that a mask has, which is one of nothing, NaN, for an empty mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 32)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 32), nn.GELU()) for _ in range(2))
+        self.head = nn.Linear(32, VOCABULARY)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids)
+        for block in self.blocks:
+            x = x + block(x)
+        losses = F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten(), reduction="none")
+        return (losses * mask.flatten()).sum() / mask.sum()
 
 
 class MlpDropout(nn.Module):
@@ -268,6 +291,7 @@ def peft_lora() -> nn.Module:
 
 
 MODELS = {
+    "masked": Entry(Masked, masked_inputs),
     "gpt": Entry(gpt, token_inputs),
     "gpt_tied": Entry(lambda: gpt(tied_head=True), token_inputs),
     "gpt_checkpointed": Entry(lambda: checkpointed(gpt()), token_inputs),

@@ -158,6 +158,19 @@ TEST_F(GraphSegments, AreRunsOfComputesOwnOperations) {
   EXPECT_EQ(segmentsOf(fake), expected);
 }
 
+// What a pack does depends on the weight of the micro-batch.
+TEST_F(GraphSegments, LeaveOutPacksOfWeightedGradients) {
+  FakeStep fake = replayableStep(1);
+  size_t first = indexOf(fake, "aten::mul", 0);
+  fake.plan["loss_weight"] = "y";
+  fake.slot({{"kind", "loss_weight"}});
+  for (Json &op : fake.plan["ops"])
+    if (op["kind"] == "pack")
+      op["whole"] = device(0, 0);
+  std::vector<std::pair<size_t, size_t>> expected = {{first, first + 4}};
+  EXPECT_EQ(segmentsOf(fake), expected);
+}
+
 TEST_F(GraphSegments, DontCrossFunctions) {
   FakeStep fake = replayableStep(3);
   std::vector<std::pair<size_t, size_t>> found = segmentsOf(fake);

@@ -230,6 +230,14 @@ void addVariant(Json &m) {
   }
 }
 
+/// Has all packs of a plan that weights losses by the input `y`.
+void setWhole(Json &m) {
+  m["loss_weight"] = "y";
+  for (Json &one : m["ops"])
+    if (one["kind"] == "pack")
+      one["whole"] = stateOf(m, "grad")["buf"];
+}
+
 struct Refusal {
   const char *name;
   std::function<void(Json &)> change;
@@ -424,6 +432,37 @@ const Refusal kRefusals[] = {
      },
      "plan.slots: expected a slot of kind 'loss_scale' in a plan with an "
      "operation 'unscale_gradients'"},
+    {"SlotOfLossWeight", [](Json &m) { m["slots"][4]["kind"] = "loss_weight"; },
+     "plan.slots[4]: expected the field 'loss_weight' in a plan with a slot of "
+     "kind 'loss_weight'"},
+    {"WholeWithoutLossWeight",
+     [](Json &m) { op(m, "pack")["whole"] = stateOf(m, "grad")["buf"]; },
+     ".whole: expected it if the plan has 'loss_weight', and only then"},
+    {"LossWeightWithoutWhole", [](Json &m) { m["loss_weight"] = "y"; },
+     ".whole: expected it if the plan has 'loss_weight', and only then"},
+    {"WholeOutOfBounds",
+     [](Json &m) {
+       setWhole(m);
+       op(m, "pack")["whole"]["offset"] = 1 << 20;
+     },
+     "expected a region inside the device arena"},
+    {"LossWeightWithoutSlot", [](Json &m) { setWhole(m); },
+     "plan.slots: expected a slot of kind 'loss_weight' in a plan with the "
+     "field 'loss_weight'"},
+    {"LossWeightOfNoInput",
+     [](Json &m) {
+       setWhole(m);
+       m["loss_weight"] = "mask";
+     },
+     "plan.loss_weight: expected an input of the step, got 'mask'"},
+    {"LossWeightIsComplex",
+     [](Json &m) {
+       setWhole(m);
+       m["loss_weight"] = "x";
+       m["inputs"][0]["dtype"] = "c64";
+     },
+     "plan.loss_weight: expected an input of numbers that are not complex, got "
+     "'x'"},
     {"SlotBytes", [](Json &m) { m["slots"][2]["buf"]["bytes"] = 20; },
      "plan.slots[2].buf.bytes: expected 24"},
     {"OpSlot", [](Json &m) { op(m, "loss")["slot"] = 1000; },

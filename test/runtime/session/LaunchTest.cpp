@@ -247,4 +247,50 @@ TEST(StepStatsTest, CombinesRanks) {
   EXPECT_EQ(json["inter_bytes_sent"], 70);
 }
 
+std::vector<RankStats> weightedRanks() {
+  std::vector<RankStats> ranks(2);
+  ranks[0].losses = {1, 2};
+  ranks[0].weights = {3, 0};
+  ranks[1].losses = {5, 7};
+  ranks[1].weights = {4, 1};
+  ranks[0].nextWeight = 6;
+  ranks[1].nextWeight = 2.5;
+  return ranks;
+}
+
+TEST(StepStatsTest, WeightsLosses) {
+  std::vector<RankStats> ranks;
+  for (const RankStats &own : weightedRanks())
+    ranks.push_back(RankStats::unpack(own.pack()));
+  EXPECT_EQ(ranks[1].losses, (std::vector<double>{5, 7}));
+  EXPECT_EQ(ranks[1].weights, (std::vector<double>{4, 1}));
+  StepStats stats = combine({1, 2}, ranks);
+  EXPECT_DOUBLE_EQ(stats.loss, (3 * 1 + 4 * 5 + 1 * 7) / 8.0);
+  EXPECT_EQ(stats.weight, 8);
+  EXPECT_EQ(stats.nextWeight, 8.5);
+  stats.step = 5;
+  auto json = nlohmann::json::parse(toJson(StepFigures{stats}));
+  EXPECT_EQ(json["loss_weight"], 8);
+  EXPECT_NE(toText(StepFigures{stats}).find("  weight 8"), std::string::npos);
+}
+
+TEST(StepStatsTest, EqualWeightsGiveTheMeanExactly) {
+  std::vector<RankStats> ranks(2);
+  ranks[0].losses = {0.1, 0.7};
+  ranks[1].losses = {0.3, 1e-7};
+  double mean = combine({1, 2}, ranks).loss;
+  for (RankStats &rank : ranks)
+    rank.weights = {17, 17};
+  EXPECT_EQ(combine({1, 2}, ranks).loss, mean);
+}
+
+TEST(StepStatsTest, WithoutAnyWeightTheLossIsZero) {
+  std::vector<RankStats> ranks = weightedRanks();
+  for (RankStats &rank : ranks)
+    rank.weights = {0, 0};
+  StepStats stats = combine({1, 2}, ranks);
+  EXPECT_EQ(stats.loss, 0);
+  EXPECT_EQ(stats.weight, 0);
+}
+
 } // namespace

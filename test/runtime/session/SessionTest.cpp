@@ -667,6 +667,87 @@ TEST_F(TwoRanksTest, TrainTogether) {
   waitForOther(0);
 }
 
+/// A step that weights its losses by `y`, which is rank + 1 everywhere.
+class WeightedTest : public TwoRanksTest {
+protected:
+  void SetUp() override {
+    FakeStep fake = linearStep(1, 2, 1);
+    fake.plan["loss_weight"] = "y";
+    fake.slot({{"kind", "loss_weight"}});
+    for (Json &op : fake.plan["ops"])
+      if (op["kind"] == "pack")
+        op["whole"] = device(0, 0);
+    weighted = loadStep(fake.build(folder));
+  }
+
+  std::unique_ptr<Session> openRank(uint32_t rank) {
+    auto session = Session::open(weighted, oneOfTwo(rank, port));
+    open(*session);
+    std::fill(y.begin(), y.end(), rank + 1);
+    return session;
+  }
+
+  std::shared_ptr<const StepObject> weighted;
+};
+
+TEST_F(WeightedTest, RanksAgreeOnTheWeight) {
+  auto run = [&](uint32_t rank) {
+    auto session = openRank(rank);
+    session->run(inputs());
+    RankStats own = session->read();
+    EXPECT_EQ(own.weights, std::vector<double>{double(kElements) * (rank + 1)});
+    own.nextWeight = 5 + rank;
+    StepStats stats = session->combine(own);
+    EXPECT_EQ(stats.weight, double(3 * kElements));
+    EXPECT_EQ(stats.nextWeight, 11);
+    StepNeeds needs = session->agreeOnNeeds({0, rank + 0.5});
+    EXPECT_EQ(needs.weight, 2);
+    session->close();
+    return stats.loss + HasFailure();
+  };
+  startOther([&](const SessionOptions &) { return run(1) > 0 ? 0 : 1; });
+  EXPECT_GT(run(0), 0);
+  waitForOther(0);
+}
+
+TEST_F(WeightedTest, WithoutWeightAllRanksEnd) {
+  auto run = [&](uint32_t rank) {
+    auto session = openRank(rank);
+    std::fill(y.begin(), y.end(), 0);
+    try {
+      session->run(inputs());
+    } catch (const SessionError &error) {
+      EXPECT_EQ(error.code(), SessionErrorCode::InputMismatch);
+      EXPECT_EQ(std::string(error.what()),
+                "step 1: expected a loss with a weight above 0, but all "
+                "elements of the input 'y', by which losses are weighted, are "
+                "0 on all ranks");
+      return HasFailure() ? 1 : 0;
+    }
+    return 1;
+  };
+  startOther([&](const SessionOptions &) { return run(1); });
+  EXPECT_EQ(run(0), 0);
+  waitForOther(0);
+}
+
+TEST_F(WeightedTest, NeedsAreGivenWithAFunctionThatFills) {
+  auto run = [&](uint32_t rank) {
+    auto session = openRank(rank);
+    auto code = SessionErrorCode::Failed;
+    try {
+      session->run([](size_t, int64_t, std::span<std::byte>) {});
+    } catch (const SessionError &error) {
+      code = error.code();
+    }
+    session->close();
+    return code == SessionErrorCode::Misuse ? 0 : 1;
+  };
+  startOther([&](const SessionOptions &) { return run(1); });
+  EXPECT_EQ(run(0), 0);
+  waitForOther(0);
+}
+
 // Rank 0 has a finite loss, and learns of the other one.
 TEST_F(TwoRanksTest, AnInfiniteLossIsThatOfAll) {
   auto train = [&](Session &session) {

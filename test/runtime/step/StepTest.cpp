@@ -337,6 +337,43 @@ TEST_F(StepTest, LossScale) {
   EXPECT_EQ(shard[2], -std::numeric_limits<float>::infinity());
 }
 
+TEST_F(StepTest, LossWeight) {
+  addLoss();
+  fake.plan["loss_weight"] = "mask";
+  fake.plan["inputs"].push_back(
+      {{"name", "mask"}, {"shape", {2}}, {"dtype", "bool"}});
+  size_t weight = fake.slot({{"kind", "loss_weight"}});
+  size_t sum = fake.slot({{"kind", "planned"},
+                          {"buf", device(512, 4)},
+                          {"shape", Json::array()},
+                          {"dtype", "f32"}});
+  // The pack has an element more, which an operator has written in place.
+  fake.add("only_microbatch",
+           {{"kind", "pack"},
+            {"members", Json::array({Json::array({weight, sum})})},
+            {"whole", device(512, 8)}});
+  load();
+  float *packed = backend->at<float>(512);
+  packed[1] = 7;
+  EXPECT_EQ(run(), std::vector<double>{1});
+  EXPECT_EQ(packed[0], 1);
+  step->setLossWeight(0.25F);
+  EXPECT_EQ(run(), std::vector<double>{1});
+  EXPECT_EQ(packed[0], 0.25F);
+  EXPECT_EQ(packed[1], 7);
+  // Whatever the model computes.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(step->buffer(0).data(), &nan, sizeof(nan));
+  packed[1] = nan;
+  step->setLossWeight(0);
+  EXPECT_EQ(run(), std::vector<double>{0});
+  EXPECT_EQ(packed[0], 0);
+  EXPECT_EQ(packed[1], 0);
+  step->setLossWeight(2);
+  EXPECT_TRUE(std::isnan(run()[0]));
+  EXPECT_EQ(packed[0], 2);
+}
+
 TEST_F(StepTest, ClipGradients) {
   addLoss();
   addBucket("f32", 4, {"shard", "grad"});

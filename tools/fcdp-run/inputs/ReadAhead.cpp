@@ -49,7 +49,7 @@ bool ReadAhead::waitUntilTaken() {
   return !isStopped;
 }
 
-uint32_t ReadAhead::inspected() {
+StepNeeds ReadAhead::inspected() {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return isRead; });
   if (failure)

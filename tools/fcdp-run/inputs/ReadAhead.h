@@ -3,6 +3,8 @@
 // Reads a rank's inputs while it computes.
 #pragma once
 
+#include "session/LossWeight.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -24,7 +26,7 @@ public:
 
   using Buffers = std::vector<std::vector<std::byte>>;
   /// Looks at all inputs once they have been read.
-  using Inspect = std::function<uint32_t(const Buffers &inputs)>;
+  using Inspect = std::function<StepNeeds(const Buffers &inputs)>;
 
   /// Begins to read micro-batch `first`; `last` is the last one. `bytes` has
   /// the size of each input. For whole steps these are numbers of steps, and
@@ -45,7 +47,7 @@ public:
             const std::function<void(std::span<const std::byte>)> &use);
   /// Waits for the current micro-batch, of which there must be one, and returns
   /// what `inspect` said of it. Throws what reading it threw.
-  uint32_t inspected();
+  StepNeeds inspected();
 
 private:
   void readAll(int64_t last);
@@ -55,7 +57,7 @@ private:
   const Read read;
   const Inspect inspect;
   Buffers buffers;
-  uint32_t inspection = 0;
+  StepNeeds inspection;
   int64_t number;
 
   std::mutex mutex;

@@ -76,6 +76,8 @@ std::string toText(const StepFigures &figures) {
                                stats.learningRate);
   if (stats.lossScale)
     line += formatted("  scale %.8g", *stats.lossScale);
+  if (stats.weight)
+    line += formatted("  weight %.8g", *stats.weight);
   if (stats.variant)
     line += "  variant " + std::to_string(*stats.variant);
   for (size_t i = 0; i < figures.epochs.size(); ++i)
@@ -145,6 +147,7 @@ nlohmann::ordered_json toObject(const StepFigures &figures) {
       {"skipped_steps", stats.skippedSteps}};
   for (const auto &[key, number] :
        {std::pair("loss_scale", stats.lossScale),
+        std::pair("loss_weight", stats.weight),
         std::pair("gradient_norm", stats.gradientNorm),
         std::pair("tokens_per_second", figures.tokensPerSecond),
         std::pair("exposed_seconds", stats.exposedSeconds)})
@@ -188,6 +191,8 @@ std::string toJson(const EvaluationFigures &figures) {
       {"h2d_bytes", whole(stats.h2dBytes)},
       {"d2h_bytes", whole(stats.d2hBytes)},
       {"device_peak_bytes", whole(stats.devicePeakBytes)}};
+  if (stats.weight)
+    object["loss_weight"] = *stats.weight;
   return object.dump();
 }
 

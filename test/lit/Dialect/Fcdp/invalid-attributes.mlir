@@ -403,6 +403,11 @@ func.func private @dim_order() attributes {fcdp.dim_order = array<i64: 0>}
 // -----
 
 // remat_number
+// expected-error@+1 {{attribute 'fcdp.loss_weight' must be a string on a module}}
+module attributes {fcdp.loss_weight = 8} {}
+
+// -----
+
 // expected-error@+1 {{attribute 'fcdp.remat' must be a string on a module}}
 module attributes {fcdp.remat = 8} {}
 

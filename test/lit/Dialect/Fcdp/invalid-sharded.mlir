@@ -1363,6 +1363,14 @@ func.func @add_c3(%a: tensor<32xf32>) {
 
 // -----
 
+func.func @read_loss_weight_type() {
+  // expected-error@+1 {{result #0 must be 0D tensor of 32-bit float values, but got 'tensor<1xf32>'}}
+  %f = fcdp.read_loss_weight : tensor<1xf32>
+  return
+}
+
+// -----
+
 func.func @read_loss_scale_type() {
   // expected-error@+1 {{result #0 must be 0D tensor of 32-bit float values, but got 'tensor<f16>'}}
   %s = fcdp.read_loss_scale : tensor<f16>

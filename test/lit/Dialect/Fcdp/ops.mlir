@@ -2,8 +2,8 @@
 // RUN: fcdp-opt %s --mlir-print-op-generic | fcdp-opt | FileCheck %s
 // RUN: fcdp-opt %s --emit-bytecode | fcdp-opt | FileCheck %s
 
-// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
-module attributes {fcdp.archive = "gpt.pt2", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
+// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
+module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
 
 // CHECK-NEXT: fcdp.mesh @world(node = 2, local = 2)
 fcdp.mesh @world(node = 2, local = 2)
@@ -114,6 +114,8 @@ func.func @sharding(%g: tensor<16xf32>) {
 func.func @scale() -> tensor<f32> {
   // CHECK-NEXT: %{{.*}} = fcdp.read_loss_scale : tensor<f32>
   %s = fcdp.read_loss_scale : tensor<f32>
+  // CHECK-NEXT: %{{.*}} = fcdp.read_loss_weight : tensor<f32>
+  %f = fcdp.read_loss_weight : tensor<f32>
   // CHECK-NEXT: fcdp.unscale_gradients{{$}}
   fcdp.unscale_gradients
   return %s : tensor<f32>

@@ -106,7 +106,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
   func.func @step() {
     %w = fcdp.read_parameter @w : tensor<4x4xf32>
     %l = aten.call "aten.sum.default"(self = %w) : (tensor<4x4xf32>) -> tensor<f32>
-    // expected-error@+1 {{'fcdp.loss' op expected one 'aten.ones_like.default' of its value, with which the backward pass begins, got 0; a step that trains nothing has no loss to scale}}
+    // expected-error@+1 {{'fcdp.loss' op expected one 'aten.ones_like.default' of its value, with which the backward pass begins, got 0; a step that trains nothing has no loss to scale or weight}}
     fcdp.loss %l : tensor<f32>
     return
   }

@@ -64,6 +64,15 @@
 // UNSCALED: error: expected 'fcdp.read_loss_scale', as @update has 'fcdp.unscale_gradients'
 // RUN: %edit %t/unscaled.mlir --insert-after "func.func @init" "fcdp.read_loss_scale : tensor<f32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=SCALEINIT
 // SCALEINIT: error: expected no 'fcdp.read_loss_scale', as it is no micro-batch
+// Micro-batches read the factor of their weight if and only if the module says that losses are weighted.
+// RUN: sed 's/module attributes {/module attributes {fcdp.loss_weight = "x", /' %t/sharded.mlir > %t/unweighted.mlir
+// RUN: not fcdp-opt %t/unweighted.mlir --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNWEIGHTED
+// UNWEIGHTED: error: expected 'fcdp.read_loss_weight', as the module has 'fcdp.loss_weight'
+// RUN: %edit %t/unweighted.mlir --insert-after "fcdp.loss" "fcdp.read_loss_weight : tensor<f32>" | fcdp-opt --fcdp-verify-sharded -o %t/weighted.mlir
+// RUN: sed 's/fcdp.loss_weight = "x", //' %t/weighted.mlir | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=WEIGHTED
+// WEIGHTED: error: expected no 'fcdp.read_loss_weight', as the module has no 'fcdp.loss_weight'
+// RUN: %edit %t/weighted.mlir --insert-after "func.func @init" "fcdp.read_loss_weight : tensor<f32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=WEIGHTINIT
+// WEIGHTINIT: error: expected no 'fcdp.read_loss_weight', as it is no micro-batch
 // RUN: %edit %t/sharded.mlir --insert-after "fcdp.loss" "fcdp.read_parameter @w : tensor<4xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: error: 'fcdp.read_parameter' op may not appear in phase 'sharded'
 

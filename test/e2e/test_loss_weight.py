@@ -28,6 +28,7 @@ from harness import (
     tool,
 )
 from models import BATCH, TIME, VOCABULARY, build
+from test_loop import train
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -302,6 +303,14 @@ def test_steps_of_several_shapes(workshop: Workshop, tmp_path: Path, config: Con
 def test_padding_of_the_weight_is_zero(workshop: Workshop, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="padding of input 'mask': expected 0, as the step weights its losses by it, got 1"):
         run(compile_shapes(workshop, WEIGHTED), workshop, WEIGHTED, Data.make(WEIGHTED), tmp_path, "--pad=mask=1")
+
+
+def test_a_loop_of_pytorch_has_the_same_losses(workshop: Workshop, tmp_path: Path) -> None:
+    expected = workshop.run(WEIGHTED, STEPS)
+    assert train(workshop, WEIGHTED, (0, STEPS), tmp_path / "run", loss_weight="mask") == expected.losses
+    state = torch.load(tmp_path / "run" / f"state-{STEPS}.pt")
+    for name, value in parameters(expected.parameters).items():
+        assert torch.equal(state[name], value), name
 
 
 class Counted(nn.Module):

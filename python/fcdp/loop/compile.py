@@ -42,6 +42,7 @@ def compile(
     timeout: float | None = None,
     on_nonfinite: str = "stop",
     loss_scale: str | None = None,
+    loss_weight: str | None = None,
     network_interface: str = "",
     cuda_graphs: bool = False,
 ) -> Step:
@@ -71,6 +72,8 @@ def compile(
         no update, "continue" makes it.
     loss_scale: how the loss is scaled, as fcdp-run --loss-scale takes it ("init=65536,growth=2,backoff=0.5,interval=2000" or
         "1024"), with options=["--loss-scale=on"]. By default as torch.amp.GradScaler does, or as the checkpoint says.
+    loss_weight: the input whose sum is the weight of a micro-batch's loss, such as "attention_mask", as fcdp-compile
+        --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
@@ -87,6 +90,7 @@ def compile(
         f"--strategy={strategy}",
         f"--micro-batches={micro_batches}",
         *optimizer_options(optimizer, model),
+        *([f"--loss-weight={loss_weight}"] if loss_weight is not None else []),
         *options,
     ]
     has_values = all(parameter.device.type != "meta" for parameter in model.parameters())

@@ -57,12 +57,12 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
 
 namespace {
 /// Describes one operation. Its first error is reported, and what follows it
-/// has no effect.
+/// has no effect. `optimizer` is that of the plan.
 class OpWriter {
 public:
-  OpWriter(const Places &places, const SlotTable &slots, Operation *op,
-           plan::OpT &out)
-      : places(places), slots(slots), op(op), out(out) {}
+  OpWriter(const Places &places, const SlotTable &slots, Attribute optimizer,
+           Operation *op, plan::OpT &out)
+      : places(places), slots(slots), optimizer(optimizer), op(op), out(out) {}
 
   LogicalResult write() {
     if (!op->hasTrait<OrdersStreams>())
@@ -184,11 +184,7 @@ private:
     auto &table = make<plan::ShardUpdateT>(plan::OpBody::shard_update);
     table.bucket = getBucket(update.getTargetAttr());
     table.gradScale = update.getScale().convertToDouble();
-    auto updates = update->getBlock()->getOps<ShardUpdateOp>();
-    bool isMixed = llvm::any_of(updates, [](ShardUpdateOp other) {
-      return !!other.getSettings().getNeededLayout();
-    });
-    if (isMixed && !update.getSettings().getNeededLayout())
+    if (update.getOptimizer() != optimizer)
       setOptimizer(table.optimizer, update.getOptimizer());
   }
   void add(AllGatherOp gather) {
@@ -304,6 +300,7 @@ private:
 
   const Places &places;
   const SlotTable &slots;
+  Attribute optimizer;
   Operation *op;
   plan::OpT &out;
   bool hasFailed = false;
@@ -313,10 +310,16 @@ private:
 LogicalResult fcdp::fillOps(plan::PlanT &plan, const Places &places,
                             const SlotTable &slots,
                             ArrayRef<Operation *> calls) {
+  if (calls.empty())
+    return success();
+  ShardUpdateOp first =
+      findFirstUpdate(calls.front()->getParentOfType<ModuleOp>());
+  Attribute optimizer = first ? first.getOptimizer() : Attribute();
   // Reports what is wrong with each of them.
   LogicalResult result = success();
   for (Operation *call : calls) {
-    if (failed(OpWriter(places, slots, call, append(plan.ops)).write()))
+    OpWriter writer(places, slots, optimizer, call, append(plan.ops));
+    if (failed(writer.write()))
       result = failure();
     if (auto record = dyn_cast<RecordOp>(call); record && record.getEvent())
       plan.numEvents =

@@ -184,6 +184,10 @@ mlir::Type getOptimizerType(BucketOp bucket);
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);
 
+/// Returns whether a state of `role` is the optimizer's: a master, or one that
+/// it keeps of each parameter.
+bool isOptimizerState(StateRole role);
+
 /// Returns the arena of states of `role`.
 Arena getArena(StateRole role);
 

@@ -320,6 +320,30 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   llvm_unreachable("unknown role");
 }
 
+bool fcdp::isOptimizerState(StateRole role) {
+  switch (role) {
+  case StateRole::master:
+  case StateRole::exp_avg:
+  case StateRole::exp_avg_sq:
+  case StateRole::momentum_buffer:
+  case StateRole::exp_avg_code:
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_code:
+  case StateRole::exp_avg_sq_scale:
+    return true;
+  case StateRole::shard:
+  case StateRole::grad:
+  case StateRole::cache:
+  case StateRole::resident:
+  case StateRole::node_grad:
+  case StateRole::full_grad:
+  case StateRole::host_grad:
+  case StateRole::prefetched:
+    return false;
+  }
+  llvm_unreachable("unknown role");
+}
+
 Arena fcdp::getArena(StateRole role) {
   bool isInHost = role == StateRole::cache || role == StateRole::host_grad;
   return isInHost ? Arena::host : Arena::device;

@@ -48,6 +48,8 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   if (content.bucket != model.bucket || content.begin != model.extent.begin ||
       content.end != model.extent.end)
     return false;
+  if (isOptimizerState(op.getRole()))
+    return content.kind == ContentKind::optimizer;
   switch (op.getRole()) {
   case StateRole::shard:
     return content.kind == ContentKind::weights &&
@@ -67,17 +69,9 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   case StateRole::full_grad:
   case StateRole::host_grad:
     return content.kind == ContentKind::gradient;
-  case StateRole::master:
-  case StateRole::exp_avg:
-  case StateRole::exp_avg_sq:
-  case StateRole::momentum_buffer:
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_code:
-  case StateRole::exp_avg_sq_scale:
-    return content.kind == ContentKind::optimizer;
+  default:
+    return false;
   }
-  return false;
 }
 
 int32_t PlanRun::findContent(int32_t state) {

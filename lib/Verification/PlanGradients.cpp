@@ -225,20 +225,18 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   if (failed(grad) ||
       failed(checkComplete(contents[*grad], instruction.bucket)))
     return failure();
-  constexpr std::array<StateRole, 9> roles = {
-      StateRole::shard,           StateRole::master,
-      StateRole::exp_avg,         StateRole::exp_avg_sq,
-      StateRole::momentum_buffer, StateRole::exp_avg_code,
-      StateRole::exp_avg_scale,   StateRole::exp_avg_sq_code,
-      StateRole::exp_avg_sq_scale};
-  std::array<int32_t, roles.size()> old{};
-  for (size_t i = 0; i < roles.size(); ++i) {
-    if (bucket.getState(roles[i]) < 0)
+  // What it updates, and what is there of each.
+  SmallVector<std::pair<int32_t, int32_t>> updated;
+  for (int32_t state : bucket.states) {
+    if (state < 0)
       continue;
-    FailureOr<int32_t> read = readState(bucket.getState(roles[i]));
-    if (failed(read))
+    StateRole role = StateOp(plan.states[state].op).getRole();
+    if (role != StateRole::shard && !isOptimizerState(role))
+      continue;
+    FailureOr<int32_t> old = readState(state);
+    if (failed(old))
       return failure();
-    old[i] = *read;
+    updated.emplace_back(state, *old);
   }
   OpIndex index = issued.size() - 1;
   ++now->versions[instruction.bucket];
@@ -247,12 +245,10 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   taken.takenBy = index;
   if (failed(writeState(gradState, taken)))
     return failure();
-  for (size_t i = 0; i < roles.size(); ++i) {
-    if (bucket.getState(roles[i]) < 0)
-      continue;
-    Content content = contents[old[i]];
+  for (auto [state, old] : updated) {
+    Content content = contents[old];
     content.version = now->versions[instruction.bucket];
-    if (failed(writeState(bucket.getState(roles[i]), content)))
+    if (failed(writeState(state, content)))
       return failure();
   }
   return success();

@@ -10,6 +10,11 @@
 using namespace mlir;
 using namespace fcdp;
 
+/// Returns whether checkpoints save states of `role`.
+static bool isSaved(StateRole role) {
+  return role == StateRole::shard || isOptimizerState(role);
+}
+
 PlanRun::PlanRun(const PlanModel &plan) : plan(plan), issued(1), contents(1) {}
 
 RunState PlanRun::begin() {
@@ -23,23 +28,14 @@ RunState PlanRun::begin() {
   for (size_t i = 0; i < plan.states.size(); ++i) {
     Content content;
     content.bucket = plan.states[i].bucket;
-    switch (StateOp(plan.states[i].op).getRole()) {
-    case StateRole::shard:
+    StateRole role = StateOp(plan.states[i].op).getRole();
+    if (!isSaved(role))
+      continue;
+    if (role == StateRole::shard) {
       content.kind = ContentKind::weights;
       content.axes = getOwnAxes(content.bucket);
-      break;
-    case StateRole::master:
-    case StateRole::exp_avg:
-    case StateRole::exp_avg_sq:
-    case StateRole::momentum_buffer:
-    case StateRole::exp_avg_code:
-    case StateRole::exp_avg_scale:
-    case StateRole::exp_avg_sq_code:
-    case StateRole::exp_avg_sq_scale:
+    } else {
       content.kind = ContentKind::optimizer;
-      break;
-    default:
-      continue;
     }
     content.begin = plan.states[i].extent.begin;
     content.end = plan.states[i].extent.end;
@@ -118,13 +114,7 @@ LogicalResult PlanRun::leave() {
              << describeBucket(bucket.op) << " in @update, got none";
   for (size_t i = 0; i < plan.states.size(); ++i) {
     StateRole role = StateOp(plan.states[i].op).getRole();
-    bool isSaved = llvm::is_contained(
-        {StateRole::shard, StateRole::master, StateRole::exp_avg,
-         StateRole::exp_avg_sq, StateRole::momentum_buffer,
-         StateRole::exp_avg_code, StateRole::exp_avg_scale,
-         StateRole::exp_avg_sq_code, StateRole::exp_avg_sq_scale},
-        role);
-    if (!isSaved || findContent(i))
+    if (!isSaved(role) || findContent(i))
       continue;
     InFlightDiagnostic diag = StateOp(plan.states[i].op).emitOpError("of ")
                               << plan.describe(plan.states[i].bucket)

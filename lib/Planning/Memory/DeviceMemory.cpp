@@ -37,18 +37,11 @@ int64_t BytesByUse::total() const {
 }
 
 MemoryUse fcdp::getMemoryUse(StateRole role) {
+  if (isOptimizerState(role))
+    return MemoryUse::Optimizer;
   switch (role) {
   case StateRole::shard:
     return MemoryUse::Shards;
-  case StateRole::master:
-  case StateRole::exp_avg:
-  case StateRole::exp_avg_sq:
-  case StateRole::momentum_buffer:
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_code:
-  case StateRole::exp_avg_sq_scale:
-    return MemoryUse::Optimizer;
   case StateRole::cache:
   case StateRole::resident:
   case StateRole::prefetched:
@@ -58,8 +51,9 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
   case StateRole::full_grad:
   case StateRole::host_grad:
     return MemoryUse::Gradients;
+  default:
+    llvm_unreachable("unknown role");
   }
-  llvm_unreachable("unknown role");
 }
 
 static MemoryUse classify(Operation *op) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "OptimizerChoice.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Analysis/HiddenMatrices.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
-#include "fcdp/Transforms/Options/GroupSpec.h"
-#include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
@@ -33,12 +31,6 @@ private:
   void insertMesh();
   void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
-  LogicalResult readOptimizers(func::FuncOp step);
-  LogicalResult chooseOptimizers(func::FuncOp step, const OptimizerSpec &spec,
-                                 ArrayRef<GroupSpec> groups);
-  FailureOr<Attribute> chooseOptimizer(ParameterOp parameter, bool isFirst,
-                                       const OptimizerSpec &spec,
-                                       const GroupSpec *group);
   void makeFamily(ArrayRef<func::FuncOp> steps, func::FuncOp evaluation);
   func::FuncOp makeFunction(OpBuilder &builder, VariantRole which,
                             func::FuncOp body, int64_t variants);
@@ -52,8 +44,7 @@ private:
     return FlatSymbolRefAttr::get(&getContext(), kMeshName);
   }
 
-  /// What updates each trained parameter.
-  llvm::DenseMap<StringAttr, Attribute> optimizers;
+  OptimizerByParameter optimizers;
 };
 } // namespace
 
@@ -157,101 +148,6 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
   return function;
 }
 
-static OptimizerAttrInterface settingsOf(Attribute optimizer) {
-  return cast<OptimizerAttrInterface>(optimizer);
-}
-
-/// Returns the parameters that `optimizer` updates unless groups say otherwise:
-/// with Muon the matrices of hidden layers, and with moments in 8 bits what has
-/// enough elements, as torchao's does.
-static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
-                                              Attribute optimizer) {
-  if (isa<MuonAttr>(optimizer))
-    return findHiddenMatrices(step);
-  constexpr int64_t least = 4096;
-  llvm::DenseSet<StringAttr> updated;
-  for (auto parameter : step->getParentOfType<ModuleOp>().getOps<ParameterOp>())
-    if (RankedTensorType type = parameter.getTensorType();
-        settingsOf(optimizer).canUpdate(type) &&
-        (!isa<AdamW8bitAttr>(optimizer) || type.getNumElements() >= least))
-      updated.insert(parameter.getSymNameAttr());
-  return updated;
-}
-
-/// Returns the optimizer of the group, or else the first one for what it
-/// updates and the other one for the rest.
-FailureOr<Attribute> ShardPass::chooseOptimizer(ParameterOp parameter,
-                                                bool isFirst,
-                                                const OptimizerSpec &spec,
-                                                const GroupSpec *group) {
-  if (!group || group->optimizer.empty())
-    return isFirst ? spec.first : spec.rest;
-  auto named = [&](Attribute optimizer) {
-    return settingsOf(optimizer).getName() == group->optimizer;
-  };
-  if (!named(spec.first) && named(spec.rest))
-    return spec.rest;
-  if (!named(spec.first))
-    return getOperation().emitError("group: expected an optimizer of '")
-           << optimizer << "', got '" << group->optimizer << "'";
-  if (!settingsOf(spec.first).canUpdate(parameter.getTensorType()))
-    return parameter.emitError("group: '")
-           << group->optimizer << "' cannot update " << parameter.getNames()[0]
-           << " of type " << parameter.getTensorType();
-  return spec.first;
-}
-
-LogicalResult ShardPass::chooseOptimizers(func::FuncOp step,
-                                          const OptimizerSpec &spec,
-                                          ArrayRef<GroupSpec> groups) {
-  ModuleOp module = getOperation();
-  llvm::DenseSet<StringAttr> updated = findUpdated(step, spec.first);
-  bool isUsed = false, isTrained = false;
-  for (auto parameter : module.getOps<ParameterOp>()) {
-    if (!parameter.getTrainable())
-      continue;
-    StringAttr name = parameter.getSymNameAttr();
-    const GroupSpec *found = findGroup(parameter, groups);
-    FailureOr<Attribute> chosen =
-        chooseOptimizer(parameter, updated.contains(name), spec, found);
-    if (failed(chosen))
-      return failure();
-    optimizers[name] = *chosen;
-    isTrained = true;
-    isUsed |= *chosen == spec.first;
-    if (GroupAttr settings = makeGroup(found, *chosen);
-        settings && !parameter.getGroup())
-      parameter.setGroupAttr(settings);
-  }
-  if (isTrained && !isUsed)
-    return module.emitError("optimizer: '")
-           << settingsOf(spec.first).getName() << "' would update nothing: "
-           << (isa<MuonAttr>(spec.first)
-                   ? "no trained parameter is a matrix of a hidden layer, "
-                     "which "
-                     "embeddings and heads are not"
-                   : "no trained parameter has 4096 elements or more in whole "
-                     "blocks of 256")
-           << "; a group may have 'optimizer'";
-  return success();
-}
-
-/// Chooses the optimizer of each trained parameter, and gives parameters the
-/// groups of the option; groups that are there stay.
-LogicalResult ShardPass::readOptimizers(func::FuncOp step) {
-  ModuleOp module = getOperation();
-  llvm::Expected<OptimizerSpec> spec =
-      parseOptimizers(optimizer, &getContext());
-  if (!spec)
-    return module.emitError() << llvm::toString(spec.takeError());
-  llvm::Expected<SmallVector<GroupSpec>> groups = parseGroups(group);
-  if (!groups)
-    return module.emitError() << llvm::toString(groups.takeError());
-  if (failed(checkPatterns(module, *groups)))
-    return failure();
-  return chooseOptimizers(step, *spec, *groups);
-}
-
 /// Replaces @step and @evaluate, if there is one, by the family of functions.
 void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
                            func::FuncOp evaluation) {
@@ -294,8 +190,11 @@ void ShardPass::runOnOperation() {
   FailureOr<SmallVector<func::FuncOp>> steps = checkInput();
   if (failed(steps))
     return signalPassFailure();
-  if (failed(readOptimizers(steps->front())))
+  FailureOr<OptimizerByParameter> chosen =
+      chooseOptimizers(steps->front(), optimizer, group);
+  if (failed(chosen))
     return signalPassFailure();
+  optimizers = std::move(*chosen);
   func::FuncOp evaluation = findEvaluation(getOperation());
   insertMesh();
   for (func::FuncOp step : *steps) {

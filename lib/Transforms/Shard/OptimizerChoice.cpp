@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "OptimizerChoice.h"
+
+#include "fcdp/Analysis/HiddenMatrices.h"
+#include "fcdp/Transforms/Options/GroupSpec.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+static OptimizerAttrInterface settingsOf(Attribute optimizer) {
+  return cast<OptimizerAttrInterface>(optimizer);
+}
+
+/// Returns the parameters that `optimizer` updates unless groups say otherwise:
+/// with Muon the matrices of hidden layers, and with moments in 8 bits what has
+/// enough elements, as torchao's does.
+static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
+                                              Attribute optimizer) {
+  if (isa<MuonAttr>(optimizer))
+    return findHiddenMatrices(step);
+  constexpr int64_t least = 4096;
+  llvm::DenseSet<StringAttr> updated;
+  for (auto parameter : step->getParentOfType<ModuleOp>().getOps<ParameterOp>())
+    if (RankedTensorType type = parameter.getTensorType();
+        settingsOf(optimizer).canUpdate(type) &&
+        (!isa<AdamW8bitAttr>(optimizer) || type.getNumElements() >= least))
+      updated.insert(parameter.getSymNameAttr());
+  return updated;
+}
+
+namespace {
+/// What the options ask for.
+struct OptimizerOptions {
+  /// The option.
+  StringRef text;
+  OptimizerSpec spec;
+  SmallVector<GroupSpec> groups;
+
+  FailureOr<Attribute> choose(ParameterOp parameter, bool isFirst,
+                              const GroupSpec *group) const;
+  FailureOr<OptimizerByParameter> chooseAll(func::FuncOp step) const;
+};
+} // namespace
+
+/// Returns the optimizer of the group, or else the first one for what it
+/// updates and the other one for the rest.
+FailureOr<Attribute> OptimizerOptions::choose(ParameterOp parameter,
+                                              bool isFirst,
+                                              const GroupSpec *group) const {
+  if (!group || group->optimizer.empty())
+    return isFirst ? spec.first : spec.rest;
+  auto named = [&](Attribute optimizer) {
+    return settingsOf(optimizer).getName() == group->optimizer;
+  };
+  if (!named(spec.first) && named(spec.rest))
+    return spec.rest;
+  if (!named(spec.first))
+    return parameter->getParentOfType<ModuleOp>().emitError(
+               "group: expected an optimizer of '")
+           << text << "', got '" << group->optimizer << "'";
+  if (!settingsOf(spec.first).canUpdate(parameter.getTensorType()))
+    return parameter.emitError("group: '")
+           << group->optimizer << "' cannot update " << parameter.getNames()[0]
+           << " of type " << parameter.getTensorType();
+  return spec.first;
+}
+
+/// Reports that the first optimizer has no parameter.
+static InFlightDiagnostic reportUnused(ModuleOp module, Attribute optimizer) {
+  StringRef reason =
+      isa<MuonAttr>(optimizer)
+          ? "no trained parameter is a matrix of a hidden layer, which "
+            "embeddings and heads are not"
+          : "no trained parameter has 4096 elements or more in whole blocks of "
+            "256";
+  return module.emitError("optimizer: '")
+         << settingsOf(optimizer).getName()
+         << "' would update nothing: " << reason
+         << "; a group may have 'optimizer'";
+}
+
+FailureOr<OptimizerByParameter>
+OptimizerOptions::chooseAll(func::FuncOp step) const {
+  auto module = step->getParentOfType<ModuleOp>();
+  llvm::DenseSet<StringAttr> updated = findUpdated(step, spec.first);
+  OptimizerByParameter optimizers;
+  bool isUsed = false;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    if (!parameter.getTrainable())
+      continue;
+    StringAttr name = parameter.getSymNameAttr();
+    const GroupSpec *found = findGroup(parameter, groups);
+    FailureOr<Attribute> chosen =
+        choose(parameter, updated.contains(name), found);
+    if (failed(chosen))
+      return failure();
+    optimizers[name] = *chosen;
+    isUsed |= *chosen == spec.first;
+    if (GroupAttr settings = makeGroup(found, *chosen);
+        settings && !parameter.getGroup())
+      parameter.setGroupAttr(settings);
+  }
+  if (!optimizers.empty() && !isUsed)
+    return reportUnused(module, spec.first);
+  return optimizers;
+}
+
+FailureOr<OptimizerByParameter> fcdp::chooseOptimizers(func::FuncOp step,
+                                                       StringRef optimizer,
+                                                       StringRef group) {
+  auto module = step->getParentOfType<ModuleOp>();
+  llvm::Expected<OptimizerSpec> spec =
+      parseOptimizers(optimizer, module.getContext());
+  if (!spec)
+    return module.emitError() << llvm::toString(spec.takeError());
+  llvm::Expected<SmallVector<GroupSpec>> groups = parseGroups(group);
+  if (!groups)
+    return module.emitError() << llvm::toString(groups.takeError());
+  if (failed(checkPatterns(module, *groups)))
+    return failure();
+  return OptimizerOptions{optimizer, *spec, std::move(*groups)}.chooseAll(step);
+}

@@ -11,7 +11,26 @@ import torch
 OptimizerFactory = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 
-class Lion(torch.optim.Optimizer):
+class _ParameterWise(torch.optim.Optimizer):
+    """Updates one parameter after another."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group)
+        return loss
+
+    def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Lion(_ParameterWise):
     """Lion (arXiv 2302.06675), with the names and defaults of its authors' code, which PyTorch does not have."""
 
     def __init__(
@@ -31,18 +50,6 @@ class Lion(torch.optim.Optimizer):
                 raise ValueError(f"expected '{name}' in [0, {below}), got {value}")
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
-        return loss
-
     def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
         exp_avg = self.state[parameter].setdefault("exp_avg", torch.zeros_like(parameter))
         beta1, beta2 = group["betas"]
@@ -51,7 +58,7 @@ class Lion(torch.optim.Optimizer):
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update * group["lr"])
 
 
-class AdamW8bit(torch.optim.Optimizer):
+class AdamW8bit(_ParameterWise):
     """AdamW with moments in 8 bits (arXiv 2110.02861), with the names, defaults and scheme of torchao.optim.AdamW8bit.
 
     Both moments of a parameter of 4096 elements or more, in whole blocks of 256, have a code for each element and a scale
@@ -67,18 +74,6 @@ class AdamW8bit(torch.optim.Optimizer):
         weight_decay: float = 1e-2,
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
-        return loss
 
     def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]

@@ -188,6 +188,11 @@ mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
 /// it keeps of each parameter.
 bool isOptimizerState(StateRole role);
 
+/// Returns the elements of an optimizer's state for a parameter. It has a scale
+/// for each block of a moment in 8 bits, and factors of the second moment for
+/// parameters of two or more dimensions; the others have `variance`.
+int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter);
+
 /// Returns the arena of states of `role`.
 Arena getArena(StateRole role);
 

@@ -92,7 +92,9 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
   I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>,
   I32EnumAttrCase<"exp_avg_code", 12>, I32EnumAttrCase<"exp_avg_scale", 13>,
-  I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>]>;
+  I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>,
+  I32EnumAttrCase<"row_var", 16>, I32EnumAttrCase<"col_var", 17>,
+  I32EnumAttrCase<"variance", 18>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>
@@ -117,9 +119,10 @@ def Fcdp_MemberAttr : Fcdp_Attr<"Member", "member"> {
 
 def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "the blocks of a bucket's members that are never split", [
   I32EnumAttrCase<"flat", 0>, I32EnumAttrCase<"ragged", 1>,
-  I32EnumAttrCase<"owned", 2>, I32EnumAttrCase<"blocks", 3>]>;
+  I32EnumAttrCase<"owned", 2>, I32EnumAttrCase<"blocks", 3>,
+  I32EnumAttrCase<"whole", 4>]>;
 def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
-  let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>`, `owned` or `blocks<256>`";
+  let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>`, `owned`, `blocks<256>` or `whole`";
   let description = [{
     With `flat`, members may be split at any element, as element-wise optimizers
     allow. With `ragged<N>`, blocks of N rows of dimension 0 are never split;
@@ -128,7 +131,8 @@ def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
     any other tensor of two or more dimensions is one matrix as a whole. A
     tensor of fewer dimensions may be split at any element. With `blocks<N>`,
     blocks of N elements are never split, and members and shards begin at
-    multiples of N, so that a number for each block has its place, too.
+    multiples of N, so that a number for each block has its place, too. With
+    `whole`, members are never split, as Adafactor needs them.
 
     Constraints:
     - (C1) `ragged` has a positive number of rows, and `blocks` of elements; the others have none.
@@ -244,6 +248,30 @@ def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$momentum,
                         "::mlir::FloatAttr":$dampening,
                         "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);
+}
+def Fcdp_AdafactorAttr : Fcdp_OptimizerAttrDef<"Adafactor", "adafactor"> {
+  let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";
+  let description = [{
+    The second moment of a parameter of two or more dimensions is the product of
+    means over its last dimension, `row_var`, and over the one before, `col_var`. Any
+    other parameter has one number for each element, `variance`. Parameters are whole on the rank that
+    owns them, since their root mean square, and that of the update, are part of it.
+
+    Constraints, as torch.optim.Adafactor has them:
+    - (C1) All numbers are finite `f64`; all but `beta2_decay` are not negative.
+    - (C2) `beta2_decay` is not above 0, and `d` not below 1.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta2_decay,
+                        // Null: the epsilon of the type that is updated.
+                        OptionalParameter<"::mlir::FloatAttr">:$eps1,
+                        "::mlir::FloatAttr":$eps2, "::mlir::FloatAttr":$d,
+                        "::mlir::FloatAttr":$weight_decay);
+  let extraClassDeclaration = statesDeclaration # [{
+
+    ::mlir::Attribute getNeededLayout() const;
+    int64_t getScratchBytes(::mlir::RankedTensorType parameter) const;
+    double getScratchTraffic() const;
+  }];
 }
 def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {
   let summary = "the settings of the optimizer for parameters of a group";

@@ -53,8 +53,8 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   bool hasRows = kind == LayoutKind::ragged || kind == LayoutKind::blocks;
   if (hasRows != (rows != 0) || rows < 0) // C1
     return emitError() << "expected 'flat', 'ragged<rows>' or "
-                          "'blocks<elements>' with a positive number, or "
-                          "'owned', got '"
+                          "'blocks<elements>' with a positive number, "
+                          "'owned' or 'whole', got '"
                        << stringifyLayoutKind(kind) << '<' << rows << ">'";
   return success();
 }
@@ -65,6 +65,8 @@ int64_t LayoutAttr::getBlockElements(RankedTensorType tensor) const {
     return 1;
   if (getKind() == LayoutKind::blocks)
     return getRows();
+  if (getKind() == LayoutKind::whole)
+    return elements;
   if (getKind() == LayoutKind::ragged)
     return std::min(getRows(), tensor.getDimSize(0)) *
            (elements / tensor.getDimSize(0));
@@ -225,6 +227,63 @@ SmallVector<StateRole> SGDAttr::getStates() const {
   if (getMomentum().getValueAsDouble() == 0)
     return {};
   return {StateRole::momentum_buffer};
+}
+
+LogicalResult
+AdafactorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FloatAttr lr, FloatAttr beta2Decay, FloatAttr eps1,
+                      FloatAttr eps2, FloatAttr d, FloatAttr weightDecay) {
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "beta2_decay", beta2Decay,
+                          /*negative=*/true)) ||
+      (eps1 && failed(verifyNumber(emitError, "eps1", eps1))) ||
+      failed(verifyNumber(emitError, "eps2", eps2)) ||
+      failed(verifyNumber(emitError, "d", d)) ||
+      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
+    return failure();
+  if (beta2Decay.getValueAsDouble() > 0) // C2
+    return emitError() << "expected 'beta2_decay' of at most 0, got "
+                       << beta2Decay;
+  if (d.getValueAsDouble() < 1) // C2
+    return emitError() << "expected 'd' of at least 1, got " << d;
+  return success();
+}
+
+SmallVector<StateRole> AdafactorAttr::getStates() const {
+  return {StateRole::row_var, StateRole::col_var, StateRole::variance};
+}
+
+Attribute AdafactorAttr::getNeededLayout() const {
+  return LayoutAttr::get(getContext(), LayoutKind::whole, 0);
+}
+
+/// In f32, or f64 for a parameter in f64, each at a multiple of 64 bytes: the
+/// update; the states and what they move to; the mean of each matrix; and 5
+/// numbers of the whole parameter.
+int64_t AdafactorAttr::getScratchBytes(RankedTensorType parameter) const {
+  int64_t width =
+      std::max<int64_t>(elementBytes(parameter.getElementType()), 4);
+  auto place = [width](int64_t elements) {
+    return static_cast<int64_t>(
+        llvm::alignTo(elements * width, kMemberAlignment));
+  };
+  int64_t elements = parameter.getNumElements();
+  if (elements == 0)
+    return 0;
+  int64_t bytes = place(elements) + 5 * place(1);
+  for (StateRole role : getStates())
+    bytes += 2 * place(countStateElements(role, parameter));
+  if (parameter.getRank() >= 2)
+    bytes += place(countStateElements(StateRole::row_var, parameter) /
+                   parameter.getDimSize(parameter.getRank() - 2));
+  return bytes;
+}
+
+/// The update is written once, changed five times, and read twice. The gradient
+/// is read twice more, and the parameter once.
+double AdafactorAttr::getScratchTraffic() const {
+  constexpr double f32 = 4;
+  return (1 + 2 * 5 + 2 + 2 + 1) * f32;
 }
 
 LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,

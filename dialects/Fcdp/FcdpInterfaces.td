@@ -23,8 +23,8 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
     InterfaceMethod<"Returns the name by which options call it.", "::llvm::StringRef",
       "getName", (ins), [{ return ConcreteAttr::getMnemonic(); }]>,
     InterfaceMethod<[{
-        Returns the layout of the buckets that it updates, or null if any will do. One
-        that needs a layout updates only some of the parameters, beside another one.
+        Returns the layout of the buckets that it updates, or null if any will do.
+        Beside one that needs a layout there may be another one.
       }], "::mlir::Attribute", "getNeededLayout", (ins), [{}], [{ return {}; }]>,
     InterfaceMethod<"Returns whether it can update a parameter of this type.",
       "bool", "canUpdate", (ins "::mlir::RankedTensorType":$parameter), [{}],
@@ -34,6 +34,10 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
         besides the gradient in the type of the parameter.
       }], "int64_t", "getScratchBytes", (ins "::mlir::RankedTensorType":$parameter),
       [{}], [{ return 0; }]>,
+    InterfaceMethod<[{
+        Returns the bytes of memory traffic of its own results for each element of a
+        parameter.
+      }], "double", "getScratchTraffic", (ins), [{}], [{ return 0; }]>,
     InterfaceMethod<[{
         Returns the floating-point operations of products of matrices in the update
         of a parameter, which are in bf16. Other work costs memory traffic alone.

@@ -280,6 +280,43 @@ Type fcdp::getOptimizerType(BucketOp bucket) {
   return bucket.getMaster().value_or(bucket.getStorage());
 }
 
+int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter) {
+  int64_t elements = parameter.getNumElements(), rank = parameter.getRank();
+  bool isFactored = rank >= 2 && elements != 0;
+  switch (role) {
+  case StateRole::exp_avg_scale:
+  case StateRole::exp_avg_sq_scale:
+    return elements / kStateBlock;
+  case StateRole::row_var:
+    return isFactored ? elements / parameter.getDimSize(rank - 1) : 0;
+  case StateRole::col_var:
+    return isFactored ? elements / parameter.getDimSize(rank - 2) : 0;
+  case StateRole::variance:
+    return isFactored ? 0 : elements;
+  default:
+    return elements;
+  }
+}
+
+/// Returns the elements of a state in which the parameters of a shard stand one
+/// behind another: those of the shard with most.
+static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
+  llvm::DenseMap<StringAttr, int64_t> shardOf;
+  int64_t parts = countParts(bucket.getSharding(), mesh);
+  int64_t elements = std::max<int64_t>(bucket.getElements() / parts, 1);
+  for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
+    shardOf[member.getParameter().getAttr()] = member.getOffset() / elements;
+  llvm::DenseMap<int64_t, int64_t> counts;
+  int64_t most = 0;
+  for (auto parameter :
+       bucket->getParentOfType<ModuleOp>().getOps<ParameterOp>())
+    if (auto shard = shardOf.find(parameter.getSymNameAttr());
+        shard != shardOf.end())
+      most = std::max(most, counts[shard->second] += countStateElements(
+                                role, parameter.getTensorType()));
+  return most;
+}
+
 RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh) {
   Type f32 = Float32Type::get(bucket.getContext());
@@ -316,6 +353,11 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::exp_avg_scale:
   case StateRole::exp_avg_sq_scale:
     return type(countParts(bucket.getSharding(), mesh) * kStateBlock, f32);
+  case StateRole::row_var:
+  case StateRole::col_var:
+  case StateRole::variance:
+    return RankedTensorType::get({countLargestShard(bucket, role, mesh)},
+                                 getOptimizerType(bucket));
   }
   llvm_unreachable("unknown role");
 }
@@ -330,6 +372,9 @@ bool fcdp::isOptimizerState(StateRole role) {
   case StateRole::exp_avg_scale:
   case StateRole::exp_avg_sq_code:
   case StateRole::exp_avg_sq_scale:
+  case StateRole::row_var:
+  case StateRole::col_var:
+  case StateRole::variance:
     return true;
   case StateRole::shard:
   case StateRole::grad:

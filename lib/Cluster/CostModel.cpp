@@ -209,19 +209,15 @@ static Owned getOwned(Operation *symbol, int64_t ranks) {
           type.getElementType(), type.getElementType()};
 }
 
-/// Returns the bytes of an element in a state of the optimizer, which updates
-/// elements of `updated`.
-static double stateBytes(StateRole role, Type updated) {
-  switch (role) {
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_sq_code:
-    return 1;
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_scale:
-    return 4.0 / kStateBlock;
-  default:
-    return elementBytes(updated);
-  }
+/// Returns the bytes of a rank's part of a state of the optimizer. Before
+/// bucketing, elements of states have the type of the parameter.
+static double stateBytes(Operation *target, StateRole role, int64_t ranks) {
+  if (auto bucket = dyn_cast<BucketOp>(target))
+    return static_cast<double>(byteSize(getStateType(
+        bucket, role, getMesh(bucket->getParentOfType<ModuleOp>()))));
+  auto type = cast<ParameterOp>(target).getTensorType();
+  return static_cast<double>(countStateElements(role, type)) *
+         elementBytes(type.getElementType()) / ranks;
 }
 
 /// Returns the floating-point operations of the rank whose matrices take the
@@ -249,20 +245,20 @@ static double countFlops(ShardUpdateOp update, int64_t ranks) {
 }
 
 Cost Estimator::costOf(ShardUpdateOp update) const {
-  Owned owned = getOwned(
-      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr()),
-      cluster.getWorldSize());
+  Operation *target =
+      SymbolTable::lookupNearestSymbolFrom(update, update.getTargetAttr());
+  Owned owned = getOwned(target, cluster.getWorldSize());
   // It reads the gradient in f32, and reads and writes the parameter, or its
   // master, and the optimizer's states. A master's rounding is written.
-  double kept = elementBytes(owned.updated);
-  for (StateRole role : update.getSettings().getStates())
-    kept += stateBytes(role, owned.updated);
-  double bytes =
-      kGradientBytes + 2 * kept +
+  double each =
+      kGradientBytes + 2 * elementBytes(owned.updated) +
+      update.getSettings().getScratchTraffic() +
       (owned.updated != owned.storage ? elementBytes(owned.storage) : 0);
-  Cost cost =
-      inMemory("shard_update", owned.elements * elementBytes(owned.updated),
-               owned.elements * bytes);
+  double bytes = owned.elements * each;
+  for (StateRole role : update.getSettings().getStates())
+    bytes += 2 * stateBytes(target, role, cluster.getWorldSize());
+  Cost cost = inMemory("shard_update",
+                       owned.elements * elementBytes(owned.updated), bytes);
   OperatorWork products;
   products.flops = countFlops(update, cluster.getWorldSize());
   products.type = BFloat16Type::get(update.getContext());

@@ -105,10 +105,22 @@ static plan::MuonT makeTable(MuonAttr muon) {
   return table;
 }
 
+static plan::AdafactorT makeTable(AdafactorAttr adafactor) {
+  plan::AdafactorT table;
+  table.lr = adafactor.getLr().getValueAsDouble();
+  table.beta2Decay = adafactor.getBeta2Decay().getValueAsDouble();
+  if (FloatAttr eps1 = adafactor.getEps1())
+    table.eps1 = eps1.getValueAsDouble();
+  table.eps2 = adafactor.getEps2().getValueAsDouble();
+  table.d = adafactor.getD().getValueAsDouble();
+  table.weightDecay = adafactor.getWeightDecay().getValueAsDouble();
+  return table;
+}
+
 void fcdp::setOptimizer(plan::OptimizerUnion &out, Attribute optimizer) {
   llvm::TypeSwitch<Attribute>(optimizer)
-      .Case<AdamWAttr, AdamW8bitAttr, LionAttr, MuonAttr, SGDAttr>(
-          [&](auto typed) { out.Set(makeTable(typed)); })
+      .Case<AdafactorAttr, AdamWAttr, AdamW8bitAttr, LionAttr, MuonAttr,
+            SGDAttr>([&](auto typed) { out.Set(makeTable(typed)); })
       .DefaultUnreachable("an optimizer without a table in the plan");
 }
 

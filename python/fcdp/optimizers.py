@@ -140,7 +140,15 @@ def _get_moment(state: dict[str, Any], name: str, signed: bool) -> torch.Tensor:
     return decode(state[f"{name}_code"], state[f"{name}_scale"], signed)
 
 
-_CLASSES = {"adamw8bit": AdamW8bit, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, "lion": Lion}
+_CLASSES = {
+    "adafactor": torch.optim.Adafactor,
+    "adamw8bit": AdamW8bit,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+    "lion": Lion,
+}
+# Settings of the text that are one tuple of the class.
+_TUPLES = {"betas": ("beta1", "beta2"), "eps": ("eps1", "eps2")}
 
 
 def optimizer_factory(text: str) -> OptimizerFactory:
@@ -157,11 +165,11 @@ def optimizer_factory(text: str) -> OptimizerFactory:
         raise ValueError(f"expected an optimizer among {sorted(_CLASSES)}, got '{name}'")
     optimizer = _CLASSES[name]
     options = dict(_setting(setting) for setting in settings)
-    known = set(inspect.signature(optimizer).parameters)
-    if "betas" in known:
-        default = inspect.signature(optimizer).parameters["betas"].default
-        options["betas"] = (options.pop("beta1", default[0]), options.pop("beta2", default[1]))
-    unknown = sorted(set(options) - known)
+    known = inspect.signature(optimizer).parameters
+    for key, parts in _TUPLES.items():
+        if key in known and isinstance(known[key].default, tuple) and key not in options:
+            options[key] = tuple(options.pop(part, default) for part, default in zip(parts, known[key].default))
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(f"'{name}' has no setting {unknown}")
     return lambda parameters: optimizer(parameters, **options)

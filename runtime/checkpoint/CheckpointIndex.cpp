@@ -21,6 +21,7 @@ constexpr const char *kRoles[] = {
     "value",         "master",          "exp_avg",
     "exp_avg_sq",    "momentum_buffer", "exp_avg_code",
     "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale",
+    "row_var",       "col_var",         "variance",
     "buffer",        "random"};
 
 nlohmann::ordered_json toJson(const CheckpointPiece &piece) {

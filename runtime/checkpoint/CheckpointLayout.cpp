@@ -71,15 +71,16 @@ void CheckpointLayout::addBucket(
     bool isValue = region.role() == plan::StateRole::shard;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *parameter : members) {
-      CheckpointState saved{parameter->names, role, dtype,
-                            shapeOf(*parameter, region.role())};
+      std::optional<Shape> shape = stateShape(region.role(), parameter->shape);
+      if (!shape)
+        continue;
+      CheckpointState saved{parameter->names, role, dtype, *shape};
       if (isValue)
         saved.trainable = parameter->trainable;
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
       for (uint32_t part = 0; part < owners.size(); ++part) {
-        ShardRange range =
-            stateRangeOf(*parameter, bucket, part, region.role());
+        ShardRange range = stateRangeOf(plan, *parameter, part, region.role());
         if (range.elements != 0)
           addPiece(
               state, owners[part],

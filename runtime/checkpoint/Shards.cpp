@@ -44,35 +44,6 @@ membersOf(const StepPlan &plan) {
   return members;
 }
 
-ShardRange rangeOf(const plan::ParameterT &parameter,
-                   const plan::BucketT &bucket, uint32_t part) {
-  auto elements = int64_t(bucket.shardElements);
-  auto offset = int64_t(parameter.offsetElements);
-  int64_t begin = int64_t(part) * elements;
-  int64_t first = std::max(begin, offset);
-  int64_t end =
-      std::min(begin + elements, offset + numElements(parameter.shape));
-  if (first >= end)
-    return {};
-  return {first - offset, first - begin, end - first};
-}
-
-ShardRange stateRangeOf(const plan::ParameterT &parameter,
-                        const plan::BucketT &bucket, uint32_t part,
-                        plan::StateRole role) {
-  ShardRange range = rangeOf(parameter, bucket, part);
-  int64_t each = elementsPer(role);
-  return {range.inParameter / each, range.inShard / each,
-          range.elements / each};
-}
-
-Shape shapeOf(const plan::ParameterT &parameter, plan::StateRole role) {
-  int64_t each = elementsPer(role);
-  if (each == 1)
-    return parameter.shape;
-  return {numElements(parameter.shape) / each};
-}
-
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh) {
   std::vector<uint32_t> owners(countParts(bucket.sharding, mesh), mesh.size());
   for (uint32_t rank = 0; rank < mesh.size(); ++rank) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "checkpoint/WeightSource.h"
+#include "plan/StatePlaces.h"
 
 #include <functional>
 
@@ -15,22 +16,6 @@ namespace fcdp {
 
 /// The first world rank that owns each part of a bucket, in the parts' order.
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh);
-
-/// The elements of a parameter that one part of its bucket holds.
-struct ShardRange {
-  /// The first one, in the parameter and in the part.
-  int64_t inParameter = 0, inShard = 0;
-  int64_t elements = 0; ///< may be 0
-};
-ShardRange rangeOf(const plan::ParameterT &parameter,
-                   const plan::BucketT &bucket, uint32_t part);
-/// The same in elements of a state.
-ShardRange stateRangeOf(const plan::ParameterT &parameter,
-                        const plan::BucketT &bucket, uint32_t part,
-                        plan::StateRole role);
-/// That of a parameter's state: the parameter's, or one dimension of a number
-/// for each block.
-Shape shapeOf(const plan::ParameterT &parameter, plan::StateRole role);
 
 /// The parameters of each bucket, in the order of their places in it.
 std::vector<std::vector<const plan::ParameterT *>>

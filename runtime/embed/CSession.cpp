@@ -30,7 +30,10 @@ static_assert(int(StateRole::Value) == FCDP_VALUE &&
               int(StateRole::ExpAvgCode) == FCDP_EXP_AVG_CODE &&
               int(StateRole::ExpAvgScale) == FCDP_EXP_AVG_SCALE &&
               int(StateRole::ExpAvgSqCode) == FCDP_EXP_AVG_SQ_CODE &&
-              int(StateRole::ExpAvgSqScale) == FCDP_EXP_AVG_SQ_SCALE);
+              int(StateRole::ExpAvgSqScale) == FCDP_EXP_AVG_SQ_SCALE &&
+              int(StateRole::RowVar) == FCDP_ROW_VAR &&
+              int(StateRole::ColVar) == FCDP_COL_VAR &&
+              int(StateRole::Variance) == FCDP_VARIANCE);
 static_assert(int(OnNonfinite::Stop) == FCDP_NONFINITE_STOP &&
               int(OnNonfinite::Skip) == FCDP_NONFINITE_SKIP &&
               int(OnNonfinite::Continue) == FCDP_NONFINITE_CONTINUE);

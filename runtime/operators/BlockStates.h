@@ -4,7 +4,7 @@
 // and for each block of 256 elements a scale, its greatest magnitude.
 #pragma once
 
-#include "plan/StepPlan.h"
+#include "plan/StatePlaces.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
+#include "operators/Adafactor.h"
 #include "operators/BlockStates.h"
 #include "operators/NewtonSchulz.h"
 #include "operators/PreparedOp.h"
@@ -13,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace fcdp {
 
@@ -26,6 +28,8 @@ struct Part {
   at::Tensor expAvgCode, expAvgSqCode;
   /// One for each block.
   at::Tensor expAvgScale, expAvgSqScale;
+  /// Of one parameter, with Adafactor.
+  at::Tensor rowVar, colVar, variance;
 };
 
 /// Elements [begin, begin + elements) of `whole`.
@@ -61,13 +65,16 @@ enum PieceMemory {
   kNumMemories
 };
 
-/// The scratch memory of the largest matrix of a bucket.
-int64_t scratchOfMatrices(const StepPlan &plan, size_t bucket) {
+/// The most scratch memory that a parameter of a bucket takes.
+int64_t scratchOf(const StepPlan &plan, size_t bucket,
+                  const plan::OptimizerUnion &optimizer) {
   int64_t bytes = 0;
   for (const auto &parameter : plan.parameters)
     if (parameter->bucket == bucket)
-      bytes = std::max(
-          bytes, orthogonalizeBytes(parameter->shape[0], parameter->shape[1]));
+      bytes = std::max(bytes, optimizer.Asmuon()
+                                  ? orthogonalizeBytes(parameter->shape[0],
+                                                       parameter->shape[1])
+                                  : adafactorBytes(*parameter));
   return bytes;
 }
 
@@ -88,13 +95,18 @@ public:
               flat(plan::StateRole::exp_avg_code, state),
               flat(plan::StateRole::exp_avg_sq_code, state),
               flat(plan::StateRole::exp_avg_scale, state),
-              flat(plan::StateRole::exp_avg_sq_scale, state)} {
-    auto cutShard = needsMatrices(optimizer) ? matrixSegments : updateSegments;
+              flat(plan::StateRole::exp_avg_sq_scale, state),
+              flat(plan::StateRole::row_var, state),
+              flat(plan::StateRole::col_var, state),
+              flat(plan::StateRole::variance, state)} {
+    auto cutShard = updatesWhole(optimizer) ? wholeSegments : updateSegments;
     for (const UpdateSegment &segment :
          cutShard(state.plan, op.bucket, state.place, weightDecay(optimizer))) {
       parts.push_back(cut(whole, segment.begin, segment.elements));
       parts.back().segment = segment;
     }
+    if (optimizer.Asadafactor())
+      cutFactors();
     // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
     // whole vectors of parameters get values that have nothing to do with the
     // gradients.
@@ -107,8 +119,8 @@ public:
       makeCodecs(state);
     if (double base = state.plan.learningRate(); base != 0)
       rateFactor = learningRate(optimizer) / base;
-    if (needsMatrices(optimizer))
-      scratchBytes = scratchOfMatrices(state.plan, op.bucket);
+    if (updatesWhole(optimizer))
+      scratchBytes = scratchOf(state.plan, op.bucket, optimizer);
   }
 
   void run(StepState &state) override {
@@ -147,7 +159,8 @@ private:
   at::Tensor flat(plan::StateRole role, StepState &state) const {
     const plan::State *found = findState(bucket, role);
     return found ? state.flat(found->buf(),
-                              bucket.shardElements / elementsPer(role),
+                              int64_t(found->buf().bytes() /
+                                      byteSize(toDType(found->dtype()))),
                               toDType(found->dtype()))
                  : at::Tensor();
   }
@@ -234,6 +247,33 @@ private:
     at::Tensor parameter = part.parameter.view(shape);
     parameter.mul_(1 - rate * part.segment.weightDecay);
     parameter.add_(grad, -rate * adjustedRate(muon, shape));
+  }
+
+  /// Gives each parameter its second moments, which stand one behind another.
+  void cutFactors() {
+    int64_t row = 0, column = 0, other = 0;
+    auto next = [](const at::Tensor &from, int64_t &begin, int64_t elements) {
+      return from.narrow(0, std::exchange(begin, begin + elements), elements);
+    };
+    for (Part &part : parts) {
+      const UpdateSegment &of = part.segment;
+      bool isFactored = of.columns != 0;
+      part.rowVar =
+          next(whole.rowVar, row, isFactored ? of.elements / of.columns : 0);
+      part.colVar =
+          next(whole.colVar, column, isFactored ? of.elements / of.rows : 0);
+      part.variance = next(whole.variance, other, isFactored ? 0 : of.elements);
+    }
+  }
+
+  void apply(const plan::AdafactorT &adafactor, const Part &part, double rate,
+             UpdateState &update) const {
+    const UpdateSegment &of = part.segment;
+    updateAdafactor({part.parameter, part.grad,
+                     whole.grad.narrow(0, of.begin, of.elements), of.rows,
+                     of.columns, part.rowVar, part.colVar, part.variance,
+                     of.weightDecay},
+                    adafactor, rate, update.number + 1, scratch);
   }
 
   /// Returns the step's memory for pieces, a row for each kind.

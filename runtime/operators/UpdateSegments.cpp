@@ -20,9 +20,9 @@ parametersOfBucket(const StepPlan &plan, size_t bucket, double weightDecay) {
       continue;
     UpdateSegment segment{int64_t(parameter->offsetElements),
                           numElements(parameter->shape), 1, weightDecay};
-    if (parameter->shape.size() == 2) {
-      segment.rows = parameter->shape[0];
-      segment.columns = parameter->shape[1];
+    if (size_t rank = parameter->shape.size(); rank >= 2) {
+      segment.rows = parameter->shape[rank - 2];
+      segment.columns = parameter->shape[rank - 1];
     }
     if (parameter->group) {
       const plan::GroupT &group = *plan.groups[*parameter->group];
@@ -47,8 +47,8 @@ int64_t firstElement(const StepPlan &plan, size_t bucket, Place place) {
 
 } // namespace
 
-std::vector<UpdateSegment> matrixSegments(const StepPlan &plan, size_t bucket,
-                                          Place place, double weightDecay) {
+std::vector<UpdateSegment> wholeSegments(const StepPlan &plan, size_t bucket,
+                                         Place place, double weightDecay) {
   int64_t first = firstElement(plan, bucket, place);
   int64_t last = first + int64_t(plan.buckets[bucket]->shardElements);
   std::vector<UpdateSegment> own;

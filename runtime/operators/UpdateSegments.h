@@ -15,7 +15,8 @@ struct UpdateSegment {
   /// The factor of the learning rate.
   double lrFactor = 1;
   double weightDecay = 0;
-  /// Of a matrix that is updated as a whole, or 0.
+  /// The last two dimensions of a parameter that is updated as a whole, or 0 if
+  /// it has fewer.
   int64_t rows = 0, columns = 0;
 };
 
@@ -30,8 +31,8 @@ struct UpdateSegment {
 std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
                                           Place place, double weightDecay);
 
-/// The matrices of a bucket's shard at `place`, in order. Each is whole.
-std::vector<UpdateSegment> matrixSegments(const StepPlan &plan, size_t bucket,
-                                          Place place, double weightDecay);
+/// The parameters of a bucket's shard at `place`, in order. Each is whole.
+std::vector<UpdateSegment> wholeSegments(const StepPlan &plan, size_t bucket,
+                                         Place place, double weightDecay);
 
 } // namespace fcdp

@@ -2,6 +2,7 @@
 //
 // The checks of a plan but for its operations and functions.
 #include "plan/PlanCheck.h"
+#include "plan/StatePlaces.h"
 
 #include <algorithm>
 #include <cmath>
@@ -69,6 +70,12 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
   case StateRole::exp_avg_scale:
   case StateRole::exp_avg_sq_scale:
     return StateRule{plan::DType::f32, bucket.shardElements / kStateBlock};
+  case StateRole::row_var:
+  case StateRole::col_var:
+  case StateRole::variance:
+    return StateRule{findState(bucket, StateRole::master) ? plan::DType::f32
+                                                          : bucket.storage,
+                     uint64_t(numFactorElements(plan, bucket, role))};
   case StateRole::grad:
     return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::node_grad:
@@ -113,8 +120,19 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
     Where path = where + ".states." + plan::EnumNameStateRole(state.role());
     if (findState(bucket, state.role()) != &state)
       failCheck(path, "it is there twice");
-    checkState(plan, bucket, state, path);
+    if (!isFactor(state.role()))
+      checkState(plan, bucket, state, path);
   }
+}
+
+/// The states whose size depends on the shapes of the parameters.
+void checkFactors(const StepPlan &plan) {
+  for (size_t i = 0; i < plan.buckets.size(); ++i)
+    for (const plan::State &state : plan.buckets[i]->states)
+      if (isFactor(state.role()))
+        checkState(plan, *plan.buckets[i], state,
+                   at("buckets", i) + ".states." +
+                       plan::EnumNameStateRole(state.role()));
 }
 
 void checkGroups(const StepPlan &plan) {
@@ -372,6 +390,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
     checkBucket(plan, *plan.buckets[i], at("buckets", i));
   checkGroups(plan);
   checkParameters(plan);
+  checkFactors(plan);
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     checkBuffer(*plan.buffers[i], at("buffers", i), constants.size());
   if (std::string found = hashBytes(constants); plan.constantsHash != found)

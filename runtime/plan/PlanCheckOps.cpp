@@ -2,6 +2,7 @@
 //
 // The checks of a plan's operations.
 #include "plan/PlanCheck.h"
+#include "plan/StatePlaces.h"
 
 #include <map>
 
@@ -79,8 +80,8 @@ private:
       failCheck({where, ".max_norm"}, "expected a positive number");
   }
   void check(const plan::ShardUpdateT &op) const;
-  void checkMatrix(const plan::ParameterT &parameter,
-                   const plan::BucketT &bucket) const;
+  void checkWhole(const plan::ParameterT &parameter,
+                  const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
   void check(const plan::AllGatherT &op) const {
     copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
@@ -205,8 +206,11 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   for (const auto &parameter : plan.parameters) {
     if (parameter->bucket != op.bucket)
       continue;
-    if (needsMatrices(optimizer))
-      checkMatrix(*parameter, bucket);
+    if (optimizer.Asmuon() && parameter->shape.size() != 2)
+      failCheck(where, "expected parameters of two dimensions, got '",
+                parameter->names[0], "' of shape ", toString(parameter->shape));
+    if (updatesWhole(optimizer))
+      checkWhole(*parameter, bucket);
     if (hasBlocks)
       checkBlocks(*parameter);
   }
@@ -220,17 +224,13 @@ void OpChecker::checkBlocks(const plan::ParameterT &parameter) const {
               toString(parameter.shape), " at ", parameter.offsetElements);
 }
 
-/// A matrix is whole in a shard.
-void OpChecker::checkMatrix(const plan::ParameterT &parameter,
-                            const plan::BucketT &bucket) const {
-  if (parameter.shape.size() != 2)
-    failCheck(where, "expected parameters of two dimensions, got '",
-              parameter.names[0], "' of shape ", toString(parameter.shape));
+void OpChecker::checkWhole(const plan::ParameterT &parameter,
+                           const plan::BucketT &bucket) const {
   uint64_t begin = parameter.offsetElements;
   uint64_t end = begin + numElements(parameter.shape);
   if (begin != end &&
       begin / bucket.shardElements != (end - 1) / bucket.shardElements)
-    failCheck(where, "expected whole matrices in each shard, got '",
+    failCheck(where, "expected whole parameters in each shard, got '",
               parameter.names[0], "' at elements ", begin, " to ", end,
               " in shards of ", bucket.shardElements);
 }

@@ -43,6 +43,9 @@ optimizerStates(const plan::OptimizerUnion &optimizer) {
     return {plan::StateRole::exp_avg_code, plan::StateRole::exp_avg_scale,
             plan::StateRole::exp_avg_sq_code,
             plan::StateRole::exp_avg_sq_scale};
+  case plan::Optimizer::adafactor:
+    return {plan::StateRole::row_var, plan::StateRole::col_var,
+            plan::StateRole::variance};
   case plan::Optimizer::NONE:
     break;
   }
@@ -58,6 +61,9 @@ bool isOptimizerState(plan::StateRole role) {
   case plan::StateRole::exp_avg_scale:
   case plan::StateRole::exp_avg_sq_code:
   case plan::StateRole::exp_avg_sq_scale:
+  case plan::StateRole::row_var:
+  case plan::StateRole::col_var:
+  case plan::StateRole::variance:
     return true;
   default:
     return false;

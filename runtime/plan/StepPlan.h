@@ -110,6 +110,8 @@ decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
     return visit(*optimizer.Aslion());
   case plan::Optimizer::muon:
     return visit(*optimizer.Asmuon());
+  case plan::Optimizer::adafactor:
+    return visit(*optimizer.Asadafactor());
   case plan::Optimizer::sgd:
   case plan::Optimizer::NONE: // refused
     break;
@@ -120,20 +122,13 @@ decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
 double learningRate(const plan::OptimizerUnion &optimizer);
 /// That of parameters without a group.
 double weightDecay(const plan::OptimizerUnion &optimizer);
-/// Whether the parameters of a bucket are matrices, which it updates one by
-/// one.
-inline bool needsMatrices(const plan::OptimizerUnion &optimizer) {
-  return optimizer.type == plan::Optimizer::muon;
+/// Whether each parameter of a bucket is whole in a shard, and is updated by
+/// itself.
+inline bool updatesWhole(const plan::OptimizerUnion &optimizer) {
+  return optimizer.type == plan::Optimizer::muon ||
+         optimizer.type == plan::Optimizer::adafactor;
 }
 
-/// Elements of a moment in 8 bits that share a scale.
-inline constexpr int64_t kStateBlock = 256;
-/// How many elements of the shard an element of a state is for.
-inline int64_t elementsPer(plan::StateRole role) {
-  bool isScale = role == plan::StateRole::exp_avg_scale ||
-                 role == plan::StateRole::exp_avg_sq_scale;
-  return isScale ? kStateBlock : 1;
-}
 /// Whether a state is one of the optimizer, which a checkpoint has.
 bool isOptimizerState(plan::StateRole role);
 

@@ -187,12 +187,12 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
   if (region.role() == plan::StateRole::master && !hasMaster)
     return match.require(kValueRole, member.names, storage, member.shape);
   DType dtype = toDType(region.dtype());
-  bool isOwn = dtype == DType::U8 || elementsPer(region.role()) != 1;
+  bool isOwn = dtype == DType::U8 || isScale(region.role());
   return match.require(role, member.names,
                        isOwn       ? dtype
                        : hasMaster ? DType::F32
                                    : storage,
-                       shapeOf(member, region.role()));
+                       *stateShape(region.role(), member.shape));
 }
 
 /// Counts the parameters that only one side has a master of.
@@ -218,8 +218,10 @@ void Loader::planBucket(size_t number,
       continue;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *member : members) {
+      if (!stateShape(region.role(), member->shape))
+        continue;
       const CheckpointState *state = requireMember(bucket, region, *member);
-      ShardRange range = stateRangeOf(*member, bucket, part, region.role());
+      ShardRange range = stateRangeOf(plan, *member, part, region.role());
       if (state && range.elements != 0)
         reads.push_back({state, range.inParameter, range.elements, dtype,
                          region.buf(),

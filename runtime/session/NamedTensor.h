@@ -27,6 +27,10 @@ enum class StateRole {
   ExpAvgScale,
   ExpAvgSqCode,
   ExpAvgSqScale,
+  RowVar, ///< Adafactor's second moment: means over dimensions, or of each
+          ///< element
+  ColVar,
+  Variance,
 };
 
 } // namespace fcdp

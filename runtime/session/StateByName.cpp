@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace fcdp {
 
@@ -29,7 +30,10 @@ constexpr RolePair kStateRoles[] = {
     {StateRole::ExpAvgCode, plan::StateRole::exp_avg_code},
     {StateRole::ExpAvgScale, plan::StateRole::exp_avg_scale},
     {StateRole::ExpAvgSqCode, plan::StateRole::exp_avg_sq_code},
-    {StateRole::ExpAvgSqScale, plan::StateRole::exp_avg_sq_scale}};
+    {StateRole::ExpAvgSqScale, plan::StateRole::exp_avg_sq_scale},
+    {StateRole::RowVar, plan::StateRole::row_var},
+    {StateRole::ColVar, plan::StateRole::col_var},
+    {StateRole::Variance, plan::StateRole::variance}};
 
 plan::StateRole plannedRole(StateRole role) {
   for (const RolePair &pair : kStateRoles)
@@ -38,14 +42,30 @@ plan::StateRole plannedRole(StateRole role) {
   return plan::StateRole::shard;
 }
 
+/// A state of a parameter: its bucket's memory, and its own shape.
+struct Region {
+  const plan::State *region;
+  Shape shape;
+};
+
+/// None if the parameter has no such state.
+std::optional<Region> findRegion(const StepPlan &plan,
+                                 const plan::ParameterT &parameter,
+                                 plan::StateRole role) {
+  const plan::State *region = findState(*plan.buckets[parameter.bucket], role);
+  std::optional<Shape> shape = stateShape(role, parameter.shape);
+  if (!region || !shape)
+    return std::nullopt;
+  return Region{region, *shape};
+}
+
 /// The part of a parameter that one shard of its bucket holds, in bytes.
 struct Piece {
   size_t inParameter, inShard, bytes;
 };
 
-Piece pieceOf(const NamedState &state, const plan::BucketT &bucket,
-              uint32_t part) {
-  ShardRange range = stateRangeOf(*state.parameter, bucket, part, state.role);
+Piece pieceOf(const StepPlan &plan, const NamedState &state, uint32_t part) {
+  ShardRange range = stateRangeOf(plan, *state.parameter, part, state.role);
   size_t width = byteSize(state.dtype);
   return {size_t(range.inParameter) * width, size_t(range.inShard) * width,
           size_t(range.elements) * width};
@@ -70,11 +90,9 @@ std::vector<StateInfo> listStates(const StepPlan &plan) {
   std::vector<StateInfo> states;
   for (const auto &parameter : plan.parameters)
     for (const RolePair &pair : kStateRoles)
-      if (const plan::State *region =
-              findState(*plan.buckets[parameter->bucket], pair.planned))
+      if (auto found = findRegion(plan, *parameter, pair.planned))
         states.push_back({parameter->names, pair.named,
-                          toDType(region->dtype()),
-                          shapeOf(*parameter, pair.planned)});
+                          toDType(found->region->dtype()), found->shape});
   for (size_t i : plan.stateBuffers()) {
     const plan::BufferT &buffer = *plan.buffers[i];
     states.push_back({{buffer.name},
@@ -92,18 +110,15 @@ NamedState findState(const StepPlan &plan, const std::string &name,
     const std::vector<std::string> &names = parameter->names;
     if (std::find(names.begin(), names.end(), name) == names.end())
       continue;
-    const plan::State *region =
-        findState(*plan.buckets[parameter->bucket], plannedRole(role));
-    if (!region)
+    std::optional<Region> found =
+        findRegion(plan, *parameter, plannedRole(role));
+    if (!found)
       throw SessionError(SessionErrorCode::Misuse,
                          "parameter '" + name + "' has no " + fcdp::name(role) +
                              " in this step");
-    return {parameter.get(),
-            0,
-            &region->buf(),
-            toDType(region->dtype()),
-            shapeOf(*parameter, region->role()),
-            region->role()};
+    return {parameter.get(),       0,
+            &found->region->buf(), toDType(found->region->dtype()),
+            found->shape,          found->region->role()};
   }
   for (size_t i : plan.stateBuffers())
     if (plan.buffers[i]->name == name && role == StateRole::Value)
@@ -121,8 +136,7 @@ void scatterState(const StepPlan &plan, Place place, Step &step,
     return;
   }
   const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
-  Piece piece =
-      pieceOf(state, bucket, partOf(bucket.sharding, plan.mesh, place));
+  Piece piece = pieceOf(plan, state, partOf(bucket.sharding, plan.mesh, place));
   if (piece.bytes == 0)
     return;
   std::byte *own = step.region(*state.region).data() + piece.inShard;
@@ -166,7 +180,7 @@ void gatherState(const StepPlan &plan, Job &job, Step &step,
   std::vector<Recv> recvs;
   std::vector<uint32_t> owners = ownersOf(bucket, plan.mesh);
   for (uint32_t part = 0; part < owners.size(); ++part) {
-    Piece piece = pieceOf(state, bucket, part);
+    Piece piece = pieceOf(plan, state, part);
     if (piece.bytes == 0)
       continue;
     bool isOwn = owners[part] == job.rank();

@@ -33,7 +33,7 @@ class RowExchange {
 public:
   RowExchange(const StepPlan &plan, Job &job, Step &step,
               const NamedState &state)
-      : mesh(plan.mesh), job(job), state(state),
+      : plan(plan), mesh(plan.mesh), job(job), state(state),
         bucket(*plan.buckets[state.parameter->bucket]),
         region(step.region(*state.region).data()), ownRows(rowsOf(job.rank())),
         width(byteSize(state.dtype)) {}
@@ -41,8 +41,7 @@ public:
   void gather(std::byte *out) {
     std::vector<uint32_t> owners = ownersOf(bucket, mesh);
     for (uint32_t part = 0; part < owners.size(); ++part) {
-      ShardRange range =
-          stateRangeOf(*state.parameter, bucket, part, state.role);
+      ShardRange range = stateRangeOf(plan, *state.parameter, part, state.role);
       if (owners[part] != job.rank()) {
         Overlap own = overlapOf(range, ownRows);
         recvs.push_back(
@@ -83,7 +82,7 @@ private:
     return fcdp::rowsOf(state.shape, rank, mesh.size());
   }
   ShardRange partRangeOf(uint32_t rank) const {
-    return stateRangeOf(*state.parameter, bucket,
+    return stateRangeOf(plan, *state.parameter,
                         partOf(bucket.sharding, mesh, placeOf(mesh, rank)),
                         state.role);
   }
@@ -92,6 +91,7 @@ private:
       std::memcpy(to, from, overlap.elements * width);
   }
 
+  const StepPlan &plan;
   const Mesh &mesh;
   Job &job;
   const NamedState &state;

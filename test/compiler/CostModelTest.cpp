@@ -253,6 +253,14 @@ TEST_F(CostModelTest, Updates) {
   EXPECT_DOUBLE_EQ(cost(muon(3)).seconds,
                    5 * 4000 / 1e9 +
                        3 * flops / (0.5 * cluster.device.flops.bf16));
+  // Adafactor reads and writes its own results 16 times for each of the 100
+  // elements, and states of 20 and 40 elements before they are shared by 8
+  // ranks.
+  EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @m0 scale 1.0 with #fcdp.adafactor<"
+                        "lr = 1.0, beta2_decay = -0.8, eps2 = 1.0, d = 1.0, "
+                        "weight_decay = 0.0>")
+                       .seconds,
+                   (19 * 400 + 2 * 4 * 60 / 8) / 1e9);
   // With sharding none, each rank updates all 8000 elements.
   EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
                         "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "

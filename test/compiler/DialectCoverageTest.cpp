@@ -84,6 +84,7 @@ std::vector<PipelineOptions> makeRuns() {
           makeOptions("zero3", "full", "adamw"),
           makeOptions("zero3", "sharded", "muon"),
           makeOptions("zero3", "sharded", "adamw8bit"),
+          makeOptions("zero3", "sharded", "adafactor"),
           makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
 }
 

@@ -50,10 +50,10 @@ def test_to_fsdp_and_back(tmp_path: Path) -> None:
     assert len(set(whole["losses"])) == 5
 
 
-@pytest.mark.parametrize("optimizer", ["adamw,lr=0.05", "adamw8bit,lr=0.05"])
+@pytest.mark.parametrize("optimizer", ["adamw,lr=0.05", "adamw8bit,lr=0.05", "adafactor,lr=0.05"])
 def test_between_strategies(tmp_path: Path, optimizer: str) -> None:
-    """Also to ranks that keep copies of the same shard, for a parameter without dimensions, for masters in float32, and for
-    moments in 8 bits, which have a scale for each block."""
+    """Also to ranks that keep copies of the same shard, for a parameter without dimensions, for masters in float32, for
+    moments in 8 bits, which have a scale for each block, and for Adafactor's, which not all parameters have."""
     more = {"options": ["--master=f32"], "optimizer": optimizer}
     size = {"half": True, "width": 1024 if "8bit" in optimizer else 10}
     first, second = str(tmp_path / "first"), str(tmp_path / "second")

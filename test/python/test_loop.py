@@ -111,6 +111,21 @@ def test_adamw8bit() -> None:
     ]
 
 
+def test_adafactor() -> None:
+    """The first epsilon is that of the type unless it is given."""
+    model = Scaled()
+    assert optimizer_options(torch.optim.Adafactor(model.parameters()), model) == [
+        "--optimizer=adafactor,lr=0.01,beta2_decay=-0.8,d=1.0,weight_decay=0.0,eps2=0.001"
+    ]
+    groups = [{"params": [model.weight]}, {"params": [model.bias], "lr": 0.1}]
+    assert optimizer_options(torch.optim.Adafactor(groups, lr=0.2, eps=(1e-7, 1e-2), d=2.0), model) == [
+        "--optimizer=adafactor,lr=0.2,beta2_decay=-0.8,d=2.0,weight_decay=0.0,eps2=0.01,eps1=1e-07",
+        "--group=bias:lr=0.5",
+    ]
+    with pytest.raises(StepError, match="maximize: expected False, got True"):
+        optimizer_options(torch.optim.Adafactor(model.parameters(), maximize=True), model)
+
+
 class Layers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -172,7 +187,7 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon, AdamW8bit"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon, AdamW8bit, Adafactor"),
         (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
         (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
         (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),

@@ -106,6 +106,14 @@ def test_wrong_settings_of_lion_are_named(setting):
         make([torch.nn.Parameter(torch.zeros(1))])
 
 
+@pytest.mark.parametrize(
+    ("text", "eps"), [("adafactor", (None, 1e-3)), ("adafactor,eps1=1e-7", (1e-7, 1e-3)), ("adafactor,eps2=0.5", (None, 0.5))]
+)
+def test_epsilons_of_adafactor(text, eps):
+    (group,) = optimizer_factory(text)([torch.nn.Parameter(torch.zeros(1))]).param_groups
+    assert group["eps"] == eps and group["beta2_decay"] == -0.8
+
+
 @pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1", "muon"])
 def test_unknown_optimizers(text):
     with pytest.raises(ValueError):

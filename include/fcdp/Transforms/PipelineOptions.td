@@ -66,14 +66,14 @@ def Optimizer : PipelineOption<
   "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
   "NAME[,KEY=VALUE]...[+NAME[,KEY=VALUE]...]", "adamw",
   "selects the optimizer and its settings, with PyTorch's names and defaults: for "
-  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4 or "
+  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4, adafactor or "
   "muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another optimizer "
   "for embeddings, heads and what is no matrix">;
 def Group : PipelineOption<
   "group", "group", CheckedBy<"checkGroups">, "\"\"",
   "PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]...", "none",
   "gives the parameters whose names match a pattern settings of their own: weight_decay, "
-  "lr as a factor of the learning rate, and, beside muon, optimizer; for example "
+  "lr as a factor of the learning rate, and, beside another one, optimizer; for example "
   "*.bias,*norm*:weight_decay=0 or *router*:optimizer=adamw. "
   "It may be given several times (or several groups with ';' between them), and the "
   "first group that matches counts"> {

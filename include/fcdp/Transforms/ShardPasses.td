@@ -81,7 +81,8 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     Each trained parameter is updated by `optimizer`. With `muon`, that is for matrices of
     hidden layers: parameters of two dimensions that are not looked up by `aten.embedding`,
     and that are not the last such parameter in front of the loss. The others have the
-    optimizer behind `+`. A group may name another choice.
+    optimizer behind `+`. With `adafactor`, it is for all parameters. A group may name another
+    choice.
 
     The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
     compiler does not know may alias its operands; its results are not cloned. The pass

@@ -33,15 +33,16 @@ static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
         "'");
   if (llvm::Error error = parsePatterns(patterns, group))
     return std::move(error);
-  SmallVector<Setting> own{{"lr", std::nullopt},
-                           {"weight_decay", std::nullopt},
-                           {"optimizer",
-                            std::nullopt,
-                            0,
-                            0,
-                            {AdamWAttr::getMnemonic(), SGDAttr::getMnemonic(),
-                             LionAttr::getMnemonic(), MuonAttr::getMnemonic(),
-                             AdamW8bitAttr::getMnemonic()}}};
+  SmallVector<Setting> own{
+      {"lr", std::nullopt},
+      {"weight_decay", std::nullopt},
+      {"optimizer",
+       std::nullopt,
+       0,
+       0,
+       {AdamWAttr::getMnemonic(), SGDAttr::getMnemonic(),
+        LionAttr::getMnemonic(), MuonAttr::getMnemonic(),
+        AdamW8bitAttr::getMnemonic(), AdafactorAttr::getMnemonic()}}};
   SmallVector<StringRef> parts;
   settings.split(parts, ',');
   for (StringRef part : parts)

@@ -66,8 +66,16 @@ static llvm::Expected<Attribute> makeSgd(MLIRContext *context,
                       nesterov);
 }
 
+static llvm::Expected<Attribute> makeAdafactor(MLIRContext *context,
+                                               ArrayRef<FloatAttr> numbers) {
+  if (numbers[1].getValueAsDouble() > 0)
+    return llvm::createStringError("expected 'beta2_decay' of at most 0");
+  return AdafactorAttr::get(context, numbers[0], numbers[1], numbers[2],
+                            numbers[3], numbers[4], numbers[5]);
+}
+
 /// Defaults are those of torch.optim, and of the authors' Lion.
-static std::array<OptimizerKind, 5> makeKinds() {
+static std::array<OptimizerKind, 6> makeKinds() {
   OptimizerKind adamw{"adamw",
                       {{"lr", 1e-3, 0, kAnyNumber},
                        {"beta1", 0.9, 0, 1},
@@ -107,21 +115,29 @@ static std::array<OptimizerKind, 5> makeKinds() {
                      makeMuon};
   OptimizerKind adamw8bit{AdamW8bitAttr::getMnemonic(), adamw.settings,
                           makeAdamW8bit};
-  return {adamw, sgd, lion, muon, adamw8bit};
+  OptimizerKind adafactor{AdafactorAttr::getMnemonic(),
+                          {{"lr", 1e-2},
+                           {"beta2_decay", -0.8, -kAnyNumber},
+                           {"eps1", std::nullopt},
+                           {"eps2", 1e-3},
+                           {"d", 1, 1},
+                           {"weight_decay", 0}},
+                          makeAdafactor};
+  return {adamw, sgd, lion, muon, adamw8bit, adafactor};
 }
 
 static llvm::Expected<Attribute> parseOne(StringRef spec,
                                           MLIRContext *context) {
   SmallVector<StringRef> parts;
   spec.split(parts, ',');
-  std::array<OptimizerKind, 5> kinds = makeKinds();
+  std::array<OptimizerKind, 6> kinds = makeKinds();
   auto *kind = llvm::find_if(kinds, [&](const OptimizerKind &other) {
     return other.name == parts[0];
   });
   if (kind == kinds.end())
     return llvm::createStringError("unknown optimizer '" + parts[0] +
-                                   "'; expected 'adamw', 'sgd', 'lion', 'muon' "
-                                   "or 'adamw8bit'");
+                                   "'; expected 'adamw', 'sgd', 'lion', "
+                                   "'muon', 'adamw8bit' or 'adafactor'");
   for (StringRef part : ArrayRef(parts).drop_front())
     if (llvm::Error error = parseSetting(part, "optimizer '" + kind->name + "'",
                                          kind->settings))
@@ -129,7 +145,8 @@ static llvm::Expected<Attribute> parseOne(StringRef spec,
   Builder builder(context);
   SmallVector<FloatAttr> numbers;
   for (const Setting &setting : kind->settings)
-    numbers.push_back(builder.getF64FloatAttr(*setting.value));
+    numbers.push_back(setting.value ? builder.getF64FloatAttr(*setting.value)
+                                    : FloatAttr());
   return kind->make(context, numbers);
 }
 
@@ -158,23 +175,24 @@ llvm::Expected<OptimizerSpec> fcdp::parseOptimizers(StringRef spec,
   bool isMuon = isa<MuonAttr>(*first);
   if (!isMuon && second == StringRef::npos)
     return OptimizerSpec{*first, *first};
+  bool mayHaveOther = isa<MuonAttr, AdafactorAttr>(*first);
   StringRef rest =
       second == StringRef::npos ? "adamw" : spec.substr(second + 1);
-  if (!isMuon || rest.starts_with(MuonAttr::getMnemonic()) ||
-      rest.starts_with(AdamW8bitAttr::getMnemonic()))
-    return llvm::createStringError(
-        "expected '+' between 'muon' and the optimizer of the parameters that "
-        "it does not update, got '" +
-        spec + "'");
   llvm::Expected<Attribute> other = parseOne(rest, context);
   if (!other)
     return other.takeError();
+  if (!mayHaveOther || cast<OptimizerAttrInterface>(*other).getNeededLayout())
+    return llvm::createStringError(
+        "expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd' or "
+        "'lion', for the parameters that the first does not update, got '" +
+        spec + "'");
   auto rateOf = [](Attribute one) {
     return cast<OptimizerAttrInterface>(one).getLr().getValueAsDouble();
   };
   if (rateOf(*first) == 0 && rateOf(*other) != 0)
     return llvm::createStringError(
-        "expected a learning rate of 'muon' above 0, to which that of the "
-        "other optimizer stays in proportion");
+        "expected a learning rate of '" +
+        cast<OptimizerAttrInterface>(*first).getName() +
+        "' above 0, to which that of the other optimizer stays in proportion");
   return OptimizerSpec{*first, *other};
 }

@@ -70,15 +70,16 @@ FailureOr<Attribute> OptimizerOptions::choose(ParameterOp parameter,
 /// Reports that the first optimizer has no parameter.
 static InFlightDiagnostic reportUnused(ModuleOp module, Attribute optimizer) {
   StringRef reason =
-      isa<MuonAttr>(optimizer)
-          ? "no trained parameter is a matrix of a hidden layer, which "
-            "embeddings and heads are not"
-          : "no trained parameter has 4096 elements or more in whole blocks of "
-            "256";
+      "groups give all trained parameters to the other optimizer";
+  if (isa<MuonAttr>(optimizer))
+    reason = "no trained parameter is a matrix of a hidden layer, which "
+             "embeddings and heads are not; a group may have 'optimizer'";
+  if (isa<AdamW8bitAttr>(optimizer))
+    reason = "no trained parameter has 4096 elements or more in whole blocks "
+             "of 256; a group may have 'optimizer'";
   return module.emitError("optimizer: '")
          << settingsOf(optimizer).getName()
-         << "' would update nothing: " << reason
-         << "; a group may have 'optimizer'";
+         << "' would update nothing: " << reason;
 }
 
 FailureOr<OptimizerByParameter>

@@ -67,7 +67,7 @@ def _entries(checkpoint: Checkpoint, prefixes: Prefixes) -> Entries:
         if state.is_model and not state.rank:
             # A model's state_dict has tied parameters under each of their names.
             entries.update({prefixes.model_path(alias): state for alias in state.names[1:]})
-        if state.role == "exp_avg":
+        if state.role in ("exp_avg", "row_var", "variance"):
             step = torch.tensor([float(updates.get(state.name) or 0)])
             entries[prefixes.optimizer_path(state.name, dcp_names.STEP)] = _constant(step, ())
     index = {

@@ -12,7 +12,8 @@ import torch
 from fcdp.checkpoint.dtypes import item_bytes
 
 _CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Of moments in 8 bits.
-OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES)
+_FACTORS = ("row_var", "col_var", "variance")  # Adafactor's.
+OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES, *_FACTORS)
 ROLES = ("value", "master", *OPTIMIZER_ROLES, "buffer", "random")
 
 # States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.

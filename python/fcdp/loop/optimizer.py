@@ -92,12 +92,20 @@ def _muon(group: Group) -> str:
     return text + f",adjust_lr_fn={group['adjust_lr_fn'] or 'original'}"
 
 
+def _adafactor(group: Group) -> str:
+    _require(group, maximize=False)
+    eps1, eps2 = group["eps"]
+    text = _text("adafactor", group, ("lr", "beta2_decay", "d", "weight_decay")) + f",eps2={float(eps2)!r}"
+    return text if eps1 is None else text + f",eps1={float(eps1)!r}"
+
+
 _DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
     torch.optim.AdamW: _adamw,
     torch.optim.SGD: _sgd,
     Lion: _lion,
     torch.optim.Muon: _muon,
     AdamW8bit: _adamw8bit,
+    torch.optim.Adafactor: _adafactor,
 }
 
 # Those that a group may have of its own, and those that do not change results.

@@ -251,7 +251,10 @@ typedef enum fcdp_state_role {
   FCDP_EXP_AVG_CODE = 5, /* moments in 8 bits: codes in u8, and a scale in */
   FCDP_EXP_AVG_SCALE = 6, /* f32 for each block of 256 elements */
   FCDP_EXP_AVG_SQ_CODE = 7,
-  FCDP_EXP_AVG_SQ_SCALE = 8
+  FCDP_EXP_AVG_SQ_SCALE = 8,
+  FCDP_ROW_VAR = 9,  /* Adafactor's second moment: its means over the last */
+  FCDP_COL_VAR = 10, /* dimension and the one before, or, of a parameter of */
+  FCDP_VARIANCE = 11 /* fewer than two dimensions, that of each element */
 } fcdp_state_role;
 
 /* Sets a parameter, a buffer or an optimizer state from its whole tensor, of

@@ -86,7 +86,7 @@ TEST(UpdateSegments, OfMatricesAreTheMatrices) {
   using Matrices = std::vector<std::array<double, 6>>;
   auto matricesOf = [&](Place place) {
     Matrices matrices;
-    for (const UpdateSegment &segment : matrixSegments(plan, 0, place, 0.5))
+    for (const UpdateSegment &segment : wholeSegments(plan, 0, place, 0.5))
       matrices.push_back({double(segment.begin), double(segment.elements),
                           double(segment.rows), double(segment.columns),
                           segment.lrFactor, segment.weightDecay});

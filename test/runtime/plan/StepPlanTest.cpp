@@ -584,8 +584,40 @@ const Refusal kRefusals[] = {
        m["buckets"][0]["states"].back()["role"] = "grad";
        m["parameters"][0]["shape"] = {1, 7};
      },
-     "expected whole matrices in each shard, got 'w' at elements 0 to 7 in "
+     "expected whole parameters in each shard, got 'w' at elements 0 to 7 in "
      "shards of 2"},
+    {"UpdateOfSplitParameters",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "adafactor"}, {"lr", 0.1}};
+       m["parameters"][0]["shape"] = {7};
+       for (auto [role, elements] :
+            {std::pair("row_var", 0), std::pair("col_var", 0),
+             std::pair("variance", 7)}) {
+         Json state = stateOf(m, "grad");
+         state["role"] = role;
+         state["buf"]["bytes"] = 4 * elements;
+         m["buckets"][0]["states"].push_back(state);
+       }
+     },
+     "expected whole parameters in each shard, got 'w' at elements 0 to 7 in "
+     "shards of 2"},
+    {"UpdateOfMeansOfOtherRows",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "adafactor"}, {"lr", 0.1}};
+       m["parameters"][0]["shape"] = {2, 1};
+       for (auto [role, elements] :
+            {std::pair("row_var", 1), std::pair("col_var", 1),
+             std::pair("variance", 0)}) {
+         Json state = stateOf(m, "grad");
+         state["role"] = role;
+         state["buf"]["bytes"] = 4 * elements;
+         m["buckets"][0]["states"].push_back(state);
+       }
+     },
+     "row_var.bytes: expected 8 (2 elements of f32), got 4"},
+    {"UpdateWithoutVariance",
+     [](Json &m) { m["optimizer"] = {{"kind", "adafactor"}, {"lr", 0.1}}; },
+     "bucket 'b' has no state 'row_var'"},
     {"UpdateWithoutMomentum", [](Json &m) { m["optimizer"]["momentum"] = 0.9; },
      "bucket 'b' has no state 'momentum_buffer'"},
     {"ReservedStatesBehindTheArena",

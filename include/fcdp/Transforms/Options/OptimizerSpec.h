@@ -15,16 +15,18 @@ struct OptimizerSpec {
   mlir::Attribute rest;
 };
 
-/// Parses `adamw`, `adamw8bit`, `sgd`, `lion` or `muon`, followed by
-/// `,name=value` with PyTorch's names: adamw and adamw8bit have lr, beta1,
+/// Parses `adamw`, `adamw8bit`, `sgd`, `lion`, `muon` or `adafactor`, followed
+/// by `,name=value` with PyTorch's names: adamw and adamw8bit have lr, beta1,
 /// beta2, eps and weight_decay, sgd has lr, momentum, dampening, weight_decay
 /// and nesterov (0 or 1), lion has lr, beta1, beta2 and weight_decay, muon has
 /// lr, weight_decay, momentum, nesterov, ns_a, ns_b and ns_c (the
-/// ns_coefficients), eps, ns_steps and adjust_lr_fn. Behind muon and a `+`
-/// there may be another optimizer for what muon does not update; the default is
-/// adamw. What adamw8bit does not update is adamw's, with the same settings.
-/// Omitted settings have the defaults of PyTorch, or of Lion's authors. An
-/// error names the bad part and the accepted values.
+/// ns_coefficients), eps, ns_steps and adjust_lr_fn, adafactor has lr,
+/// beta2_decay, eps1, eps2, d and weight_decay. Behind muon or adafactor and a
+/// `+` there may be another optimizer for what it does not update; the default
+/// for muon is adamw, and adafactor updates all that groups leave to it. What
+/// adamw8bit does not update is adamw's, with the same settings. Omitted
+/// settings have the defaults of PyTorch, or of Lion's authors. An error names
+/// the bad part and the accepted values.
 llvm::Expected<OptimizerSpec> parseOptimizers(llvm::StringRef spec,
                                               mlir::MLIRContext *context);
 

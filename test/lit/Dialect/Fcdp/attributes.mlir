@@ -26,8 +26,8 @@ func.func private @state_roles() attributes {values = [#fcdp<state_role shard>, 
 func.func private @places() attributes {values = [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]}
 
 // CHECK-LABEL: func.func private @layouts
-// CHECK-SAME: [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>, #fcdp<layout blocks<256>>]
-func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>, #fcdp<layout blocks<256>>]}
+// CHECK-SAME: [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>, #fcdp<layout blocks<256>>, #fcdp<layout whole>]
+func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<layout ragged<16>>, #fcdp<layout owned>, #fcdp<layout blocks<256>>, #fcdp<layout whole>]}
 
 // CHECK-LABEL: func.func private @optimizers
 // CHECK-SAME: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
@@ -36,13 +36,17 @@ func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<lay
 // CHECK-SAME: #fcdp.muon<lr = 1.000000e-03 : f64, weight_decay = 1.000000e-01 : f64, momentum = 0.94999999999999996 : f64, nesterov = true, ns_a = 3.444500e+00 : f64, ns_b = -4.775000e+00 : f64, ns_c = 2.031500e+00 : f64, eps = 9.9999999999999995E-8 : f64, ns_steps = 5, adjust_lr_fn = original>
 // CHECK-SAME: ns_steps = 0, adjust_lr_fn = match_rms_adamw>
 // CHECK-SAME: #fcdp.adamw8bit<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
+// CHECK-SAME: #fcdp.adafactor<lr = 1.000000e-02 : f64, beta2_decay = -8.000000e-01 : f64, eps2 = 1.000000e-03 : f64, d = 1.000000e+00 : f64, weight_decay = 0.000000e+00 : f64>
+// CHECK-SAME: #fcdp.adafactor<lr = 0.000000e+00 : f64, beta2_decay = 0.000000e+00 : f64, eps1 = 5.000000e-01 : f64, eps2 =
 func.func private @optimizers() attributes {values = [
   #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
   #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>,
   #fcdp.lion<lr = 1.0e-04, beta1 = 9.0e-01, beta2 = 9.9e-01, weight_decay = 0.0>,
   #fcdp.muon<lr = 1.0e-03, weight_decay = 0.1, momentum = 0.95, nesterov = true, ns_a = 3.4445, ns_b = -4.775, ns_c = 2.0315, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>,
   #fcdp.muon<lr = 0.0, weight_decay = 0.0, momentum = 0.0, nesterov = false, ns_a = 0.0, ns_b = 0.0, ns_c = 0.0, eps = 0.0, ns_steps = 0, adjust_lr_fn = match_rms_adamw>,
-  #fcdp.adamw8bit<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>]}
+  #fcdp.adamw8bit<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
+  #fcdp.adafactor<lr = 1.0e-02, beta2_decay = -0.8, eps2 = 1.0e-03, d = 1.0, weight_decay = 0.0>,
+  #fcdp.adafactor<lr = 0.0, beta2_decay = 0.0, eps1 = 0.5, eps2 = 0.0, d = 1.0, weight_decay = 0.0>]}
 
 // CHECK-LABEL: func.func private @groups
 // CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]

@@ -133,6 +133,46 @@ func.func private @lion_c2() attributes {value = #fcdp.lion<lr = 0.1, beta1 = 0.
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @adafactor_c1_lr() attributes {value = #fcdp.adafactor<lr = -0.5, beta2_decay = -0.8, eps1 = 0.1, eps2 = 0.1, d = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps1' to be a finite f64 from 0 on, got}}
+func.func private @adafactor_c1_eps1() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = -0.5, eps2 = 0.1, d = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps2' to be a finite f64 from 0 on, got}}
+func.func private @adafactor_c1_eps2() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = 0.1, eps2 = -0.5, d = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'd' to be a finite f64 from 0 on, got}}
+func.func private @adafactor_c1_d() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = 0.1, eps2 = 0.1, d = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @adafactor_c1_weight_decay() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = 0.1, eps2 = 0.1, d = 1.0, weight_decay = -0.5>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2_decay' to be a finite f64, got}}
+func.func private @adafactor_c1_beta2_decay() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = 0x7FF0000000000000 : f64, eps1 = 0.1, eps2 = 0.1, d = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2_decay' of at most 0, got}}
+func.func private @adafactor_c2_beta2_decay() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = 0.5, eps1 = 0.1, eps2 = 0.1, d = 1.0, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'd' of at least 1, got}}
+func.func private @adafactor_c2_d() attributes {value = #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = 0.1, eps2 = 0.1, d = 0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @muon_c1_lr() attributes {value = #fcdp.muon<lr = -0.5, weight_decay = 0.0, momentum = 0.9, nesterov = true, ns_a = 3.0, ns_b = -4.0, ns_c = 2.0, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>}
 
 // -----
@@ -461,23 +501,23 @@ module attributes {fcdp.bucket_bytes = 0} {}
 // -----
 
 // layout_c1_no_rows
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'ragged<0>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, 'owned' or 'whole', got 'ragged<0>'}}
 func.func private @f() attributes {value = #fcdp<layout ragged>}
 
 // -----
 
 // layout_c1_negative
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'ragged<-2>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, 'owned' or 'whole', got 'ragged<-2>'}}
 func.func private @f() attributes {value = #fcdp<layout ragged<-2>>}
 
 // -----
 
 // layout_c1_rows
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'owned<2>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, 'owned' or 'whole', got 'owned<2>'}}
 func.func private @f() attributes {value = #fcdp<layout owned<2>>}
 
 // -----
 
 // layout_c1_no_blocks
-// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, or 'owned', got 'blocks<0>'}}
+// expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, 'owned' or 'whole', got 'blocks<0>'}}
 func.func private @f() attributes {value = #fcdp<layout blocks>}

@@ -1069,6 +1069,17 @@ func.func @shard_update_c2_ragged() {
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @cube : tensor<2x2x4xf32> unit "fc" trainable names ["cube"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout owned members [@cube at 0]
+func.func @shard_update_c2_whole() {
+  // expected-error@+1 {{expected a bucket with the layout #fcdp<layout whole>, which 'adafactor' needs, got @bucket}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.adafactor<lr = 0.1, beta2_decay = -0.8, eps1 = 0.1, eps2 = 0.1, d = 1.0, weight_decay = 0.0>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @odd : tensor<16x17xf32> unit "fc" trainable names ["odd"]
 func.func @shard_update_c2_blocks() {
   // expected-error@+1 {{expected parameters that 'adamw8bit' can update, got @odd of type}}

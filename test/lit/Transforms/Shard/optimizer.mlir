@@ -52,11 +52,11 @@
 // HALF: error: expected 'ns_steps' to be a whole number
 // BOTH: error: expected 'nesterov' to be a whole number
 // ADJUST: error: expected 'adjust_lr_fn' to be one of original, match_rms_adamw, got 'none'
-// PLUS: error: expected '+' between 'muon' and the optimizer of the parameters that it does not update, got '{{adamw\+sgd|muon\+muon}}'
-// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'muon' or 'adamw8bit'
+// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd' or 'lion', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
+// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
 // REST: error: optimizer 'sgd' has no 'eps'
 // PROPORTION: error: expected a learning rate of 'muon' above 0, to which that of the other optimizer stays in proportion
-// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon' or 'adamw8bit'
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
 // BETA: error: expected 'beta1' in [0.00, 1.00), got '1'

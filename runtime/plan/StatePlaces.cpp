@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/StatePlaces.h"
+
+#include <algorithm>
+#include <map>
+
+namespace fcdp {
+
+namespace {
+
+int64_t numStateElements(plan::StateRole role, const Shape &shape) {
+  std::optional<Shape> own = stateShape(role, shape);
+  return own ? numElements(*own) : 0;
+}
+
+/// The part that holds a parameter which is whole in a part.
+uint64_t partWith(const plan::ParameterT &parameter,
+                  const plan::BucketT &bucket) {
+  return parameter.offsetElements / std::max<uint64_t>(bucket.shardElements, 1);
+}
+
+/// The elements of the state in front of the parameter's own in its part.
+int64_t firstFactor(const StepPlan &plan, const plan::ParameterT &parameter,
+                    plan::StateRole role) {
+  const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
+  int64_t first = 0;
+  for (const auto &other : plan.parameters)
+    if (other->bucket == parameter.bucket &&
+        other->offsetElements < parameter.offsetElements &&
+        partWith(*other, bucket) == partWith(parameter, bucket))
+      first += numStateElements(role, other->shape);
+  return first;
+}
+
+} // namespace
+
+bool isScale(plan::StateRole role) {
+  return role == plan::StateRole::exp_avg_scale ||
+         role == plan::StateRole::exp_avg_sq_scale;
+}
+
+bool isFactor(plan::StateRole role) {
+  return role == plan::StateRole::row_var || role == plan::StateRole::col_var ||
+         role == plan::StateRole::variance;
+}
+
+std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape) {
+  if (isScale(role))
+    return Shape{numElements(shape) / kStateBlock};
+  if (!isFactor(role))
+    return shape;
+  bool isFactored = shape.size() >= 2 && numElements(shape) != 0;
+  if (isFactored == (role == plan::StateRole::variance))
+    return std::nullopt;
+  Shape own = shape;
+  if (isFactored)
+    own[own.size() - (role == plan::StateRole::row_var ? 1 : 2)] = 1;
+  return own;
+}
+
+ShardRange rangeOf(const plan::ParameterT &parameter,
+                   const plan::BucketT &bucket, uint32_t part) {
+  auto elements = int64_t(bucket.shardElements);
+  auto offset = int64_t(parameter.offsetElements);
+  int64_t begin = int64_t(part) * elements;
+  int64_t first = std::max(begin, offset);
+  int64_t end =
+      std::min(begin + elements, offset + numElements(parameter.shape));
+  if (first >= end)
+    return {};
+  return {first - offset, first - begin, end - first};
+}
+
+ShardRange stateRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
+                        uint32_t part, plan::StateRole role) {
+  const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
+  if (isFactor(role)) {
+    int64_t elements = numStateElements(role, parameter.shape);
+    if (elements == 0 || partWith(parameter, bucket) != part)
+      return {};
+    return {0, firstFactor(plan, parameter, role), elements};
+  }
+  ShardRange range = rangeOf(parameter, bucket, part);
+  int64_t each = isScale(role) ? kStateBlock : 1;
+  return {range.inParameter / each, range.inShard / each,
+          range.elements / each};
+}
+
+int64_t numFactorElements(const StepPlan &plan, const plan::BucketT &bucket,
+                          plan::StateRole role) {
+  std::map<uint64_t, int64_t> counts;
+  int64_t most = 0;
+  for (const auto &parameter : plan.parameters)
+    if (plan.buckets[parameter->bucket].get() == &bucket)
+      most = std::max(most, counts[partWith(*parameter, bucket)] +=
+                            numStateElements(role, parameter->shape));
+  return most;
+}
+
+} // namespace fcdp

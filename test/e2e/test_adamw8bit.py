@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import fcdp
-from checkpoints import assert_equal_tensors, read_checkpoint
+from checkpoints import read_checkpoint
 from closed_forms import state_bytes, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
@@ -19,9 +19,9 @@ from fcdp.optimizers import AdamW8bit, decode
 from harness import Config, Workshop, assert_bit_equal, parameters, read_log, read_plan, relative_error
 from harness import run_command, tool
 from models import build
+from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_planned_memory
 from test_loop import train
 
-STEPS = 4
 OPTIMIZER = "adamw8bit,lr=1e-3,eps=1e-3"
 CONFIG = Config("gpt", optimizer=OPTIMIZER)
 # Everything at once.
@@ -121,35 +121,17 @@ def test_buckets_and_bytes(workshop: Workshop) -> None:
 
 def test_planned_memory_is_measured(workshop: Workshop) -> None:
     for config in (CONFIG, replace(FULL, master="")):
-        planned = read_plan(workshop.step(config))["planned"]["device_bytes"]
-        for step in workshop.run(config, STEPS).steps[1:]:
-            assert step["device_peak_bytes"] == pytest.approx(planned, rel=0.02)
+        assert_planned_memory(workshop, config)
 
 
-def test_checkpoints_go_on_elsewhere(workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = workshop.model(FULL.model)
-
-    def run(name: str, config: Config, steps: int, *extra: str) -> None:
-        files = (f"--save-dir={tmp_path / name}", "--save-every=2", "--keep=9", *extra)
-        tool(*run_command(workshop.step(config), model.archive, model.inputs, steps, *files))
-
-    run("whole", FULL, STEPS)
-    half = tmp_path / "whole" / "step-00000002"
-    run("again", FULL, STEPS, f"--resume={half}")
-    whole, again = (read_checkpoint(tmp_path / name / "step-00000004") for name in ("whole", "again"))
-    assert_equal_tensors(whole.states, again.states)
-    assert {role for role, _ in whole.states} - {"buffer"} == {"value", "master", "exp_avg", "exp_avg_sq"} | CODES
-    name = "blocks.0.up.weight"
-    assert not whole.states["exp_avg_code", name].equal(read_checkpoint(half).states["exp_avg_code", name])
-    for other in ({"nodes": 1, "local": 1, "strategy": "zero3"}, {"nodes": 1, "local": 3, "layout": "owned"}):
-        folder = f"ranks-{other['local']}"
-        run(folder, replace(FULL, **other), STEPS, f"--resume={tmp_path / 'again'}")
-        assert_equal_tensors(whole.states, read_checkpoint(tmp_path / folder / "step-00000004").states)
+def test_checkpoints_go_on_elsewhere(
+    workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [replace(FULL, nodes=1, local=1, strategy="zero3"), replace(FULL, nodes=1, local=3, layout="owned")]
+    half = assert_checkpoints_go_on(workshop, tmp_path, FULL, others, {"value", "master", "exp_avg", "exp_avg_sq"} | CODES, "exp_avg_code")
     assert main(["inspect", str(half)]) == 0
     assert "exp_avg_sq_scale" in capsys.readouterr().out
-    assert main(["convert", str(half), str(tmp_path / "dcp"), "--to=dcp", f"--optimizer={OPTIMIZER}"]) == 0
-    assert main(["convert", str(tmp_path / "dcp"), str(tmp_path / "converted"), "--to=fcdp"]) == 0
-    assert main(["diff", str(half), str(tmp_path / "converted")]) == 0
+    assert_converts(half, tmp_path, f"--optimizer={OPTIMIZER}")
 
 
 def test_steps_that_overflow_are_skipped(workshop: Workshop, tmp_path: Path) -> None:

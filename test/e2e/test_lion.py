@@ -11,16 +11,16 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 import fcdp
-from checkpoints import assert_equal_tensors, read_checkpoint
+from checkpoints import read_checkpoint
 from closed_forms import traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
 from fcdp.optimizers import Lion
-from harness import LION, Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
+from harness import LION, Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error
 from harness import read_log, run_command, tool
 from models import build
+from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_refuses
 
-STEPS = 4
 RATE = 1e-3
 # Everything at once. Members of a bucket take turns in the groups.
 FULL = Config(
@@ -138,36 +138,15 @@ def test_bytes_are_the_closed_forms(workshop: Workshop) -> None:
 def test_checkpoints_convert_and_go_on_elsewhere(
     workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = workshop.model(FULL.model)
-
-    def run(name: str, config: Config, steps: int, *extra: str) -> None:
-        files = (f"--save-dir={tmp_path / name}", "--save-every=2", "--keep=9", *extra)
-        tool(*run_command(workshop.step(config), model.archive, model.inputs, steps, *files))
-
-    run("whole", FULL, STEPS)
-    half = tmp_path / "whole" / "step-00000002"
-    run("again", FULL, STEPS, f"--resume={half}")
-    whole, again = (read_checkpoint(tmp_path / name / "step-00000004") for name in ("whole", "again"))
-    assert_equal_tensors(whole.states, again.states)
-    assert {role for role, _ in whole.states} - {"buffer"} == {"value", "master", "exp_avg"}
-    assert not whole.states["exp_avg", "wte.weight"].equal(read_checkpoint(half).states["exp_avg", "wte.weight"])
-    # Other ranks and another layout have the same state.
-    run("one", replace(FULL, nodes=1, local=1, strategy="zero3", layout="owned"), STEPS, f"--resume={tmp_path / 'again'}")
-    assert_equal_tensors(whole.states, read_checkpoint(tmp_path / "one" / "step-00000004").states)
-
+    others = [replace(FULL, nodes=1, local=1, strategy="zero3"), replace(FULL, nodes=1, local=3, layout="owned")]
+    half = assert_checkpoints_go_on(workshop, tmp_path, FULL, others, {"value", "master", "exp_avg"}, "exp_avg")
     assert main(["inspect", str(half)]) == 0
     shown = capsys.readouterr().out
     assert "exp_avg" in shown and "exp_avg_sq" not in shown
-    assert main(["convert", str(half), str(tmp_path / "dcp"), "--to=dcp", f"--optimizer={LION}"]) == 0
-    assert main(["convert", str(tmp_path / "dcp"), str(tmp_path / "back"), "--to=fcdp"]) == 0
-    assert main(["diff", str(half), str(tmp_path / "back")]) == 0
+    assert_converts(half, tmp_path, f"--optimizer={LION}")
 
 
 def test_other_optimizers_states_are_refused(workshop: Workshop, tmp_path: Path) -> None:
     lion, adamw = (Config("mlp_dropout", 1, 1, optimizer=optimizer) for optimizer in (LION, "adamw"))
-    model = workshop.model("mlp_dropout")
-    for one, other, message in ((lion, adamw, "it lacks exp_avg_sq of"), (adamw, lion, "the step has no exp_avg_sq of")):
-        folder = tmp_path / one.name
-        tool(*run_command(workshop.step(one), model.archive, model.inputs, 1, f"--save-dir={folder}"))
-        with pytest.raises(ToolError, match=message):
-            tool(*run_command(workshop.step(other), model.archive, model.inputs, 2, f"--resume={folder}"))
+    assert_refuses(workshop, tmp_path / "one", lion, adamw, "it lacks exp_avg_sq of")
+    assert_refuses(workshop, tmp_path / "other", adamw, lion, "the step has no exp_avg_sq of")

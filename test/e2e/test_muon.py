@@ -12,16 +12,16 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 import fcdp
-from checkpoints import assert_equal_tensors, read_checkpoint
+from checkpoints import read_checkpoint
 from closed_forms import state_bytes, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
-from harness import Config, ToolError, Workshop, assert_bit_equal, parameters, read_log, read_plan, relative_error
+from harness import Config, Workshop, assert_bit_equal, parameters, read_log, read_plan, relative_error
 from harness import run_command, tool
 from models import build
+from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_planned_memory, assert_refuses
 from test_loop import train
 
-STEPS = 4
 MUON = "muon,lr=1e-2,weight_decay=0.5"
 OPTIMIZER = f"{MUON}+adamw,lr=1e-3,eps=1e-3"
 CONFIG = Config("gpt", optimizer=OPTIMIZER)
@@ -231,53 +231,23 @@ def test_buckets_bytes_and_memory(workshop: Workshop) -> None:
 
 def test_planned_memory_is_measured(workshop: Workshop) -> None:
     for config in (CONFIG, replace(FULL, master="")):
-        planned = read_plan(workshop.step(config))["planned"]["device_bytes"]
-        for step in workshop.run(config, STEPS).steps[1:]:
-            assert step["device_peak_bytes"] == pytest.approx(planned, rel=0.02)
+        assert_planned_memory(workshop, config)
 
 
-def test_checkpoints_go_on_elsewhere(workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = workshop.model(FULL.model)
-
-    def run(name: str, config: Config, steps: int, *extra: str) -> None:
-        files = (f"--save-dir={tmp_path / name}", "--save-every=2", "--keep=9", *extra)
-        tool(*run_command(workshop.step(config), model.archive, model.inputs, steps, *files))
-
-    run("whole", FULL, STEPS)
-    half = tmp_path / "whole" / "step-00000002"
-    run("again", FULL, STEPS, f"--resume={half}")
-    whole, again = (read_checkpoint(tmp_path / name / "step-00000004") for name in ("whole", "again"))
-    assert_equal_tensors(whole.states, again.states)
-    roles = {"value", "master", "momentum_buffer", "exp_avg", "exp_avg_sq"}
-    assert {role for role, _ in whole.states} - {"buffer"} == roles
-    name = "blocks.0.mlp.up.weight" if ("momentum_buffer", "blocks.0.mlp.up.weight") in whole.states else None
-    name = name or next(name for role, name in whole.states if role == "momentum_buffer")
-    assert not whole.states["momentum_buffer", name].equal(read_checkpoint(half).states["momentum_buffer", name])
-    # Other ranks, strategies and layouts have the same state.
-    for other in ({"nodes": 1, "local": 1, "strategy": "zero3"}, {"nodes": 1, "local": 3, "layout": "owned"}):
-        folder = f"ranks-{other['local']}"
-        run(folder, replace(FULL, **other), STEPS, f"--resume={tmp_path / 'again'}")
-        assert_equal_tensors(whole.states, read_checkpoint(tmp_path / folder / "step-00000004").states)
-    run("back", FULL, STEPS + 1, f"--resume={tmp_path / 'ranks-3'}")
-    run("whole", FULL, STEPS + 1, "--resume")
-    back, whole = (read_checkpoint(tmp_path / name / "step-00000005") for name in ("back", "whole"))
-    assert_equal_tensors(whole.states, back.states)
-
+def test_checkpoints_go_on_elsewhere(
+    workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [replace(FULL, nodes=1, local=1, strategy="zero3"), replace(FULL, nodes=1, local=3, layout="owned")]
+    half = assert_checkpoints_go_on(workshop, tmp_path, FULL, others, {"value", "master", "momentum_buffer", "exp_avg", "exp_avg_sq"}, "momentum_buffer")
     assert main(["inspect", str(half)]) == 0
     assert "momentum_buffer" in capsys.readouterr().out
-    assert main(["convert", str(half), str(tmp_path / "dcp"), "--to=dcp"]) == 0
-    assert main(["convert", str(tmp_path / "dcp"), str(tmp_path / "converted"), "--to=fcdp"]) == 0
-    assert main(["diff", str(half), str(tmp_path / "converted")]) == 0
+    assert_converts(half, tmp_path)
 
 
 def test_checkpoints_of_other_optimizers_are_refused(workshop: Workshop, tmp_path: Path) -> None:
     muon, adamw = (Config("mlp_dropout", 1, 1, optimizer=optimizer) for optimizer in (OPTIMIZER, "adamw"))
-    model = workshop.model("mlp_dropout")
-    for one, other, message in ((muon, adamw, "it lacks exp_avg of"), (adamw, muon, "it lacks momentum_buffer of")):
-        folder = tmp_path / one.name
-        tool(*run_command(workshop.step(one), model.archive, model.inputs, 1, f"--save-dir={folder}"))
-        with pytest.raises(ToolError, match=message):
-            tool(*run_command(workshop.step(other), model.archive, model.inputs, 2, f"--resume={folder}"))
+    assert_refuses(workshop, tmp_path / "one", muon, adamw, "it lacks exp_avg of")
+    assert_refuses(workshop, tmp_path / "other", adamw, muon, "it lacks momentum_buffer of")
 
 
 def test_steps_that_overflow_are_skipped(workshop: Workshop, tmp_path: Path) -> None:

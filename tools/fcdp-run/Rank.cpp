@@ -101,7 +101,8 @@ class Rank {
 public:
   Rank(const Options &options, Session &session, Files &files)
       : options(options), session(session), files(files),
-        progress(session.rank() == 0), timeLeft(options.steps) {}
+        progress(session.rank() == 0),
+        mustAgreeOnNeeds(mustAgree(session.plan())), timeLeft(options.steps) {}
 
   void run();
   /// The signal that ended the run early, or 0.
@@ -145,6 +146,7 @@ private:
     StepNeeds needs;
   };
   std::optional<Agreed> agreed;
+  const bool mustAgreeOnNeeds;
   /// Null without --profile.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
@@ -265,7 +267,7 @@ void Rank::readAhead() {
   int64_t microBatches = session.plan().microBatches;
   if (bytes.empty() || firstStep >= options.steps)
     return;
-  if (mustAgree(session.plan()))
+  if (mustAgreeOnNeeds)
     return readStepsAhead(std::move(bytes));
   files.ahead = std::make_unique<ReadAhead>(
       bytes, firstStep * microBatches, options.steps * microBatches - 1,
@@ -295,7 +297,7 @@ void Rank::readStepsAhead(std::vector<size_t> bytes) {
 }
 
 StepNeeds Rank::agreeOnNeeds() {
-  if (!mustAgree(session.plan()))
+  if (!mustAgreeOnNeeds)
     return {};
   // Else the figures of the step before have brought it.
   if (!agreed || agreed->step != session.numSteps())
@@ -324,7 +326,7 @@ void Rank::runStep() {
   const size_t inputs = session.plan().numStepInputs();
   session.run(
       [&](size_t input, int64_t microBatch, std::span<std::byte> out) {
-        if (!mustAgree(session.plan()))
+        if (!mustAgreeOnNeeds)
           return files.ahead->take(input, out);
         files.ahead->take(size_t(microBatch) * inputs + input,
                           [&](std::span<const std::byte> row) {
@@ -347,8 +349,7 @@ void Rank::runStep() {
 void Rank::finishStep() {
   RankStats own = session.read();
   own.request = stopSignal();
-  const bool hasNext =
-      mustAgree(session.plan()) && session.numSteps() < options.steps;
+  const bool hasNext = mustAgreeOnNeeds && session.numSteps() < options.steps;
   if (hasNext) {
     const StepNeeds next = files.ahead->inspected();
     own.nextVariant = next.variant;

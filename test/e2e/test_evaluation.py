@@ -71,6 +71,7 @@ CONFIGS = [
     Config("residual_bn"),
     Config("peft_lora", micro_batches=2),
     Config("gpt", micro_batches=2, optimizer="muon,lr=1e-2+adamw,lr=1e-3,eps=1e-3"),
+    Config("gpt", strategy="zero3", optimizer="adafactor,lr=1e-2"),
 ]
 
 

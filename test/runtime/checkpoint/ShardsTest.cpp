@@ -191,7 +191,7 @@ TEST(StoredTensor, ConvertsAnyPartOfLargeTensors) {
   std::vector<double> values(10'000);
   std::iota(values.begin(), values.end(), 0);
   StoredTensor tensor{
-      {{10'000}, {1}}, DType::F64, std::as_bytes(std::span(values))};
+      {{10'000}, {1}}, DType::F64, std::as_bytes(std::span(values)), nullptr};
   Floats part(9'000);
   convertElements(tensor, 500, 9'000, DType::F32,
                   std::as_writable_bytes(std::span(part)).data());

@@ -152,6 +152,17 @@ def test_muon_beside_adamw() -> None:
     ]
 
 
+def test_adafactor_beside_lion() -> None:
+    model = Layers()
+    adafactor = torch.optim.Adafactor([model.inner.weight, model.outer.weight], lr=0.02)
+    assert optimizer_options([Lion([model.inner.bias]), adafactor], model) == [
+        "--optimizer=adafactor,lr=0.02,beta2_decay=-0.8,d=1.0,weight_decay=0.0,eps2=0.001"
+        "+lion,lr=0.0001,weight_decay=0.0,beta1=0.9,beta2=0.99",
+        "--group=inner.bias:optimizer=lion",
+        "--group=inner.weight,outer.weight:optimizer=adafactor",
+    ]
+
+
 def test_muon_alone() -> None:
     model = nn.Linear(4, 2, bias=False)
     optimizer, group = optimizer_options(torch.optim.Muon(model.parameters(), ns_steps=3), model)
@@ -163,12 +174,13 @@ def test_muon_alone() -> None:
     ("make", "message"),
     [
         (lambda m: torch.optim.Muon([m.inner.weight]), "does not hold inner.bias and 1 more"),
-        (lambda m: [torch.optim.AdamW([m.inner.weight]), torch.optim.SGD([m.inner.bias, m.outer.weight])], "a Muon and"),
+        (lambda m: [torch.optim.AdamW([m.inner.weight]), torch.optim.SGD([m.inner.bias, m.outer.weight])], "or a Muon or an Adafactor and"),
         (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.AdamW(m.parameters())], "is in two of them"),
         (
             lambda m: [torch.optim.Muon([m.inner.weight]), *(torch.optim.SGD([p]) for p in (m.inner.bias, m.outer.weight))],
-            "at most one other",
+            "expected one optimizer, or",
         ),
+        (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.Adafactor([m.inner.bias, m.outer.weight])], "neither"),
     ],
 )
 def test_optimizers_that_do_not_go_together(make: object, message: str) -> None:

@@ -57,8 +57,9 @@ def compile(
         runs in the smallest that the tensors of all ranks fit into (docs/shapes.md).
     pad: the values of elements with which tensors are padded up to that shape, by the input's name; 0 by default.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW, SGD or Adafactor of torch.optim, or
-        fcdp.optimizers.Lion, over the model's parameters, or a torch.optim.Muon over its matrices and another one over the
-        rest, [muon, adamw]. Their settings and parameter groups are taken over. They make no steps themselves.
+        fcdp.optimizers.Lion, over the model's parameters, or a torch.optim.Muon over its matrices (or an Adafactor over
+        some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are taken over.
+        They make no steps themselves.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. By default they are those of
         `model`, which must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.

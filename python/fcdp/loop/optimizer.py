@@ -20,16 +20,15 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     """Returns --optimizer, and --group for each parameter group that differs from the first.
 
     `optimizer` is what --optimizer takes, or an optimizer of PyTorch that holds all trained parameters and has not
-    made a step, or a Muon and another one that hold them together. Raises StepError for one that fcdp has no equal of.
+    made a step, or a Muon or Adafactor and another one that hold them together. Raises StepError for one that fcdp has no
+    equal of.
     """
     if isinstance(optimizer, str):
         return [f"--optimizer={optimizer}"]
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     described = [_describe(one) for one in optimizers]
     names = _names(optimizers, model)
-    if not any(isinstance(one, torch.optim.Muon) for one in optimizers):
-        if len(optimizers) != 1:
-            raise _misuse("expected one optimizer, or a Muon and another one")
+    if len(optimizers) == 1 and not isinstance(optimizers[0], torch.optim.Muon):
         first, *others = optimizers[0].param_groups
         groups = [f"--group={option}" for option in _group_options(first, others, names)]
         return [f"--optimizer={described[0]}", *groups]
@@ -48,11 +47,11 @@ def _describe(optimizer: torch.optim.Optimizer) -> str:
 
 def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str], names: dict[int, str]) -> list[str]:
     """Every parameter is in a group that names its optimizer."""
-    muons = [isinstance(one, torch.optim.Muon) for one in optimizers]
-    if sum(muons) != 1 or len(optimizers) > 2:
-        raise _misuse("expected a Muon and at most one other optimizer")
-    first = muons.index(True)
-    texts = [described[first], *(text for text, is_muon in zip(described, muons) if not is_muon)]
+    can_be_first = [isinstance(one, _FIRST_OF_TWO) for one in optimizers]
+    if sum(can_be_first) != 1 or len(optimizers) > 2:
+        raise _misuse("expected one optimizer, or a Muon or an Adafactor and one that is neither")
+    first = can_be_first.index(True)
+    texts = [described[first], *(text for i, text in enumerate(described) if i != first)]
     groups = []
     for optimizer, text in zip(optimizers, described):
         name = text.partition(",")[0]
@@ -107,6 +106,9 @@ _DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
     AdamW8bit: _adamw8bit,
     torch.optim.Adafactor: _adafactor,
 }
+
+# With whose rate the other one's stays in proportion.
+_FIRST_OF_TWO = (torch.optim.Muon, torch.optim.Adafactor)
 
 # Those that a group may have of its own, and those that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")

@@ -282,12 +282,14 @@ def main():
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
+    parser.add_argument("--policies", type=int, help="how many of all policies each module runs under, in turn (default all)")
     parser.add_argument("--compile-only", action="store_true", help="compile all modules and run none")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # noise is computed with
     plain = compile_step(args.opt, args.module)
     compiled = runs = 0
     bucket = f"{args.bucket} master={args.master} reduce-dtype={args.reduce_dtype}"
+    turn = list(policies(args.random))
     for mesh, K in itertools.product(args.meshes.split(","), map(int, args.micro_batches.split(","))):
         nodes, locals_ = map(int, mesh.split("x"))
         references = {mode: Reference(plain, nodes, locals_, K, mode, args.master, args.reduce_dtype)
@@ -302,7 +304,8 @@ def main():
             compiled += 1
             if args.compile_only:
                 continue
-            for policy in itertools.islice(policies(args.random), 1 if stage.startswith("sharded") else None):
+            count = 1 if stage.startswith("sharded") else args.policies or len(turn)
+            for policy in turn[:count]:
                 try:
                     machine, sent = run(reference, module, policy)
                     if stage in ("sharded", "scheduled", "planned"):
@@ -310,6 +313,7 @@ def main():
                 except (Mismatch, Deadlock) as error:
                     sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {mode}, {stage}, streams {policy.streams}: {error}")
                 runs += 1
+            turn = turn[count:] + turn[:count]
     print(f"{compiled} modules compiled" if args.compile_only else f"{runs} runs agree")
 
 

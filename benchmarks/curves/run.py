@@ -22,6 +22,7 @@ from pathlib import Path
 import job
 import plain
 from models import MODELS, PRECISIONS, ROOT, Case
+from plain import Curve
 from results import Result
 from settings import Settings
 
@@ -38,6 +39,7 @@ def main() -> int:
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["f32", "autocast"])
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "curves", help="for files (default build/curves)")
+    parser.add_argument("--keep", action="store_true", help="take the curves of PyTorch that an earlier run left in the folder")
     parser.add_argument("--picture", type=Path, help="an .svg or .png file to draw")
     args = parser.parse_args()
     if args.steps < 10:
@@ -50,7 +52,7 @@ def main() -> int:
     warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
     results = {}
     for case in (Case(model, precision) for model in args.models for precision in args.precisions):
-        results[case] = measure(case, settings, args.folder)
+        results[case] = measure(case, settings, args.folder / case.name, args.keep)
         report(case, results[case])
     if args.picture:
         import picture
@@ -61,15 +63,24 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def measure(case: Case, settings: Settings, folder: Path) -> Result:
-    folder /= case.name
-    shutil.rmtree(folder, ignore_errors=True)
+def measure(case: Case, settings: Settings, folder: Path, keep: bool) -> Result:
+    folder.mkdir(parents=True, exist_ok=True)
     seeds = SEEDS[:1] if case.precision == "f32" else SEEDS
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        curves = dict(zip(seeds, pool.map(plain.train, *zip(*((case, settings, seed) for seed in seeds)))))
-    result = Result(job.train(case, settings, folder), curves)
-    (folder / "curves.json").write_text(json.dumps({seed: asdict(curve) for seed, curve in curves.items()}))
-    return result
+        found = [pool.submit(curve_of_pytorch, case, settings, seed, folder, keep) for seed in seeds]
+        curves = {seed: future.result() for seed, future in zip(seeds, found)}
+    shutil.rmtree(folder / "job", ignore_errors=True)
+    return Result(job.train(case, settings, folder / "job"), curves)
+
+
+def curve_of_pytorch(case: Case, settings: Settings, seed: int, folder: Path, keep: bool) -> Curve:
+    file = folder / f"pytorch-{settings.steps}-{seed}.json"
+    if keep and file.exists():
+        kept = json.loads(file.read_text())
+        return Curve(kept["losses"], {int(step): loss for step, loss in kept["evaluations"].items()})
+    curve = plain.train(case, settings, seed)
+    file.write_text(json.dumps(asdict(curve)))
+    return curve
 
 
 def report(case: Case, result: Result) -> None:

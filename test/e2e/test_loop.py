@@ -87,7 +87,7 @@ def test_evaluates_as_fcdp_run(workshop: Workshop, tmp_path: Path, config: Confi
 def test_optimizer_of_pytorch_with_groups(workshop: Workshop, tmp_path: Path) -> None:
     """The same losses as with the text of the same settings and groups."""
     groups = ("*.bias:weight_decay=0.0,lr=0.5",)
-    config = Config("gpt", 1, 2, "fcdp", 1, "adamw,lr=1e-3,eps=1e-3,weight_decay=0.1", groups=groups)
+    config = Config("mlp_dropout", 1, 2, "fcdp", 1, "adamw,lr=1e-3,eps=1e-3,weight_decay=0.1", groups=groups)
     assert train(workshop, config, (0, 3), tmp_path / "run", optimizer="of PyTorch") == workshop.run(config, 3).losses
 
 
@@ -247,6 +247,6 @@ def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -
         .replace("Path(__file__).resolve().parent", repr(SCRIPT.parent).replace("PosixPath", "Path"))
         .replace("            own = ", "            if number == 1 and step.rank == 1:\n                raise ValueError('no rows left')\n            own = ")
     )
-    ranks = run_looped(workshop, Config("gpt", 1, 2), (0, 3), tmp_path / "run", script=script, timeout=60, exit_code=1)
+    ranks = run_looped(workshop, Config("mlp_dropout", 1, 2), (0, 3), tmp_path / "run", script=script, timeout=60, exit_code=1)
     assert "ValueError: no rows left" in ranks[1].error.splitlines()[-1]
     assert "rank 1 (node 0, local 1) failed: ValueError: no rows left" in ranks[0].error.splitlines()[-1]

@@ -144,6 +144,12 @@ def rank_environment(config: Config, rank: int, port: int, host: str = "127.0.0.
     )
 
 
+def rank_environments(config: Config) -> list[dict[str, str]]:
+    """Those of all ranks of a job, each of which is started by itself."""
+    port = free_port()
+    return [rank_environment(config, rank, port) for rank in range(config.world)]
+
+
 def tool(*command: str | Path, timeout: float = 180, env: Mapping[str, str] | None = None) -> str:
     """Runs a command; returns its standard output. Raises ToolError with everything it printed."""
     done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluated import evaluation_data, step_with_evaluation
-from harness import ADAMW, Config, Workshop, free_port, rank_environment, run_command, started, tool
+from harness import ADAMW, Config, Workshop, rank_environments, run_command, started, tool
 from test_loss_scale import OPTION, SCALED
 
 SCRIPT = Path(__file__).with_name("embedded.py")
@@ -17,8 +17,7 @@ SCRIPT = Path(__file__).with_name("embedded.py")
 def embed(config: Config, *arguments: object) -> list[tuple[float, float]]:
     """Losses and loss scales that rank 0 prints."""
     command: list[str | Path] = [sys.executable, SCRIPT, *map(str, arguments)]
-    port = free_port()
-    with started([(command, rank_environment(config, rank, port)) for rank in range(config.world)]) as ranks:
+    with started([(command, variables) for variables in rank_environments(config)]) as ranks:
         outputs = [rank.communicate(timeout=180) for rank in ranks]
         assert all(rank.returncode == 0 for rank in ranks), outputs
     lines = [line.split() for line in outputs[0][0].splitlines()]

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import Config, Workshop, environment, free_port, rank_environment, read_log, run_command, started
+from harness import Config, Workshop, environment, rank_environments, read_log, run_command, started
 
 MANY_STEPS = 1_000_000
 LIMIT_SECONDS = 30
@@ -52,8 +52,7 @@ def test_killed_rank_of_own_launcher(workshop: Workshop, tmp_path: Path) -> None
 def test_killed_rank_without_launcher(workshop: Workshop) -> None:
     config, model = Config("gpt"), workshop.model("gpt")
     command = run_command(workshop.step(config), model.archive, model.inputs, MANY_STEPS)
-    port = free_port()
-    with started([(command, rank_environment(config, rank, port)) for rank in range(config.world)]) as ranks:
+    with started([(command, variables) for variables in rank_environments(config)]) as ranks:
         wait_for_step(ranks[0])
         ranks[VICTIM].send_signal(signal.SIGKILL)
         deadline = time.monotonic() + LIMIT_SECONDS

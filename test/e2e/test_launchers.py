@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Config, Workshop, environment, free_port, rank_environment, read_log, run_command, started, tool
+from harness import Config, Workshop, environment, free_port, rank_environments, read_log, run_command, started, tool
 
 STEPS = 3
 
@@ -62,10 +62,9 @@ def test_two_jobs_at_once(workshop: Workshop, tmp_path: Path) -> None:
 def test_variables_as_torchrun_sets_them(workshop: Workshop, tmp_path: Path) -> None:
     """Without an agent, rank 0 serves the store."""
     config, model = Config("gpt"), workshop.model("gpt")
-    log, port = tmp_path / "log.jsonl", free_port()
+    log = tmp_path / "log.jsonl"
     command = run_command(workshop.step(config), model.archive, model.inputs, STEPS, f"--json={log}")
-    ranks = [(command, rank_environment(config, rank, port)) for rank in range(config.world)]
-    with started(ranks) as processes:
+    with started([(command, variables) for variables in rank_environments(config)]) as processes:
         for process in processes:
             _, errors = process.communicate(timeout=120)
             assert process.returncode == 0, errors

@@ -15,38 +15,41 @@ from harness import (
     Config,
     Workshop,
     environment,
-    free_port,
     parameters,
-    rank_environment,
+    rank_environments,
     read_log,
     run_command,
     started,
     tool,
 )
 from models import build
+from python_ranks import Printed, run_ranks
 
 SCRIPT = Path(__file__).with_name("looped.py")
 
 
-def rank_commands(
-    workshop: Workshop, config: Config, steps: tuple[int, int], run: Path, script: Path = SCRIPT, **arguments: Any
-) -> list[tuple[list[str | Path], dict[str, str]]]:
-    arguments = {"optimizer": config.optimizer, "strategy": config.strategy, **arguments}
+def run_looped(
+    workshop: Workshop,
+    config: Config,
+    steps: tuple[int, int],
+    run: Path,
+    *,
+    script: Path = SCRIPT,
+    timeout: float = 180,
+    exit_code: int = 0,
+    **more: Any,
+) -> list[Printed]:
+    """Runs looped.py, or a program made of it, with `more` arguments of fcdp.compile."""
+    run.mkdir(exist_ok=True)
+    compiled = json.dumps({"optimizer": config.optimizer, "strategy": config.strategy, **more})
     inputs = next(iter(workshop.model(config.model).inputs.values())).parent
-    command: list[str | Path] = [sys.executable, script, config.model, inputs, str(config.micro_batches)]
-    command += [*map(str, steps), run / "cache", run, json.dumps(arguments)]
-    port = free_port()
-    if config.world == 1:
-        return [(command, environment())]
-    return [(command, rank_environment(config, rank, port)) for rank in range(config.world)]
+    arguments = [config.model, inputs, config.micro_batches, *steps, run / "cache", run, compiled]
+    environments = rank_environments(config) if config.world > 1 else [environment()]
+    return run_ranks(script, arguments, environments, timeout, exit_code)
 
 
 def train(workshop: Workshop, config: Config, steps: tuple[int, int], run: Path, **arguments: Any) -> list[float]:
-    run.mkdir(exist_ok=True)
-    with started(rank_commands(workshop, config, steps, run, **arguments)) as ranks:
-        outputs = [rank.communicate(timeout=180) for rank in ranks]
-        assert all(rank.returncode == 0 for rank in ranks), outputs
-    return [float(line) for line in outputs[0][0].splitlines()]
+    return [float(line) for line in run_looped(workshop, config, steps, run, **arguments)[0].out.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_evaluates_as_fcdp_run(workshop: Workshop, tmp_path: Path, config: Confi
 def test_optimizer_of_pytorch_with_groups(workshop: Workshop, tmp_path: Path) -> None:
     """The same losses as with the text of the same settings and groups."""
     groups = ("*.bias:weight_decay=0.0,lr=0.5",)
-    config = Config("gpt", 1, 2, "fcdp", 1, "adamw,lr=1e-3,eps=1e-3,weight_decay=0.1", groups=groups)
+    config = Config("mlp_dropout", 1, 2, "fcdp", 1, "adamw,lr=1e-3,eps=1e-3,weight_decay=0.1", groups=groups)
     assert train(workshop, config, (0, 3), tmp_path / "run", optimizer="of PyTorch") == workshop.run(config, 3).losses
 
 
@@ -163,11 +166,11 @@ assert expected in message, message
 
 
 def test_values_states_and_misuse(tmp_path: Path) -> None:
+    """Also in interpreters of their own, which have imported nothing else, and hash strings unlike each other."""
     script = tmp_path / "two_ranks.py"
     script.write_text(TWO_RANKS)
     command: list[str | Path] = [sys.executable, script, tmp_path / "cache", tmp_path / "exchange"]
-    config, port = Config("", 1, 2), free_port()
-    with started([(command, rank_environment(config, rank, port)) for rank in range(2)]) as ranks:
+    with started([(command, variables) for variables in rank_environments(Config("", 1, 2))]) as ranks:
         errors = [rank.communicate(timeout=120)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], errors
 
@@ -233,7 +236,7 @@ def test_state_of_the_loss_scale(tmp_path: Path) -> None:
     """It is that of torch.amp.GradScaler, which takes it and gives it."""
     script = tmp_path / "scaler.py"
     script.write_text(SCALER)
-    tool(sys.executable, script, tmp_path / "cache")
+    run_ranks(script, [tmp_path / "cache"], [environment()])
 
 
 def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -> None:
@@ -244,10 +247,6 @@ def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -
         .replace("Path(__file__).resolve().parent", repr(SCRIPT.parent).replace("PosixPath", "Path"))
         .replace("            own = ", "            if number == 1 and step.rank == 1:\n                raise ValueError('no rows left')\n            own = ")
     )
-    run = tmp_path / "run"
-    run.mkdir()
-    with started(rank_commands(workshop, Config("gpt", 1, 2), (0, 3), run, script)) as ranks:
-        errors = [rank.communicate(timeout=60)[1] for rank in ranks]
-    assert all(rank.returncode == 1 for rank in ranks), errors
-    assert "ValueError: no rows left" in errors[1].splitlines()[-1]
-    assert "rank 1 (node 0, local 1) failed: ValueError: no rows left" in errors[0].splitlines()[-1]
+    ranks = run_looped(workshop, Config("mlp_dropout", 1, 2), (0, 3), tmp_path / "run", script=script, timeout=60, exit_code=1)
+    assert "ValueError: no rows left" in ranks[1].error.splitlines()[-1]
+    assert "rank 1 (node 0, local 1) failed: ValueError: no rows left" in ranks[0].error.splitlines()[-1]

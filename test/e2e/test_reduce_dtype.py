@@ -2,7 +2,6 @@
 """The type in which gradients are reduced: bytes, bits, and the same policy in PyTorch's FSDP2."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from safetensors.torch import save_file
 from checkpoints import read_checkpoint
 from closed_forms import ACCUMULATION, TYPE_BYTES, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import ADAMW, Config, Workshop, assert_bit_equal, environment, free_port, parameters, read_plan, relative_error
+from harness import ADAMW, Config, Workshop, assert_bit_equal, parameters, rank_environments, read_plan, relative_error
 from harness import run_command, tool
 from models import build
+from python_ranks import run_ranks
 from test_master import reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -106,14 +106,12 @@ def fsdp2(config: Config, workshop: Workshop, out: Path, policy: str) -> list[fl
     job = {
         "model": "gpt",
         "inputs": {name: str(path) for name, path in workshop.model(config.model).inputs.items()},
-        "world": config.world,
         "steps": STEPS,
         "policy": policy,
         "optimizer": config.optimizer,
-        "port": free_port(),
         "out": str(out),
     }
-    tool(sys.executable, script, json.dumps(job), env=environment())
+    run_ranks(script, [json.dumps(job)], rank_environments(config))
     return json.loads((out / "losses.json").read_text())
 
 

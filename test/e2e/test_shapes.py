@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of several shapes: padded batches of several lengths over one set of states."""
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,16 @@ from harness import (
     Workshop,
     assert_bit_equal,
     compile_command,
-    free_port,
     parameters,
-    rank_environment,
+    rank_environments,
     read_log,
     read_plan,
     relative_error,
     run_command,
-    started,
     tool,
 )
 from models import BATCH, TIME, VOCABULARY, build
+from python_ranks import run_ranks
 
 STEPS = 5
 LENGTHS = (TIME // 4, TIME // 2, TIME)
@@ -299,19 +297,15 @@ def test_buffers_and_constants(tmp_path: Path) -> None:
     assert "weights" not in written
 
 
-@pytest.mark.parametrize("config", [Config("gpt"), Config("gpt", nodes=1, local=2, micro_batches=3)], ids=lambda c: c.name)
-def test_a_loop_of_pytorch(workshop: Workshop, config: Config, tmp_path: Path) -> None:
+def test_a_loop_of_pytorch(workshop: Workshop, tmp_path: Path) -> None:
     """Ranks give batches of their own lengths; the losses are those of fcdp-run."""
+    config = Config("gpt", micro_batches=3)
     expected = run_shapes(workshop, config, tmp_path)
     inputs = str(padded(workshop, config).inputs["ids"]).removesuffix(".ids.npy")
     script, lengths = Path(__file__).with_name("looped_shapes.py"), ",".join(map(str, LENGTHS))
-    command = [sys.executable, script, config.model, inputs, config.micro_batches, STEPS, tmp_path / "cache", lengths]
-    port = free_port()
-    commands = [([str(part) for part in command], rank_environment(config, rank, port)) for rank in range(config.world)]
-    with started(commands) as ranks:
-        outputs = [rank.communicate(timeout=300) for rank in ranks]
-        assert all(rank.returncode == 0 for rank in ranks), outputs
-    lines = [line.split() for line in outputs[0][0].splitlines()]
+    arguments = [config.model, inputs, config.micro_batches, STEPS, tmp_path / "cache", lengths]
+    ranks = run_ranks(script, arguments, rank_environments(config), timeout=300)
+    lines = [line.split() for line in ranks[0].out.splitlines()]
     assert [float(loss) for loss, _ in lines] == expected.losses
     assert [int(variant) for _, variant in lines] == list(CHOSEN)
 

@@ -2,14 +2,14 @@
 """States as DTensors: torch.distributed.checkpoint carries them between compiled steps, and to FSDP2 and back."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from harness import Config, free_port, rank_environment, started
+from harness import Config, environment, rank_environments
+from python_ranks import run_ranks
 
 SCRIPT = Path(__file__).with_name("sharded_script.py")
 
@@ -18,12 +18,9 @@ def run(ranks: int, folder: Path, *jobs: dict[str, Any]) -> list[dict[str, Any]]
     """Runs jobs one after the other in the same processes."""
     for job in jobs:
         job["options"] = {"cache": str(folder / "cache"), **job.get("options", {})}
-    command: list[str | Path] = [sys.executable, SCRIPT, json.dumps(jobs), folder / "out.pt"]
     # More than two ranks are those of two nodes.
-    config, port = Config("", ranks // 2, 2) if ranks % 2 == 0 else Config("", 1, ranks), free_port()
-    with started([(command, rank_environment(config, rank, port)) for rank in range(ranks)]) as processes:
-        errors = [process.communicate(timeout=400)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0] * ranks, errors
+    config = Config("", ranks // 2, 2) if ranks % 2 == 0 else Config("", 1, ranks)
+    run_ranks(SCRIPT, [json.dumps(jobs), folder / "out.pt"], rank_environments(config), timeout=400)
     return torch.load(folder / "out.pt")
 
 
@@ -81,8 +78,5 @@ def test_without_a_process_group(tmp_path: Path) -> None:
         "try:\n    step.state_dict(sharded=True)\n"
         "except fcdp.StepError as error:\n    print(f'{error.code}: {error}')\n"
     )
-    from harness import environment
-
-    with started([([sys.executable, script, tmp_path / "cache"], environment())]) as (process,):
-        out, error = process.communicate(timeout=120)
-    assert out.startswith("misuse: sharded: expected torch.distributed.init_process_group"), error
+    (rank,) = run_ranks(script, [tmp_path / "cache"], [environment()])
+    assert rank.out.startswith("misuse: sharded: expected torch.distributed.init_process_group"), rank

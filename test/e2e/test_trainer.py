@@ -3,7 +3,6 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness import Config, environment, free_port, rank_environment, started
+from harness import Config, environment, rank_environments
+from python_ranks import run_ranks
 
 SCRIPT = Path(__file__).with_name("trainer_script.py")
 # Losses are sums in another order.
@@ -40,12 +40,8 @@ class Jobs:
         self.folder = folder
 
     def run(self, ranks: int, jobs: list[dict[str, Any]]) -> None:
-        command: list[str | Path] = [sys.executable, SCRIPT, self.folder, json.dumps(jobs)]
-        config, port = Config("", 1, ranks), free_port()
-        processes = [(command, rank_environment(config, rank, port)) for rank in range(ranks)]
-        with started(processes if ranks > 1 else [(command, environment())]) as running:
-            errors = [process.communicate(timeout=600)[1] for process in running]
-        assert [process.returncode for process in running] == [0] * ranks, errors
+        environments = rank_environments(Config("", 1, ranks)) if ranks > 1 else [environment()]
+        run_ranks(SCRIPT, [self.folder, json.dumps(jobs)], environments, timeout=600)
 
     def result(self, name: str) -> dict[str, Any]:
         return json.loads((self.folder / name / "result.json").read_text())

@@ -4,8 +4,8 @@
 usage: trainer_script.py FOLDER JOBS
 
 JOBS is JSON, a list of {"name": ..., "kind": "plain" or "compiled", "arguments": further ones of TrainingArguments, "resume": a
-checkpoint, "rows": of the training data, "evaluate": whether to evaluate at the end}. Rank 0 writes FOLDER/NAME/result.json
-with the log history or the error, and the model to FOLDER/NAME/model.
+checkpoint, "rows": of the training data, "evaluate": whether there is data to evaluate, at least at the end}. Rank 0 writes
+FOLDER/NAME/result.json with the log history or the error, and the model to FOLDER/NAME/model.
 """
 
 import json
@@ -71,7 +71,10 @@ def make_arguments(run: Path, **more: Any) -> TrainingArguments:
 
 def train(run: Path, job: dict[str, Any]) -> dict[str, Any]:
     arguments = make_arguments(run, **job.get("arguments", {}))
-    data = {"train_dataset": Rows(job.get("rows", 16), 1), "eval_dataset": Rows(10, 2)}
+    data = {"train_dataset": Rows(job.get("rows", 16), 1)}
+    # An evaluation is exported with the step.
+    if job.get("evaluate"):
+        data["eval_dataset"] = Rows(10, 2)
     if job["kind"] == "plain":
         trainer = Trainer(make_model(), arguments, **data)
     else:

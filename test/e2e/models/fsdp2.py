@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a model with PyTorch's FSDP2 on the CPU, and writes losses and parameters. The argument is a job in JSON."""
+"""One rank of a job that trains a model with PyTorch's FSDP2 on the CPU. Rank 0 writes losses and parameters.
+
+The argument is a job in JSON.
+"""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from safetensors.torch import save_file
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -19,11 +20,10 @@ from models import build
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "model": None}
 
 
-def work(rank: int, job: dict[str, Any]) -> None:
-    world = job["world"]
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(job["port"]), RANK=str(rank), WORLD_SIZE=str(world))
+def main(job: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
     mesh = dist.init_device_mesh("cpu", (world,))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=DTYPES[job["policy"]])
     model = build(job["model"])
@@ -53,5 +53,4 @@ def work(rank: int, job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    own = json.loads(sys.argv[1])
-    mp.spawn(work, args=(own,), nprocs=own["world"])
+    main(json.loads(sys.argv[1]))

@@ -5,6 +5,7 @@
 #include "SettingSpec.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <array>
 #include <cmath>

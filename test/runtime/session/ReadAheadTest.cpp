@@ -86,7 +86,7 @@ TEST_F(ReadAheadTest, AnErrorIsThatOfItsMicroBatch) {
 TEST_F(ReadAheadTest, InspectsWhatWasRead) {
   broken = 3;
   ReadAhead ahead({1, 1}, 0, 9, reader(), [](const ReadAhead::Buffers &read) {
-    return StepNeeds{uint32_t(read[0][0]) + uint32_t(read[1][0]), 0};
+    return fcdp::StepNeeds{uint32_t(read[0][0]) + uint32_t(read[1][0]), 0};
   });
   for (int number = 0; number < 3; ++number) {
     EXPECT_EQ(ahead.inspected().variant, uint32_t(2 * number + 100));

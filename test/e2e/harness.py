@@ -21,6 +21,7 @@ from safetensors import safe_open
 
 import fcdp
 from closed_forms import Traffic
+from forked_run import ForkedRun
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("FCDP_HOME", ROOT / "build")) / "bin"
@@ -152,18 +153,30 @@ def rank_environments(config: Config) -> list[dict[str, str]]:
 
 def tool(*command: str | Path, timeout: float = 180, env: Mapping[str, str] | None = None) -> str:
     """Runs a command; returns its standard output. Raises ToolError with everything it printed."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=dict(env) if env is not None else environment(),
-        stdin=subprocess.DEVNULL,
-    )
+    done = _run([str(part) for part in command], timeout, dict(env) if env is not None else environment())
     if done.returncode != 0:
         line = " ".join(str(part) for part in command)
         raise ToolError(f"{line}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+_forked_run: ForkedRun | None = None
+
+
+def _run(command: list[str], timeout: float, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """fcdp-run is forked if its environment is that of the first one."""
+    global _forked_run
+    env.pop("PYTEST_CURRENT_TEST", None)
+    program = BIN / "fork-run"
+    if command[0] == str(BIN / "fcdp-run") and program.exists():
+        _forked_run = _forked_run or ForkedRun(program, env)
+        if env == _forked_run.environment:
+            try:
+                return _forked_run.run(command, timeout)
+            except subprocess.TimeoutExpired:
+                _forked_run = None
+                raise
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
 
 
 def free_port() -> int:

@@ -48,11 +48,11 @@
 // PLANNED: fcdp.shard_update
 
 // The plan has the input, the factor and each pack as a whole, and without the option none of them.
-// RUN: fcdp-compile %t/f32.mlir --nodes=2 --loss-weight=mask --emit=plan-json | FileCheck %s --check-prefix=PLAN
+// RUN: %if fcdp-compile %{ fcdp-compile %t/f32.mlir --nodes=2 --loss-weight=mask --emit=plan-json | FileCheck %s --check-prefix=PLAN %}
 // PLAN-DAG: "kind": "loss_weight"
 // PLAN-DAG: "whole": {
 // PLAN-DAG: "loss_weight": "mask"
-// RUN: fcdp-compile %t/f32.mlir --nodes=2 --emit=plan-json | FileCheck %s --check-prefix=DONTPLAN
+// RUN: %if fcdp-compile %{ fcdp-compile %t/f32.mlir --nodes=2 --emit=plan-json | FileCheck %s --check-prefix=DONTPLAN %}
 // DONTPLAN-NOT: loss_weight
 // DONTPLAN-NOT: whole
 

@@ -45,10 +45,12 @@ def check_program(program: ExportedProgram, call: Call, eager: StepResult, ties:
         raise ExportError(
             f"expected gradients of {sorted(expected)}, the archive has {sorted(found)}; please report this model"
         )
+    _check_finite(expected)
     total = sum(g.double().norm().item() ** 2 for g in expected.values()) ** 0.5
+    advice = _advice(eager.functions)
     return max(
         (
-            _check_gradient(name, found[name], expected[name], total, rounding.tolerance(name, expected[name]))
+            _check_gradient(name, found[name], expected[name], total, rounding.tolerance(name, expected[name]), advice)
             for name in expected
         ),
         default=0.0,
@@ -143,8 +145,27 @@ def _check_loss(found: torch.Tensor, expected: torch.Tensor, is_half: bool) -> N
         )
 
 
+def _check_finite(gradients: dict[str, torch.Tensor]) -> None:
+    for name, gradient in gradients.items():
+        if not gradient.isfinite().all():
+            raise ExportError(
+                f"plain PyTorch's gradient of '{name}' has a NaN or an infinity on the example inputs, so that the archive "
+                "cannot be compared with it: give inputs whose gradients are finite, or check=False"
+            )
+
+
+def _advice(functions: tuple[str, ...]) -> str:
+    """What to do if a gradient is another one, for a model with torch.autograd.Functions of its own."""
+    if not functions:
+        return "please report this model"
+    return (
+        f"the model has the torch.autograd.Function {', '.join(functions)}, of which an export keeps the forward pass and "
+        "not the backward pass: write it with functions of torch (a straight-through gradient is x + (f(x) - x).detach())"
+    )
+
+
 def _check_gradient(
-    name: str, found: torch.Tensor, expected: torch.Tensor, total: float, tolerance: float
+    name: str, found: torch.Tensor, expected: torch.Tensor, total: float, tolerance: float, advice: str
 ) -> float:
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise ExportError(
@@ -156,6 +177,6 @@ def _check_gradient(
     if not error <= tolerance * norm + _ROUNDING * total:
         raise ExportError(
             f"the archive's gradient of '{name}' has norm {found.double().norm().item():.6g}, eager's {norm:.6g} "
-            f"(difference {error:.3g}, allowed {tolerance:g} of it); the archive was not written"
+            f"(difference {error:.3g}, allowed {tolerance:g} of it); the archive was not written\nhint: {advice}"
         )
     return error / norm if norm else 0.0

@@ -23,6 +23,8 @@ class StepResult:
 
     loss: torch.Tensor
     gradients: dict[str, torch.Tensor | None]
+    functions: tuple[str, ...] = ()
+    """Names of the torch.autograd.Functions whose backward computed the gradients."""
 
 
 def fake_mode_of(model: nn.Module) -> Any:
@@ -55,8 +57,23 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
                 "expected a loss that depends on the parameters, got one without a gradient; "
                 "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
             )
+        functions = _functions_of(loss)
         gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    return StepResult(loss.detach(), dict(zip(trained, gradients)))
+    return StepResult(loss.detach(), dict(zip(trained, gradients)), functions)
+
+
+def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
+    """Returns the names of the torch.autograd.Functions that compute the gradients of `loss`."""
+    found, waiting, seen = set(), [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            found.add(type(node).__name__.removesuffix("Backward"))
+    return tuple(sorted(found))
 
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:

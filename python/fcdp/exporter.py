@@ -24,10 +24,27 @@ from fcdp.joint import joint_program, label_coverage, loss_program
 from fcdp.operators import check_operators
 from fcdp.regions import marked_regions
 from fcdp.ties import choose_roots, separated
+from fcdp.torch_private import checks_of_matrices_as_operators
 from fcdp.units import units
 from fcdp.version import __version__
 
 FORMAT = 1
+
+_HINTS = {
+    "len(gradients_to_parameters)": "two parameters have the very same gradient (as in x + a + b): merge them",
+    "share storage but are not differentiable views": (
+        "the step changes a buffer that has several names: give each module its own"
+    ),
+    "fake mode": "only the model is built under FakeTensorMode; make the inputs and call fcdp.export outside of it",
+    "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
+    "DynamicOutputShapeException": (
+        "the shape of this operator's result depends on values of tensors, and a compiled step has fixed shapes: compute it "
+        "from tensors of fixed shape, or outside of the model"
+    ),
+    ".numpy() is not supported": "forward leaves PyTorch for NumPy: use functions of torch",
+    "does not point to a user input that exists": "forward changes an input in place: change a clone of it",
+}
+"""What to do, by a part of the name or of the text of an error of torch.export."""
 
 
 @dataclass(frozen=True)
@@ -172,26 +189,25 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
             with marked_regions():
                 forward = torch.export.export(model, call.values, strict=False)
-            joint = joint_program(forward)
+            with checks_of_matrices_as_operators():
+                joint = joint_program(forward)
             check_operators(joint)
             return joint
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"torch.export could not trace the training step: {error}{_hint(str(error))}") from error
+        first, *others = str(error).splitlines() or [type(error).__name__]
+        message = f"torch.export could not trace the training step: {first}\nhint: {_hint(error)}"
+        raise ExportError("\n".join([message, *others])) from error
 
 
-def _hint(message: str) -> str:
-    """Returns a hint for a known message of torch.export, or "" for others."""
-    hints = {
-        "len(gradients_to_parameters)": "two parameters have the very same gradient (as in x + a + b): merge them",
-        "share storage but are not differentiable views": (
-            "the step changes a buffer that has several names: give each module its own"
-        ),
-        "fake mode": "only the model is built under FakeTensorMode; make the inputs and call fcdp.export outside of it",
-        "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
-    }
-    return next((f"\nhint: {hint}" for part, hint in hints.items() if part in message), "")
+def _hint(error: Exception) -> str:
+    said = f"{type(error).__name__}: {error}"
+    return next(
+        (hint for part, hint in _HINTS.items() if part in said),
+        "torch.export traces forward with tensors that have no values, and refuses this one; "
+        "torch.export.draft_export(model, inputs) may say more of it",
+    )
 
 
 def _write(
@@ -205,7 +221,10 @@ def _write(
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fcdp-export-") as folder:
         written = Path(folder) / path.name
-        torch.export.save(joint, written, extra_files={"fcdp.json": json.dumps(metadata, indent=1)})
+        try:
+            torch.export.save(joint, written, extra_files={"fcdp.json": json.dumps(metadata, indent=1)})
+        except Exception as error:
+            raise ExportError(f"torch.export.save could not write '{path}': {error}") from error
         error = None if eager is None else check_archive(written, call, eager, metadata["ties"])
         os.replace(written, path)
     return error

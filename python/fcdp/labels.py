@@ -40,7 +40,8 @@ def label(meta: dict[str, Any]) -> dict[str, Any]:
 def source_line(stack_trace: str) -> str:
     """Returns the innermost frame outside of PyTorch and this package, or "" if there is none."""
     for file, line in reversed(_FRAME.findall(stack_trace)):
-        if not os.path.abspath(file).startswith(_NOT_THE_USERS):
+        # Code that torch generates has a name in angle brackets.
+        if not file.startswith("<") and not os.path.abspath(file).startswith(_NOT_THE_USERS):
             return f"{_shorten(file)}:{line}"
     return ""
 

@@ -115,6 +115,28 @@ def operator_name(target: Any) -> str:
     return getattr(getattr(target, "_schema", None), "name", "")
 
 
+def is_higher_order(target: Any) -> bool:
+    """Returns whether it is an operator that takes graphs, such as torch.cond."""
+    return isinstance(target, torch._ops.HigherOrderOperator)
+
+
+@contextlib.contextmanager
+def checks_of_matrices_as_operators() -> Iterator[None]:
+    """Has tracing record the checks of torch.linalg.solve, inv and cholesky as operators until the context ends.
+
+    PyTorch records them as effects, for which its joint graphs of forward and backward pass have no place.
+    """
+    from torch._library.simple_registry import singleton
+
+    holder = singleton.find("aten::_linalg_check_errors").effect
+    effect = holder.effect
+    holder.register(None)
+    try:
+        yield
+    finally:
+        holder.register(effect)
+
+
 def parameter_table(module: nn.Module) -> Table:
     """Returns the module's own parameters by name. What is set there is not registered anew."""
     return module._parameters

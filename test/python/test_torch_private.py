@@ -121,6 +121,25 @@ def test_fake_tensors() -> None:
 def test_names_of_operators() -> None:
     assert torch_private.operator_name(torch.ops.aten.add.Tensor) == "aten::add"
     assert torch_private.operator_name(len) == ""
+    assert torch_private.is_higher_order(torch.ops.higher_order.cond)
+    assert not torch_private.is_higher_order(torch.ops.aten.add.Tensor) and not torch_private.is_higher_order(len)
+
+
+def test_checks_of_matrices_are_no_effects() -> None:
+    class Inverse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(2))
+
+        def forward(self):
+            return (torch.linalg.inv(self.weight).sum(),)
+
+    forward = torch.export.export(Inverse(), (), strict=False)
+    before = str(forward.run_decompositions().graph_signature)
+    with torch_private.checks_of_matrices_as_operators():
+        joint = torch_private.decompose_to_joint(forward, preserved=[])
+    assert "aten::linalg_inv_ex" in operators(joint.graph_module) and "token" not in str(joint.graph_signature)
+    assert str(forward.run_decompositions().graph_signature) == before
 
 
 def test_tables_of_a_module() -> None:

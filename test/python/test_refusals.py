@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the forward pass of a model may not do: the export says where it does it, and what to do instead."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from small_models import Regression
+
+import fcdp
+
+
+class Sine(torch.autograd.Function):
+    """With another gradient than that of the sine."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+def model_of(forward):
+    class Model(Regression):
+        def forward(self, x, y):
+            return forward(self.fc(x), x)
+
+    return Model()
+
+
+def padded(x):
+    return torch.nested.nested_tensor([x[:1, :3], x[1:, :3]]).to_padded_tensor(0.0).flatten(0, 1)
+
+
+SHAPE = r"the shape of the result of aten::{} \(.*test_refusals.py:\d+\) depends on values of a tensor.*torch.where"
+NUMBER = r"aten::_local_scalar_dense \(.*test_refusals.py:\d+\) makes a number of Python of a tensor's value.*without .item\(\)"
+BRANCH = r"'cond' \(.*test_refusals.py:\d+\), which chooses or repeats a part of it at run time: use torch.where"
+NUMPY = "could not trace the training step: .*\nhint: forward leaves PyTorch for NumPy"
+REFUSED = [
+    (lambda h, x: h[x[:, 0] > 0].mean(), SHAPE.format("index")),
+    (lambda h, x: h.flatten()[torch.nonzero(x[0])].sum(), SHAPE.format("nonzero")),
+    (lambda h, x: h.mean() * x.sum().item(), NUMBER),
+    (lambda h, x: h.mean() if x.sum() > 0 else h.sum(), "data-dependent.*\nhint: forward branches on the values of a tensor"),
+    (lambda h, x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (h,)).mean(), BRANCH),
+    (lambda h, x: torch.sparse.mm(torch.eye(5).to_sparse(), h).mean(), r"the result of aten::_to_sparse \(.*\) is sparse"),
+    (lambda h, x: torch.from_numpy(np.sin(h.detach().numpy())).mean() + h.mean(), NUMPY),
+    (lambda h, x: (h @ padded(x).T).mean(), "\nhint: torch.export traces"),
+    (lambda h, x: (h / 0).mean(), "plain PyTorch's gradient of 'fc.weight' has a NaN or an infinity"),
+    (lambda h, x: Sine.apply(h).mean(), "\nhint: the model has the torch.autograd.Function Sine, of which .*forward pass"),
+]
+
+
+@pytest.mark.parametrize(("forward", "message"), REFUSED)
+@pytest.mark.filterwarnings("ignore")
+def test_what_forward_may_not_do(tmp_path, forward, message):
+    inputs = torch.randn(5, 4), torch.randn(5, 3)
+    with pytest.raises(fcdp.ExportError) as error:
+        fcdp.export(model_of(forward), inputs, tmp_path / "step.pt2")
+    assert re.search(message, str(error.value)), error.value
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_forward_changes(tmp_path):
+    class Model(Regression):
+        def forward(self, x):
+            return self.fc(x.add_(1)).mean()
+
+    with pytest.raises(fcdp.ExportError, match="\nhint: forward changes an input in place"):
+        fcdp.export(Model(), (torch.randn(5, 4),), tmp_path / "step.pt2")
+
+
+def test_a_function_with_the_gradient_of_its_forward_pass(tmp_path):
+    """Such as one that saves memory."""
+
+    class Cosine(Sine):
+        @staticmethod
+        def forward(context, x):
+            context.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient * context.saved_tensors[0].cos()
+
+    model = model_of(lambda h, x: Cosine.apply(h).mean())
+    exported = fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+    assert exported.gradient_error < 1e-6
+
+
+@pytest.mark.parametrize("solve", [torch.linalg.inv, torch.linalg.cholesky, lambda a: torch.linalg.solve(a, torch.eye(3))])
+def test_linear_algebra_that_checks_its_matrices(tmp_path, solve):
+    model = model_of(lambda h, x: solve(h.T @ h + torch.eye(3)).square().sum())
+    exported = fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+    assert exported.gradient_error < 1e-5

@@ -33,8 +33,116 @@ void CollectiveScratch::reserve(size_t ranks) {
   chunks.reserve(ranks);
 }
 
+namespace {
+
+MessageCodec &codecOf(const Collective &collective,
+                      CollectiveScratch &scratch) {
+  if (!scratch.codec || !collective.messages)
+    refuse(collective, "the backend was given no memory for coded messages");
+  return *scratch.codec;
+}
+
+/// Decodes the message of the group's rank `from`.
+void decodeFrom(const Transport &transport, const Collective &collective,
+                MessageCodec &codec, const Coding &coding, uint32_t from,
+                std::span<const std::byte> message, const std::byte *references,
+                std::span<std::byte> values) {
+  try {
+    codec.decode(coding, message, references, values);
+  } catch (const CodeError &error) {
+    auto nameOf = [&](uint32_t rank) {
+      return "rank " + std::to_string(transport.worldRank(rank));
+    };
+    throw TransportError(std::string(collective.what) + ": " +
+                         nameOf(transport.rank()) + ": the coded message of " +
+                         nameOf(from) + ": " + error.what());
+  }
+}
+
+/// Gathers differences from what was gathered last. All peers get one message.
+void gatherDifferences(Transport &transport, const Collective &collective,
+                       CollectiveScratch &scratch) {
+  MessageCodec &codec = codecOf(collective, scratch);
+  const Coding coding{collective.code, collective.inType,
+                      collective.generation};
+  const size_t bytes = collective.bytes, most = codedCapacity(bytes);
+  auto messageOf = [&](uint32_t rank) {
+    return std::span(collective.messages + rank * most, most);
+  };
+  const uint32_t own = transport.rank();
+  const size_t length =
+      codec.encode(coding, {collective.in, bytes},
+                   collective.reference + own * bytes, messageOf(own));
+  scratch.sends.clear();
+  scratch.recvs.clear();
+  for (uint32_t distance = 1; distance < transport.size(); ++distance) {
+    uint32_t to = peerAt(transport, distance);
+    uint32_t from = peerAt(transport, transport.size() - distance);
+    scratch.sends.push_back({to, messageOf(own).data(), length});
+    scratch.recvs.push_back({from, messageOf(from).data(), most});
+  }
+  transport.exchange(scratch.sends, scratch.recvs, collective.what,
+                     channelOf(collective));
+  for (const Recv &recv : scratch.recvs)
+    decodeFrom(transport, collective, codec, coding, recv.peer,
+               {recv.data, recv.bytes},
+               collective.reference + recv.peer * bytes,
+               {collective.out + recv.peer * bytes, bytes});
+  if (collective.out + own * bytes != collective.in)
+    std::memcpy(collective.out + own * bytes, collective.in, bytes);
+}
+
+/// Sends each peer its chunk, and puts theirs into `collective.scratch`.
+void exchangeChunks(Transport &transport, const Collective &collective,
+                    CollectiveScratch &scratch, size_t chunkBytes) {
+  scratch.sends.clear();
+  scratch.recvs.clear();
+  for (uint32_t distance = 1; distance < transport.size(); ++distance) {
+    uint32_t to = peerAt(transport, distance);
+    uint32_t from = peerAt(transport, transport.size() - distance);
+    scratch.sends.push_back({to, collective.in + to * chunkBytes, chunkBytes});
+    scratch.recvs.push_back(
+        {from, collective.scratch + from * chunkBytes, chunkBytes});
+  }
+  transport.exchange(scratch.sends, scratch.recvs, collective.what,
+                     channelOf(collective));
+}
+
+/// Does the same by coded messages.
+void exchangeCoded(Transport &transport, const Collective &collective,
+                   CollectiveScratch &scratch, size_t chunkBytes) {
+  MessageCodec &codec = codecOf(collective, scratch);
+  const Coding coding{collective.code, collective.inType};
+  const size_t most = codedCapacity(chunkBytes);
+  auto messageAt = [&](size_t place) {
+    return std::span(collective.messages + place * most, most);
+  };
+  scratch.sends.clear();
+  scratch.recvs.clear();
+  for (uint32_t distance = 1; distance < transport.size(); ++distance) {
+    uint32_t to = peerAt(transport, distance);
+    uint32_t from = peerAt(transport, transport.size() - distance);
+    size_t length =
+        codec.encode(coding, {collective.in + to * chunkBytes, chunkBytes},
+                     nullptr, messageAt(to));
+    scratch.sends.push_back({to, messageAt(to).data(), length});
+    scratch.recvs.push_back(
+        {from, messageAt(transport.size() + from).data(), most});
+  }
+  transport.exchange(scratch.sends, scratch.recvs, collective.what,
+                     channelOf(collective));
+  for (const Recv &recv : scratch.recvs)
+    decodeFrom(transport, collective, codec, coding, recv.peer,
+               {recv.data, recv.bytes}, nullptr,
+               {collective.scratch + recv.peer * chunkBytes, chunkBytes});
+}
+
+} // namespace
+
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch) {
+  if (collective.code != WireCode::Raw && collective.bytes)
+    return gatherDifferences(transport, collective, scratch);
   const size_t bytes = collective.bytes;
   std::byte *own = collective.out + transport.rank() * bytes;
   scratch.sends.clear();
@@ -63,17 +171,10 @@ void reduceScatter(Transport &transport, const Collective &collective,
   if (locals == 0 || ranks % locals != 0)
     refuse(collective, "cannot group " + std::to_string(ranks) +
                            " ranks as nodes of " + std::to_string(locals));
-  scratch.sends.clear();
-  scratch.recvs.clear();
-  for (uint32_t distance = 1; distance < ranks; ++distance) {
-    uint32_t to = peerAt(transport, distance);
-    uint32_t from = peerAt(transport, ranks - distance);
-    scratch.sends.push_back({to, collective.in + to * chunkBytes, chunkBytes});
-    scratch.recvs.push_back(
-        {from, collective.scratch + from * chunkBytes, chunkBytes});
-  }
-  transport.exchange(scratch.sends, scratch.recvs, collective.what,
-                     channelOf(collective));
+  if (collective.code == WireCode::Raw || chunkBytes == 0)
+    exchangeChunks(transport, collective, scratch, chunkBytes);
+  else
+    exchangeCoded(transport, collective, scratch, chunkBytes);
 
   // Rank l N + n of the world is local rank l of node n.
   const size_t nodes = ranks / locals;

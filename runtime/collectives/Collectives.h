@@ -5,6 +5,7 @@
 // bytes.
 #pragma once
 
+#include "codec/MessageCodec.h"
 #include "collectives/Transport.h"
 #include "core/Backend.h"
 
@@ -16,13 +17,16 @@ struct CollectiveScratch {
   std::vector<Send> sends;
   std::vector<Recv> recvs;
   std::vector<const std::byte *> chunks;
+  /// Codes messages. Null unless the plan has coded collectives.
+  std::unique_ptr<MessageCodec> codec;
 
   void reserve(size_t ranks);
 };
 
-/// Run the collective that `Collective` describes. Throw TransportError, or
-/// std::runtime_error for misuse. For a reduction over the world, `locals` is
-/// the number of ranks per node, whose chunks are summed first.
+/// Run the collective that `Collective` describes. Throw TransportError, also
+/// for a coded message that cannot be decoded, or std::runtime_error for
+/// misuse. For a reduction over the world, `locals` is the number of ranks per
+/// node, whose chunks are summed first.
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch);
 void reduceScatter(Transport &transport, const Collective &collective,

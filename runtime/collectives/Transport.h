@@ -31,6 +31,8 @@ struct Send {
 struct Recv {
   uint32_t peer; ///< rank within the group
   std::byte *data;
+  /// The most bytes that arrive. Fewer are received as well: a message of which
+  /// only the sender knows the length says it itself.
   size_t bytes;
 };
 

@@ -56,6 +56,11 @@ size_t byteSize(DType type);
 /// `f32`, `bf16`, ... as the plan spells it.
 const char *name(DType type);
 
+/// The code in which values travel between nodes. `Delta` (gathers) codes their
+/// differences from those that were gathered last, and `Coded` (reductions)
+/// their exponents. Neither loses anything.
+enum class WireCode : uint8_t { Raw, Delta, Coded };
+
 /// A gather or reduction of one bucket over one axis of P ranks.
 struct Collective {
   Axis axis;
@@ -67,13 +72,22 @@ struct Collective {
   /// Bytes of `in`. A gather writes P times as much to `out`; a reduction
   /// sends chunk r (bytes / P) to axis rank r.
   size_t bytes;
-  /// reduce-scatter only: types of `in` and of `out`. Sums are made in f32 in
-  /// axis order and rounded once. Over the world they have the bits of a
-  /// reduction over local ranks, rounded to `inType`, and one over nodes.
+  /// Types of `in` and of `out`, which a gather needs only if it is coded. Sums
+  /// are made in f32 in axis order and rounded once. Over the world they have
+  /// the bits of a reduction over local ranks, rounded to `inType`, and one
+  /// over nodes.
   DType inType, outType;
   /// The operation of the plan, for messages: "all-gather of bucket 'blocks.0'
   /// over nodes (model.py:12)". Must outlive the backend.
   const char *what;
+  WireCode code;
+  /// Memory for the messages of a coded collective: codedGatherBytes or
+  /// codedReductionBytes.
+  std::byte *messages;
+  /// Delta only: what the gather before gave, as large as `out`, and the number
+  /// of gathers before this one. If there were none, it is not read.
+  const std::byte *reference;
+  uint64_t generation;
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

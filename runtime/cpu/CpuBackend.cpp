@@ -29,6 +29,9 @@ public:
     });
     for (CollectiveScratch &list : scratch)
       list.reserve(mostRanks);
+    if (options.codesMessages)
+      for (StreamId stream : {StreamId::Inter, StreamId::InterReduce})
+        scratch[size_t(stream)].codec = std::make_unique<MessageCodec>();
   }
   ~CpuBackend() override {
     if (!streams.idle())

@@ -23,6 +23,8 @@ struct CpuBackendOptions {
   uint32_t ranksPerNode = 1;
   /// Transport over all ranks; null for a job of one rank.
   Transport *control = nullptr;
+  /// Whether the streams between nodes can code messages.
+  bool codesMessages = false;
   /// Commands that a stream queues before the issuer blocks.
   uint32_t queueCapacity = 1024;
   /// Records the work of streams other than compute. Optional; it must outlive

@@ -235,7 +235,15 @@ void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
   });
 }
 
+/// The compiler refuses coded messages for a GPU.
+static void refuseCode(const Collective &collective) {
+  if (collective.code != WireCode::Raw)
+    throw std::runtime_error(std::string(collective.what) +
+                             ": messages are coded on CPUs only");
+}
+
 void CudaBackendImpl::allGather(const Collective &collective) {
+  refuseCode(collective);
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].gather, collective);
   issueCollective(
@@ -251,6 +259,7 @@ void CudaBackendImpl::enqueueGather(const Collective &collective,
 }
 
 void CudaBackendImpl::reduceScatter(const Collective &collective) {
+  refuseCode(collective);
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].reduce, collective);
   issueCollective(

@@ -19,10 +19,44 @@ public:
                    op.in.bytes(),
                    DType::U8,
                    DType::U8,
-                   what} {}
+                   what,
+                   WireCode::Raw,
+                   /*messages=*/nullptr,
+                   /*reference=*/nullptr,
+                   /*generation=*/0} {}
   void run(StepState &state) override { state.backend.allGather(collective); }
 
 private:
+  Collective collective;
+};
+
+/// Sends what has changed since the bucket was gathered last.
+class DeltaGather final : public PreparedOp {
+public:
+  DeltaGather(const plan::AllGatherT &op, const char *what, StepState &state)
+      : gathers(state.gathers[op.bucket]),
+        collective{toAxis(op.axis),
+                   toStream(op.stream),
+                   state.address(op.in),
+                   state.address(op.out),
+                   /*scratch=*/nullptr,
+                   op.in.bytes(),
+                   toDType(state.plan.buckets[op.bucket]->wire),
+                   toDType(state.plan.buckets[op.bucket]->wire),
+                   what,
+                   WireCode::Delta,
+                   state.address(*op.messages),
+                   state.address(findState(*state.plan.buckets[op.bucket],
+                                           plan::StateRole::host)
+                                     ->buf()),
+                   /*generation=*/0} {}
+  void run(StepState &state) override {
+    collective.generation = gathers++;
+    state.backend.allGather(collective);
+  }
+
+private:
+  uint64_t &gathers;
   Collective collective;
 };
 
@@ -38,7 +72,12 @@ public:
                    op.in.bytes(),
                    toDType(op.inType),
                    toDType(op.outType),
-                   what} {}
+                   what,
+                   op.wire == plan::Wire::coded ? WireCode::Coded
+                                                : WireCode::Raw,
+                   op.messages ? state.address(*op.messages) : nullptr,
+                   /*reference=*/nullptr,
+                   /*generation=*/0} {}
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);
   }
@@ -113,6 +152,9 @@ std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
                                           StepState &state) {
   switch (op.body.type) {
   case plan::OpBody::all_gather:
+    if (op.body.Asall_gather()->wire == plan::Wire::delta)
+      return std::make_unique<DeltaGather>(*op.body.Asall_gather(), what,
+                                           state);
     return std::make_unique<AllGather>(*op.body.Asall_gather(), what, state);
   case plan::OpBody::reduce_scatter:
     return std::make_unique<ReduceScatter>(*op.body.Asreduce_scatter(), what,

@@ -29,11 +29,13 @@ struct StepState {
   const StepPlan &plan;
   Backend &backend;
   Place place;
-  std::vector<at::Tensor> inputs;
-  std::vector<at::Tensor> buffers;
-  std::vector<at::Tensor> slots;
-  std::vector<UpdateState> updates;
-  torch::jit::Stack stack;
+  std::vector<at::Tensor> inputs = {};
+  std::vector<at::Tensor> buffers = {};
+  std::vector<at::Tensor> slots = {};
+  std::vector<UpdateState> updates = {};
+  /// How often each bucket has been gathered by differences.
+  std::vector<uint64_t> gathers = {};
+  torch::jit::Stack stack = {};
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};

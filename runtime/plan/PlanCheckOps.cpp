@@ -2,6 +2,8 @@
 //
 // The checks of a plan's operations.
 #include "plan/PlanCheck.h"
+
+#include "core/CodedMessage.h"
 #include "plan/StatePlaces.h"
 
 #include <map>
@@ -83,9 +85,9 @@ private:
   void checkWhole(const plan::ParameterT &parameter,
                   const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
-  void check(const plan::AllGatherT &op) const {
-    copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
-  }
+  void check(const plan::AllGatherT &op) const;
+  void messages(const std::unique_ptr<plan::Buf> &given, plan::Wire wire,
+                plan::Axis axis, uint64_t bytes) const;
   void check(const plan::ReduceScatterT &op) const;
   void check(const plan::CacheCopyT &op) const {
     copy(op.in, op.out, 1, ", the bytes of 'in'");
@@ -235,6 +237,48 @@ void OpChecker::checkWhole(const plan::ParameterT &parameter,
               " in shards of ", bucket.shardElements);
 }
 
+/// Checks the memory for coded messages of a collective with that wire.
+void OpChecker::messages(const std::unique_ptr<plan::Buf> &given,
+                         plan::Wire wire, plan::Axis axis,
+                         uint64_t bytes) const {
+  if (wire == plan::Wire::raw) {
+    if (given)
+      failCheck({where, ".messages"}, "expected none with the wire 'raw'");
+    return;
+  }
+  if (axis != plan::Axis::node)
+    failCheck({where, ".axis"}, "expected 'node' with the wire '",
+              EnumNameWire(wire), "', got '", EnumNameAxis(axis), "'");
+  if (!given)
+    failCheck({where, ".messages"}, "expected it with the wire '",
+              EnumNameWire(wire), "'");
+  flat(".messages", *given, bytes, plan::DType::u8);
+}
+
+void OpChecker::check(const plan::AllGatherT &op) const {
+  uint64_t ranks = plan.ranks(toAxis(op.axis));
+  copy(op.in, op.out, ranks, ", one 'in' per rank");
+  messages(op.messages, op.wire, op.axis,
+           codedGatherBytes(ranks, op.in.bytes()));
+  if (op.wire == plan::Wire::raw)
+    return;
+  const plan::BucketT &bucket = *plan.buckets[op.bucket];
+  bool isShort =
+      bucket.wire == plan::DType::bf16 || bucket.wire == plan::DType::f16;
+  if (op.wire != plan::Wire::delta || !isShort)
+    failCheck({where, ".wire"},
+              "expected 'raw', or 'delta' for a bucket in bf16 "
+              "or f16, got '",
+              EnumNameWire(op.wire), "' for ", EnumNameDType(bucket.wire));
+  const plan::State *host = findState(bucket, plan::StateRole::host);
+  if (!host || host->buf().bytes() != op.out.bytes())
+    failCheck({where, ".out.bytes"},
+              "expected the size of the state 'host' of "
+              "bucket '",
+              bucket.name, "', ", host ? host->buf().bytes() : 0, ", got ",
+              op.out.bytes());
+}
+
 void OpChecker::check(const plan::ReduceScatterT &op) const {
   uint64_t ranks = plan.ranks(toAxis(op.axis));
   if (op.elements % ranks != 0)
@@ -242,6 +286,16 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
               op.elements);
   flat(".in", op.in, op.elements, op.inType);
   flat(".out", op.out, op.elements / ranks, op.outType);
+  if (op.wire == plan::Wire::delta)
+    failCheck({where, ".wire"}, "expected 'raw' or 'coded', got 'delta'");
+  if (op.wire == plan::Wire::coded && op.inType != plan::DType::bf16 &&
+      op.inType != plan::DType::f16 && op.inType != plan::DType::f32)
+    failCheck({where, ".in_type"},
+              "expected f32, bf16 or f16 with the wire "
+              "'coded', got ",
+              EnumNameDType(op.inType));
+  messages(op.messages, op.wire, op.axis,
+           codedReductionBytes(ranks, op.in.bytes() / ranks));
   if (op.scratch)
     flat(".scratch", *op.scratch, op.elements, op.inType);
   else if (ranks > 1)

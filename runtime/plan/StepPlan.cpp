@@ -208,6 +208,17 @@ bool StepPlan::uses(plan::OpBody kind) const {
                      [&](const auto &op) { return op->body.type == kind; });
 }
 
+bool StepPlan::codesMessages() const {
+  return std::any_of(ops.begin(), ops.end(), [](const auto &op) {
+    return visitBody(*op, [](const auto &body) {
+      if constexpr (requires { body.wire; })
+        return body.wire != plan::Wire::raw;
+      else
+        return false;
+    });
+  });
+}
+
 bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
   return std::any_of(ops.begin(), ops.end(), [&](const auto &op) {
     return op->body.type == kind && visitBody(*op, [&](const auto &body) {

@@ -43,6 +43,7 @@ RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
   cpu.world = job.transports(Axis::World);
   cpu.ranksPerNode = plan.mesh.locals;
   cpu.control = &job.control();
+  cpu.codesMessages = plan.codesMessages();
   cpu.recorder = recorder;
   return {makeCpuBackend(std::move(cpu)), std::nullopt, nullptr};
 }

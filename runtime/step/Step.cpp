@@ -48,8 +48,11 @@ struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepSetup &options)
       : object(object), isNonfiniteAnywhere(options.isNonfiniteAnywhere),
         recorder(options.recorder), computeStream(streamOf(options.cuda)),
-        state{object.plan(),         backend, options.place, {}, {}, {}, {}, {},
-              deviceOf(options.cuda)},
+        state{.plan = object.plan(),
+              .backend = backend,
+              .place = options.place,
+              .gathers = std::vector<uint64_t>(object.plan().buckets.size()),
+              .device = deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
         firstPool(poolArena(state), systemMemory()),

@@ -55,6 +55,7 @@ COMPILER = """
 RUNTIME = """
     runtime/include/fcdp
     runtime/core
+    runtime/codec
     runtime/collectives
     runtime/cpu
     runtime/cuda
@@ -77,6 +78,7 @@ RUNTIME = """
 # Files of the runtime that the compiler may use: the placement of buffers, the layout of
 # stored tensors, the schema of the plan and the ABI.
 SHARED = {
+    "runtime/core/CodedMessage",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StridedLayout",

@@ -21,6 +21,6 @@
 #define FCDP_RUNTIME_H
 
 /* Changes with this list and with every change of the plan's schema. */
-#define FCDP_ABI_VERSION 13u
+#define FCDP_ABI_VERSION 14u
 
 #endif /* FCDP_RUNTIME_H */

@@ -175,6 +175,10 @@ int64_t countParts(Sharding sharding, MeshOp mesh);
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
+/// Returns whether gathers of `bucket` may send differences: it is trained,
+/// gathered in bf16 or f16, and a slice of it stays in host memory.
+bool mayGatherDeltas(BucketOp bucket);
+
 /// Returns the type in which the optimizer updates the parameters of `bucket`
 /// and keeps its own states.
 mlir::Type getOptimizerType(BucketOp bucket);

@@ -79,6 +79,13 @@ def Fcdp_Collectives : Fcdp_Enum<"Collectives", "the steps of a collective over 
   I32EnumAttrCase<"two_level", 0>, I32EnumAttrCase<"flat", 1>]>;
 def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
 
+def Fcdp_Wire : Fcdp_Enum<"Wire", "the form in which values are sent between "
+    "nodes: as they are (`raw`), as differences from those that were gathered last "
+    "(`delta`), or with coded exponents (`coded`)", [
+  I32EnumAttrCase<"raw", 0>, I32EnumAttrCase<"delta", 1>,
+  I32EnumAttrCase<"coded", 2>]>;
+def Fcdp_WireAttr : Fcdp_BareEnumAttr<Fcdp_Wire, "wire">;
+
 def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or host memory "
     "that a node's ranks share", [
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;

@@ -80,9 +80,10 @@ def BufferedOpInterface : Fcdp_OpInterface<"BufferedOpInterface"> {
     InterfaceMethod<"Sets the place of the result.",
       "void", "setBufferAttr", (ins "::fcdp::BufferAttr":$buffer)>,
     InterfaceMethod<[{
-        Returns the operand that needs scratch memory of its size, for as long
-        as the operand's own memory is in use. Null if the operation needs none.
-      }], "::mlir::Value", "getScratchOperand", (ins), [{}], [{ return {}; }]>,
+        Returns the bytes of scratch memory that the operation needs, or 0. It is
+        in use for as long as the memory of the first operand or, if that has no
+        memory of its own, of the result.
+      }], "int64_t", "getScratchBytes", (ins), [{}], [{ return 0; }]>,
     InterfaceMethod<"Returns the place of the scratch memory, or null.",
       "::fcdp::BufferAttr", "getScratchAttr", (ins), [{}], [{ return {}; }]>,
     InterfaceMethod<"Sets the place of the scratch memory.",
@@ -120,6 +121,10 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
       }], "bool", "isReduction">,
     InterfaceMethod<"Returns whether the input is a gradient, not a parameter's copy.",
       "bool", "isOfGradient">,
+    InterfaceMethod<[{
+        Returns whether it sends coded messages, which are at most as long as their
+        capacity instead of the payload.
+      }], "bool", "isCoded">,
   ];
   let extraSharedClassDeclaration = [{
     /// Returns whether it is over `axis`, possibly among others.
@@ -131,6 +136,9 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
     /// Returns the payload: the bytes that a rank sends to each other rank along
     /// the axes. Requires flat tensors.
     int64_t getPartBytes();
+    /// Returns the most bytes that a rank sends to each other rank along the
+    /// axes: the payload, or the capacity of a coded message.
+    int64_t getMostSentBytes();
   }];
 }
 

@@ -221,7 +221,9 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     the live ranges of a unit's gathered copy within a function. Without `range`
     the input is a reduced gradient, and the result is the larger part of it
     that a rank owns. With `into` the result is the memory of a state and stays
-    there for later functions.
+    there for later functions. With `delta` a rank sends the difference of its input
+    from its part of that state, which has the result of the gather before; the result
+    is the same as without.
 
     Example:
     ```mlir
@@ -239,16 +241,24 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     - (C6) `into` is a state of role `resident` or `prefetched` of the source, with the
       result's type.
     - (C7) Without `range` the source is a bucket, the input is f32, and there is no `into`.
+    - (C8) `delta` is a state of role `cache` of the source, with the result's type, in a
+      gather over `node` alone of elements in bf16 or f16. `scratch` is then given in the
+      planned phase.
   }];
   let arguments = (ins Fcdp_AnyShard:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$range,
                        Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
+                       Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemRead<HostCache>]>:$delta,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
-                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer,
+                       OptionalAttr<Fcdp_BufferAttr>:$scratch);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     bool isReduction() { return false; }
+    bool isCoded() { return !!getDeltaAttr(); }
+    /// Memory for the messages of a coded gather.
+    int64_t getScratchBytes();
     /// Returns whether it gathers a reduced gradient instead of a parameter's
     /// copy.
     bool isOfGradient() { return !getRange(); }
@@ -259,9 +269,17 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
   }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`range` $range^)?
-    (`into` $into^)? (`on` $stream^)?
+    (`into` $into^)? (`delta` $delta^)? (`on` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
+                                 "::mlir::FlatSymbolRefAttr":$source,
+                                 "::mlir::FlatSymbolRefAttr":$mesh,
+                                 "::mlir::ArrayAttr":$axes,
+                                 "::mlir::IntegerAttr":$range), [{
+    build($_builder, $_state, result, input, source, mesh, axes, range,
+          /*into=*/{}, /*delta=*/{}, StreamAttr(), BufferAttr(), BufferAttr());
+  }]>];
 }
 
 def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
@@ -286,10 +304,12 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
     - (C4) `stream` is given from the scheduled phase on, `buffer` and `scratch` in the
       planned phase.
     - (C5) `buffer` and `scratch`, where given, are device memory for the result and
-      for the input.
+      for the input, with messages of all ranks if they are coded.
+    - (C6) `code` is `coded`, in a reduction over `node` alone.
   }];
   let arguments = (ins Fcdp_Whole:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
+                       OptionalAttr<Fcdp_WireAttr>:$code,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer,
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
@@ -297,14 +317,23 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
   let extraClassDeclaration = [{
     bool isReduction() { return true; }
     bool isOfGradient() { return true; }
+    bool isCoded() { return getCode() && *getCode() != Wire::raw; }
     Stream chooseStream();
-    ::mlir::Value getScratchOperand() { return getInput(); }
+    /// Memory for what other ranks send and, if that is coded, for messages.
+    int64_t getScratchBytes();
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
   let assemblyFormat = [{
-    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`on` $stream^)?
-    attr-dict `:` type($input) `to` type($result)
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`code` $code^)?
+    (`on` $stream^)? attr-dict `:` type($input) `to` type($result)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
+                                 "::mlir::FlatSymbolRefAttr":$source,
+                                 "::mlir::FlatSymbolRefAttr":$mesh,
+                                 "::mlir::ArrayAttr":$axes), [{
+    build($_builder, $_state, result, input, source, mesh, axes, WireAttr(),
+          StreamAttr(), BufferAttr(), BufferAttr());
+  }]>];
 }
 
 def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat(

@@ -169,6 +169,11 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     node slice always run in two steps: gathers if `residency` or `carry` is
     `node` or `host`, and reductions if `accumulation` is `node` or `node_host`.
 
+    `gather_wire` and `reduce_wire` are the forms in which gathers and reductions
+    send values between nodes (default: `raw`). With `delta`, a gather sends what has
+    changed since the slice in host memory was gathered. With `coded`, a reduction
+    codes exponents. Neither changes a value.
+
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
@@ -176,6 +181,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
         members [@fc.weight at 0, @fc.bias at 32]
     fcdp.bucket @bucket.ln unit "ln" elements 64 storage f32 wire f32 trainable
         residency drop collectives flat members [@ln.weight at 0]
+    fcdp.bucket @bucket.h unit "h" elements 64 storage bf16 wire bf16 trainable
+        residency host gather_wire delta reduce_wire coded members [@h.weight at 0]
     ```
 
     Constraints:
@@ -197,6 +204,10 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     - (C11) `reduce` is f32, bf16 or f16, in a trainable bucket.
     - (C12) With the layout `blocks<N>`, members begin at multiples of N elements, and shards
       are multiples of N.
+    - (C13) `gather_wire` is `raw` or `delta`. `delta` needs a trainable bucket whose `wire`
+      is bf16 or f16 and whose `residency` or `carry` is `host`.
+    - (C14) `reduce_wire` is `raw` or `coded`. `coded` needs a trainable bucket, and its
+      `collectives` are not `flat`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -208,12 +219,15 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        OptionalAttr<Fcdp_ResidencyAttr>:$carry,
                        OptionalAttr<Fcdp_AccumulationAttr>:$accumulation,
                        OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
+                       OptionalAttr<Fcdp_WireAttr>:$gather_wire,
+                       OptionalAttr<Fcdp_WireAttr>:$reduce_wire,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)?
     (`sharding` $sharding^)? (`layout` `` $layout^)? (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
-    (`collectives` $collectives^)? `members` custom<Members>($members) attr-dict
+    (`collectives` $collectives^)? (`gather_wire` $gather_wire^)?
+    (`reduce_wire` $reduce_wire^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }

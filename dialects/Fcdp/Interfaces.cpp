@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "core/CodedMessage.h"
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -72,32 +73,30 @@ bool fcdp::runsOperators(Operation *op) {
   return isa<aten::CallOp>(op) || op->hasTrait<RunsOperators>();
 }
 
-/// Verifies that `buffer`, if given, is device memory of at least the size of
-/// `type`. `what` names the buffer in the error.
-static LogicalResult verifyBuffer(Operation *op, BufferAttr buffer, Type type,
-                                  StringRef what) {
-  if (!buffer)
-    return success();
-  auto flat = dyn_cast<RankedTensorType>(type);
-  if (!flat)
-    return op->emitOpError("a shard without layout has no ") << what;
-  if (buffer.getArena() == Arena::device && buffer.getBytes() >= byteSize(flat))
+/// Verifies that `buffer`, if given, is device memory of at least `bytes`.
+/// `what` names the buffer in the error.
+static LogicalResult verifyBuffer(Operation *op, BufferAttr buffer,
+                                  int64_t bytes, StringRef what) {
+  if (!buffer ||
+      (buffer.getArena() == Arena::device && buffer.getBytes() >= bytes))
     return success();
   return op->emitOpError("expected a ")
-         << what << " of " << byteSize(flat) << " bytes in device memory, got "
+         << what << " of " << bytes << " bytes in device memory, got "
          << buffer;
 }
 
 // C5 of all_gather and reduce_scatter, C4 of pack, C3 of add and cache_load, C2
 // of cast_shard.
 LogicalResult fcdp::verifyPlaces(BufferedOpInterface op) {
-  if (failed(verifyBuffer(op, op.getBufferAttr(), op->getResult(0).getType(),
-                          "buffer")))
+  if (!op.getBufferAttr() && !op.getScratchAttr())
+    return success();
+  auto flat = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!flat)
+    return op->emitOpError("a shard without layout has no buffer");
+  if (failed(verifyBuffer(op, op.getBufferAttr(), byteSize(flat), "buffer")))
     return failure();
-  Value scratch = op.getScratchOperand();
-  return !scratch ? success()
-                  : verifyBuffer(op, op.getScratchAttr(), scratch.getType(),
-                                 "scratch buffer");
+  return verifyBuffer(op, op.getScratchAttr(), op.getScratchBytes(),
+                      "scratch buffer");
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,4 +109,36 @@ int64_t CollectiveOpInterface::getPartBytes() {
     return byteSize(type);
   auto part = cast<RankedTensorType>(getOperation()->getResult(0).getType());
   return part.getNumElements() * elementBytes(type.getElementType());
+}
+
+int64_t CollectiveOpInterface::getMostSentBytes() {
+  return isCoded() ? codedCapacity(getPartBytes()) : getPartBytes();
+}
+
+/// Returns the number of parts that the greater of two flat tensors has.
+static int64_t countRanks(Type part, Type whole) {
+  int64_t elements = cast<RankedTensorType>(part).getNumElements();
+  return elements == 0
+             ? 0
+             : cast<RankedTensorType>(whole).getNumElements() / elements;
+}
+
+int64_t AllGatherOp::getScratchBytes() {
+  if (!isCoded())
+    return 0;
+  return codedGatherBytes(
+      countRanks(getInput().getType(), getResult().getType()),
+      cast<CollectiveOpInterface>(getOperation()).getPartBytes());
+}
+
+int64_t ReduceScatterOp::getScratchBytes() {
+  auto input = dyn_cast<RankedTensorType>(getInput().getType());
+  if (!input || !isa<RankedTensorType>(getResult().getType()))
+    return 0;
+  if (!isCoded())
+    return byteSize(input);
+  return llvm::alignTo(byteSize(input), kMessageAlignment) +
+         codedReductionBytes(
+             countRanks(getResult().getType(), input),
+             cast<CollectiveOpInterface>(getOperation()).getPartBytes());
 }

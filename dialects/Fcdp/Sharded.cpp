@@ -49,6 +49,27 @@ static LogicalResult verifyWhole(CollectiveOpInterface op, ShardType shard,
   return success();
 }
 
+/// Verifies C8 of all_gather.
+static LogicalResult verifyDelta(AllGatherOp op,
+                                 SymbolTableCollection &symbols) {
+  if (!op.getDeltaAttr())
+    return success();
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, op.getDeltaAttr());
+  RankedTensorType result = op.getResult().getType();
+  if (!state || state.getRole() != StateRole::cache ||
+      state.getBucketAttr() != op.getSourceAttr() || state.getType() != result)
+    return op.emitOpError("expected 'delta' to be a state of role 'cache' of ")
+           << op.getSourceAttr() << " and of type " << result << ", got "
+           << op.getDeltaAttr();
+  Type element = result.getElementType();
+  if (op.isOfGradient() || op.isOverAxis(Axis::local) ||
+      !(element.isBF16() || element.isF16()))
+    return op.emitOpError(
+        "expected a gather of parameters over 'node' alone, in "
+        "bf16 or f16, with 'delta'");
+  return success();
+}
+
 LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
   if (failed(ranks))
@@ -73,6 +94,8 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          "and no 'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
+  if (failed(verifyDelta(*this, symbols)))
+    return failure();
   if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
     return verifyWhole(*this, shard, getResult().getType());
   auto input = cast<RankedTensorType>(getInput().getType());
@@ -91,6 +114,11 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
   if (failed(ranks))
     return failure();
+  if (std::optional<Wire> code = getCode(); // C6
+      code && (*code != Wire::coded || isOverAxis(Axis::local)))
+    return emitOpError("expected 'code' to be 'coded', in a reduction over "
+                       "'node' alone, got '")
+           << stringifyWire(*code) << "'";
   if (auto shard = dyn_cast<ShardType>(getResult().getType())) // C2
     return verifyWhole(*this, shard, getInput().getType());
   RankedTensorType input = getInput().getType();

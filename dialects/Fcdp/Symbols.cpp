@@ -128,6 +128,34 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
   return success();
 }
 
+bool fcdp::mayGatherDeltas(BucketOp bucket) {
+  bool isInHost = bucket.getResidency() == Residency::host ||
+                  bucket.getCarry() == Residency::host;
+  Type wire = bucket.getWire();
+  return bucket.getTrainable() && isInHost && (wire.isBF16() || wire.isF16());
+}
+
+static LogicalResult verifyWires(BucketOp bucket) {
+  std::optional<Wire> gather = bucket.getGatherWire();
+  if (gather && *gather != Wire::raw &&
+      (*gather != Wire::delta || !mayGatherDeltas(bucket))) // C13
+    return bucket.emitOpError(
+               "expected 'gather_wire' to be 'raw', or 'delta' in a "
+               "trainable bucket of wire type bf16 or f16 with "
+               "residency or carry 'host', got '")
+           << stringifyWire(*gather) << "'";
+  std::optional<Wire> reduce = bucket.getReduceWire();
+  if (reduce && *reduce != Wire::raw &&
+      (*reduce != Wire::coded || !bucket.getTrainable() ||
+       bucket.getCollectives() == Collectives::flat)) // C14
+    return bucket.emitOpError(
+               "expected 'reduce_wire' to be 'raw', or 'coded' in a "
+               "trainable bucket whose collectives are not 'flat', "
+               "got '")
+           << stringifyWire(*reduce) << "'";
+  return success();
+}
+
 LogicalResult BucketOp::verify() {
   if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
@@ -155,6 +183,8 @@ LogicalResult BucketOp::verify() {
            << *reduce;
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
+  if (failed(verifyWires(*this)))
+    return failure();
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
       failed(verifyResidency(*this, "carry", getCarry()))) // C8
     return failure();

@@ -18,7 +18,7 @@ llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
 }
 
 Operation *fcdp::getScratchOwner(BufferedOpInterface op) {
-  Operation *input = op.getScratchOperand().getDefiningOp();
+  Operation *input = op->getOperand(0).getDefiningOp();
   return isBuffered(input) ? input : op;
 }
 

@@ -21,11 +21,12 @@ static uint64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
-/// Predicts what a rank sends to the other ranks along the axes.
+/// Predicts what a rank sends to the other ranks along the axes: at most as
+/// much, if it is coded.
 static LinkBytes predictTraffic(CollectiveOpInterface collective, MeshOp mesh) {
   uint64_t within = collective.isOverAxis(Axis::local) ? mesh.getLocal() : 1;
   uint64_t nodes = collective.isOverAxis(Axis::node) ? mesh.getNode() : 1;
-  uint64_t bytes = collective.getPartBytes();
+  uint64_t bytes = collective.getMostSentBytes();
   LinkBytes link;
   link.inter = (nodes - 1) * within * bytes;
   link.intra = (within - 1) * bytes;

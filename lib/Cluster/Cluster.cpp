@@ -94,7 +94,10 @@ llvm::Error Cluster::check() const {
            {"device.attention_efficiency", device.getAttentionEfficiency()},
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
-           {"host.numa_nodes", host.numaNodes}})
+           {"host.numa_nodes", host.numaNodes},
+           {"codec.rate", codec.rate},
+           {"codec.delta_bits", codec.deltaBits},
+           {"codec.coded_bits", codec.codedBits}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
   for (auto [field, share] :
@@ -104,6 +107,11 @@ llvm::Error Cluster::check() const {
     if (share > 1)
       return llvm::createStringError(llvm::formatv(
           "expected 'device.{0}' to be at most 1, got {1}", field, share));
+  for (auto [field, bits] : {std::pair("delta_bits", codec.deltaBits),
+                             std::pair("coded_bits", codec.codedBits)})
+    if (bits > 16)
+      return llvm::createStringError(llvm::formatv(
+          "expected 'codec.{0}' to be at most 16, got {1}", field, bits));
   if (!std::isfinite(device.launchLatency) || device.launchLatency < 0)
     return llvm::createStringError(
         llvm::formatv("expected 'device.launch_latency' to be 0 or more, got "

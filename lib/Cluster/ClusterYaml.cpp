@@ -120,6 +120,13 @@ static void mapNumber(IO &io, const char *key, std::optional<double> &field) {
     field = number->value;
 }
 
+/// Leaves `field` as it is if the description does not have it.
+static void mapWithDefault(IO &io, const char *key, double &field) {
+  std::optional<double> given = field;
+  mapNumber<Positive>(io, key, given);
+  field = given.value_or(field);
+}
+
 namespace llvm::yaml {
 template <>
 struct MappingTraits<FlopRates> {
@@ -164,6 +171,14 @@ struct MappingTraits<Link> {
   }
 };
 template <>
+struct MappingTraits<Codec> {
+  static void mapping(IO &io, Codec &codec) {
+    mapWithDefault(io, "rate", codec.rate);
+    mapWithDefault(io, "delta_bits", codec.deltaBits);
+    mapWithDefault(io, "coded_bits", codec.codedBits);
+  }
+};
+template <>
 struct MappingTraits<Cluster> {
   static void mapping(IO &io, Cluster &cluster) {
     io.mapRequired("name", cluster.name);
@@ -176,6 +191,7 @@ struct MappingTraits<Cluster> {
     io.mapRequired("h2d", cluster.h2d);
     io.mapRequired("d2h", cluster.d2h);
     io.mapOptional("flat_collectives", cluster.flatCollectives);
+    io.mapOptional("codec", cluster.codec);
   }
   static std::string validate(IO &, Cluster &cluster) {
     return toString(cluster.check());

@@ -158,6 +158,13 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                : model.costOfFlatGather(part);
   Axis axis = getAxis(collective.getAxes());
   int64_t ranks = getRanks(axis);
+  if (collective.isCoded())
+    return isReduction ? model.costOfCodedReduction(
+                             ranks, part / ranks,
+                             elementBytes(cast<RankedTensorType>(
+                                              collective.getInput().getType())
+                                              .getElementType()))
+                       : model.costOfDeltaGather(ranks, part);
   return isReduction ? model.costOfReduction(axis, ranks, part / ranks)
                      : model.costOfGather(axis, ranks, part);
 }
@@ -374,6 +381,41 @@ Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
                            estimateGather(cluster, axis, ranks, bytes),
                            cluster.device, ranks, bytes);
                      });
+}
+
+/// Adds the time in which the rank codes `coded` parts and decodes one of each
+/// other rank. Nothing is sent meanwhile.
+static Cost withCodec(Cost transfer, const Codec &codec, int64_t coded,
+                      int64_t ranks, double partBytes) {
+  transfer.latency += double(coded + ranks - 1) * partBytes / codec.rate;
+  return transfer;
+}
+
+Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
+  const Codec &codec = cluster.codec;
+  return measureOver(cluster, "all_gather_delta", stringifyAxis(Axis::node),
+                     partBytes, [&](double bytes) {
+                       Cost transfer =
+                           estimateGather(cluster, Axis::node, ranks,
+                                          bytes * codec.deltaBits / 16);
+                       return withCodec(transfer, codec, 1, ranks, bytes);
+                     });
+}
+
+Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
+                                     int64_t elementBytes) const {
+  const Codec &codec = cluster.codec;
+  // The exponent is coded; the rest of a wider value is as it is.
+  double bits = 8.0 * static_cast<double>(elementBytes);
+  double share = (codec.codedBits + bits - 16) / bits;
+  return measureOver(
+      cluster, "reduce_scatter_coded", stringifyAxis(Axis::node), partBytes,
+      [&](double bytes) {
+        Cost transfer =
+            estimateGather(cluster, Axis::node, ranks, bytes * share);
+        return withSum(withCodec(transfer, codec, ranks - 1, ranks, bytes),
+                       cluster.device, ranks, bytes);
+      });
 }
 
 Cost CostModel::costOfFlatGather(double partBytes) const {

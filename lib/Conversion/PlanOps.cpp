@@ -3,6 +3,7 @@
 #include "PlanParts.h"
 
 #include "PlanValues.h"
+#include "core/CodedMessage.h"
 #include "dialects/Aten/OpTable.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
@@ -194,6 +195,12 @@ private:
     table.stream = getStream(gather.getStream());
     table.in = getPlace("in", gather.getInput());
     table.out = getPlace("out", gather.getResult());
+    if (!gather.isCoded())
+      return;
+    table.wire = plan::Wire::delta;
+    if (std::optional<BufferAttr> scratch = getScratch(gather))
+      table.messages = std::make_unique<plan::Buf>(
+          toBuf(slice(*scratch, 0, gather.getScratchBytes())));
   }
   void add(ReduceScatterOp reduce) {
     auto &table = make<plan::ReduceScatterT>(plan::OpBody::reduce_scatter);
@@ -202,14 +209,19 @@ private:
     table.stream = getStream(reduce.getStream());
     table.in = getPlace("in", reduce.getInput());
     table.out = getPlace("out", reduce.getResult());
-    if (!reduce.getScratch()) {
-      error() << "expected a scratch buffer; run --fcdp-plan-memory first";
+    std::optional<BufferAttr> scratch = getScratch(reduce);
+    if (!scratch)
       return;
-    }
     auto input = cast<RankedTensorType>(reduce.getInput().getType());
-    table.scratch = std::make_unique<plan::Buf>(
-        toBuf(slice(*reduce.getScratch(), 0, byteSize(input))));
+    table.scratch =
+        std::make_unique<plan::Buf>(toBuf(slice(*scratch, 0, byteSize(input))));
     setTypes(table, reduce.getInput(), reduce.getResult());
+    if (!reduce.isCoded())
+      return;
+    table.wire = plan::Wire::coded;
+    int64_t begin = llvm::alignTo(byteSize(input), kMessageAlignment);
+    table.messages = std::make_unique<plan::Buf>(
+        toBuf(slice(*scratch, begin, reduce.getScratchBytes() - begin)));
   }
   void add(CacheStoreOp store) {
     auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_store);
@@ -259,6 +271,14 @@ private:
       diag.abandon();
     hasFailed = true;
     return diag;
+  }
+  /// Returns the scratch memory of a collective, or none after an error.
+  std::optional<BufferAttr> getScratch(BufferedOpInterface collective) {
+    if (!collective.getScratchAttr()) {
+      error() << "expected a scratch buffer; run --fcdp-plan-memory first";
+      return std::nullopt;
+    }
+    return collective.getScratchAttr();
   }
   /// Takes over an error that was reported elsewhere.
   void require(LogicalResult result) { hasFailed |= failed(result); }

@@ -13,6 +13,8 @@ void fcdp::buildDecided(OpPassManager &pm) {
   pm.addPass(createTwoLevelPass());
   pm.addPass(createAccumulatePass());
   pm.addPass(createCachePass());
+  // What is stored in host memory is what gathers may refer to.
+  pm.addPass(createCodeWiresPass());
 }
 
 void fcdp::buildScheduled(OpPassManager &pm) {

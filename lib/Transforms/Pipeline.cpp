@@ -127,6 +127,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
   pm.addPass(createBucketPass(getBucketOptions(options)));
   pm.addPass(
       createDecidePass(selectOptions<DecidePassOptions>(options), described));
+  pm.addPass(createDecideWiresPass(
+      selectOptions<DecideWiresPassOptions>(options), described));
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }

@@ -12,6 +12,7 @@
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
+#include "fcdp/Transforms/Options/WireSpec.h"
 
 #include <cmath>
 
@@ -45,6 +46,14 @@ static llvm::Error checkAccumulation(StringRef name) {
 
 static llvm::Error checkCollectives(StringRef name) {
   return parseCollectives(name).takeError();
+}
+
+static llvm::Error checkGatherWire(StringRef name) {
+  return parseGatherWire(name).takeError();
+}
+
+static llvm::Error checkReduceWire(StringRef name) {
+  return parseReduceWire(name).takeError();
 }
 
 static llvm::Error checkCluster(StringRef file) {

@@ -28,6 +28,21 @@ struct Counts {
 // Closed forms
 //===----------------------------------------------------------------------===//
 
+static bool gathersDeltas(BucketOp bucket) {
+  return bucket.getGatherWire() == Wire::delta;
+}
+
+/// Returns the bytes by which the messages for `count` parts may exceed them.
+/// Stated here once more: a header of 64 bytes, and 16 for each 128 KiB,
+/// rounded up to a multiple of 64.
+static int64_t countHeaders(int64_t count, int64_t part) {
+  if (part == 0)
+    return 0;
+  constexpr int64_t chunk = 128 << 10;
+  int64_t most = 64 + part + (part + chunk - 1) / chunk * 16;
+  return count * ((most + 63) / 64 * 64 - part);
+}
+
 /// Counts gathers, loads and stores as if there were several nodes. `uses` is
 /// the number of live ranges per micro-batch.
 static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
@@ -62,7 +77,9 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
       counts.loads = isWithin ? fetches - 1 : 0;
     }
   } else if (isMicrobatch(role)) {
-    bool isCached = residency == Residency::host && fetches > 1;
+    // What the next gather refers to is kept, even if nothing loads it.
+    bool isCached =
+        residency == Residency::host && (fetches > 1 || gathersDeltas(bucket));
     counts.interGathers = isCached ? 1 : fetches;
     counts.stores = isCached;
     counts.loads = isCached ? fetches - 1 : 0;
@@ -196,6 +213,11 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
       bytes.inter =
           counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
       bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
+      // The gathers that fill the slice in host memory are those that refer to
+      // it.
+      if (gathersDeltas(bucket))
+        bytes.inter += countHeaders(counts.stores * (nodes - 1),
+                                    gathered / nodes / locals);
     }
     bytes.hostToDevice = counts.loads * (gathered / locals);
     bytes.deviceToHost = counts.stores * (gathered / locals);
@@ -208,6 +230,9 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
     bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
     bytes.inter +=
         counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
+    if (bucket.getReduceWire() == Wire::coded && usage.gradientBytes)
+      bytes.inter += countHeaders(counts.interReductions * (nodes - 1),
+                                  reduced / nodes / locals);
   }
   if (usage.gradientBytes == 0)
     return bytes;

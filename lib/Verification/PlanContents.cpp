@@ -183,10 +183,48 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
       (input.buffer < 0 || result.part != input.buffer))
     return emitError() << "its input overlaps its result, but is not at "
                           "its own place inside it";
+  if (op.isCoded() &&
+      (failed(checkReference(instruction)) ||
+       failed(writeScratch(*op.getScratch(), {from, result.extent}))))
+    return failure();
   if (failed(writeResult(instruction, content)))
     return failure();
   fillState(instruction);
   return success();
+}
+
+/// Reads the slices that a coded gather refers to. They may be dirty, but must
+/// be those of an earlier gather of the bucket. Before the first one, nothing
+/// has written there, and the runtime reads nothing.
+LogicalResult PlanRun::checkReference(const PlanInstruction &instruction) {
+  const StateModel &state = plan.states[instruction.reference];
+  if (failed(access(getArena(state), state.extent, Mode::read)))
+    return failure();
+  int32_t foreign = 0;
+  getArena(state).visitContents(state.extent, [&](int32_t content) {
+    if (content && !isFor(instruction.reference, contents[content]))
+      foreign = content;
+    return !foreign;
+  });
+  if (!foreign)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "refers to @" << StateOp(state.op).getSymName()
+       << ", which has something else than the slice that was gathered last";
+  attachWriter(diag, contents[foreign], "last written here");
+  return diag;
+}
+
+/// Writes to scratch memory, which must not overlap `others`: the memory of
+/// the operation's input and result.
+LogicalResult PlanRun::writeScratch(BufferAttr scratch,
+                                    ArrayRef<Extent> others) {
+  Extent extent{scratch.getOffset(), scratch.getOffset() + scratch.getBytes()};
+  if (llvm::any_of(others,
+                   [&](const Extent &other) { return extent.overlaps(other); }))
+    return emitError() << "its input, scratch and result overlap";
+  int32_t messages = addContent(Content());
+  return access(now->device, extent, Mode::write, messages);
 }
 
 /// Records the content of a state that is written directly. States without

@@ -119,15 +119,12 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
     return diag;
   }
   content.axes |= bit;
-  BufferAttr scratch = *op.getScratch();
-  Extent extent{scratch.getOffset(), scratch.getOffset() + scratch.getBytes()};
   Root input = instruction.reads[0];
   const Extent &from = getExtent(input);
   const Extent &to = function->buffers[instruction.result].extent;
-  if (extent.overlaps(from) || extent.overlaps(to) || from.overlaps(to))
+  if (from.overlaps(to))
     return emitError() << "its input, scratch and result overlap";
-  int32_t chunks = addContent(Content());
-  if (failed(access(now->device, extent, Mode::write, chunks)))
+  if (failed(writeScratch(*op.getScratch(), {from, to})))
     return failure();
   return writeResult(instruction, content);
 }

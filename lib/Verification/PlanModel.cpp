@@ -123,7 +123,7 @@ static bool isInPlace(AllGatherOp gather, MeshOp mesh) {
 
 LogicalResult PlanBuilder::addBuffers(FunctionModel &function) {
   for (auto op : function.op.getOps<BufferedOpInterface>()) {
-    if (!op.getBufferAttr() || (op.getScratchOperand() && !op.getScratchAttr()))
+    if (!op.getBufferAttr() || (op.getScratchBytes() && !op.getScratchAttr()))
       return op->emitOpError("expected a buffer; run --fcdp-verify-planned");
     buffers[op->getResult(0)] = function.buffers.size();
     Extent extent = getExtent(op.getBufferAttr());
@@ -294,6 +294,8 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     if (instruction.bucket < 0 && instruction.state < 0)
       return op->emitOpError("expected a bucket or a state, got ") << storage;
   }
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getDeltaAttr())
+    instruction.reference = states.lookup(gather.getDeltaAttr().getAttr());
   if (isa<AccumulateOp>(op) && instruction.state < 0) {
     instruction.state =
         plan.buckets[instruction.bucket].getState(StateRole::grad);

@@ -60,6 +60,9 @@ private:
   mlir::LogicalResult writeFreeRanges(const PlanInstruction &instruction);
 
   mlir::LogicalResult gather(const PlanInstruction &instruction);
+  mlir::LogicalResult checkReference(const PlanInstruction &instruction);
+  mlir::LogicalResult writeScratch(BufferAttr scratch,
+                                   llvm::ArrayRef<Extent> others);
   mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,
                                   const Content &content);
   mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);

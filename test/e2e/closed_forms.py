@@ -64,6 +64,12 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
     return result
 
 
+def message_capacity(values: int) -> int:
+    """Most bytes of a coded message for that many bytes of values: a header of 64, and 16 for each 128 KiB, rounded up."""
+    most = 64 + values + -(-values // (128 * 1024)) * 16
+    return -(-most // 64) * 64 if values else 0
+
+
 OPTIMIZER_STATES = {
     "adamw": ("exp_avg", "exp_avg_sq"),
     "adamw8bit": ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"),

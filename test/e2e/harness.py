@@ -62,6 +62,8 @@ class Config:
     reduce_dtype: str = ""
     loss_scale: bool = False
     loss_weight: str = ""
+    wire: str = ""
+    reduce_wire: str = ""
 
     @property
     def world(self) -> int:
@@ -83,8 +85,9 @@ class Config:
         reduce = self.reduce_dtype and f"-reduce-{self.reduce_dtype}"
         scale = "-scaled" if self.loss_scale else ""
         scale += self.loss_weight and f"-weighted-{self.loss_weight}"
+        wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
-        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}"
+        return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}{wires}"
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,8 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--device-memory={config.device_memory}"] if config.device_memory else []),
         *([f"--master={config.master}"] if config.master else []),
         *([f"--reduce-dtype={config.reduce_dtype}"] if config.reduce_dtype else []),
+        *([f"--wire={config.wire}"] if config.wire else []),
+        *([f"--reduce-wire={config.reduce_wire}"] if config.reduce_wire else []),
         *(["--loss-scale=on"] if config.loss_scale else []),
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         "-o",

@@ -81,6 +81,17 @@ struct Link {
   int64_t ranksPerSwitch = 0;
 };
 
+/// The coding of what is sent between nodes (docs/wires.md). The defaults were
+/// measured on one core of a server, for a model in bf16 at a learning rate of
+/// 1e-4.
+struct Codec {
+  /// Bytes of values per second that a rank codes, and that it decodes.
+  double rate = 8e8;
+  /// Bits that a value of 16 bits takes: the difference of a parameter from one
+  /// step to the next, and a gradient with its exponent coded.
+  double deltaBits = 2.4, codedBits = 11.4;
+};
+
 /// The algorithm of a collective over all ranks.
 enum class FlatCollectives {
   /// Each rank sends to every other rank in one step, as the runtime does over
@@ -98,6 +109,7 @@ struct Cluster {
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
   FlatCollectives flatCollectives = FlatCollectives::direct;
+  Codec codec;
   /// Measured durations of operations, used in place of estimates. Null if
   /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;

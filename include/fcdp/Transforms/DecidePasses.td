@@ -198,4 +198,57 @@ def CachePass : FcdpPass<"fcdp-cache"> {
   }];
 }
 
+def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
+  let summary = "write what each bucket's collectives send between nodes, where none is given";
+  let description = [{
+    Requires phase `sharded` and buckets with a residency. With `wire=delta`, gathers of
+    a bucket send what has changed since the gather before if the bucket is trained, is
+    gathered in bf16 or f16, and has a slice in host memory, by which every node knows
+    what was gathered last. With `wire=auto` they do so if that is predicted to be
+    faster on `cluster`: coding takes time, and the rest of the bytes saves some. With
+    `reduce-wire=coded`, reductions of trained buckets code the exponents of gradients,
+    unless their collectives are flat. None of it changes a value. With one node, nothing
+    is sent and nothing is written.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage bf16 wire bf16 trainable residency host members [@a at 0]
+    ```
+
+    After `--fcdp-decide-wires="wire=delta reduce-wire=coded"`:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage bf16 wire bf16 trainable residency host gather_wire delta reduce_wire coded members [@a at 0]
+    ```
+  }];
+  let options = [Wire, ReduceWire, ClusterFile, ProfileFile];
+}
+
+def CodeWiresPass : FcdpPass<"fcdp-code-wires"> {
+  let summary = "have collectives between nodes send what the buckets say";
+  let description = [{
+    Requires phase `sharded` and two-level collectives. A gather whose result is stored
+    in host memory refers to the slice there with `delta` if the bucket's `gather_wire`
+    says so. A reduction between nodes gets the bucket's `reduce_wire` as `code`.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage bf16 wire bf16 trainable residency host gather_wire delta members [@a at 0]
+    fcdp.state @bucket.a.cache cache of @bucket.a in host : tensor<32xbf16>
+    %s = fcdp.read_shard @bucket.a : tensor<16xbf16>
+    %n = fcdp.all_gather %s of @bucket.a over @world[node] range 0 : tensor<16xbf16> to tensor<32xbf16>
+    fcdp.cache_store %n to @bucket.a.cache : tensor<32xbf16>
+    ```
+
+    After `--fcdp-code-wires`:
+
+    ```mlir
+    %n = fcdp.all_gather %s of @bucket.a over @world[node] range 0 delta @bucket.a.cache : tensor<16xbf16> to tensor<32xbf16>
+    fcdp.cache_store %n to @bucket.a.cache : tensor<32xbf16>
+    ```
+  }];
+}
+
 #endif // FCDP_TRANSFORMS_DECIDEPASSES

@@ -21,6 +21,9 @@ namespace fcdp {
 std::unique_ptr<mlir::Pass>
 createDecideRematPass(DecideRematPassOptions options,
                       std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
+createDecideWiresPass(DecideWiresPassOptions options,
+                      std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass> createDecidePass(DecidePassOptions options,
                                              std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass>

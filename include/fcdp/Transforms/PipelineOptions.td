@@ -142,6 +142,15 @@ def Collectives : PipelineOption<
   "'two-level' goes between nodes and within them, each byte crossing the network once, "
   "'flat' goes over all ranks in one step, 'auto' chooses for each bucket what is "
   "faster on the cluster">;
+def Wire : PipelineOption<
+  "wire", "wire", CheckedBy<"checkGatherWire">, "\"raw\"", "raw|delta|auto", "raw",
+  "selects what gathers send between nodes: 'raw' all values, 'delta' what has changed since "
+  "the last gather, coded without loss, for trained parameters that are gathered in bf16 or "
+  "f16 and kept in host memory; 'auto' chooses for each bucket what is faster on the cluster">;
+def ReduceWire : PipelineOption<
+  "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded", "raw",
+  "selects what reductions send between nodes: 'raw' gradients as they are, 'coded' with "
+  "exponents that are coded without loss">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
   "issues each gather this number of units ahead of its use, also in the micro-batch "

@@ -67,9 +67,9 @@ void TimelineBuilder::addBuffer(Operation &op) {
        {position.lookup(getFirstWriter(&op)), findRelease(release)},
        release});
   auto buffered = cast<BufferedOpInterface>(op);
-  if (!buffered.getScratchOperand())
+  if (!buffered.getScratchBytes())
     return;
-  // The operand is released when the operation is done.
+  // Its owner is released when the operation is done.
   release = getRelease(getScratchOwner(buffered));
   timeline.buffers.push_back({&op,
                               /*isScratch=*/true,

@@ -45,7 +45,8 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   // Each micro-batch fills it anew, and the first batch of an evaluation.
   bool isInMicrobatch =
       state == CopyPlace::none && within == CopyPlace::hostSlice;
-  if (isInMicrobatch && (decision.isUsedAgain || decision.isEvaluated))
+  bool isKept = decision.isUsedAgain || decision.isReference;
+  if (isInMicrobatch && (isKept || decision.isEvaluated))
     state = CopyPlace::hostSlice;
 
   auto isFilledBy = [&](Role role) {
@@ -54,7 +55,7 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
     if (role == Role::first_evaluation)
       return decision.isTrainable || isInMicrobatch;
     if (isInMicrobatch)
-      return isMicrobatch(role) && decision.isUsedAgain;
+      return isMicrobatch(role) && isKept;
     return role == (decision.isTrainable ? Role::first_microbatch : Role::init);
   };
   for (size_t i = 0; i < actions.size(); ++i) {

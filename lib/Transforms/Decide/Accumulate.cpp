@@ -76,8 +76,7 @@ static ReduceScatterOp cloneStep(OpBuilder &builder, ReduceScatterOp step,
                                  Value input, Type result) {
   return ReduceScatterOp::create(builder, step.getLoc(), result, input,
                                  step.getSourceAttr(), step.getMeshAttr(),
-                                 step.getAxes(), StreamAttr(), BufferAttr(),
-                                 BufferAttr());
+                                 step.getAxes());
 }
 
 /// Adds `part` to `state`. Returns the sum if no micro-batch follows, else

@@ -150,6 +150,7 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   for (auto &[which, ofFunction] : gathersOf(bucket, Axis::node))
     decision.isUsedAgain |= isMicrobatch(which.role) && ofFunction.size() > 1;
   decision.isEvaluated = isEvaluated;
+  decision.isReference = bucket.getGatherWire() == Wire::delta;
   return CopyPolicy(decision);
 }
 

@@ -43,8 +43,7 @@ static void splitGather(AllGatherOp gather, MeshOp mesh) {
         RankedTensorType::get({type.getNumElements() * mesh.getSize(axis)},
                               type.getElementType()),
         value, gather.getSourceAttr(), gather.getMeshAttr(),
-        oneAxis(builder, axis), gather.getRangeAttr(), FlatSymbolRefAttr(),
-        StreamAttr(), BufferAttr());
+        oneAxis(builder, axis), gather.getRangeAttr());
   }
   gather.replaceAllUsesWith(value);
   gather.erase();
@@ -67,7 +66,7 @@ static void splitReduction(ReduceScatterOp reduce, MeshOp mesh) {
         RankedTensorType::get({type.getNumElements() / mesh.getSize(axis)},
                               element),
         value, reduce.getSourceAttr(), reduce.getMeshAttr(),
-        oneAxis(builder, axis), StreamAttr(), BufferAttr(), BufferAttr());
+        oneAxis(builder, axis));
   }
   reduce.replaceAllUsesWith(value);
   reduce.erase();

@@ -92,6 +92,9 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
   if (auto load = dyn_cast<CacheLoadOp>(op))
     if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
       wait(stream, asyncs.find(store)->second);
+  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getDeltaAttr())
+    if (Operation *store = stores.lookup(gather.getDeltaAttr().getAttr()))
+      wait(stream, asyncs.find(store)->second);
   if (auto store = dyn_cast<CacheStoreOp>(op))
     if (Operation *load = loads.lookup(store.getTargetAttr().getAttr()))
       wait(stream, asyncs.find(load)->second);

@@ -67,7 +67,7 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
       typeOrNone(group.master), group.trainable, Sharding::world,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
-      builder.getArrayAttr(places));
+      WireAttr(), WireAttr(), builder.getArrayAttr(places));
   table.insert(bucket, place);
   addStates(bucket, group.optimizer, place);
   for (BucketOp from : group.buckets)
@@ -133,8 +133,7 @@ Value BucketBuilder::gatherCopy(OpBuilder &builder, BucketOp bucket,
   return AllGatherOp::create(builder, like.getLoc(), whole, part,
                              FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
                              like.getMeshAttr(), like.getAxes(),
-                             builder.getI64IntegerAttr(range),
-                             FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+                             builder.getI64IntegerAttr(range));
 }
 
 /// Replaces `gather` by `whole` if it gathers the members of a bucket, or else
@@ -271,8 +270,7 @@ void BucketBuilder::mergeReductions(func::FuncOp function) {
         builder, last.getLoc(),
         RankedTensorType::get({elements / mesh.getWorldSize()},
                               builder.getF32Type()),
-        packed, name, last.getMeshAttr(), last.getAxes(), StreamAttr(),
-        BufferAttr(), BufferAttr());
+        packed, name, last.getMeshAttr(), last.getAxes());
     pendingBucket = name;
     llvm::for_each(reductions, erase);
   }

@@ -97,8 +97,7 @@ void ShardPass::insertGathers(func::FuncOp function) {
           builder, loc, ShardType::get(&getContext(), type), name);
       whole =
           AllGatherOp::create(builder, loc, type, shard, name, meshName(),
-                              bothAxes(), builder.getI64IntegerAttr(use.range),
-                              FlatSymbolRefAttr(), StreamAttr(), BufferAttr());
+                              bothAxes(), builder.getI64IntegerAttr(use.range));
     }
     cloneViewsTo(*use.operand, whole, ranges.views);
   }
@@ -121,7 +120,7 @@ void ShardPass::insertReductions(func::FuncOp step) {
     auto shard = ReduceScatterOp::create(
         builder, gradient.getLoc(), ShardType::get(&getContext(), type),
         gradient.getValue(), gradient.getParameterAttr(), meshName(),
-        bothAxes(), StreamAttr(), BufferAttr(), BufferAttr());
+        bothAxes());
     AccumulateOp::create(builder, gradient.getLoc(), shard,
                          gradient.getParameter(), Accumulate::overwrite);
     gradient.erase();

@@ -43,8 +43,7 @@ static void gatherOwned(AccumulateOp sum, BucketOp bucket, MeshOp mesh) {
                        : oneAxis(reduce.getContext(), Axis::node);
   sum.getValueMutable().assign(AllGatherOp::create(
       builder, reduce.getLoc(), owned, reduce.getResult(),
-      reduce.getSourceAttr(), reduce.getMeshAttr(), axes, IntegerAttr(),
-      FlatSymbolRefAttr(), StreamAttr(), BufferAttr()));
+      reduce.getSourceAttr(), reduce.getMeshAttr(), axes, IntegerAttr()));
 }
 
 bool fcdp::canShardStates(ModuleOp module, Sharding sharding) {

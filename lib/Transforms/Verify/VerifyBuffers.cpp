@@ -37,7 +37,7 @@ static LogicalResult verifyOp(BufferedOpInterface op) {
       return op->emitOpError("expected the buffer of ")
              << into << ", got " << buffer;
   }
-  if (op.getScratchOperand() && !op.getScratchAttr())
+  if (op.getScratchBytes() && !op.getScratchAttr())
     return op->emitOpError("expected a scratch buffer");
   return success();
 }

@@ -25,6 +25,9 @@ struct CopyDecision {
   bool isUsedAgain = true;
   /// Whether the job evaluates the model between steps.
   bool isEvaluated = false;
+  /// Whether each gather refers to the slice of the one before, which is then
+  /// kept in host memory even if no use loads it.
+  bool isReference = false;
 };
 
 /// The source of the copy for one use.

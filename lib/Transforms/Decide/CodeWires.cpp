@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_CODEWIRESPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class CodeWiresPass : public fcdp::impl::CodeWiresPassBase<CodeWiresPass> {
+public:
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Returns the state in host memory that the result of `gather` is stored to,
+/// or null.
+static StateOp findCache(AllGatherOp gather, SymbolTable &symbols) {
+  for (Operation *user : gather->getUsers())
+    if (auto store = dyn_cast<CacheStoreOp>(user)) {
+      auto state = symbols.lookup<StateOp>(store.getTargetAttr().getAttr());
+      if (state && state.getRole() == StateRole::cache)
+        return state;
+    }
+  return {};
+}
+
+static bool isBetweenNodes(CollectiveOpInterface collective) {
+  return collective.isOverAxis(Axis::node) &&
+         !collective.isOverAxis(Axis::local);
+}
+
+static void codeGather(AllGatherOp gather, SymbolTable &symbols) {
+  auto bucket = symbols.lookup<BucketOp>(gather.getSourceAttr().getAttr());
+  if (!bucket || bucket.getGatherWire() != Wire::delta ||
+      gather.isOfGradient() || !isBetweenNodes(gather))
+    return;
+  if (StateOp cache = findCache(gather, symbols))
+    gather.setDelta(cache.getSymName());
+}
+
+static void codeReduction(ReduceScatterOp reduce, SymbolTable &symbols) {
+  auto bucket = symbols.lookup<BucketOp>(reduce.getSourceAttr().getAttr());
+  if (!bucket || !isBetweenNodes(reduce))
+    return;
+  if (std::optional<Wire> wire = bucket.getReduceWire();
+      wire && *wire != Wire::raw)
+    reduce.setCode(*wire);
+}
+
+void CodeWiresPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  SymbolTable symbols(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (auto gather : function.getOps<AllGatherOp>())
+      codeGather(gather, symbols);
+    for (auto reduce : function.getOps<ReduceScatterOp>())
+      codeReduction(reduce, symbols);
+  }
+}

@@ -80,10 +80,12 @@ def BufferedOpInterface : Fcdp_OpInterface<"BufferedOpInterface"> {
     InterfaceMethod<"Sets the place of the result.",
       "void", "setBufferAttr", (ins "::fcdp::BufferAttr":$buffer)>,
     InterfaceMethod<[{
-        Returns the bytes of scratch memory that the operation needs, or 0. It is
-        in use for as long as the memory of the first operand or, if that has no
-        memory of its own, of the result.
-      }], "int64_t", "getScratchBytes", (ins), [{}], [{ return 0; }]>,
+        Returns the bytes of scratch memory that the operation needs, if it needs
+        any. It is in use for as long as the memory of the first operand or, if
+        that has no memory of its own, of the result.
+      }], "std::optional<int64_t>", "getScratchBytes", (ins), [{}], [{
+        return std::nullopt;
+      }]>,
     InterfaceMethod<"Returns the place of the scratch memory, or null.",
       "::fcdp::BufferAttr", "getScratchAttr", (ins), [{}], [{ return {}; }]>,
     InterfaceMethod<"Sets the place of the scratch memory.",

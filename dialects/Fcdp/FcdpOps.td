@@ -257,8 +257,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
   let extraClassDeclaration = [{
     bool isReduction() { return false; }
     bool isCoded() { return !!getDeltaAttr(); }
-    /// Memory for the messages of a coded gather.
-    int64_t getScratchBytes();
+    /// Returns the memory for the messages of a coded gather.
+    std::optional<int64_t> getScratchBytes();
     /// Returns whether it gathers a reduced gradient instead of a parameter's
     /// copy.
     bool isOfGradient() { return !getRange(); }
@@ -319,8 +319,9 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
     bool isOfGradient() { return true; }
     bool isCoded() { return getCode() && *getCode() != Wire::raw; }
     Stream chooseStream();
-    /// Memory for what other ranks send and, if that is coded, for messages.
-    int64_t getScratchBytes();
+    /// Returns the memory for what other ranks send and, if that is coded, for
+    /// messages.
+    std::optional<int64_t> getScratchBytes();
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
   let assemblyFormat = [{

@@ -182,7 +182,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     fcdp.bucket @bucket.ln unit "ln" elements 64 storage f32 wire f32 trainable
         residency drop collectives flat members [@ln.weight at 0]
     fcdp.bucket @bucket.h unit "h" elements 64 storage bf16 wire bf16 trainable
-        residency host gather_wire delta reduce_wire coded members [@h.weight at 0]
+        residency host gather_wire delta reduce_wire coded members []
     ```
 
     Constraints:

@@ -95,7 +95,7 @@ LogicalResult fcdp::verifyPlaces(BufferedOpInterface op) {
     return op->emitOpError("a shard without layout has no buffer");
   if (failed(verifyBuffer(op, op.getBufferAttr(), byteSize(flat), "buffer")))
     return failure();
-  return verifyBuffer(op, op.getScratchAttr(), op.getScratchBytes(),
+  return verifyBuffer(op, op.getScratchAttr(), op.getScratchBytes().value_or(0),
                       "scratch buffer");
 }
 
@@ -123,18 +123,18 @@ static int64_t countRanks(Type part, Type whole) {
              : cast<RankedTensorType>(whole).getNumElements() / elements;
 }
 
-int64_t AllGatherOp::getScratchBytes() {
+std::optional<int64_t> AllGatherOp::getScratchBytes() {
   if (!isCoded())
-    return 0;
+    return std::nullopt;
   return codedGatherBytes(
       countRanks(getInput().getType(), getResult().getType()),
       cast<CollectiveOpInterface>(getOperation()).getPartBytes());
 }
 
-int64_t ReduceScatterOp::getScratchBytes() {
+std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
   auto input = dyn_cast<RankedTensorType>(getInput().getType());
   if (!input || !isa<RankedTensorType>(getResult().getType()))
-    return 0;
+    return std::nullopt; // before there are buckets
   if (!isCoded())
     return byteSize(input);
   return llvm::alignTo(byteSize(input), kMessageAlignment) +

@@ -200,7 +200,7 @@ private:
     table.wire = plan::Wire::delta;
     if (std::optional<BufferAttr> scratch = getScratch(gather))
       table.messages = std::make_unique<plan::Buf>(
-          toBuf(slice(*scratch, 0, gather.getScratchBytes())));
+          toBuf(slice(*scratch, 0, *gather.getScratchBytes())));
   }
   void add(ReduceScatterOp reduce) {
     auto &table = make<plan::ReduceScatterT>(plan::OpBody::reduce_scatter);
@@ -221,7 +221,7 @@ private:
     table.wire = plan::Wire::coded;
     int64_t begin = llvm::alignTo(byteSize(input), kMessageAlignment);
     table.messages = std::make_unique<plan::Buf>(
-        toBuf(slice(*scratch, begin, reduce.getScratchBytes() - begin)));
+        toBuf(slice(*scratch, begin, *reduce.getScratchBytes() - begin)));
   }
   void add(CacheStoreOp store) {
     auto &table = make<plan::CacheCopyT>(plan::OpBody::cache_store);

@@ -87,7 +87,7 @@ static int64_t bytesOf(Value value) {
 
 /// Returns the size of the scratch memory that `op` needs.
 static int64_t bytesOfScratch(Operation *op) {
-  return cast<BufferedOpInterface>(op).getScratchBytes();
+  return *cast<BufferedOpInterface>(op).getScratchBytes();
 }
 
 StatePlan fcdp::planStates(ModuleOp module) {

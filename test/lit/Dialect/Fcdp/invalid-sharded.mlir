@@ -598,6 +598,90 @@ func.func @reduce_scatter_index(%s: tensor<64xindex>) {
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @all_gather_c8_role(%s: tensor<16xbf16>) {
+  // expected-error@+1 {{expected 'delta' to be a state of role 'cache' of @bucket and of type 'tensor<32xbf16>', got @shard}}
+  %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 delta @shard : tensor<16xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @all_gather_c8_size(%s: tensor<32xbf16>) {
+  // expected-error@+1 {{expected 'delta' to be a state of role 'cache' of @bucket and of type 'tensor<64xbf16>', got @cache}}
+  %0 = fcdp.all_gather %s of @bucket over @world[local] range 0 delta @cache : tensor<32xbf16> to tensor<64xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @all_gather_c8_axes(%s: tensor<16xbf16>) {
+  // expected-error@+1 {{expected a gather of parameters over 'node' alone, in bf16 or f16, with 'delta'}}
+  %0 = fcdp.all_gather %s of @bucket over @world[local] range 0 delta @cache : tensor<16xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xf32>
+fcdp.state @shard shard of @bucket in device : tensor<16xf32>
+func.func @all_gather_c8_type(%s: tensor<16xf32>) {
+  // expected-error@+1 {{expected a gather of parameters over 'node' alone, in bf16 or f16, with 'delta'}}
+  %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 delta @cache : tensor<16xf32> to tensor<32xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @all_gather_c8_scratch(%s: tensor<16xbf16>) {
+  // expected-error@+1 {{expected a scratch buffer of 256 bytes in device memory, got}}
+  %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 delta @cache {scratch = #fcdp.buffer<arena = device, offset = 0, bytes = 128>} : tensor<16xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @reduce_scatter_c6_code(%s: tensor<32xbf16>) {
+  // expected-error@+1 {{expected 'code' to be 'coded', in a reduction over 'node' alone, got 'delta'}}
+  %0 = fcdp.reduce_scatter %s of @bucket over @world[node] code delta : tensor<32xbf16> to tensor<16xf32>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable members []
+fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
+fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
+func.func @reduce_scatter_c6_axes(%s: tensor<64xbf16>) {
+  // expected-error@+1 {{expected 'code' to be 'coded', in a reduction over 'node' alone, got 'coded'}}
+  %0 = fcdp.reduce_scatter %s of @bucket over @world[local] code coded : tensor<64xbf16> to tensor<32xbf16>
+  return
+}
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
 fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
 fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]

@@ -774,6 +774,55 @@ fcdp.bucket @bucket unit "fc" elements 768 storage f32 wire f32 layout blocks<25
 
 // -----
 
+// bucket_c13_type
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'gather_wire' to be 'raw', or 'delta' in a trainable bucket of wire type bf16 or f16 with residency or carry 'host', got 'delta'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f32 wire f32 trainable residency host gather_wire delta members []
+
+// -----
+
+// bucket_c13_frozen
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'gather_wire' to be 'raw', or 'delta' in a trainable bucket of wire type bf16 or f16 with residency or carry 'host', got 'delta'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 residency host gather_wire delta members []
+
+// -----
+
+// bucket_c13_residency
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'gather_wire' to be 'raw', or 'delta' in a trainable bucket of wire type bf16 or f16 with residency or carry 'host', got 'delta'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency drop gather_wire delta members []
+
+// -----
+
+// bucket_c13_wire
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'gather_wire' to be 'raw', or 'delta' in a trainable bucket of wire type bf16 or f16 with residency or carry 'host', got 'coded'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency host gather_wire coded members []
+
+// -----
+
+// bucket_c14_frozen
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 residency host reduce_wire coded members []
+
+// -----
+
+// bucket_c14_flat
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency drop collectives flat reduce_wire coded members []
+
+// -----
+
+// bucket_c14_wire
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'delta'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency host reduce_wire delta members []
+
+// -----
+
 // bucket_c11_type
 fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+1 {{expected a 'reduce' type of f32, bf16 or f16 in a trainable bucket, got 'f64'}}

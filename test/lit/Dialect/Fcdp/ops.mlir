@@ -39,6 +39,8 @@ fcdp.buffer @variant1.mask : tensor<8xi1> name "mask" variant 1
 
 // CHECK-NEXT: fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
 fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire bf16 trainable residency host members [@fc.weight at 0, @fc.bias at 32]
+// CHECK-NEXT: fcdp.bucket @bucket.wires unit "fc" elements 64 storage bf16 wire bf16 trainable residency host gather_wire delta reduce_wire coded members []
+fcdp.bucket @bucket.wires unit "fc" elements 64 storage bf16 wire bf16 trainable residency host gather_wire delta reduce_wire coded members []
 // CHECK-NEXT: fcdp.bucket @bucket.types unit "fc" elements 64 storage bf16 wire bf16 reduce f32 master f32 trainable members []
 fcdp.bucket @bucket.types unit "fc" elements 64 storage bf16 wire bf16 reduce f32 master f32 trainable members []
 // CHECK-NEXT: fcdp.bucket @bucket.kept unit "fc" elements 64 storage f32 wire bf16 trainable residency full carry host accumulation node members []
@@ -138,6 +140,15 @@ func.func @resident(%s: tensor<16xbf16>) {
   %sum = fcdp.read_state @fc.node_grad : tensor<32xf32>
   // CHECK: fcdp.accumulate %[[SUM]] into @fc.node_grad add : tensor<32xf32>
   fcdp.accumulate %sum into @fc.node_grad add : tensor<32xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @coded
+func.func @coded(%s: tensor<16xbf16>, %g: tensor<32xbf16>) {
+  // CHECK: fcdp.all_gather %{{.*}} of @bucket.fc over @world[node] range 0 delta @fc.cache on inter {scratch = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<16xbf16> to tensor<32xbf16>
+  %slice = fcdp.all_gather %s of @bucket.fc over @world[node] range 0 delta @fc.cache on inter {scratch = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<16xbf16> to tensor<32xbf16>
+  // CHECK: fcdp.reduce_scatter %{{.*}} of @bucket.fc over @world[node] code coded : tensor<32xbf16> to tensor<16xf32>
+  %part = fcdp.reduce_scatter %g of @bucket.fc over @world[node] code coded : tensor<32xbf16> to tensor<16xf32>
   return
 }
 

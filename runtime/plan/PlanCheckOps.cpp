@@ -86,6 +86,7 @@ private:
                   const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
   void check(const plan::AllGatherT &op) const;
+  void checkDelta(const plan::AllGatherT &op) const;
   void messages(const std::unique_ptr<plan::Buf> &given, plan::Wire wire,
                 plan::Axis axis, uint64_t bytes) const;
   void check(const plan::ReduceScatterT &op) const;
@@ -258,25 +259,26 @@ void OpChecker::messages(const std::unique_ptr<plan::Buf> &given,
 void OpChecker::check(const plan::AllGatherT &op) const {
   uint64_t ranks = plan.ranks(toAxis(op.axis));
   copy(op.in, op.out, ranks, ", one 'in' per rank");
+  if (op.wire != plan::Wire::raw)
+    checkDelta(op);
   messages(op.messages, op.wire, op.axis,
            codedGatherBytes(ranks, op.in.bytes()));
-  if (op.wire == plan::Wire::raw)
-    return;
+}
+
+/// Checks a gather that is not raw.
+void OpChecker::checkDelta(const plan::AllGatherT &op) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
   bool isShort =
       bucket.wire == plan::DType::bf16 || bucket.wire == plan::DType::f16;
   if (op.wire != plan::Wire::delta || !isShort)
     failCheck({where, ".wire"},
-              "expected 'raw', or 'delta' for a bucket in bf16 "
-              "or f16, got '",
+              "expected 'raw', or 'delta' for a bucket in bf16 or f16, got '",
               EnumNameWire(op.wire), "' for ", EnumNameDType(bucket.wire));
   const plan::State *host = findState(bucket, plan::StateRole::host);
   if (!host || host->buf().bytes() != op.out.bytes())
     failCheck({where, ".out.bytes"},
-              "expected the size of the state 'host' of "
-              "bucket '",
-              bucket.name, "', ", host ? host->buf().bytes() : 0, ", got ",
-              op.out.bytes());
+              "expected the size of the state 'host' of bucket '", bucket.name,
+              "', ", host ? host->buf().bytes() : 0, ", got ", op.out.bytes());
 }
 
 void OpChecker::check(const plan::ReduceScatterT &op) const {

@@ -19,6 +19,23 @@ Json &op(Json &plan, const std::string &kind) {
   throw std::runtime_error("no op " + kind);
 }
 
+Json &stateOf(Json &plan, const std::string &role);
+
+/// Has the first gather send differences, without memory for messages.
+void makeDelta(Json &plan) {
+  plan["buckets"][0]["wire"] = "bf16";
+  Json kept = stateOf(plan, "grad");
+  kept["role"] = "host";
+  kept["dtype"] = "bf16";
+  kept["buf"]["arena"] = "host";
+  kept["buf"]["offset"] = 0;
+  plan["buckets"][0]["states"].push_back(kept);
+  Json &gather = op(plan, "all_gather");
+  gather["wire"] = "delta";
+  gather["in"]["bytes"] = 4;
+  gather["out"]["bytes"] = 8;
+}
+
 /// A state of the first bucket.
 Json &stateOf(Json &plan, const std::string &role) {
   for (Json &entry : plan["buckets"][0]["states"])
@@ -522,6 +539,48 @@ const Refusal kRefusals[] = {
      "expected 'inter', as of the first all_gather over this axis, got 'h2d'"},
     {"GatherBytes", [](Json &m) { op(m, "all_gather")["out"]["bytes"] = 12; },
      "expected 16, one 'in' per rank, got 12"},
+    {"MessagesOfARawGather",
+     [](Json &m) {
+       op(m, "all_gather")["messages"] = stateOf(m, "grad")["buf"];
+     },
+     ".messages: expected none with the wire 'raw'"},
+    {"WireOfAnotherAxis",
+     [](Json &m) {
+       makeDelta(m);
+       op(m, "all_gather")["axis"] = "local";
+     },
+     ".axis: expected 'node' with the wire 'delta', got 'local'"},
+    {"DeltaWithoutMessages", makeDelta,
+     ".messages: expected it with the wire 'delta'"},
+    {"MessagesBytes",
+     [](Json &m) {
+       makeDelta(m);
+       op(m, "all_gather")["messages"] = stateOf(m, "grad")["buf"];
+     },
+     ".messages.bytes: expected 256 (256 elements of u8), got 8"},
+    {"DeltaInF32", [](Json &m) { op(m, "all_gather")["wire"] = "delta"; },
+     ".wire: expected 'raw', or 'delta' for a bucket in bf16 or f16, got "
+     "'delta' for f32"},
+    {"CodedGather",
+     [](Json &m) {
+       m["buckets"][0]["wire"] = "bf16";
+       op(m, "all_gather")["wire"] = "coded";
+     },
+     ".wire: expected 'raw', or 'delta' for a bucket in bf16 or f16, got "
+     "'coded' for bf16"},
+    {"DeltaWithoutHostState",
+     [](Json &m) {
+       m["buckets"][0]["wire"] = "bf16";
+       op(m, "all_gather")["wire"] = "delta";
+     },
+     ".out.bytes: expected the size of the state 'host' of bucket 'b', 0, got "
+     "16"},
+    {"DeltaReduction",
+     [](Json &m) { op(m, "reduce_scatter")["wire"] = "delta"; },
+     ".wire: expected 'raw' or 'coded', got 'delta'"},
+    {"CodedReductionWithinNodes",
+     [](Json &m) { op(m, "reduce_scatter")["wire"] = "coded"; },
+     ".axis: expected 'node' with the wire 'coded', got 'local'"},
     {"ReductionElements",
      [](Json &m) { op(m, "reduce_scatter")["elements"] = 7; },
      "expected a multiple of 2, got 7"},

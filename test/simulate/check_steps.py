@@ -208,8 +208,8 @@ STAGES = {
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
     "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}",
                 "--fcdp-decide=strategy={strategy} accumulate={accumulation} prefetch={prefetch} reductions={reductions} "
-                "collectives={collectives}", "--fcdp-two-level",
-                "--fcdp-accumulate", "--fcdp-cache"],
+                "collectives={collectives}", "--fcdp-decide-wires=wire={wire} reduce-wire={reduce_wire}", "--fcdp-two-level",
+                "--fcdp-accumulate", "--fcdp-cache", "--fcdp-code-wires"],
 }
 STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
 STAGES["planned"] = [*STAGES["scheduled"], "--fcdp-make-gradients-in-place", "--fcdp-plan-memory",
@@ -221,12 +221,12 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 
 
 def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
-           reductions=2, collectives="two-level"):
+           reductions=2, collectives="two-level", wire="raw", reduce_wire="raw"):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
               "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
-              "reductions": reductions, "collectives": collectives}
+              "reductions": reductions, "collectives": collectives, "wire": wire, "reduce_wire": reduce_wire}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
     return first + [option.format(**values) for option in STAGES[stage]]
 
@@ -279,6 +279,8 @@ def main():
     parser.add_argument("--master", default="model", help="type in which the optimizer works")
     parser.add_argument("--reduce-dtype", default="model", help="type in which gradients are reduced")
     parser.add_argument("--collectives", default="two-level")
+    parser.add_argument("--wire", default="raw", help="what gathers send between nodes")
+    parser.add_argument("--reduce-wire", default="raw", help="what reductions send between nodes")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
@@ -300,7 +302,8 @@ def main():
             reference = references[mode]
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
                                                                                    args.prefetch, args.remat, bucket,
-                                                                                   collectives=args.collectives)))
+                                                                                   collectives=args.collectives, wire=args.wire,
+                                                                                   reduce_wire=args.reduce_wire)))
             compiled += 1
             if args.compile_only:
                 continue

@@ -31,6 +31,7 @@ class Rank:
     def __init__(self, node, local):
         self.node, self.local = node, local
         self.env = {}
+        self.gathers = {}  # how often each bucket has been gathered by differences
 
 
 class Call:
@@ -285,13 +286,47 @@ class Machine:
             if self.call.types[op.result()].startswith("tensor"):
                 out.reshape(-1).view(np.uint8)[:] = self.noisy(out.nbytes)
             env[op.operands[0]][...] = part  # it may be inside the result
+        for r in ranks if "delta" in op.attrs else ():
+            self.code(op, r, ranks.index(r))
+
+    def code(self, op, r, position):
+        """A rank sends the bits in which its part differs from what was gathered last."""
+        rank = self.ranks[r]
+        part = rank.env[op.operands[0]]
+        bits = np.frombuffer(part.tobytes(), np.uint8)
+        if rank.gathers.get(op.attrs["source"]):
+            bits = bits ^ self.reference(op, r, position, bits.size)
+        rank.env["message", op.result()] = bits
+        if self.planned:
+            scratch = op.attrs["scratch"]  # for messages
+            self.place(rank, scratch, f"tensor<{scratch['bytes'] // 4}xf32>").view(np.uint8)[:] = self.noisy(scratch["bytes"])
+
+    def reference(self, op, r, position, size):
+        """The bytes of one part of what was gathered last, as a rank has them."""
+        slice_ = np.frombuffer(self.states[r][op.attrs["delta"]].tobytes(), np.uint8)
+        return slice_[position * size:(position + 1) * size]
+
+    def decoded(self, op, r, ranks):
+        parts = []
+        for position, peer in enumerate(ranks):
+            bits = self.ranks[peer].env["message", op.result()]
+            if self.ranks[r].gathers.get(op.attrs["source"]):
+                bits = bits ^ self.reference(op, r, position, bits.size)
+            part = self.ranks[peer].env[op.operands[0]]
+            parts.append(np.frombuffer(bits.tobytes(), part.dtype).reshape(part.shape))
+        return parts
 
     def finish_all_gather(self, op, ranks):
         parts = [self.ranks[r].env[op.operands[0]].copy() for r in self.in_axis_order(op, ranks)]
         self.count(op, len(ranks), parts[0].nbytes)
+        is_delta = "delta" in op.attrs
         for r in ranks:
             out = self.ranks[r].env[op.result()]
-            out[...] = np.concatenate(parts)[:out.size].reshape(out.shape)
+            received = self.decoded(op, r, ranks) if is_delta else parts
+            out[...] = np.concatenate(received)[:out.size].reshape(out.shape)
+        for r in ranks if is_delta else ():
+            gathers = self.ranks[r].gathers
+            gathers[op.attrs["source"]] = gathers.get(op.attrs["source"], 0) + 1
 
     def start_reduce_scatter(self, op, ranks):
         """Chunk i of the input goes to the scratch memory of rank i."""

@@ -88,6 +88,8 @@ class Accesses:
                 writes = self.without(whole, reads[0])
             if "scratch" in op.attrs:
                 writes.append(self.place(op.attrs["scratch"]))
+        if "delta" in op.attrs:
+            reads.append(self.state(self.module.of("state")[op.attrs["delta"]]))
         if op.name == "fcdp.accumulate":
             target = op.attrs["target"]
             state = self.module.of("state").get(target) or self.by_role[target, "grad"]

@@ -10,8 +10,8 @@
 using namespace fcdp;
 
 static constexpr int64_t kVersion = 1;
-static constexpr llvm::StringLiteral kCollectives[] = {"all_gather",
-                                                       "reduce_scatter"};
+static constexpr llvm::StringLiteral kCollectives[] = {
+    "all_gather", "all_gather_delta", "reduce_scatter", "reduce_scatter_coded"};
 static constexpr llvm::StringLiteral kAxes[] = {"node", "local", "world"};
 static constexpr llvm::StringLiteral kOthers[] = {
     "cache_store",  "cache_load",     "cast",

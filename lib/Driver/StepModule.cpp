@@ -10,6 +10,7 @@
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
+#include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -67,6 +68,8 @@ private:
   LogicalResult checkGroups();
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
+  LogicalResult checkGatherWire();
+  LogicalResult checkReduceWire();
   LogicalResult checkLayout();
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
@@ -232,6 +235,34 @@ LogicalResult Checker::checkCollectives() {
   return success();
 }
 
+LogicalResult Checker::checkGatherWire() {
+  auto asked = llvm::cantFail(parseGatherWire(wanted.wire));
+  if (!getStrategy(module) || asked == GatherWireSpec::automatic ||
+      getMesh(module).getNode() == 1)
+    return success();
+  Wire wire = asked == GatherWireSpec::delta ? Wire::delta : Wire::raw;
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire made = bucket.getGatherWire().value_or(Wire::raw);
+    if (made != wire && mayGatherDeltas(bucket))
+      return failAt(option::Wire, stringifyWire(made), stringifyWire(wire));
+  }
+  return success();
+}
+
+LogicalResult Checker::checkReduceWire() {
+  auto asked = llvm::cantFail(parseReduceWire(wanted.reduceWire));
+  if (!getStrategy(module) || getMesh(module).getNode() == 1)
+    return success();
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire made = bucket.getReduceWire().value_or(Wire::raw);
+    if (made != asked && bucket.getTrainable() &&
+        bucket.getCollectives() != Collectives::flat)
+      return failAt(option::ReduceWire, stringifyWire(made),
+                    stringifyWire(asked));
+  }
+  return success();
+}
+
 LogicalResult Checker::check() {
   bool agrees = true;
   auto compare = [&](option::OptionId id, auto asked, auto made) {
@@ -270,7 +301,9 @@ LogicalResult Checker::check() {
         std::pair(option::LossWeight, &Checker::checkLossWeight),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
-        std::pair(option::Collectives, &Checker::checkCollectives)})
+        std::pair(option::Collectives, &Checker::checkCollectives),
+        std::pair(option::Wire, &Checker::checkGatherWire),
+        std::pair(option::ReduceWire, &Checker::checkReduceWire)})
     if (options.isGiven(id) && failed((this->*check)()))
       agrees = false;
   return success(agrees);
@@ -284,7 +317,8 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
 }
 
 bool fcdp::isPlannedForCluster(const PipelineOptions &options) {
-  return options.strategy == kAutoStrategy || options.collectives == "auto";
+  return options.strategy == kAutoStrategy || options.collectives == "auto" ||
+         options.wire == "auto";
 }
 
 PipelineOptions fcdp::withoutBudget(PipelineOptions options) {

@@ -44,7 +44,8 @@ static llvm::Error checkCluster(const StepOptions &options) {
         "one with --cluster");
   for (auto [name, value] :
        {std::pair("strategy", options.pipeline.strategy),
-        std::pair("collectives", options.pipeline.collectives)})
+        std::pair("collectives", options.pipeline.collectives),
+        std::pair("wire", options.pipeline.wire)})
     if (value == kAutoStrategy)
       return llvm::createStringError(
           llvm::Twine("--") + name +

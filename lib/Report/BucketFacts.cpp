@@ -61,6 +61,8 @@ std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
     bucket.carry = op.getCarry().value_or(bucket.residency);
     bucket.accumulation = op.getAccumulation().value_or(Accumulation::sharded);
     bucket.collectives = op.getCollectives().value_or(Collectives::two_level);
+    bucket.gatherWire = op.getGatherWire().value_or(Wire::raw);
+    bucket.reduceWire = op.getReduceWire().value_or(Wire::raw);
     for (unsigned i = 0; i < kNumResidencies; ++i) {
       auto residency = static_cast<Residency>(i);
       if (isPossible(bucket.sharding, residency))

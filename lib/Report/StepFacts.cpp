@@ -33,6 +33,8 @@ static StorageFacts measureStorage(ModuleOp module) {
                        elementBytes(bucket.getStorage());
     storage.shardedOverNode += bucket.getSharding() == Sharding::node;
     storage.replicated += bucket.getSharding() == Sharding::none;
+    storage.gatheredAsDeltas += bucket.getGatherWire() == Wire::delta;
+    storage.reducedCoded += bucket.getReduceWire() == Wire::coded;
   }
   // Every parameter is a member of one bucket.
   storage.padding -= storage.bytes;

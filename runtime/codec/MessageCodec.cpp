@@ -62,7 +62,7 @@ uint8_t *octets(std::vector<std::byte> &bytes) {
   return reinterpret_cast<uint8_t *>(bytes.data());
 }
 
-void split(const Coding &coding, std::span<const std::byte> values,
+void split(const MessageCoding &coding, std::span<const std::byte> values,
            const std::byte *references, uint8_t *low, uint8_t *high) {
   size_t count = values.size() / byteSize(coding.type);
   if (coding.code == WireCode::Delta)
@@ -75,7 +75,7 @@ void split(const Coding &coding, std::span<const std::byte> values,
     splitExponents(shorts(values.data()), count, low, high);
 }
 
-void join(const Coding &coding, const uint8_t *low, const uint8_t *high,
+void join(const MessageCoding &coding, const uint8_t *low, const uint8_t *high,
           const std::byte *references, std::span<std::byte> values) {
   size_t count = values.size() / byteSize(coding.type);
   auto *halves = reinterpret_cast<uint16_t *>(values.data());
@@ -88,7 +88,7 @@ void join(const Coding &coding, const uint8_t *low, const uint8_t *high,
     joinExponents(low, high, count, halves);
 }
 
-bool hasReferences(const Coding &coding) {
+bool hasReferences(const MessageCoding &coding) {
   return coding.code == WireCode::Coded || coding.generation > 0;
 }
 
@@ -119,7 +119,7 @@ bool MessageCodec::decodePlane(std::span<const std::byte> code,
 }
 
 /// Returns the bytes of the chunk with its header.
-size_t MessageCodec::encodeChunk(const Coding &coding,
+size_t MessageCodec::encodeChunk(const MessageCoding &coding,
                                  std::span<const std::byte> values,
                                  const std::byte *references, std::byte *out) {
   ChunkHeader header{kDense, 0, XXH3_64bits(values.data(), values.size())};
@@ -151,7 +151,7 @@ size_t MessageCodec::encodeChunk(const Coding &coding,
   return sizeof(header) + bytes;
 }
 
-size_t MessageCodec::encode(const Coding &coding,
+size_t MessageCodec::encode(const MessageCoding &coding,
                             std::span<const std::byte> values,
                             const std::byte *references,
                             std::span<std::byte> message) {
@@ -175,7 +175,7 @@ size_t MessageCodec::encode(const Coding &coding,
 }
 
 /// Returns the bytes of the chunk with its header.
-size_t MessageCodec::decodeChunk(const Coding &coding,
+size_t MessageCodec::decodeChunk(const MessageCoding &coding,
                                  std::span<const std::byte> chunk,
                                  const std::byte *references,
                                  std::span<std::byte> values) {
@@ -211,7 +211,7 @@ size_t MessageCodec::decodeChunk(const Coding &coding,
   return sizeof(header) + bytes;
 }
 
-void MessageCodec::decode(const Coding &coding,
+void MessageCodec::decode(const MessageCoding &coding,
                           std::span<const std::byte> message,
                           const std::byte *references,
                           std::span<std::byte> values) {

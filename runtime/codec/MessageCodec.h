@@ -21,7 +21,7 @@ public:
 };
 
 /// What a message codes, which both sides know.
-struct Coding {
+struct MessageCoding {
   /// Delta or Coded.
   WireCode code;
   /// Of the values. Delta is for bf16 and f16, Coded also for f32.
@@ -41,20 +41,22 @@ public:
   /// Codes `values` into `message`, which has room for codedCapacity bytes, and
   /// returns its bytes. `references` has as many bytes as `values`; it is not
   /// read unless differences are coded and the generation is not 0.
-  size_t encode(const Coding &coding, std::span<const std::byte> values,
+  size_t encode(const MessageCoding &coding, std::span<const std::byte> values,
                 const std::byte *references, std::span<std::byte> message);
 
   /// Decodes what `encode` gave. Bytes of `message` behind the code are not
   /// read. `values` may be `references`. Throws CodeError if the message is not
   /// of this coding, of another generation, is damaged, or was coded against
   /// other references; part of `values` may have been written then.
-  void decode(const Coding &coding, std::span<const std::byte> message,
+  void decode(const MessageCoding &coding, std::span<const std::byte> message,
               const std::byte *references, std::span<std::byte> values);
 
 private:
-  size_t encodeChunk(const Coding &coding, std::span<const std::byte> values,
+  size_t encodeChunk(const MessageCoding &coding,
+                     std::span<const std::byte> values,
                      const std::byte *references, std::byte *out);
-  size_t decodeChunk(const Coding &coding, std::span<const std::byte> chunk,
+  size_t decodeChunk(const MessageCoding &coding,
+                     std::span<const std::byte> chunk,
                      const std::byte *references, std::span<std::byte> values);
   size_t encodePlane(std::span<const std::byte> plane,
                      std::span<std::byte> out);

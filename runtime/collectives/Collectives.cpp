@@ -44,7 +44,7 @@ MessageCodec &codecOf(const Collective &collective,
 
 /// Decodes the message of the group's rank `from`.
 void decodeFrom(const Transport &transport, const Collective &collective,
-                MessageCodec &codec, const Coding &coding, uint32_t from,
+                MessageCodec &codec, const MessageCoding &coding, uint32_t from,
                 std::span<const std::byte> message, const std::byte *references,
                 std::span<std::byte> values) {
   try {
@@ -63,8 +63,8 @@ void decodeFrom(const Transport &transport, const Collective &collective,
 void gatherDifferences(Transport &transport, const Collective &collective,
                        CollectiveScratch &scratch) {
   MessageCodec &codec = codecOf(collective, scratch);
-  const Coding coding{collective.code, collective.inType,
-                      collective.generation};
+  const MessageCoding coding{collective.code, collective.inType,
+                             collective.generation};
   const size_t bytes = collective.bytes, most = codedCapacity(bytes);
   auto messageOf = [&](uint32_t rank) {
     return std::span(collective.messages + rank * most, most);
@@ -112,7 +112,7 @@ void exchangeChunks(Transport &transport, const Collective &collective,
 void exchangeCoded(Transport &transport, const Collective &collective,
                    CollectiveScratch &scratch, size_t chunkBytes) {
   MessageCodec &codec = codecOf(collective, scratch);
-  const Coding coding{collective.code, collective.inType};
+  const MessageCoding coding{collective.code, collective.inType};
   const size_t most = codedCapacity(chunkBytes);
   auto messageAt = [&](size_t place) {
     return std::span(collective.messages + place * most, most);

@@ -31,6 +31,7 @@ struct BucketFacts {
   Accumulation accumulation = Accumulation::sharded;
   /// Takes effect only with several nodes of several ranks.
   Collectives collectives = Collectives::two_level;
+  Wire gatherWire = Wire::raw, reduceWire = Wire::raw;
   /// The cost of each residency; none if the bucket's sharding rules it out.
   std::array<std::optional<ResidencyFacts>, kNumResidencies> choices;
 };

@@ -22,6 +22,9 @@ struct StorageFacts {
   int64_t shardedOverNode = 0, replicated = 0;
   /// Buckets that are gathered or reduced over all ranks in one step.
   int64_t flat = 0;
+  /// Buckets whose gathers send differences, and buckets whose reductions code
+  /// exponents: what they send is at most what the report says.
+  int64_t gatheredAsDeltas = 0, reducedCoded = 0;
 };
 
 /// Location of an operation in the user's terms. Fields are empty or 0 if

@@ -44,30 +44,30 @@ Bytes makeGradients(size_t count, uint32_t seed) {
   return bytes;
 }
 
-constexpr Coding kDelta{WireCode::Delta, DType::BF16, 7};
-constexpr Coding kFirst{WireCode::Delta, DType::BF16, 0};
+constexpr MessageCoding kDelta{WireCode::Delta, DType::BF16, 7};
+constexpr MessageCoding kFirst{WireCode::Delta, DType::BF16, 0};
 
 struct Message {
   Bytes bytes;
   size_t size;
 };
 
-Message encode(MessageCodec &codec, const Coding &coding, const Bytes &values,
-               const Bytes &references) {
+Message encode(MessageCodec &codec, const MessageCoding &coding,
+               const Bytes &values, const Bytes &references) {
   Message message{Bytes(codedCapacity(values.size())), 0};
   message.size = codec.encode(coding, values, references.data(), message.bytes);
   EXPECT_LE(message.size, message.bytes.size());
   return message;
 }
 
-Bytes decode(MessageCodec &codec, const Coding &coding, const Message &message,
-             const Bytes &references) {
+Bytes decode(MessageCodec &codec, const MessageCoding &coding,
+             const Message &message, const Bytes &references) {
   Bytes values(references.size());
   codec.decode(coding, message.bytes, references.data(), values);
   return values;
 }
 
-std::string failureOf(MessageCodec &codec, const Coding &coding,
+std::string failureOf(MessageCodec &codec, const MessageCoding &coding,
                       const Bytes &message, const Bytes &references) {
   Bytes values(references.size());
   try {
@@ -130,7 +130,7 @@ TEST(MessageCodec, TheFirstGatherHasNoReferences) {
 
 TEST(MessageCodec, ExponentsComeBack) {
   MessageCodec codec;
-  const Coding coding{WireCode::Coded, DType::F32};
+  const MessageCoding coding{WireCode::Coded, DType::F32};
   for (size_t count : {1, 100, 32768, 40000}) {
     Bytes values = makeGradients(count, 3);
     Message message = encode(codec, coding, values, {});
@@ -142,7 +142,7 @@ TEST(MessageCodec, ExponentsComeBack) {
     }
   }
   for (DType type : {DType::BF16, DType::F16}) {
-    const Coding narrow{WireCode::Coded, type};
+    const MessageCoding narrow{WireCode::Coded, type};
     Bytes values = makeBits(30000, 4), back(30000);
     Message message = encode(codec, narrow, values, {});
     codec.decode(narrow, message.bytes, nullptr, back);
@@ -174,8 +174,9 @@ TEST(MessageCodec, RefusesAnotherKindOfMessage) {
   MessageCodec codec;
   Bytes references = makeBits(1000, 1);
   Message message = encode(codec, kDelta, references, references);
-  for (const Coding &other : {Coding{WireCode::Coded, DType::BF16, 7},
-                              Coding{WireCode::Delta, DType::F16, 7}})
+  for (const MessageCoding &other :
+       {MessageCoding{WireCode::Coded, DType::BF16, 7},
+        MessageCoding{WireCode::Delta, DType::F16, 7}})
     EXPECT_NE(failureOf(codec, other, message.bytes, references)
                   .find("expected a coded message for 1000 bytes"),
               std::string::npos);

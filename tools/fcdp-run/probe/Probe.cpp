@@ -183,6 +183,7 @@ void Probe::measureCompute() {
     *rate = 1 / std::max(mean(secondsPerFlop(type)), 1e-18);
   found.memoryBandwidth = 1 / std::max(mean(secondsPerByte()), 1e-15);
   found.launchLatency = mean(secondsPerLaunch());
+  found.codecRate = 1 / std::max(mean(secondsPerCodedByte()), 1e-15);
 }
 
 /// A number that tells machines apart, since they were started; exact in a

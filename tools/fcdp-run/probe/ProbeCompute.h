@@ -17,4 +17,8 @@ double secondsPerByte();
 /// Seconds of an operator that has next to nothing to do.
 double secondsPerLaunch();
 
+/// Seconds for a byte of values in bf16 that is coded as a difference and
+/// decoded, one half for each.
+double secondsPerCodedByte();
+
 } // namespace fcdp::run

@@ -67,6 +67,7 @@ std::string toYaml(const ProbedCluster &cluster) {
                        note(cluster.intra, "a node has one rank"));
   text += describeLink("h2d", cluster.h2d, locals, "");
   text += describeLink("d2h", cluster.d2h, locals, "");
+  text += "codec:\n" + entry("rate", spell(cluster.codecRate));
   return text;
 }
 

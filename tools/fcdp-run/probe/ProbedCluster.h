@@ -18,6 +18,8 @@ struct ProbedCluster {
   double memoryBandwidth = 0; ///< bytes per second, read and written
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
+  /// Bytes of values per second that are coded, and that are decoded.
+  double codecRate = 0;
   /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;

@@ -111,6 +111,17 @@ struct SizeOf {
   }
 };
 
+/// "all_gather", or "all_gather_delta" for one that is coded.
+std::string kindOf(const plan::OpT &op) {
+  std::string kind = plan::EnumNameOpBody(op.body.type);
+  visitBody(op, [&](const auto &body) {
+    if constexpr (requires { body.wire; })
+      if (body.wire != plan::Wire::raw)
+        kind += std::string("_") + plan::EnumNameWire(body.wire);
+  });
+  return kind;
+}
+
 /// Seconds of `span` in which `others`, which do not overlap each other, run.
 double overlapOf(const Span &span, const std::vector<Span> &others) {
   auto first = std::lower_bound(
@@ -131,7 +142,7 @@ size_t Profile::getEntry(const plan::OpT &op, const std::string &operatorKey) {
   if (!operatorKey.empty()) {
     keys["operator"] = operatorKey;
   } else {
-    keys["kind"] = plan::EnumNameOpBody(op.body.type);
+    keys["kind"] = kindOf(op);
     if (isCollective(op))
       keys["axis"] = name(*axisOf(op));
     keys["bytes"] = *visitBody(op, SizeOf{plan});

@@ -88,6 +88,11 @@ void join(const MessageCoding &coding, const uint8_t *low, const uint8_t *high,
     joinExponents(low, high, count, halves);
 }
 
+bool isZero(std::span<const std::byte> bytes) {
+  return bytes[0] == std::byte{} &&
+         std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+}
+
 bool hasReferences(const MessageCoding &coding) {
   return coding.code == WireCode::Coded || coding.generation > 0;
 }
@@ -98,7 +103,7 @@ MessageCodec::MessageCodec() : high(kCodedChunkBytes), low(kCodedChunkBytes) {}
 
 size_t MessageCodec::encodePlane(std::span<const std::byte> plane,
                                  std::span<std::byte> out) {
-  if (countZeros(plane) == plane.size())
+  if (isZero(plane))
     return 0;
   if (size_t size = coder.encode(plane, out); size && size < plane.size())
     return size;

@@ -69,6 +69,17 @@ TEST(CopyPolicyTest, hostWithoutASecondUseIsNotStored) {
 }
 
 /// Each micro-batch stores the slice for its own backward pass.
+/// But what the next gather refers to is.
+TEST(CopyPolicyTest, hostIsStoredForTheNextGather) {
+  CopyDecision decision{Residency::host, Residency::host, true, false,
+                        /*isUsedAgain=*/false};
+  decision.isReference = true;
+  CopyPolicy policy(decision);
+  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_TRUE(policy.get(Role::only_microbatch).fillsState);
+  EXPECT_EQ(policy.get(Role::only_microbatch).first, CopySource::network);
+}
+
 TEST(CopyPolicyTest, hostWithinAMicroBatchIsFilledByEach) {
   for (bool isTrainable : {true, false}) {
     CopyPolicy policy =

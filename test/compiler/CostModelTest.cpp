@@ -137,6 +137,31 @@ TEST_F(CostModelTest, Reductions) {
              Resource::inter, 3 + 3 * 4000 / 1e9, 4 * 4000 / 1e6);
 }
 
+/// A rank codes its part and decodes that of the other node; less is sent.
+TEST_F(CostModelTest, CodedWires) {
+  cluster.codec = {1e5, 4, 12};
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 "
+                  "delta @s : tensor<1000xbf16> to tensor<2000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3 + 2 * 2000 / 1e5, 4 * 2000 * 0.25 / 1e6);
+  // Of 32 bits, 28 are sent. The sum reads 2 parts and writes one.
+  expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[node] code "
+                  "coded : tensor<2000xf32> to tensor<1000xf32>",
+                  "%a: tensor<2000xf32>"),
+             Resource::inter, 3 + 2 * 4000 / 1e5 + 3 * 4000 / 1e9,
+             4 * 4000 * 0.875 / 1e6);
+  auto measured = std::make_shared<Profile>();
+  measured->nodes = 2;
+  measured->ranksPerNode = 4;
+  measured->operations["all_gather_delta node"] = {{2000, 7}};
+  profile = measured;
+  EXPECT_DOUBLE_EQ(cost("%g = fcdp.all_gather %a of @b over @world[node] range "
+                        "0 delta @s : tensor<1000xbf16> to tensor<2000xbf16>",
+                        "%a: tensor<1000xbf16>")
+                       .getTotal(),
+                   7);
+}
+
 TEST_F(CostModelTest, HostCopies) {
   expectCost(cost("fcdp.cache_store %a to @s : tensor<2000xbf16>",
                   "%a: tensor<2000xbf16>"),

@@ -78,7 +78,8 @@ TEST(Profile, NamesTheLineOfWhatIsWrong) {
        "'local', 'world', got ''"},
       {"cache_store", "cache_keep",
        "10: error: expected 'kind' to be one of 'all_gather', "
-       "'reduce_scatter', 'cache_store', 'cache_load', 'cast', 'pack', "
+       "'all_gather_delta', 'reduce_scatter', 'reduce_scatter_coded', "
+       "'cache_store', 'cache_load', 'cast', 'pack', "
        "'accumulate', 'add', 'shard_update', 'clip_gradients', "
        "'unscale_gradients', got 'cache_keep'"},
       {R"("cache_store")", R"("cache_store", "axis": "node")",

@@ -86,7 +86,7 @@ struct Link {
 /// 1e-4.
 struct Codec {
   /// Bytes of values per second that a rank codes, and that it decodes.
-  double rate = 8e8;
+  double rate = 1e9;
   /// Bits that a value of 16 bits takes: the difference of a parameter from one
   /// step to the next, and a gradient with its exponent coded.
   double deltaBits = 2.4, codedBits = 11.4;

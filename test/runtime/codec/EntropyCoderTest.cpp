@@ -83,5 +83,11 @@ TEST(EntropyCoder, RefusesWhatIsNoCode) {
 
 TEST(EntropyCoder, CountsZeros) {
   EXPECT_EQ(countZeros({}), 0u);
+  for (size_t count : {1, 63, 64, 65, 16320, 16321, 50000}) {
+    Bytes bytes = makeBytes(count, 0.9, uint32_t(count));
+    EXPECT_EQ(countZeros(bytes),
+              size_t(std::count(bytes.begin(), bytes.end(), std::byte{})));
+    EXPECT_EQ(countZeros(Bytes(count)), count);
+  }
   EXPECT_EQ(countZeros(Bytes{std::byte(0), std::byte(1), std::byte(0)}), 2u);
 }

@@ -26,9 +26,12 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("strategy", ["zero3", "fcdp"])
-def test_bytes_on_the_wire(workshop: Workshop, tmp_path: Path, strategy: str) -> None:
-    config, model = Config("gpt", strategy=strategy), workshop.model("gpt")
+CODED = Config("gpt_bf16", master="f32", optimizer="adamw,lr=1e-4", wire="delta", reduce_wire="coded")
+
+
+@pytest.mark.parametrize("config", [Config("gpt", strategy="zero3"), Config("gpt"), CODED], ids=["zero3", "fcdp", "coded"])
+def test_bytes_on_the_wire(workshop: Workshop, tmp_path: Path, config: Config) -> None:
+    model = workshop.model(config.model)
     log = tmp_path / "log.jsonl"
     command = run_command(workshop.step(config), model.archive, model.inputs, STEPS, f"--json={log}")
     sent, _ = run([str(part) for part in command], config.nodes, config.local, megabits=None, timeout=120)

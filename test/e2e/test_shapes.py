@@ -139,6 +139,18 @@ def test_strategies_are_bit_equal(workshop: Workshop, micro_batches: int, strate
     assert [step["variant"] for step in other.steps] == list(CHOSEN)
 
 
+def test_coded_wires_are_bit_equal(workshop: Workshop, tmp_path: Path) -> None:
+    """A gather of differences refers to the step before, whatever its shape."""
+    config = Config("gpt_bf16", master="f32", micro_batches=2, wire="delta", reduce_wire="coded")
+    runs = []
+    for each in (config, replace(config, wire="", reduce_wire="")):
+        folder = tmp_path / f"wire{each.wire}"
+        folder.mkdir()
+        runs.append(run_shapes(workshop, each, folder))
+    assert_bit_equal(*runs)
+    assert runs[0].traffic[-1].inter < runs[1].traffic[-1].inter
+
+
 def pytorch(workshop: Workshop, config: Config) -> tuple[list[float], dict[str, torch.Tensor]]:
     """Training on the batches that are cut to the step's length."""
     arrays = {name: np.load(path) for name, path in padded(workshop, config).inputs.items()}

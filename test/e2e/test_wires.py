@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coded wires: gathers that send differences, and reductions that code exponents, give the bits of raw ones."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from closed_forms import buckets, message_capacity, traffic
+from evaluated import evaluation_data, step_with_evaluation
 from expectations import LIVE_RANGES
 from harness import Config, ToolError, Workshop, assert_bit_equal, compile_command, read_plan, run_command, tool
 
@@ -98,6 +100,21 @@ def test_resumed_runs_continue_bit_for_bit(workshop: Workshop, tmp_path: Path) -
     tool(*run_command(step, model.archive, model.inputs, 3, f"--save-dir={saved}"))
     tool(*run_command(step, model.archive, model.inputs, 6, f"--resume={saved}", f"--params-out={out}"))
     assert out.read_bytes() == whole.parameters.read_bytes()
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_evaluations_refer_to_what_steps_gather(workshop: Workshop, tmp_path: Path, micro_batches: int) -> None:
+    """And steps to what evaluations gather: both fill the same slices in host memory."""
+    losses = []
+    for config in (replace(BOTH, micro_batches=micro_batches), replace(PLAIN, micro_batches=micro_batches)):
+        log, out = tmp_path / "log.jsonl", tmp_path / f"{config.wire}.safetensors"
+        _, inputs = evaluation_data(workshop, config.model)
+        model, step = workshop.model(config.model), step_with_evaluation(workshop, config)
+        given = [f"--eval-input={name}={path}" for name, path in inputs.items()]
+        tool(*run_command(step, model.archive, model.inputs, STEPS, f"--json={log}", f"--params-out={out}", "--eval-every=2", *given))
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        losses.append([(line.get("loss"), line.get("evaluation_loss")) for line in lines] + [out.read_bytes()])
+    assert losses[0] == losses[1]
 
 
 def test_one_node_has_no_wire(workshop: Workshop) -> None:

@@ -159,8 +159,8 @@ def _advice(functions: tuple[str, ...]) -> str:
     if not functions:
         return "please report this model"
     return (
-        f"the model has the torch.autograd.Function {', '.join(functions)}, of which an export keeps the forward pass and "
-        "not the backward pass: write it with functions of torch (a straight-through gradient is x + (f(x) - x).detach())"
+        f"the model has the torch.autograd.Function {', '.join(functions)}: an export keeps its backward pass if all its "
+        "arguments are tensors, numbers, texts or containers of these, and not if a module or a function is among them"
     )
 
 

@@ -20,6 +20,7 @@ from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, eager_loss, eager_step, fake_mode_of
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
+from fcdp.functions import kept_functions
 from fcdp.joint import joint_program, label_coverage, loss_program
 from fcdp.operators import check_operators
 from fcdp.regions import marked_regions
@@ -187,10 +188,11 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
         with loss_forward(model, call), torch.enable_grad(), warnings.catch_warnings():
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
-            with marked_regions():
-                forward = torch.export.export(model, call.values, strict=False)
-            with checks_of_matrices_as_operators():
-                joint = joint_program(forward)
+            with kept_functions() as recorded:
+                with marked_regions(), recorded:
+                    forward = torch.export.export(model, call.values, strict=False)
+                with checks_of_matrices_as_operators():
+                    joint = joint_program(forward)
             check_operators(joint)
             return joint
     except ExportError:

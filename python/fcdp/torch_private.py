@@ -90,6 +90,33 @@ def checkpointed_by(wrap: Callable[[Callable[..., Iterator[None]]], Callable[...
         setattr(checkpoint, name, original)
 
 
+@contextlib.contextmanager
+def functions_applied_by(apply: Callable[..., Any]) -> Iterator[None]:
+    """Has `apply(function, *args)` run what calls a torch.autograd.Function until the context ends.
+
+    A method that every Function inherits is replaced, because models hold `Function.apply` itself, which calls it.
+    """
+    from torch.autograd.function import _SingleLevelFunction
+
+    _SingleLevelFunction.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        del _SingleLevelFunction.apply
+
+
+def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """Calls a Function as PyTorch does, within `functions_applied_by`, too."""
+    from torch.autograd.function import _SingleLevelFunction
+
+    return super(_SingleLevelFunction, function).apply(*args)
+
+
+def count_writes(tensor: torch.Tensor) -> int:
+    """Returns how often the memory of the tensor was written to, where it was made included."""
+    return tensor._version
+
+
 def fake_mode_of(tensors: Sequence[torch.Tensor]) -> Any:
     """Returns the FakeTensorMode that tensors were made under, or None if they have values."""
     from torch._guards import detect_fake_mode

@@ -204,7 +204,7 @@ std::string CheckpointIndex::toJson() const {
 }
 
 CheckpointIndex parseCheckpointIndex(std::string_view text) {
-  nlohmann::json value = nlohmann::json::parse(text);
+  nlohmann::json value = parseJson(text);
   JsonNode root(value, "index");
   return IndexParser(root).parse();
 }

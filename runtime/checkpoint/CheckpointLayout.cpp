@@ -3,6 +3,8 @@
 
 #include "checkpoint/Shards.h"
 
+#include <algorithm>
+
 namespace fcdp {
 
 const char *checkpointRole(plan::StateRole role) {
@@ -17,7 +19,7 @@ const char *checkpointRole(plan::StateRole role) {
 }
 
 CheckpointLayout::CheckpointLayout(const StepPlan &plan, uint64_t randomBytes)
-    : ofRank(plan.mesh.size()) {
+    : ofRank(plan.mesh.size()), bytesOfRank(plan.mesh.size()) {
   index.worldSize = plan.mesh.size();
   index.nodes = plan.mesh.nodes;
   index.planHash = plan.hash;
@@ -47,8 +49,17 @@ void CheckpointLayout::addPiece(size_t state, uint32_t rank,
   saved.state = state;
   saved.piece = target.pieces.size();
   saved.bytes = uint64_t(piece.length) * byteSize(target.dtype);
+  bytesOfRank[rank] += saved.bytes;
   target.pieces.push_back(piece);
   ofRank[rank].push_back(saved);
+}
+
+uint32_t
+CheckpointLayout::chooseSaver(const std::vector<uint32_t> &replicas) const {
+  return *std::min_element(replicas.begin(), replicas.end(),
+                           [this](uint32_t a, uint32_t b) {
+                             return bytesOfRank[a] < bytesOfRank[b];
+                           });
 }
 
 void CheckpointLayout::addOwn(size_t state, const SavedPiece &saved) {
@@ -63,7 +74,7 @@ void CheckpointLayout::addBucket(
     const StepPlan &plan, size_t number,
     const std::vector<const plan::ParameterT *> &members) {
   const plan::BucketT &bucket = *plan.buckets[number];
-  std::vector<uint32_t> owners = ownersOf(bucket, plan.mesh);
+  std::vector<std::vector<uint32_t>> replicas = replicasOf(bucket, plan.mesh);
   for (const plan::State &region : bucket.states) {
     const char *role = checkpointRole(region.role());
     if (!role)
@@ -79,13 +90,14 @@ void CheckpointLayout::addBucket(
         saved.trainable = parameter->trainable;
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
-      for (uint32_t part = 0; part < owners.size(); ++part) {
+      for (uint32_t part = 0; part < replicas.size(); ++part) {
         ShardRange range = stateRangeOf(plan, *parameter, part, region.role());
-        if (range.elements != 0)
-          addPiece(
-              state, owners[part],
-              {owners[part], range.inParameter, range.elements},
-              {0, 0, region.buf(), uint64_t(range.inShard) * byteSize(dtype)});
+        if (range.elements == 0)
+          continue;
+        uint32_t rank = chooseSaver(replicas[part]);
+        addPiece(
+            state, rank, {rank, range.inParameter, range.elements},
+            {0, 0, region.buf(), uint64_t(range.inShard) * byteSize(dtype)});
       }
     }
   }

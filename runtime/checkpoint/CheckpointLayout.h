@@ -42,6 +42,11 @@ struct CheckpointLayout {
   std::vector<std::vector<SavedPiece>> ofRank;
 
 private:
+  /// The bytes that each rank saves.
+  std::vector<uint64_t> bytesOfRank;
+
+  /// Returns the one of the ranks that saves least so far.
+  uint32_t chooseSaver(const std::vector<uint32_t> &replicas) const;
   size_t addState(CheckpointState state,
                   std::optional<size_t> bucket = std::nullopt);
   void addPiece(size_t state, uint32_t rank, CheckpointPiece piece,

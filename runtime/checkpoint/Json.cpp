@@ -8,6 +8,18 @@ using nlohmann::json;
 
 namespace fcdp {
 
+json parseJson(std::string_view text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error &error) {
+    // Its own text may quote any bytes of the file.
+    throw std::runtime_error("expected JSON, got text that is wrong at byte " +
+                             std::to_string(error.byte) + " of " +
+                             std::to_string(text.size()) +
+                             "; is the file damaged?");
+  }
+}
+
 JsonNode JsonNode::at(std::string_view name) const {
   if (!value.is_object())
     expected("an object");

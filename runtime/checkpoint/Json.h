@@ -15,6 +15,9 @@
 
 namespace fcdp {
 
+/// Parses JSON. Throws std::runtime_error that names the byte that is wrong.
+nlohmann::json parseJson(std::string_view text);
+
 /// A value with its place in the text. It refers to the node it was taken
 /// from, so it must not outlive it. Immutable, hence thread-safe. Functions
 /// throw std::runtime_error.

@@ -146,7 +146,7 @@ bool Pt2Source::readConfig(const std::string &part) {
   if (!text)
     return false;
   try {
-    nlohmann::json value = nlohmann::json::parse(*text);
+    nlohmann::json value = parseJson(*text);
     JsonNode top(value, entry);
     top.at("config").forEachMember(
         [&](std::string_view name, const JsonNode &node) {

@@ -56,7 +56,7 @@ void SafetensorsSource::readHeader() {
                              std::to_string(bytes.size()) +
                              " bytes; is the file truncated?");
   auto *text = reinterpret_cast<const char *>(bytes.data()) + sizeof(size);
-  nlohmann::json value = nlohmann::json::parse(text, text + size);
+  nlohmann::json value = parseJson({text, size});
   JsonNode header(value, "header");
   auto data = bytes.subspan(sizeof(size) + size);
   header.forEachMember([&](std::string_view name, const JsonNode &node) {

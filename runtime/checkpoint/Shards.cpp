@@ -44,13 +44,20 @@ membersOf(const StepPlan &plan) {
   return members;
 }
 
+std::vector<std::vector<uint32_t>> replicasOf(const plan::BucketT &bucket,
+                                              const Mesh &mesh) {
+  std::vector<std::vector<uint32_t>> replicas(
+      countParts(bucket.sharding, mesh));
+  for (uint32_t rank = 0; rank < mesh.size(); ++rank)
+    replicas[partOf(bucket.sharding, mesh, placeOf(mesh, rank))].push_back(
+        rank);
+  return replicas;
+}
+
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh) {
-  std::vector<uint32_t> owners(countParts(bucket.sharding, mesh), mesh.size());
-  for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
-    uint32_t &owner =
-        owners[partOf(bucket.sharding, mesh, placeOf(mesh, rank))];
-    owner = std::min(owner, rank);
-  }
+  std::vector<uint32_t> owners;
+  for (const std::vector<uint32_t> &ranks : replicasOf(bucket, mesh))
+    owners.push_back(ranks.front());
   return owners;
 }
 

@@ -14,7 +14,10 @@
 
 namespace fcdp {
 
-/// The first world rank that owns each part of a bucket, in the parts' order.
+/// The world ranks that own each part of a bucket, in the parts' order.
+std::vector<std::vector<uint32_t>> replicasOf(const plan::BucketT &bucket,
+                                              const Mesh &mesh);
+/// The first of them.
 std::vector<uint32_t> ownersOf(const plan::BucketT &bucket, const Mesh &mesh);
 
 /// The parameters of each bucket, in the order of their places in it.

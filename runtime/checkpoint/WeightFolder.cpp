@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 
@@ -79,7 +80,8 @@ std::map<std::string, std::string> readWeightMap(const std::string &index) {
   std::map<std::string, std::string> files;
   std::ifstream stream(index, std::ios::binary);
   try {
-    nlohmann::json value = nlohmann::json::parse(stream);
+    std::string text{std::istreambuf_iterator<char>(stream), {}};
+    nlohmann::json value = parseJson(text);
     JsonNode(value, "index")
         .at("weight_map")
         .forEachMember([&](std::string_view name, const JsonNode &node) {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
+#include <string_view>
 
 namespace fcdp {
 
@@ -40,8 +41,9 @@ inline at::ScalarType toScalarType(DType type) {
   return at::ScalarType::Undefined;
 }
 
-/// Returns an error with text around its own. libtorch's errors lose the part
-/// that says where in libtorch they come from.
+/// Returns an error with text around its own, which is not put in front of it
+/// twice. libtorch's errors lose the part that says where in libtorch they come
+/// from.
 inline Failure wrapError(const std::string &before, const std::exception &error,
                          const std::string &after = "") {
   FailureKind kind = kindOf(error);
@@ -50,7 +52,8 @@ inline Failure wrapError(const std::string &before, const std::exception &error,
   auto *torchError = dynamic_cast<const c10::Error *>(&error);
   const char *text =
       torchError ? torchError->what_without_backtrace() : error.what();
-  return Failure(before + text + after, kind);
+  bool isThere = std::string_view(text).starts_with(before);
+  return Failure((isThere ? "" : before) + text + after, kind);
 }
 
 /// A contiguous tensor over memory of that device, which must outlive it.

@@ -439,16 +439,13 @@ void Step::Impl::throwIfBackendFailed() const {
 }
 
 void Step::Impl::execute(size_t index, ResultPool &memory) {
-  const plan::OpT &op = *state.plan.ops[index];
   try {
     memory.reach(index);
     ops[index]->run(state);
   } catch (const std::exception &error) {
-    throw wrapError(std::string(plan::EnumNameOpBody(op.body.type)) + ": " +
-                        state.plan.descriptions[index] + ": ",
-                    error);
+    throw wrapError(state.plan.descriptions[index] + ": ", error);
   }
-  if (op.body.type == plan::OpBody::wait)
+  if (state.plan.ops[index]->body.type == plan::OpBody::wait)
     throwIfBackendFailed();
 }
 

@@ -68,12 +68,15 @@ def test_transformers_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("FCDP_CACHE", str(tmp_path / "cache"))
     make_language_model(tmp_path / "base")
-    (tmp_path / "text").write_text("All work and no play makes Jack a dull boy.\n" * 80)
-    common = ("--model", tmp_path / "base", "--text", tmp_path / "text", "--length", 32)
-    for script, *more in (["finetune.py"], ["lora.py", "--steps", 8]):
+    # Eight lines are the rows of a step of finetune.py: all are short in some steps.
+    (tmp_path / "text").write_text("All work and no play makes Jack a dull boy.\n" * 4 + "All work\n" * 76)
+    common = ("--model", tmp_path / "base", "--text", tmp_path / "text")
+    for script, *more in (["finetune.py", "--lengths", 12, 32], ["lora.py", "--length", 32, "--steps", 8]):
         lines = run(f"examples/transformers/{script}", *common, "--out", tmp_path / script, *more).splitlines()
         losses = [float(line.rpartition(" ")[2]) for line in lines]
         assert len(losses) >= 8 and losses[-1] < losses[0], lines
+        lengths = {line.split("length ")[1].split()[0] for line in lines if "length" in line}
+        assert lengths == ({"12", "32"} if script == "finetune.py" else set())
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "finetune.py")
     assert not torch.equal(trained.lm_head.weight, base.lm_head.weight)

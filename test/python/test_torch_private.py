@@ -108,6 +108,39 @@ def test_checkpoint_runs_by_the_generator_that_is_replaced() -> None:
     assert len(entered) == 1
 
 
+def test_a_function_that_is_held_is_applied_by_another() -> None:
+    class Negated(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(context, gradient):
+            return -gradient
+
+    held, seen = Negated.apply, []
+
+    def apply(function: type, *args: object) -> object:
+        seen.append((function, args))
+        return torch_private.apply_function(function, *args)
+
+    x = torch.ones(3, requires_grad=True)
+    with torch_private.functions_applied_by(apply):
+        held(x).sum().backward()
+    assert seen == [(Negated, (x,))] and torch.equal(x.grad, -torch.ones(3))
+    held(x)
+    assert len(seen) == 1
+
+
+def test_writes_are_counted() -> None:
+    x = torch.ones(3)
+    before = torch_private.count_writes(x)
+    x.sin()
+    assert torch_private.count_writes(x) == before
+    x.view(3, 1).mul_(2)
+    assert torch_private.count_writes(x) == before + 1
+
+
 def test_fake_tensors() -> None:
     mode, real = torch_private.new_fake_mode(), torch.ones(2)
     with mode:

@@ -33,7 +33,9 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     is kept. By itself, the pass never recomputes a call that draws or may draw random
     numbers (dropout, and operators that the compiler does not know), a call that reads
     a buffer that the step changes (statistics of batch norm), or a call that would
-    cost one more gather of a parameter. It errs on the side of keeping values.
+    cost one more gather of a parameter: one whose bucket the backward pass of its
+    unit does not read anyway. `optimizer`, `group` and `reduceType` say which
+    parameters of a unit will share a bucket. It errs on the side of keeping values.
 
     Before:
 
@@ -57,7 +59,7 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     %p = aten.call "aten.mm.default"(self = %x, mat2 = %w) {fcdp.recompute = true} : ...
     ```
   }];
-  let options = [Remat, ClusterFile, ProfileFile];
+  let options = [Remat, Optimizer, Group, ReduceType, ClusterFile, ProfileFile];
 }
 
 def RematPass : FcdpPass<"fcdp-remat"> {

@@ -4,7 +4,6 @@
 
 #include "Units.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Analysis/BucketKind.h"
 #include "fcdp/Analysis/Casts.h"
 #include "fcdp/Cluster/OperatorCost.h"
 
@@ -37,13 +36,14 @@ struct BucketUse {
 
 class Decider {
 public:
-  Decider(func::FuncOp step, Operation *end, const CostModel *model)
+  Decider(func::FuncOp step, Operation *end, const CostModel *model,
+          BucketKindOf kindOf)
       : step(step), end(end), model(model),
         ranges(findLiveRanges(step, symbols)), units(findUnits(end, ranges)) {
     collectValues();
     markNeeded();
     chooseCalls();
-    collectBucketUses();
+    collectBucketUses(kindOf);
   }
 
   llvm::Expected<Rematerialization> decide(std::optional<int64_t> budget);
@@ -52,7 +52,7 @@ private:
   void collectValues();
   void markNeeded();
   void chooseCalls();
-  void collectBucketUses();
+  void collectBucketUses(BucketKindOf kindOf);
   Choice choose(aten::CallOp call);
   bool crossesUnits(aten::CallOp call);
   /// The value whose memory `value` shows, if it is one of the problem's.
@@ -141,7 +141,7 @@ void Decider::chooseCalls() {
     op.choice = choose(call);
 }
 
-void Decider::collectBucketUses() {
+void Decider::collectBucketUses(BucketKindOf kindOf) {
   llvm::DenseMap<StringAttr, Type> gradients, wires;
   for (auto gradient : step.front().getOps<GradientOp>())
     gradients[gradient.getParameterAttr().getAttr()] =
@@ -154,9 +154,8 @@ void Decider::collectBucketUses() {
     ParameterOp parameter = use.parameter;
     Type storage = parameter.getTensorType().getElementType();
     Type wire = wires.lookup(parameter.getSymNameAttr());
-    BucketKind kind{storage, wire ? wire : storage,
-                    gradients.lookup(parameter.getSymNameAttr()),
-                    parameter.getTrainable(), /*gathered=*/true};
+    BucketKind kind = kindOf(parameter, wire ? wire : storage,
+                             gradients.lookup(parameter.getSymNameAttr()));
     bucketUses[use.operand->getOwner()].push_back(
         {parameter.getUnitAttr(),
          numbering.get(parameter.getUnitAttr(), kind)});
@@ -252,9 +251,9 @@ Decider::decide(std::optional<int64_t> budget) {
 
 llvm::Expected<Rematerialization>
 fcdp::decideRematerialization(func::FuncOp step, std::optional<int64_t> budget,
-                              const CostModel *model) {
+                              const CostModel *model, BucketKindOf kindOf) {
   Operation *end = findForwardEnd(step);
   if (!end)
     return Rematerialization();
-  return Decider(step, end, model).decide(budget);
+  return Decider(step, end, model, kindOf).decide(budget);
 }

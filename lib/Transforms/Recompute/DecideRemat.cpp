@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Options/BucketOptions.h"
 #include "Options/ClusterOption.h"
+#include "Options/OptimizerChoice.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Support/Units.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
 
 #include "mlir/IR/Builders.h"
@@ -31,8 +34,12 @@ public:
 
 private:
   FailureOr<std::optional<CostModel>> getModel();
+  LogicalResult readBuckets(func::FuncOp step);
   LogicalResult decide(func::FuncOp step, const RematSpec &spec);
 
+  /// What decides which parameters of a unit will share a bucket.
+  BucketOptions buckets;
+  UpdateByParameter updates;
   std::optional<Cluster> described;
 };
 } // namespace
@@ -55,13 +62,32 @@ FailureOr<std::optional<CostModel>> DecideRematPass::getModel() {
   return std::optional(CostModel(*given));
 }
 
+LogicalResult DecideRematPass::readBuckets(func::FuncOp step) {
+  llvm::Expected<Type> reduce = parseReduceType(reduceType, &getContext());
+  if (!reduce)
+    return getOperation().emitError("reduce-dtype: ")
+           << toString(reduce.takeError());
+  buckets.reduce = *reduce;
+  FailureOr<UpdateByParameter> chosen =
+      chooseOptimizers(step, optimizer, group);
+  if (failed(chosen))
+    return failure();
+  updates = std::move(*chosen);
+  return success();
+}
+
 LogicalResult DecideRematPass::decide(func::FuncOp step,
                                       const RematSpec &spec) {
   FailureOr<std::optional<CostModel>> model = getModel();
   if (failed(model))
     return failure();
-  llvm::Expected<Rematerialization> decided =
-      decideRematerialization(step, spec.budget, *model ? &**model : nullptr);
+  auto kindOf = [&](ParameterOp parameter, Type wire, Type gradient) {
+    return makeBucketKind(parameter, wire, gradient,
+                          updates.lookup(parameter.getSymNameAttr()).optimizer,
+                          buckets);
+  };
+  llvm::Expected<Rematerialization> decided = decideRematerialization(
+      step, spec.budget, *model ? &**model : nullptr, kindOf);
   if (!decided)
     return step.emitError() << toString(decided.takeError());
   if (spec.budget && decided->keptBytes > *spec.budget)
@@ -110,6 +136,8 @@ void DecideRematPass::runOnOperation() {
       removeCheckpointRegion(call);
   if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
+  if (failed(readBuckets(steps->front())))
+    return signalPassFailure();
   for (func::FuncOp step : *steps)
     if (failed(decide(step, *spec)))
       return signalPassFailure();

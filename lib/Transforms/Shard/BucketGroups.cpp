@@ -3,7 +3,6 @@
 #include "BucketGroups.h"
 
 #include "fcdp/Transforms/Options/LayoutSpec.h"
-#include "fcdp/Transforms/Options/PrecisionSpec.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -56,14 +55,6 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
   return usage;
 }
 
-/// Returns the layout of a bucket that `optimizer` updates, if anything does,
-/// where `asked` is asked for.
-static LayoutAttr chooseLayout(Attribute optimizer, LayoutAttr asked) {
-  auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
-  Attribute needed = settings ? settings.getNeededLayout() : Attribute();
-  return needed ? cast<LayoutAttr>(needed) : asked;
-}
-
 /// Returns whether anything but its layout is decided about `bucket`.
 static bool isDecided(BucketOp bucket) {
   return bucket.getResidency() || bucket.getCarry() ||
@@ -102,15 +93,8 @@ fcdp::collectBucketGroups(ModuleOp module, const BucketOptions &options) {
   SmallVector<BucketGroup> groups;
   for (auto parameter : module.getOps<ParameterOp>()) {
     Usage use = usage.lookup(parameter.getSymNameAttr());
-    Type storage = parameter.getTensorType().getElementType();
-    BucketKind kind{storage, use.wire ? use.wire : storage, use.gradient,
-                    parameter.getTrainable(), !!use.wire};
-    if (kind.trainable && needsMaster(storage, options.master))
-      kind.master = options.master;
-    if (use.gradient && options.reduce && use.gradient != options.reduce)
-      kind.gradient = kind.reduce = options.reduce;
-    kind.optimizer = use.optimizer;
-    kind.layout = chooseLayout(use.optimizer, options.layout);
+    BucketKind kind = makeBucketKind(parameter, use.wire, use.gradient,
+                                     use.optimizer, options);
     size_t number = numbering.get(parameter.getUnitAttr(), kind);
     if (number == groups.size())
       groups.push_back({kind, parameter.getUnitAttr(), {}, {}});

@@ -3,7 +3,7 @@
 // The parameters of each bucket.
 #pragma once
 
-#include "fcdp/Analysis/BucketKind.h"
+#include "Options/BucketOptions.h"
 #include "fcdp/Planning/Buckets/BucketMerging.h"
 #include "fcdp/Transforms/Passes.h"
 
@@ -18,16 +18,6 @@ struct BucketGroup : BucketKind {
 
   /// The bucket's name.
   std::string getName() const;
-};
-
-/// What is asked for of new buckets; null if nothing is.
-struct BucketOptions {
-  /// The type of masters of trained parameters in a narrower type.
-  mlir::Type master;
-  /// The type in which gradients are reduced.
-  mlir::Type reduce;
-  /// The layout, unless the optimizer needs another one.
-  LayoutAttr layout;
 };
 
 /// Returns the parameters that each unit gathers together, in the order of the

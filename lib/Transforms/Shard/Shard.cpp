@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "OptimizerChoice.h"
+#include "Options/OptimizerChoice.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -44,7 +44,7 @@ private:
     return FlatSymbolRefAttr::get(&getContext(), kMeshName);
   }
 
-  OptimizerByParameter optimizers;
+  UpdateByParameter updates;
 };
 } // namespace
 
@@ -147,6 +147,14 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
   return function;
 }
 
+/// Gives parameters the settings of their groups, but for those that have some.
+static void setGroups(ModuleOp module, const UpdateByParameter &updates) {
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (GroupAttr group = updates.lookup(parameter.getSymNameAttr()).group;
+        group && !parameter.getGroup())
+      parameter.setGroupAttr(group);
+}
+
 /// Replaces @step and @evaluate, if there is one, by the family of functions.
 void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
                            func::FuncOp evaluation) {
@@ -176,9 +184,10 @@ void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
                             llvm::APFloat(scale));
   for (auto parameter : getOperation().getOps<ParameterOp>())
     if (parameter.getTrainable())
-      ShardUpdateOp::create(body, parameter.getLoc(), parameter.getSymName(),
-                            llvm::APFloat(scale),
-                            optimizers.lookup(parameter.getSymNameAttr()));
+      ShardUpdateOp::create(
+          body, parameter.getLoc(), parameter.getSymName(),
+          llvm::APFloat(scale),
+          updates.lookup(parameter.getSymNameAttr()).optimizer);
   for (func::FuncOp body : steps)
     body.erase();
   if (evaluation)
@@ -189,11 +198,12 @@ void ShardPass::runOnOperation() {
   FailureOr<SmallVector<func::FuncOp>> steps = checkInput();
   if (failed(steps))
     return signalPassFailure();
-  FailureOr<OptimizerByParameter> chosen =
+  FailureOr<UpdateByParameter> chosen =
       chooseOptimizers(steps->front(), optimizer, group);
   if (failed(chosen))
     return signalPassFailure();
-  optimizers = std::move(*chosen);
+  updates = std::move(*chosen);
+  setGroups(getOperation(), updates);
   func::FuncOp evaluation = findEvaluation(getOperation());
   insertMesh();
   for (func::FuncOp step : *steps) {

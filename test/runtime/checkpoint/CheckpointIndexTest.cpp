@@ -33,6 +33,16 @@ TEST(CheckpointIndexTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(index.toJson(), sampleIndex(50).toJson());
 }
 
+TEST(CheckpointIndexTest, TextThatIsNoJsonIsNotQuoted) {
+  try {
+    parseCheckpointIndex("{\"format\": \x01\xff}");
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "expected JSON, got text that is wrong at byte "
+                               "12 of 14; is the file damaged?");
+  }
+}
+
 struct BadIndex {
   const char *name;
   /// A place in the index, and the value it gets; null removes it.

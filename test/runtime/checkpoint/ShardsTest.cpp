@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
+#include "checkpoint/CheckpointLayout.h"
 #include "checkpoint/MatchedWeights.h"
 #include "checkpoint/ParameterFiles.h"
 #include "checkpoint/SafetensorsWriter.h"
@@ -119,6 +120,45 @@ TEST_F(ShardsTest, RanksOwnTheWhole) {
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(shardOfRank(rank, folder.file("w.pt2")), whole);
   EXPECT_EQ(ownersOf(*plan.buckets[0], plan.mesh), (std::vector<uint32_t>{0}));
+}
+
+TEST_F(ShardsTest, RanksShareTheSavingOfWhatTheyAllHave) {
+  auto saversOf = [&](plan::Sharding sharding) {
+    cut(sharding);
+    plan::BucketT &bucket = *plan.buckets[0];
+    bucket.states = {{plan::StateRole::shard, plan::DType::f32,
+                      plan::Buf(plan::Arena::device, 0,
+                                bucket.shardElements * sizeof(float), 0, 0)},
+                     {plan::StateRole::exp_avg, plan::DType::f32,
+                      plan::Buf(plan::Arena::device, 64,
+                                bucket.shardElements * sizeof(float), 0, 0)}};
+    std::map<std::string, std::vector<uint32_t>> savers;
+    CheckpointLayout layout(plan, /*randomBytes=*/1);
+    for (const CheckpointState &state : layout.index.states)
+      for (const CheckpointPiece &piece : state.pieces)
+        if (!piece.rank)
+          savers[state.names[0] + " " + state.role].push_back(piece.file);
+    return savers;
+  };
+  using Savers = std::map<std::string, std::vector<uint32_t>>;
+  // Who has saved the least saves next. The constant has one saver.
+  EXPECT_EQ(saversOf(plan::Sharding::none), (Savers{{"a value", {0}},
+                                                    {"b value", {1}},
+                                                    {"a exp_avg", {2}},
+                                                    {"b exp_avg", {3}},
+                                                    {"constant buffer", {0}}}));
+  // `a` is in the slices of local rank 0 alone, and `b` in those of 1.
+  EXPECT_EQ(saversOf(plan::Sharding::node), (Savers{{"a value", {0}},
+                                                    {"b value", {1}},
+                                                    {"a exp_avg", {2}},
+                                                    {"b exp_avg", {3}},
+                                                    {"constant buffer", {0}}}));
+  EXPECT_EQ(saversOf(plan::Sharding::world),
+            (Savers{{"a value", {0, 2}},
+                    {"b value", {1, 3}},
+                    {"a exp_avg", {0, 2}},
+                    {"b exp_avg", {1, 3}},
+                    {"constant buffer", {0}}}));
 }
 
 // `a` is in f32 in the file, and `b` in bf16.

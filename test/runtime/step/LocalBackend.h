@@ -49,7 +49,10 @@ public:
     what = collective.what;
     std::memcpy(collective.out, collective.in, collective.bytes);
   }
-  void sumOverRanks(double *, double *, const char *) override {}
+  void sumOverRanks(double *, double *, const char *what) override {
+    if (!sumError.empty())
+      throw std::runtime_error(what + sumError);
+  }
   void record(uint32_t event, StreamId) override { recorded.push_back(event); }
   void wait(uint32_t event, StreamId) override { waited.push_back(event); }
   void waitOnHost(uint32_t) override {}
@@ -69,6 +72,8 @@ public:
   std::vector<uint32_t> recorded, waited;
   std::vector<StreamId> added;
   std::string what, error;
+  /// What a sum over ranks fails with, behind its name.
+  std::string sumError;
   ByteCounters copied;
 };
 

@@ -253,7 +253,7 @@ TEST_F(StepTest, PackDoesNotBroadcast) {
             {"free", Json::array()},
             {"loc", "m.py:5"},
             {"module_path", "a.b"}});
-  expectRunError("pack: pack (module 'a.b', m.py:5): expected a tensor of "
+  expectRunError("pack (module 'a.b', m.py:5): expected a tensor of "
                  "shape [2, 3], got [3] in slot");
 }
 
@@ -693,6 +693,23 @@ TEST_F(StepTest, FailureOfTheBackendIsReported) {
   EXPECT_THROW(run(), std::runtime_error);
 }
 
+TEST_F(StepTest, AnOperationIsNamedOnce) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 1.0}});
+  load();
+  // As the backends' collectives do.
+  backend->sumError = ": rank 1 is gone";
+  try {
+    run();
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_STREQ(error.what(), "clip gradients: rank 1 is gone");
+  }
+}
+
 TEST_F(StepTest, FirstErrorStays) {
   size_t empty = fake.transient();
   for (const char *callee : {"aten::neg", "aten::abs"})
@@ -705,7 +722,7 @@ TEST_F(StepTest, FirstErrorStays) {
          {"results", Json::array({-1})},
          {"loc", "model.py:12"},
          {"module_path", "blocks.0"}});
-  expectRunError("aten_call: aten::neg (module 'blocks.0', model.py:12): slot "
+  expectRunError("aten::neg (module 'blocks.0', model.py:12): slot "
                  "0 holds no tensor");
 }
 

@@ -3,6 +3,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Analysis/BucketKind.h"
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Planning/Recompute/Recomputation.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -56,11 +57,17 @@ llvm::SmallVector<aten::CallOp> findCheckpointed(mlir::func::FuncOp step);
 /// device that the defaults assume.
 double costOfRecomputing(aten::CallOp call, const CostModel *model);
 
+/// Returns the kind of a parameter's bucket, by the types in which the step
+/// reads it and computes its gradient; null for no gradient.
+using BucketKindOf = llvm::function_ref<BucketKind(ParameterOp, mlir::Type wire,
+                                                   mlir::Type gradient)>;
+
 /// Decides what the backward pass recomputes, within units: a value that
 /// another unit reads in the forward pass is kept. So recomputed calls read
 /// only parameters of their own unit, where the backward pass has them gathered
 /// anyway. A call's unit is that of its module path, else of the parameters it
-/// reads, else that of the calls before it. Attributes `fcdp.recompute` win.
+/// reads, else that of the calls before it. Parameters of one unit and one
+/// kind, by `kindOf`, are gathered together. Attributes `fcdp.recompute` win.
 ///
 /// With a `budget`, in bytes, as little as possible is recomputed, measured by
 /// costOfRecomputing, so that the kept bytes fit the budget. Without one, the
@@ -69,6 +76,6 @@ double costOfRecomputing(aten::CallOp call, const CostModel *model);
 /// contradicts itself.
 llvm::Expected<Rematerialization>
 decideRematerialization(mlir::func::FuncOp step, std::optional<int64_t> budget,
-                        const CostModel *model);
+                        const CostModel *model, BucketKindOf kindOf);
 
 } // namespace fcdp

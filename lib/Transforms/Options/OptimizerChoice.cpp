@@ -40,7 +40,7 @@ struct OptimizerOptions {
 
   FailureOr<Attribute> choose(ParameterOp parameter, bool isFirst,
                               const GroupSpec *group) const;
-  FailureOr<OptimizerByParameter> chooseAll(func::FuncOp step) const;
+  FailureOr<UpdateByParameter> chooseAll(func::FuncOp step) const;
 };
 } // namespace
 
@@ -82,11 +82,11 @@ static InFlightDiagnostic reportUnused(ModuleOp module, Attribute optimizer) {
          << "' would update nothing: " << reason;
 }
 
-FailureOr<OptimizerByParameter>
+FailureOr<UpdateByParameter>
 OptimizerOptions::chooseAll(func::FuncOp step) const {
   auto module = step->getParentOfType<ModuleOp>();
   llvm::DenseSet<StringAttr> updated = findUpdated(step, spec.first);
-  OptimizerByParameter optimizers;
+  UpdateByParameter updates;
   bool isUsed = false;
   for (auto parameter : module.getOps<ParameterOp>()) {
     if (!parameter.getTrainable())
@@ -97,20 +97,17 @@ OptimizerOptions::chooseAll(func::FuncOp step) const {
         choose(parameter, updated.contains(name), found);
     if (failed(chosen))
       return failure();
-    optimizers[name] = *chosen;
+    updates[name] = {*chosen, makeGroup(found, *chosen)};
     isUsed |= *chosen == spec.first;
-    if (GroupAttr settings = makeGroup(found, *chosen);
-        settings && !parameter.getGroup())
-      parameter.setGroupAttr(settings);
   }
-  if (!optimizers.empty() && !isUsed)
+  if (!updates.empty() && !isUsed)
     return reportUnused(module, spec.first);
-  return optimizers;
+  return updates;
 }
 
-FailureOr<OptimizerByParameter> fcdp::chooseOptimizers(func::FuncOp step,
-                                                       StringRef optimizer,
-                                                       StringRef group) {
+FailureOr<UpdateByParameter> fcdp::chooseOptimizers(func::FuncOp step,
+                                                    StringRef optimizer,
+                                                    StringRef group) {
   auto module = step->getParentOfType<ModuleOp>();
   llvm::Expected<OptimizerSpec> spec =
       parseOptimizers(optimizer, module.getContext());

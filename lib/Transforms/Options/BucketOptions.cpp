@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Options/BucketOptions.h"
+
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Returns the layout of a bucket that `optimizer` updates, if anything does,
+/// where `asked` is asked for.
+static LayoutAttr chooseLayout(Attribute optimizer, LayoutAttr asked) {
+  auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
+  Attribute needed = settings ? settings.getNeededLayout() : Attribute();
+  return needed ? cast<LayoutAttr>(needed) : asked;
+}
+
+BucketKind fcdp::makeBucketKind(ParameterOp parameter, Type wire, Type gradient,
+                                Attribute optimizer,
+                                const BucketOptions &options) {
+  Type storage = parameter.getTensorType().getElementType();
+  BucketKind kind{storage, wire ? wire : storage, gradient,
+                  parameter.getTrainable(), !!wire};
+  if (kind.trainable && needsMaster(storage, options.master))
+    kind.master = options.master;
+  if (gradient && options.reduce && gradient != options.reduce)
+    kind.gradient = kind.reduce = options.reduce;
+  kind.optimizer = optimizer;
+  kind.layout = chooseLayout(optimizer, options.layout);
+  return kind;
+}

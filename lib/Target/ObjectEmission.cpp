@@ -4,7 +4,7 @@
 
 #include "LLVMIR.h"
 #include "Linker.h"
-#include "OutputFile.h"
+#include "fcdp/Support/OutputFile.h"
 #include "llvm/Support/FileUtilities.h"
 
 using namespace fcdp;

@@ -2,11 +2,11 @@
 
 #include "fcdp/Cluster/Cluster.h"
 
+#include "fcdp/Support/InputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <cmath>
 #include <limits>
@@ -137,11 +137,11 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset) {
   for (const ClusterPreset &preset : getClusterPresets())
     if (preset.name == fileOrPreset)
       return parseCluster({preset.yaml, preset.name});
-  auto file = llvm::MemoryBuffer::getFile(fileOrPreset, /*IsText=*/true);
+  auto file = readInputFile(fileOrPreset);
   if (!file)
     return llvm::createStringError("expected a file or one of " +
                                    listPresets() + ", got '" + fileOrPreset +
-                                   "': " + file.getError().message());
+                                   "': " + toString(file.takeError()));
   return parseCluster((*file)->getMemBufferRef());
 }
 

@@ -2,10 +2,10 @@
 
 #include "fcdp/Cluster/Profile.h"
 
+#include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/JsonFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace fcdp;
 
@@ -169,10 +169,10 @@ llvm::Expected<Profile> fcdp::parseProfile(llvm::MemoryBufferRef text) {
 
 llvm::Expected<std::shared_ptr<const Profile>>
 fcdp::loadProfile(llvm::StringRef file) {
-  auto text = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+  auto text = readInputFile(file);
   if (!text)
     return llvm::createStringError("cannot read '" + file +
-                                   "': " + text.getError().message());
+                                   "': " + toString(text.takeError()));
   llvm::Expected<Profile> profile = parseProfile((*text)->getMemBufferRef());
   if (!profile)
     return profile.takeError();

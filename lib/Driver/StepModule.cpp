@@ -5,6 +5,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Support/InputFile.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
@@ -20,10 +21,11 @@ using namespace mlir;
 using namespace fcdp;
 
 static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
-  auto file = llvm::MemoryBuffer::getFile(input);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file =
+      readInputFile(input);
   if (!file) {
     emitError(UnknownLoc::get(&context), "cannot read '")
-        << input << "': " << file.getError().message();
+        << input << "': " << toString(file.takeError());
     return nullptr;
   }
   // The content decides, not the name: an archive is a zip file.

@@ -2,6 +2,7 @@
 
 #include "Archive.h"
 
+#include "fcdp/Support/InputFile.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -27,6 +28,8 @@ static Error openError(StringRef start, StringRef detail) {
 }
 
 Expected<Archive> Archive::openFile(StringRef path) {
+  if (Error error = checkNoPipe(path))
+    return std::move(error);
   uint64_t size;
   if (std::error_code error = sys::fs::file_size(path, size))
     return makeError(error.message());

@@ -3,8 +3,8 @@
 // Reads the trace events that fcdp-run writes.
 
 #include "fcdp/Report/MeasuredStep.h"
+#include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/JsonFile.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <map>
 
@@ -167,9 +167,9 @@ llvm::Expected<MeasuredTrace> fcdp::parseTrace(llvm::MemoryBufferRef text) {
 }
 
 llvm::Expected<MeasuredTrace> fcdp::loadTrace(llvm::StringRef file) {
-  auto text = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+  auto text = readInputFile(file);
   if (!text)
     return llvm::createStringError("cannot read '" + file +
-                                   "': " + text.getError().message());
+                                   "': " + toString(text.takeError()));
   return parseTrace((*text)->getMemBufferRef());
 }

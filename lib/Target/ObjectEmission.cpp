@@ -4,8 +4,10 @@
 
 #include "LLVMIR.h"
 #include "Linker.h"
-#include "OutputFile.h"
+#include "ObjectSeal.h"
+#include "fcdp/Support/OutputFile.h"
 #include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace fcdp;
 
@@ -15,7 +17,31 @@ OutputKind fcdp::getOutputKind(llvm::StringRef path) {
   return path.ends_with(".o") ? OutputKind::Object : OutputKind::SharedObject;
 }
 
-/// Writes the machine code to a temporary object and links that.
+/// Appends the checksum without which nothing of the object is loaded.
+static llvm::Error seal(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false,
+                                          /*IsVolatile=*/true);
+  if (!file)
+    return llvm::createStringError("cannot read '" + path +
+                                   "': " + file.getError().message());
+  std::error_code code;
+  llvm::raw_fd_ostream stream(path, code, llvm::sys::fs::CD_OpenExisting,
+                              llvm::sys::fs::FA_Write,
+                              llvm::sys::fs::OF_Append);
+  if (!code) {
+    stream << makeSeal((*file)->getBuffer());
+    stream.close();
+    code = stream.error();
+    stream.clear_error();
+  }
+  if (code)
+    return llvm::createStringError("cannot write '" + path +
+                                   "': " + code.message());
+  return llvm::Error::success();
+}
+
+/// Writes the machine code to a temporary object, links and seals that.
 static llvm::Error linkStep(llvm::Module &module, llvm::TargetMachine &machine,
                             llvm::StringRef output) {
   llvm::SmallString<128> object;
@@ -29,7 +55,9 @@ static llvm::Error linkStep(llvm::Module &module, llvm::TargetMachine &machine,
   };
   if (llvm::Error error = writeFile(object, emit))
     return error;
-  return linkSharedObject(object, output);
+  if (llvm::Error error = linkSharedObject(object, output))
+    return error;
+  return seal(output);
 }
 
 static llvm::Error write(llvm::Module &module, llvm::TargetMachine &machine,

@@ -2,6 +2,7 @@
 
 #include "fcdp/Target/ObjectReading.h"
 
+#include "ObjectSeal.h"
 #include "runtime/include/fcdp/runtime.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Object/ELFObjectFile.h"
@@ -49,6 +50,8 @@ llvm::Expected<ObjectData> fcdp::readObject(llvm::MemoryBufferRef file) {
     return llvm::createStringError("'" + file.getBufferIdentifier() +
                                    "': " + toString(std::move(error)));
   };
+  if (llvm::Error error = checkSeal(file.getBuffer()))
+    return fail(std::move(error));
   auto object = llvm::object::ObjectFile::createELFObjectFile(file);
   if (!object)
     return fail(object.takeError());

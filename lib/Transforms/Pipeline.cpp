@@ -5,6 +5,7 @@
 #include "fcdp/Transforms/Pipeline.h"
 
 #include "PhasePasses.h"
+#include "fcdp/Support/OutputFile.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Passes.h"
 
@@ -12,7 +13,6 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <deque>
 #include <type_traits>
@@ -36,20 +36,20 @@ public:
     llvm::sys::path::append(path, Twine(static_cast<unsigned>(phase)) + "-" +
                                       stringifyPhase(phase) + ".mlir");
     std::error_code error = llvm::sys::fs::create_directories(directory);
-    if (!error) {
-      llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_Text);
-      if (!error) {
-        getOperation().print(file.os(), OpPrintingFlags().enableDebugInfo());
-        file.keep();
-        return;
-      }
-    }
-    getOperation().emitError("cannot write '")
-        << path << "': " << error.message();
-    signalPassFailure();
+    if (error)
+      return fail("cannot write '" + path + "': " + error.message());
+    if (llvm::Error written = printToFile(path, [&](llvm::raw_ostream &stream) {
+          getOperation().print(stream, OpPrintingFlags().enableDebugInfo());
+        }))
+      fail(toString(std::move(written)));
   }
 
 private:
+  void fail(const Twine &message) {
+    getOperation().emitError(message);
+    signalPassFailure();
+  }
+
   std::string directory;
   Phase phase;
 };

@@ -76,7 +76,9 @@ CheckpointIndex IndexParser::parse() {
     root.at("version").expected("version " + std::to_string(kVersion) +
                                 "; a newer release of fcdp may have written "
                                 "it");
-  index.step = root.at("step").integer(0);
+  // That of fcdp-run's --steps; no product with it overflows.
+  constexpr int64_t mostSteps = int64_t(1) << 40;
+  index.step = root.at("step").integer(0, mostSteps);
   index.worldSize = uint32_t(root.at("world_size").integer(1, kMostRanks));
   index.nodes = uint32_t(root.at("nodes").integer(1, index.worldSize));
   index.planHash = root.at("plan_hash").text();

@@ -20,6 +20,7 @@ CheckpointIndex readIndex(const std::string &folder) {
     return parseCheckpointIndex(
         {reinterpret_cast<const char *>(bytes.data()), bytes.size()});
   } catch (const std::exception &error) {
+    file.requireWhole();
     throwAt(path, error.what());
   }
 }

@@ -13,12 +13,30 @@ namespace fcdp {
 
 static constexpr mode_t kFileMode = 0666;
 
-DurableFile::DurableFile(const std::string &path, const std::string &shownAs)
-    : shownAs(shownAs),
-      file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                kFileMode)) {
-  if (!file)
+DurableFile::DurableFile(int file, const std::string &shownAs)
+    : shownAs(shownAs), file(file) {
+  if (!this->file)
     throwErrno(shownAs, "created");
+}
+
+DurableFile::DurableFile(const std::string &path, const std::string &shownAs)
+    : DurableFile(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                       kFileMode),
+                  shownAs) {}
+
+DurableFile DurableFile::create(const std::string &path,
+                                const std::string &shownAs) {
+  return {open(path.c_str(),
+               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode),
+          shownAs};
+}
+
+DurableFile DurableFile::openStream(const std::string &path) {
+  // A pipe that nobody reads is not waited for.
+  int file = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  if (file >= 0)
+    fcntl(file, F_SETFL, O_APPEND);
+  return {file, path};
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
@@ -35,9 +53,20 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void DurableFile::finish() {
-  if (fsync(file.get()) != 0)
+void DurableFile::writeAt(size_t offset, std::span<const std::byte> bytes) {
+  if (lseek(file.get(), off_t(offset), SEEK_SET) < 0)
+    throwErrno(shownAs, "written");
+  write(bytes);
+}
+
+void DurableFile::sync() {
+  // Devices and pipes cannot be synchronized.
+  if (fsync(file.get()) != 0 && errno != EINVAL)
     throwErrno(shownAs, "written to the disk");
+}
+
+void DurableFile::finish() {
+  sync();
   file = FileDescriptor();
 }
 

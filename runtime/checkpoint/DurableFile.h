@@ -18,11 +18,23 @@ public:
   /// Creates the file, or empties it. Messages call it `shownAs`.
   DurableFile(const std::string &path, const std::string &shownAs);
 
+  /// Creates a file that must not be there, not even as a link.
+  static DurableFile create(const std::string &path,
+                            const std::string &shownAs);
+  /// Opens what is no regular file, as a device or a pipe.
+  static DurableFile openStream(const std::string &path);
+
   void write(std::span<const std::byte> bytes);
+  /// Replaces bytes that were written.
+  void writeAt(size_t offset, std::span<const std::byte> bytes);
+  /// Waits until the disk has all bytes.
+  void sync();
   /// Waits until the disk has all bytes, and closes the file.
   void finish();
 
 private:
+  DurableFile(int file, const std::string &shownAs);
+
   std::string shownAs;
   FileDescriptor file;
 };

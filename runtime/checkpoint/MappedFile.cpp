@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/MappedFile.h"
 #include "checkpoint/FileErrors.h"
-#include "cpu/FileDescriptor.h"
+#include "checkpoint/GuardedRange.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,8 +9,9 @@
 
 namespace fcdp {
 
-MappedFile::MappedFile(const std::string &path) {
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+MappedFile::MappedFile(const std::string &path)
+    // A pipe is not waited for.
+    : path(path), file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
   if (!file)
     throwErrno(path, "opened");
   struct stat status;
@@ -25,6 +26,19 @@ MappedFile::MappedFile(const std::string &path) {
   if (data == MAP_FAILED)
     throwErrno(path, "mapped");
   content = {static_cast<const std::byte *>(data), size_t(status.st_size)};
+  guarded = guard(content.data(), content.size());
+}
+
+void MappedFile::requireWhole() const {
+  struct stat status;
+  if (fstat(file.get(), &status) != 0)
+    throwErrno(path, "examined");
+  // What has shrunk may have grown again.
+  if (size_t(status.st_size) < content.size() || (guarded && guarded->isCut))
+    throwAt(path, "expected " + std::to_string(content.size()) +
+                      " bytes, as it had when it was opened, got " +
+                      std::to_string(status.st_size) +
+                      "; leave it as it is until the run has read it");
 }
 
 void MappedFile::dropPages() const {
@@ -36,6 +50,7 @@ void MappedFile::dropPages() const {
 }
 
 MappedFile::~MappedFile() {
+  unguard(guarded);
   if (!content.empty())
     munmap(const_cast<std::byte *>(content.data()), content.size());
 }

@@ -3,6 +3,8 @@
 // A read-only mapping of a file.
 #pragma once
 
+#include "cpu/FileDescriptor.h"
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -10,8 +12,11 @@
 namespace fcdp {
 
 /// Owns the mapping. Neither copyable nor movable; immutable and therefore
-/// thread-safe. If the file shrinks while it is mapped, a read may end the
-/// process by a signal.
+/// thread-safe.
+///
+/// If the file shrinks while it is mapped, what it had is read as zeros, and
+/// `requireWhole` throws. The first file installs a handler of SIGBUS for that,
+/// which passes all signals of other memory on to the handler before it.
 class MappedFile {
 public:
   /// Throws std::runtime_error that names the file.
@@ -21,11 +26,18 @@ public:
   MappedFile &operator=(const MappedFile &) = delete;
 
   std::span<const std::byte> bytes() const { return content; }
+  /// Throws std::runtime_error if the file has shrunk. To be called after its
+  /// bytes were read, and before they are used.
+  void requireWhole() const;
   /// Takes the pages that were read out of the process's memory.
   void dropPages() const;
 
 private:
+  const std::string path;
+  FileDescriptor file;
   std::span<const std::byte> content;
+  /// Where the handler of SIGBUS finds the mapping.
+  struct GuardedRange *guarded = nullptr;
 };
 
 } // namespace fcdp

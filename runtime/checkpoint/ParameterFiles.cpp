@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ParameterFiles.h"
-#include "checkpoint/DurableFile.h"
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsWriter.h"
 #include "checkpoint/WeightNames.h"
@@ -196,10 +195,9 @@ private:
         index["weight_map"][entry.names.front()] = nameOf(i);
     std::string path = (fs::path(folder) / kIndex).string();
     std::string text = index.dump(1) + "\n";
-    DurableFile file(path + ".tmp", path);
+    ReplacedFile file(path);
     file.write(std::as_bytes(std::span(text)));
     file.finish();
-    renameDurably(path + ".tmp", path);
   }
 
   std::string folder;
@@ -214,7 +212,7 @@ private:
 
 } // namespace
 
-void checkOutput(const StepPlan &plan, const ParameterOutput &output) {
+uint64_t checkOutput(const StepPlan &plan, const ParameterOutput &output) {
   std::error_code error;
   if (isFolder(output.path))
     for (const fs::directory_entry &entry :
@@ -225,8 +223,18 @@ void checkOutput(const StepPlan &plan, const ParameterOutput &output) {
         throwAt(output.path, "expected a folder without weights, got one "
                              "with " +
                                  name + "; name another folder");
-  if (select(plan, output).entries().empty())
+  std::vector<Entry> entries = select(plan, output).entries();
+  if (entries.empty())
     throwAt(output.path, "expected parameters to write, got none");
+  return SafetensorsWriter::fileBytes(entries);
+}
+
+ParameterOutput moveTo(const ParameterOutput &output,
+                       const std::string &folder) {
+  ParameterOutput moved = output;
+  moved.path = folder + "/fcdp-params." + ownToken() +
+               (isFolder(output.path) ? "/" : ".safetensors");
+  return moved;
 }
 
 void saveParameters(const StepPlan &plan, const ParameterOutput &output,
@@ -234,27 +242,41 @@ void saveParameters(const StepPlan &plan, const ParameterOutput &output,
                     const MemoryOf &buffer) {
   Selection selection;
   std::optional<TensorFiles> files;
-  if (isWriter) {
+  std::exception_ptr problem;
+  // The other ranks give all their parts, whatever happens here.
+  auto attempt = [&](auto &&work) {
+    try {
+      if (isWriter && !problem)
+        work();
+    } catch (...) {
+      problem = std::current_exception();
+      files.reset();
+    }
+  };
+  attempt([&] {
     selection = select(plan, output);
     files.emplace(output, selection.entries());
-  }
+  });
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     if (output.onlyTrained && !plan.buckets[b]->trainable)
       continue;
     std::vector<std::byte> bucket = gather(b);
-    if (!files)
-      continue;
-    for (const auto &[parameter, entry] : selection.members[b]) {
-      size_t width = byteSize(entry.dtype);
-      files->write(std::span<const std::byte>(bucket).subspan(
-          parameter->offsetElements * width, numElements(entry.shape) * width));
-    }
+    attempt([&] {
+      for (const auto &[parameter, entry] : selection.members[b]) {
+        size_t width = byteSize(entry.dtype);
+        files->write(std::span<const std::byte>(bucket).subspan(
+            parameter->offsetElements * width,
+            numElements(entry.shape) * width));
+      }
+    });
   }
-  if (!files)
-    return;
-  for (const auto &[index, entry] : selection.buffers)
-    files->write(buffer(index));
-  files->finish();
+  attempt([&] {
+    for (const auto &[index, entry] : selection.buffers)
+      files->write(buffer(index));
+    files->finish();
+  });
+  if (problem)
+    std::rethrow_exception(problem);
 }
 
 } // namespace fcdp

@@ -17,14 +17,16 @@ struct ParameterOutput {
   /// A file or folder of weights. Writes the tensors that it has, under its
   /// names. Empty: all, under the step's names.
   std::string like{};
+  /// Folders to write to, in turn, if `path` cannot be written.
+  std::vector<std::string> elsewhere{};
   /// Of tensors in one file of a folder. A larger tensor has a file of its own.
   uint64_t mostFileBytes = 5'000'000'000;
 };
 
-/// Throws std::runtime_error if a folder has weights already, if nothing would
-/// be written, or if `like` has tensors that the step has not or has in another
-/// shape.
-void checkOutput(const StepPlan &plan, const ParameterOutput &output);
+/// Returns how many bytes will be written. Throws std::runtime_error if a
+/// folder has weights already, if nothing would be written, or if `like` has
+/// tensors that the step has not or has in another shape.
+uint64_t checkOutput(const StepPlan &plan, const ParameterOutput &output);
 
 /// Collects a bucket's parts on the caller, in their order; on other ranks the
 /// result is not looked at.
@@ -32,10 +34,15 @@ using GatherShards = std::function<std::vector<std::byte>(size_t bucket)>;
 
 /// Writes parameters and persistent buffers, holding one bucket in memory. All
 /// ranks call it, as `gather` is called for each bucket with parameters to
-/// write; only `isWriter` writes. Throws std::runtime_error. A file is complete
-/// or not there, and an index is written last.
+/// write; only `isWriter` writes. Throws std::runtime_error, when all ranks
+/// have given their parts. A file is complete or not there, and an index is
+/// written last.
 void saveParameters(const StepPlan &plan, const ParameterOutput &output,
                     bool isWriter, const GatherShards &gather,
                     const MemoryOf &buffer);
+
+/// Returns where to write the same in one of the folders `elsewhere`.
+ParameterOutput moveTo(const ParameterOutput &output,
+                       const std::string &folder);
 
 } // namespace fcdp

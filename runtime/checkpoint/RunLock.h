@@ -1,35 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/FileDescriptor.h"
-
-#include <chrono>
-#include <string>
+#include "checkpoint/FileLock.h"
 
 namespace fcdp {
 
-/// Keeps other jobs from saving to the folder of a run, on any host that shares
-/// it, until the lock is destroyed or its process ends. Has no effect on a file
-/// system without locks.
+/// Keeps other jobs from saving to the folder of a run.
 class RunLock {
 public:
-  /// Makes the folder unless it is there. Waits that long for another job to
-  /// end, as one that was killed may still be ending. Throws std::runtime_error
-  /// that names the folder if it does not end.
+  /// Makes the folder unless it is there. Throws std::runtime_error that names
+  /// the folder if another job does not end in time.
   explicit RunLock(const std::string &run,
                    std::chrono::milliseconds patience = kPatience);
-  RunLock(const RunLock &) = delete;
-  RunLock &operator=(const RunLock &) = delete;
-  ~RunLock();
 
 private:
   static constexpr std::chrono::seconds kPatience{10};
 
-  /// Returns whether this process has the lock now.
-  bool tryLock();
-
-  const std::string run, path;
-  FileDescriptor file;
+  FileLock lock;
 };
 
 } // namespace fcdp

@@ -22,6 +22,7 @@ public:
     try {
       readHeader();
     } catch (const std::exception &error) {
+      file->requireWhole();
       throwAt(path, error.what());
     }
   }

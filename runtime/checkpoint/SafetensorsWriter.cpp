@@ -4,7 +4,6 @@
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsFormat.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace fcdp {
@@ -36,28 +35,18 @@ std::string makeHeader(const std::vector<SafetensorsWriter::Entry> &entries,
 
 SafetensorsWriter::SafetensorsWriter(const std::string &path,
                                      const std::vector<Entry> &entries)
-    : path(path), temporary(path + ".tmp"), file(temporary, path) {
+    : path(path), file(path) {
   std::string header = makeHeader(entries, expected);
   uint64_t size = header.size();
   std::string start(reinterpret_cast<const char *>(&size), sizeof(size));
   start += header;
-  try {
-    file.write(std::as_bytes(std::span(start)));
-  } catch (...) {
-    std::remove(temporary.c_str());
-    throw;
-  }
+  file.write(std::as_bytes(std::span(start)));
 }
 
 uint64_t SafetensorsWriter::fileBytes(const std::vector<Entry> &entries) {
   uint64_t dataBytes = 0;
   std::string header = makeHeader(entries, dataBytes);
   return sizeof(uint64_t) + header.size() + dataBytes;
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (!isFinished)
-    std::remove(temporary.c_str());
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
@@ -70,8 +59,6 @@ void SafetensorsWriter::finish() {
     throwAt(path, "expected " + std::to_string(expected) +
                       " bytes of data, got " + std::to_string(written));
   file.finish();
-  renameDurably(temporary, path);
-  isFinished = true;
 }
 
 } // namespace fcdp

@@ -3,7 +3,7 @@
 // Writes a safetensors file incrementally.
 #pragma once
 
-#include "checkpoint/DurableFile.h"
+#include "checkpoint/ReplacedFile.h"
 #include "plan/StepPlan.h"
 
 #include <span>
@@ -11,10 +11,8 @@
 
 namespace fcdp {
 
-/// Writes to a temporary file beside `path` and renames it in `finish`, when
-/// the disk has all of it, so that `path` is never incomplete. Without `finish`
-/// the temporary file is removed. One thread may use it. Functions throw
-/// std::runtime_error that names the file.
+/// Writes a ReplacedFile, so that `path` is never incomplete. One thread may
+/// use it. Functions throw std::runtime_error that names the file.
 class SafetensorsWriter {
 public:
   struct Entry {
@@ -27,9 +25,6 @@ public:
 
   /// The data of the entries must be written in their order.
   SafetensorsWriter(const std::string &path, const std::vector<Entry> &entries);
-  ~SafetensorsWriter();
-  SafetensorsWriter(const SafetensorsWriter &) = delete;
-  SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
 
   void write(std::span<const std::byte> bytes);
   /// Completes the file. All data must have been written.
@@ -39,10 +34,9 @@ public:
   static uint64_t fileBytes(const std::vector<Entry> &entries);
 
 private:
-  std::string path, temporary;
-  DurableFile file;
+  std::string path;
+  ReplacedFile file;
   uint64_t expected = 0, written = 0;
-  bool isFinished = false;
 };
 
 } // namespace fcdp

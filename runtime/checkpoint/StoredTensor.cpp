@@ -32,10 +32,21 @@ void checkBounds(const StoredTensor &tensor) {
                              std::to_string(tensor.storage.size()) + " bytes");
 }
 
-void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
-                  std::byte *target) {
+static void requireWhole(const StoredTensor &tensor) {
+  if (tensor.owner)
+    tensor.owner->requireWhole();
+}
+
+static void copyUnchecked(const StoredTensor &tensor, int64_t first,
+                          int64_t count, std::byte *target) {
   copyElements(tensor, byteSize(tensor.dtype), tensor.storage.data(), first,
                count, target);
+}
+
+void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
+                  std::byte *target) {
+  copyUnchecked(tensor, first, count, target);
+  requireWhole(tensor);
 }
 
 bool isConvertible(DType from, DType to) {
@@ -51,10 +62,11 @@ void convertElements(const StoredTensor &tensor, int64_t first, int64_t count,
   alignas(8) std::array<std::byte, most * 8> block;
   for (int64_t done = 0; done < count; done += most) {
     int64_t elements = std::min(most, count - done);
-    copyElements(tensor, first + done, elements, block.data());
+    copyUnchecked(tensor, first + done, elements, block.data());
     convertElements(target + size_t(done) * byteSize(dtype), dtype,
                     block.data(), tensor.dtype, size_t(elements));
   }
+  requireWhole(tensor);
 }
 
 } // namespace fcdp

@@ -3,6 +3,7 @@
 // A tensor in the form in which a file stores it.
 #pragma once
 
+#include "checkpoint/MappedFile.h"
 #include "core/StridedLayout.h"
 #include "plan/StepPlan.h"
 
@@ -18,7 +19,7 @@ struct StoredTensor : StridedLayout {
   DType dtype;
   std::span<const std::byte> storage;
   /// Keeps the storage alive.
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const MappedFile> owner;
 };
 
 /// Throws std::runtime_error if a shape has more elements than any file.
@@ -28,7 +29,7 @@ void checkShape(const Shape &shape);
 void checkBounds(const StoredTensor &tensor);
 
 /// Copies the elements [first, first + count), in row-major order, to the
-/// contiguous `target`.
+/// contiguous `target`. Throws std::runtime_error if the file has shrunk.
 void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target);
 

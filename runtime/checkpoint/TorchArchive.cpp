@@ -72,8 +72,10 @@ std::span<const std::byte> TorchArchive::contentOf(const std::string &name) {
     throw std::runtime_error("expected it stored as it is, got it compressed; "
                              "pack the archive with 'zip -0'");
   std::span<const std::byte> content = part(start, reader->getRecordSize(name));
-  if (crc32_fast(content.data(), content.size()) !=
-      checksumOf(header, start + content.size()))
+  uint32_t found = crc32_fast(content.data(), content.size());
+  uint32_t expected = checksumOf(header, start + content.size());
+  file->requireWhole();
+  if (found != expected)
     throw std::runtime_error("its checksum (CRC-32) is wrong: it is damaged");
   return content;
 }

@@ -35,7 +35,7 @@ public:
   /// Takes what was read out of the process's memory.
   void dropPages() const { file->dropPages(); }
   /// Keeps the content of records alive.
-  std::shared_ptr<const void> owner() const { return file; }
+  std::shared_ptr<const MappedFile> owner() const { return file; }
 
 private:
   /// Returns bytes of the file. Throws if they are not all inside it.

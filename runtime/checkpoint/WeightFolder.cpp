@@ -3,6 +3,7 @@
 // Reads a folder of safetensors files, as Hugging Face's models are stored.
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/Json.h"
+#include "checkpoint/ReplacedFile.h"
 #include "checkpoint/WeightSource.h"
 
 #include <algorithm>
@@ -78,6 +79,8 @@ WeightFolder::filesThatEnd(std::string_view end) const {
 /// Reads {"weight_map": {"name": "file", ...}}.
 std::map<std::string, std::string> readWeightMap(const std::string &index) {
   std::map<std::string, std::string> files;
+  if (isStream(index))
+    throwAt(index, "expected a file, got something else");
   std::ifstream stream(index, std::ios::binary);
   try {
     std::string text{std::istreambuf_iterator<char>(stream), {}};

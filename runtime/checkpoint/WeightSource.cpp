@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/WeightSource.h"
 #include "checkpoint/FileErrors.h"
+#include "checkpoint/ReplacedFile.h"
 
 #include <array>
 #include <cstring>
@@ -30,6 +31,8 @@ namespace {
 std::unique_ptr<WeightSource> openWeights(const std::string &path) {
   if (std::error_code error; std::filesystem::is_directory(path, error))
     return openWeightFolder(path);
+  if (isStream(path))
+    throwAt(path, "expected a file, got something else");
   std::ifstream file(path, std::ios::binary);
   std::array<char, 9> start{};
   if (!file.read(start.data(), start.size()))

@@ -186,14 +186,14 @@ void Session::Impl::makeStep() {
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
-                device.graphs.get(), options.onNonfinite,
-                [this](bool own) { return isAnywhere(own); }});
+                device.graphs.get(), options.onNonfinite, [this](bool own) {
+                  return isAnywhere(own, "agreement to skip a step");
+                }});
 }
 
-bool Session::Impl::isAnywhere(bool own) {
+bool Session::Impl::isAnywhere(bool own, const char *what) {
   double flag = own;
-  std::vector<double> flags =
-      job->gather({&flag, 1}, "agreement to skip a step");
+  std::vector<double> flags = job->gather({&flag, 1}, what);
   return std::find(flags.begin(), flags.end(), 1.0) != flags.end();
 }
 

@@ -60,8 +60,10 @@ public:
   /// first step only. Throws BadWeights.
   std::vector<std::string> loadWeights(const std::vector<std::string> &paths);
   /// Collective. Writes parameters and persistent buffers, by rank 0. Throws
-  /// FileFailed.
-  void saveWeights(const ParameterOutput &output);
+  /// FileFailed if they cannot be written, not even to a folder of
+  /// `output.elsewhere`. If they are in one, or under a temporary name, returns
+  /// what happened on rank 0: "PATH: ...; they are in OTHER instead".
+  std::optional<std::string> saveWeights(const ParameterOutput &output);
 
   /// Sets what this rank owns of a parameter or buffer, given whole, or of its
   /// optimizer state. Before the first step only. Throws Misuse for an unknown

@@ -85,7 +85,8 @@ struct Session::Impl {
 
   void begin();
   /// Collective. Whether `own` is true on any rank.
-  bool isAnywhere(bool own);
+  bool isAnywhere(bool own, const char *what);
+  void saveWeights(const ParameterOutput &output);
   void runStep(const FillInput &fill, const StepNeeds &needs);
   StepNeeds agreeOnNeeds(const StepNeeds &own);
   /// Finds the inputs by which losses are weighted.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values in and out of a session.
+#include "checkpoint/ReplacedFile.h"
+#include "collectives/Transport.h"
 #include "session/SessionImpl.h"
 #include "session/StateRows.h"
 
@@ -14,15 +16,42 @@ namespace {
 
 } // namespace
 
-void Session::saveWeights(const ParameterOutput &output) {
+void Session::Impl::saveWeights(const ParameterOutput &output) {
+  saveParameters(
+      plan, output, job->rank() == 0,
+      [&](size_t bucket) { return gatherShards(plan, *job, *step, bucket); },
+      [&](size_t buffer) { return step->buffer(buffer); });
+}
+
+std::optional<std::string> Session::saveWeights(const ParameterOutput &output) {
+  std::optional<std::string> result;
   impl->attempt(SessionErrorCode::FileFailed, [&] {
-    saveParameters(
-        impl->plan, output, rank() == 0,
-        [&](size_t bucket) {
-          return gatherShards(impl->plan, *impl->job, *impl->step, bucket);
-        },
-        [&](size_t buffer) { return impl->step->buffer(buffer); });
+    std::optional<SessionError> first;
+    for (size_t i = 0; i <= output.elsewhere.size(); ++i) {
+      ParameterOutput place =
+          i == 0 ? output : moveTo(output, output.elsewhere[i - 1]);
+      bool failed = false;
+      try {
+        impl->saveWeights(place);
+      } catch (const TransportError &) {
+        throw;
+      } catch (const UnnamedFileError &error) {
+        result = error.what();
+      } catch (const std::exception &error) {
+        failed = true;
+        if (!first)
+          first.emplace(SessionErrorCode::FileFailed, error.what());
+      }
+      if (!impl->isAnywhere(failed, "end of writing the parameters")) {
+        if (first && !result)
+          result = std::string(first->what()) + "; they are in " + place.path +
+                   " instead";
+        return;
+      }
+    }
+    impl->agree(first, "writing the parameters");
   });
+  return result;
 }
 
 void Session::setState(const std::string &name, StateRole role,

@@ -1,36 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/StepObject.h"
+#include "cpu/FileDescriptor.h"
 #include "plan/PlanReader.h"
 
-#include <array>
-#include <cstdlib>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <dlfcn.h>
-#include <fstream>
+#include <fcntl.h>
 #include <stdexcept>
 #include <string_view>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <vector>
 
 namespace fcdp {
 
 namespace {
 
-/// dlopen looks a bare file name up in the system's folders.
-std::string absolutePath(const std::string &path) {
-  std::unique_ptr<char, decltype(&std::free)> real(
-      realpath(path.c_str(), nullptr), &std::free);
-  if (!real)
-    throw std::runtime_error("cannot open this file");
-  return real.get();
-}
+constexpr std::string_view kSeal = FCDP_OBJECT_SEAL;
+constexpr size_t kHashDigits = 40;
 
 const std::string kIsArchive =
-    "expected an object that fcdp-compile made, got an archive; compile it "
-    "first (fcdp-compile step.pt2 -o step.so)";
+    "cannot be loaded: expected an object that fcdp-compile made, got an "
+    "archive; compile it first (fcdp-compile step.pt2 -o step.so)";
 
-/// Whether a file begins as archives of torch.export do.
-bool isZip(const std::string &path) {
-  std::array<char, 4> start = {};
-  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
-  return std::string_view(start.data(), start.size()) == "PK\x03\x04";
+std::vector<std::byte> readFile(const std::string &path) {
+  // A pipe is not waited for.
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (!file || fstat(file.get(), &status) != 0)
+    throw std::runtime_error("cannot open this file");
+  if (!S_ISREG(status.st_mode))
+    throw std::runtime_error("expected a file, got something else");
+  std::vector<std::byte> bytes(status.st_size);
+  size_t have = 0;
+  while (have < bytes.size()) {
+    ssize_t got = read(file.get(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      throw std::runtime_error("cannot be read: it ends after " +
+                               std::to_string(have) + " of " +
+                               std::to_string(bytes.size()) + " bytes");
+    have += size_t(got);
+  }
+  return bytes;
+}
+
+/// Returns the bytes that the seal is of, and the hash in it.
+std::pair<std::span<const std::byte>, std::string>
+checkSeal(std::span<const std::byte> file) {
+  std::string_view text(reinterpret_cast<const char *>(file.data()),
+                        file.size());
+  if (text.starts_with("PK\x03\x04"))
+    throw std::runtime_error(kIsArchive);
+  if (!text.starts_with("\177ELF"))
+    throw std::runtime_error("cannot be loaded: expected an object that "
+                             "fcdp-compile made, got another file");
+  size_t size = file.size() - std::min(file.size(), kSeal.size() + kHashDigits);
+  std::string_view seal = text.substr(size);
+  if (!seal.starts_with(kSeal))
+    throw std::runtime_error(
+        "expected a checksum at its end, got none: the object is truncated, or "
+        "of another version of fcdp-compile; compile the step again");
+  std::string hash = hashBytes(file.first(size));
+  if (seal.substr(kSeal.size()) != hash)
+    throw std::runtime_error("expected the hash " + hash + ", got " +
+                             std::string(seal.substr(kSeal.size())) +
+                             ": the object is damaged or was edited; compile "
+                             "it again");
+  return {file.first(size), hash};
+}
+
+/// Returns memory that a shared object can be loaded from. Whatever happens to
+/// the file later has no effect, and what was checked is what is loaded.
+FileDescriptor copyToMemory(std::span<const std::byte> bytes) {
+  FileDescriptor memory(
+      memfd_create("fcdp-step", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  while (memory && !bytes.empty()) {
+    ssize_t done = write(memory.get(), bytes.data(), bytes.size());
+    if (done < 0 && errno != EINTR)
+      memory = FileDescriptor();
+    bytes = bytes.subspan(done < 0 ? 0 : size_t(done));
+  }
+  if (!memory)
+    throw std::runtime_error(std::string("cannot be copied to memory: ") +
+                             std::strerror(errno));
+  fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  return memory;
 }
 
 } // namespace
@@ -48,11 +106,14 @@ T *StepObject::symbol(const char *name) const {
 }
 
 void StepObject::load() {
-  handle.reset(dlopen(absolutePath(objectPath).c_str(), RTLD_NOW | RTLD_LOCAL));
+  std::vector<std::byte> file = readFile(objectPath);
+  auto [bytes, hash] = checkSeal(file);
+  objectHash = hash;
+  FileDescriptor memory = copyToMemory(bytes);
+  std::string place = "/proc/self/fd/" + std::to_string(memory.get());
+  handle.reset(dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!handle)
-    throw std::runtime_error(
-        "cannot be loaded: " +
-        (isZip(objectPath) ? kIsArchive : std::string(dlerror())));
+    throw std::runtime_error("cannot be loaded: " + std::string(dlerror()));
   uint32_t abi = *symbol<const uint32_t>("fcdp_abi_version");
   if (abi != FCDP_ABI_VERSION)
     throw std::runtime_error(
@@ -62,10 +123,9 @@ void StepObject::load() {
         "runtime");
   constantBytes = {symbol<const std::byte>("fcdp_constants"),
                    *symbol<const uint64_t>("fcdp_constants_size")};
-  constexpr size_t hashDigits = 40;
   checked = loadPlan({symbol<const std::byte>("fcdp_plan"),
                       *symbol<const uint64_t>("fcdp_plan_size")},
-                     {symbol<const char>("fcdp_plan_hash"), hashDigits},
+                     {symbol<const char>("fcdp_plan_hash"), kHashDigits},
                      constantBytes);
 }
 

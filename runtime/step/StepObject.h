@@ -12,7 +12,8 @@
 
 namespace fcdp {
 
-/// Owns the loaded object; move-only. Immutable once made, hence thread-safe.
+/// Owns a copy of the object in memory; move-only. Immutable once made, hence
+/// thread-safe.
 class StepObject {
 public:
   /// Loads and checks the object. Throws std::runtime_error that names the
@@ -21,6 +22,8 @@ public:
 
   const std::string &path() const { return objectPath; }
   const StepPlan &plan() const { return checked; }
+  /// SHA-1 of all that was loaded, in hex digits.
+  const std::string &hash() const { return objectHash; }
   /// fcdp_constants.
   std::span<const std::byte> constants() const { return constantBytes; }
 
@@ -32,7 +35,7 @@ private:
   T *symbol(const char *name) const;
   void load();
 
-  std::string objectPath;
+  std::string objectPath, objectHash;
   std::unique_ptr<void, Unload> handle;
   std::span<const std::byte> constantBytes;
   StepPlan checked;

@@ -2,6 +2,8 @@
 
 #include "CommandLine.h"
 
+#include "fcdp/Support/OutputFile.h"
+
 using namespace fcdp;
 namespace cl = llvm::cl;
 
@@ -56,6 +58,17 @@ struct CommandLine {
 };
 } // namespace
 
+static llvm::Error checkOutputFile(const CompileOptions &options) {
+  std::vector<NamedFile> read = {{"IN", options.input},
+                                 {"--eval", options.evaluation},
+                                 {"--archive", options.archive},
+                                 {"--cluster", options.step.pipeline.cluster},
+                                 {"--profile", options.step.pipeline.profile}};
+  for (const std::string &variant : options.variants)
+    read.push_back({"IN", variant});
+  return checkOutputs({{"-o", options.output}}, read);
+}
+
 llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   CommandLine line;
   if (llvm::Error error =
@@ -82,5 +95,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   options.evaluation = line.evaluation;
   options.printPlan = !line.emit.empty();
   options.remarks = line.remarks;
+  if (llvm::Error error = checkOutputFile(options))
+    return std::move(error);
   return options;
 }

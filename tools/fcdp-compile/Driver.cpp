@@ -12,12 +12,12 @@
 #include "fcdp/Import/Evaluation.h"
 #include "fcdp/Import/Variants.h"
 #include "fcdp/Report/Text.h"
+#include "fcdp/Support/InputFile.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Target/ObjectReading.h"
 #include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/BinaryFormat/ELF.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
 
 using namespace mlir;
@@ -160,9 +160,10 @@ LogicalResult Driver::run() {
     return runOnStep();
   // A file that cannot be read here fails again when it is read as a step,
   // which reports the reason.
-  auto file = llvm::MemoryBuffer::getFile(options.input);
+  auto file = readInputFile(options.input);
   if (file && isPlan((*file)->getBuffer()))
     return runOnPlan((*file)->getBuffer());
+  llvm::consumeError(file.takeError());
   return runOnStep();
 }
 

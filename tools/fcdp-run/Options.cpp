@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
-#include "output/WholeFile.h"
-
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
@@ -99,6 +97,16 @@ void checkWhatIsRun(const Options &options) {
                              "output file of a step");
 }
 
+void checkRanks(const Options &options) {
+  constexpr uint64_t most = 1 << 16;
+  uint64_t ranks = uint64_t(options.nodes.value_or(1)) *
+                   options.ranksPerNode.value_or(1);
+  if (ranks > most)
+    throw std::runtime_error(
+        "--nodes, --ranks-per-node: expected at most " + std::to_string(most) +
+        " ranks, got " + std::to_string(ranks));
+}
+
 void checkRate(const Options &options) {
   double rate = options.learningRate.value_or(0);
   if (!std::isfinite(rate) || rate < 0)
@@ -127,6 +135,25 @@ void checkCheckpoints(const Options &options) {
                                ": expected --save-dir, too");
 }
 
+/// Checks that no file is read and written, or written twice.
+void checkFiles(const Options &options) {
+  std::vector<NamedFile> read = {{"STEP", options.step},
+                                 {"--params-like", options.params.like},
+                                 {"--resume", options.resumeFrom}};
+  for (const std::string &path : options.weights)
+    read.push_back({"--weights", path});
+  for (const auto &[option, inputs] :
+       {std::pair("--input", &options.inputs),
+        std::pair("--eval-input", &options.evaluation.inputs)})
+    for (const InputOption &input : *inputs)
+      for (const std::string &file : splitFiles(input.spec))
+        if (!isRandom(file))
+          read.push_back(
+              {std::string(option) + " " + input.name, pathOf(file)});
+  std::erase_if(read, [](const NamedFile &file) { return file.path.empty(); });
+  checkDistinct(outputFiles(options), read);
+}
+
 /// Checks that what needs a step is given one.
 void checkSteps(const Options &options) {
   if (!options.profile.empty() && options.steps < 2)
@@ -146,9 +173,8 @@ void checkSteps(const Options &options) {
 
 } // namespace
 
-std::vector<std::pair<const char *, std::string>>
-outputFiles(const Options &options) {
-  std::vector<std::pair<const char *, std::string>> files;
+std::vector<NamedFile> outputFiles(const Options &options) {
+  std::vector<NamedFile> files;
   for (const auto &[option, path] :
        {std::pair("--json", options.json),
         std::pair("--params-out", options.params.path),
@@ -156,15 +182,7 @@ outputFiles(const Options &options) {
         std::pair("--trace", options.trace),
         std::pair("--probe-cluster", options.probe)})
     if (!path.empty())
-      files.emplace_back(option, path);
-  return files;
-}
-
-std::vector<std::string> temporaryFiles(const Options &options) {
-  std::vector<std::string> files;
-  for (const auto &[option, path] : outputFiles(options))
-    if (path != options.json && !path.ends_with('/'))
-      files.push_back(temporaryName(path));
+      files.push_back({option, path, std::string(option) == "--params-out"});
   return files;
 }
 
@@ -379,11 +397,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       (whichOption->count() != 0 || !options.params.like.empty()))
     throw std::runtime_error(
         "--params, --params-like: expected --params-out, too");
+  checkRanks(options);
   checkRate(options);
   checkTimeout(options);
   checkCheckpoints(options);
   checkWhatIsRun(options);
   checkSteps(options);
+  checkFiles(options);
   options.evaluation.isAlone = options.steps == 0;
   return options;
 }

@@ -6,6 +6,7 @@
 #include "checkpoint/ParameterFiles.h"
 #include "core/OnNonfinite.h"
 #include "inputs/EvaluationInputs.h"
+#include "output/OutputFiles.h"
 #include "session/LossScale.h"
 #include "session/Schedule.h"
 
@@ -58,12 +59,7 @@ struct Options {
 };
 
 /// The files that rank 0 makes, by option.
-std::vector<std::pair<const char *, std::string>>
-outputFiles(const Options &options);
-
-/// Returns the temporary files that rank 0 may not have removed if it fails.
-/// The file of --json is written in place.
-std::vector<std::string> temporaryFiles(const Options &options);
+std::vector<NamedFile> outputFiles(const Options &options);
 
 /// Returns the options, or none after printing the help. Throws
 /// std::runtime_error.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
+#include "checkpoint/ReplacedFile.h"
 #include "inputs/Needs.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/EventFile.h"
 #include "output/Failure.h"
 #include "output/JsonLog.h"
+#include "output/OutputFiles.h"
 #include "output/Progress.h"
 #include "output/StepText.h"
-#include "output/WholeFile.h"
 #include "profile/Profile.h"
 #include "profile/Trace.h"
 #include "session/Session.h"
@@ -35,9 +36,24 @@ struct Files {
   std::unique_ptr<EvaluationInputs> evaluation;
   /// Null without inputs, and before training.
   std::unique_ptr<ReadAhead> ahead;
+  /// Null on ranks but the first.
+  std::unique_ptr<OutputFiles> outputs;
   std::unique_ptr<JsonLog> log;
   std::unique_ptr<EventFile> events;
 };
+
+/// Rows are counted in 64 bits.
+void checkPositions(const Options &options, const StepPlan &plan) {
+  constexpr int64_t most = int64_t(1) << 60;
+  __int128 rows =
+      __int128(options.steps) * plan.microBatches * plan.mesh.size();
+  if (rows > most)
+    throw std::runtime_error("--steps: expected at most " +
+                             std::to_string(most) + " rows in all steps, got " +
+                             std::to_string(options.steps) + " steps of " +
+                             std::to_string(plan.microBatches) +
+                             " micro-batches");
+}
 
 void openFiles(const Options &options, const StepPlan &plan,
                const Launch &launch, Files &files) {
@@ -45,17 +61,19 @@ void openFiles(const Options &options, const StepPlan &plan,
   files.log = std::make_unique<JsonLog>(isFirst ? options.json : "");
   files.events =
       std::make_unique<EventFile>(isFirst ? options.tensorboard : "");
-  if (isFirst)
-    for (const auto &[option, path] : outputFiles(options))
-      if (path != options.json) // which is checked
-        checkDirectory(option, path);
+  if (isFirst) {
+    files.outputs = std::make_unique<OutputFiles>(outputFiles(options));
+    files.outputs->open();
+  }
   if (isFirst && !options.params.path.empty())
-    checkOutput(plan, options.params);
+    checkSpace("--params-out", options.params.path,
+               checkOutput(plan, options.params));
   if (options.steps > 0 && !plan.trains())
     throw std::runtime_error(
         "--steps: expected 0 for a step that was compiled for evaluations "
         "alone, got " +
         std::to_string(options.steps));
+  checkPositions(options, plan);
   files.shapes = std::make_unique<Shapes>(plan, options.padding);
   if (options.steps > 0)
     files.inputs =
@@ -107,6 +125,8 @@ public:
   void run();
   /// The signal that ended the run early, or 0.
   int stoppedBy() const { return stopped; }
+  /// What has ended well is elsewhere than it should be: a sentence each.
+  const std::vector<std::string> &problems() const { return kept; }
 
 private:
   void load();
@@ -133,8 +153,13 @@ private:
   void printSaved();
   void print(const std::string &line);
   void finish();
+  void saveWeights();
   void saveRecords();
   void saveTrace();
+  /// Writes a file of the command line, or keeps its text elsewhere.
+  void writeOrKeep(const std::string &option, const std::string &path,
+                   const std::string &end, const std::string &text);
+  void keepUnwrittenLines();
 
   const Options &options;
   Session &session;
@@ -161,6 +186,7 @@ private:
   };
   std::optional<Best> best;
   int stopped = 0;
+  std::vector<std::string> kept;
   StepStats lastStats;
   TimeLeft timeLeft;
   /// The lines about bytes that were printed last.
@@ -461,18 +487,44 @@ void Rank::finish() {
     print("stopped by a signal after step " +
           std::to_string(session.numSteps()) + " of " +
           std::to_string(options.steps));
+    keepUnwrittenLines();
     return;
   }
-  if (!options.params.path.empty()) {
-    progress.show("writing " + options.params.path);
-    session.saveWeights(options.params);
-  }
+  if (!options.params.path.empty())
+    saveWeights();
   saveRecords();
+  keepUnwrittenLines();
+}
+
+void Rank::saveWeights() {
+  progress.show("writing " + options.params.path);
+  ParameterOutput output = options.params;
+  output.elsewhere = foldersElsewhere();
+  if (auto problem = session.saveWeights(output))
+    kept.push_back("--params-out " + *problem);
+}
+
+void Rank::writeOrKeep(const std::string &option, const std::string &path,
+                       const std::string &end, const std::string &text) {
+  try {
+    writeWhole(option, path, text);
+  } catch (const UnnamedFileError &error) {
+    kept.push_back(error.what());
+  } catch (const std::exception &error) {
+    kept.push_back(keepElsewhere(error.what(), "the file", end, text));
+  }
+}
+
+void Rank::keepUnwrittenLines() {
+  if (!files.log->unwritten().empty())
+    kept.push_back(keepElsewhere(files.log->problem(), "what it lacks",
+                                 ".jsonl", files.log->unwritten()));
 }
 
 void Rank::saveRecords() {
   if (profile && session.rank() == 0)
-    writeWhole("--profile", options.profile, profile->toJson());
+    writeOrKeep("--profile", options.profile, ".profile.json",
+                profile->toJson());
   if (!options.trace.empty())
     saveTrace();
 }
@@ -489,7 +541,15 @@ void Rank::saveTrace() {
                 chooseTraced(seconds.size(), slowest - seconds.begin(), spans),
                 [&](const RankTrace &trace) { text.add(trace); });
   if (session.rank() == 0)
-    writeWhole("--trace", options.trace, text.finish(lastStats));
+    writeOrKeep("--trace", options.trace, ".trace.json",
+                text.finish(lastStats));
+}
+
+std::string joined(const std::vector<std::string> &sentences) {
+  std::string text;
+  for (const std::string &sentence : sentences)
+    text += (text.empty() ? "" : "; ") + sentence;
+  return text;
 }
 
 /// Returns whether each rank of a node finds this error by itself.
@@ -504,9 +564,11 @@ int runRank(const Options &options,
             const std::shared_ptr<const StepObject> &object,
             const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
-  FailureExit failureExit(rank, rank == 0 ? temporaryFiles(options)
-                                          : std::vector<std::string>());
   Files files;
+  FailureExit failureExit(rank, [&] {
+    if (files.outputs)
+      files.outputs->cleanUp();
+  });
   SessionOptions sessionOptions = run::sessionOptions(options, launch);
   sessionOptions.check = [&] {
     openFiles(options, object->plan(), launch, files);
@@ -523,13 +585,19 @@ int runRank(const Options &options,
     noteStopSignals();
   try {
     int stopped = 0;
+    std::vector<std::string> problems;
     session = Session::open(object, sessionOptions);
     session->guard([&] {
       Rank run(options, *session, files);
       run.run();
       stopped = run.stoppedBy();
+      problems = run.problems();
     });
     session->close();
+    if (!problems.empty())
+      printError(joined(problems));
+    if (!problems.empty() && stopped == 0)
+      return EXIT_FAILURE;
     return stopped == 0 ? EXIT_SUCCESS : exitCodeOf(stopped);
   } catch (const SessionError &error) {
     if (isBeforeMeeting(error.code()))

@@ -5,6 +5,7 @@
 #include "Rank.h"
 #include "launch/Spawn.h"
 #include "output/Failure.h"
+#include "output/OutputFiles.h"
 #include "probe/Probe.h"
 #include "session/JobSetup.h"
 #include "session/Session.h"
@@ -53,8 +54,11 @@ int spawn(Options options, const Mesh &mesh,
       return failBeforeMeeting(error, launch);
     }
   };
-  return spawnRanks(mesh, rank, temporaryFiles(options),
-                    options.saveDir.empty() ? OnSignal::End : OnSignal::Ask);
+  // Before the ranks are forked, which then have the same temporary names.
+  OutputFiles outputs(outputFiles(options));
+  return spawnRanks(
+      mesh, rank, [&] { outputs.cleanUp(); },
+      options.saveDir.empty() ? OnSignal::End : OnSignal::Ask);
 }
 
 int probeRank(const Options &options, const Launch &launch) {

@@ -2,6 +2,7 @@
 
 #include "CommandLine.h"
 
+#include "fcdp/Support/OutputFile.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 
 using namespace fcdp;
@@ -132,6 +133,14 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     if (!file.empty() && !isOne)
       return llvm::createStringError(llvm::Twine(name) +
                                      ": expected one input and one strategy");
+  std::vector<NamedFile> read = {{"--cluster", options.step.pipeline.cluster},
+                                 {"--profile", options.step.pipeline.profile},
+                                 {"--measured", options.measured}};
+  for (const std::string &input : options.inputs)
+    read.push_back({"IN", input});
+  if (llvm::Error error = checkOutputs(
+          {{"--trace", options.trace}, {"--report", options.report}}, read))
+    return std::move(error);
   // A step that is planned already has to be of the strategy asked for.
   if (!line.compare.empty())
     options.step.given.insert(option::Strategy);

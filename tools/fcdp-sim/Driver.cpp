@@ -12,8 +12,8 @@
 #include "fcdp/Report/SweepOutput.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Report/Trace.h"
+#include "fcdp/Support/OutputFile.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -146,17 +146,8 @@ LogicalResult
 Driver::write(StringRef name,
               llvm::function_ref<void(llvm::raw_ostream &)> print) {
   progress.start("writing " + name.str());
-  std::error_code error;
-  llvm::ToolOutputFile file(name, error, llvm::sys::fs::OF_Text);
-  if (!error) {
-    print(file.os());
-    file.os().close();
-    error = file.os().error();
-    file.os().clear_error();
-  }
-  if (error)
-    return fail("cannot write '" + name + "': " + error.message());
-  file.keep();
+  if (llvm::Error error = printToFile(name, print))
+    return fail(toString(std::move(error)));
   return success();
 }
 

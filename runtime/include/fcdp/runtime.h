@@ -16,11 +16,19 @@
  *   const uint64_t      fcdp_constants_size   bytes
  *
  * The object has no code: the runtime executes the operations of the plan.
+ *
+ * The file ends with FCDP_OBJECT_SEAL and the SHA-1 of all bytes before that, in
+ * 40 lower-case hex digits. Nothing is loaded of a file whose seal is missing or
+ * wrong. fcdp-compile seals a shared object that was linked by hand:
+ * fcdp-compile linked.so -o step.so
  */
 #ifndef FCDP_RUNTIME_H
 #define FCDP_RUNTIME_H
 
 /* Changes with this list and with every change of the plan's schema. */
 #define FCDP_ABI_VERSION 14u
+
+/* Eight bytes, the first of which no text has. */
+#define FCDP_OBJECT_SEAL "\177FCDPSUM"
 
 #endif /* FCDP_RUNTIME_H */

@@ -310,6 +310,22 @@ TEST_F(WeightSourceTest, NothingStaysOfAnUnfinishedFile) {
   EXPECT_THROW(writer.finish(), std::runtime_error);
 }
 
+TEST_F(WeightSourceTest, AFileThatShrinksIsNamed) {
+  {
+    SafetensorsWriter writer(path(), {{{"a"}, {4096}, DType::F32}});
+    writer.write(std::vector<std::byte>(4096 * 4));
+    writer.finish();
+  }
+  auto source = openWeights(path());
+  StoredTensor tensor = requireTensor(*source, {"a"}, {4096}, DType::F32);
+  EXPECT_EQ(floatsOf(tensor), Floats(4096));
+  std::filesystem::resize_file(path(), 200);
+  EXPECT_THROW(floatsOf(tensor), std::runtime_error);
+  std::vector<std::byte> narrow(4096 * 2);
+  EXPECT_THROW(convertElements(tensor, 0, 4096, DType::BF16, narrow.data()),
+               std::runtime_error);
+}
+
 TEST_F(WeightSourceTest, UnwritableFile) {
   EXPECT_THROW(SafetensorsWriter("/no/such/folder/file", {}),
                std::runtime_error);

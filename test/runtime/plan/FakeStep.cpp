@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/FakeStep.h"
+#include "fcdp/runtime.h"
 #include "plan/PlanReader.h"
 
 #include "plan/Plan_bfbs_generated.h"
@@ -139,6 +140,13 @@ static void writeBytes(std::ostream &out, const char *type, const char *name,
   out << "0};\nconst uint64_t " << name << "_size = " << bytes.size() << ";\n";
 }
 
+void seal(const std::string &object) {
+  std::ifstream file(object, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::ofstream(object, std::ios::binary | std::ios::app)
+      << FCDP_OBJECT_SEAL << hashBytes(std::as_bytes(std::span(bytes)));
+}
+
 std::string FakeStep::build(const TemporaryFolder &folder) const {
   std::string source = folder.file("step.c"), object = folder.file("step.so");
   {
@@ -155,6 +163,7 @@ std::string FakeStep::build(const TemporaryFolder &folder) const {
   std::string command = "cc -shared -fPIC -o " + object + " " + source;
   if (std::system(command.c_str()) != 0)
     throw std::runtime_error("failed: " + command);
+  seal(object);
   return object;
 }
 

@@ -28,6 +28,9 @@ public:
   std::filesystem::path path;
 };
 
+/// Appends the checksum that an object ends with.
+void seal(const std::string &object);
+
 /// Tests write plans as JSON by the schema, shorter in three places: a union is
 /// {"kind": K, ...}, an operation is one object, and an argument of a call is
 /// ["self", {"t": 3}], with t, ts, i, is, f or b for its kind.

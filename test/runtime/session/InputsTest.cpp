@@ -266,6 +266,27 @@ TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
                std::runtime_error);
 }
 
+TEST_F(InputsTest, AFileThatShrinksIsNamed) {
+  addInput("ids", plan::DType::i64, {512}, 100);
+  addInput("x", plan::DType::i64, {512}, 100);
+  std::string tokens = writeRaw("t", std::vector<uint16_t>(8192));
+  std::string array = writeNpy("<i8", "16, 512", std::vector<int64_t>(8192));
+  Inputs inputs(plan, {{"ids", tokens + ":u16"}, {"x", array}});
+  inputs.checkValues();
+  for (size_t input : {0, 1}) {
+    const std::string &file = input == 0 ? tokens : array;
+    row<int64_t>(inputs, 3, 1, 1, input);
+    std::filesystem::resize_file(file, 10);
+    try {
+      row<int64_t>(inputs, 3, 1, 1, input);
+      ADD_FAILURE() << "expected an error";
+    } catch (const std::runtime_error &error) {
+      EXPECT_EQ(std::string(error.what()).find(file + ": expected "), 0u)
+          << error.what();
+    }
+  }
+}
+
 TEST_F(InputsTest, LongSpecs) {
   addInput("ids", plan::DType::i64, {1}, 100);
   std::string name(1000000, 'a'), digits(1000000, '1');

@@ -103,6 +103,11 @@ std::vector<std::string> splitFiles(const std::string &spec) {
   return files;
 }
 
+std::string pathOf(const std::string &file) {
+  auto tokens = parseTokens(file);
+  return tokens ? tokens->file : file;
+}
+
 std::unique_ptr<InputSource> openInput(const std::string &spec,
                                        const plan::InputT &input,
                                        const PadElement *pad) {

@@ -37,6 +37,9 @@ bool isRandom(const std::string &spec);
 /// tokens or ".npy"; others are part of a name.
 std::vector<std::string> splitFiles(const std::string &spec);
 
+/// The path in one element of such a list.
+std::string pathOf(const std::string &file);
+
 /// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy). With `pad`
 /// arrays in files may have smaller rows than the input, which are padded.
 std::unique_ptr<InputSource> openInput(const std::string &spec,

@@ -50,11 +50,13 @@ public:
     else
       copyPadded(data.subspan(row * rowBytes, rowBytes), shape, out,
                  input.shape, padding);
+    file.requireWhole();
   }
 
   void checkValues() const override {
     if (data.size() <= kMostCheckedBytes)
       check(0, int64_t(data.size() / byteSize(toDType(input.dtype))));
+    file.requireWhole();
   }
 
 private:

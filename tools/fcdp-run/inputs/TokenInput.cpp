@@ -44,6 +44,7 @@ public:
       check(first + i);
       storeInteger(out.data(), i, toDType(input.dtype), at(first + i));
     }
+    file.requireWhole();
   }
 
   void checkValues() const override {
@@ -52,6 +53,7 @@ public:
     int64_t end = shift + *rows() * window;
     for (int64_t i = shift; i < end; ++i)
       check(i);
+    file.requireWhole();
   }
 
 private:

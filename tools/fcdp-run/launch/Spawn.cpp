@@ -306,8 +306,7 @@ void endProcess(int exitCode) {
 }
 
 int spawnRanks(const Mesh &mesh, const RankBody &body,
-               const std::vector<std::string> &temporaryFiles,
-               OnSignal onSignal) {
+               const std::function<void()> &cleanUp, OnSignal onSignal) {
   // Blocked before any thread starts, so that none of them takes a signal.
   sigset_t signals = watchedSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -327,8 +326,7 @@ int spawnRanks(const Mesh &mesh, const RankBody &body,
   }
   close(descriptor);
   if (exitCode != 0)
-    for (const std::string &file : temporaryFiles)
-      std::remove(file.c_str());
+    cleanUp();
   return exitCode;
 }
 

@@ -24,11 +24,11 @@ enum class OnSignal {
 /// store. The processes are forked, so that libtorch is loaded once and not
 /// once a rank. Returns the exit code: 0, 1 if a rank failed, 143 or 130 after
 /// SIGTERM or SIGINT, or if the ranks ended with it. All ranks have ended when
-/// it returns. `temporaryFiles` are removed if the job fails. Throws
+/// it returns. `cleanUp` is called then if the job has failed. Throws
 /// std::runtime_error before any rank has done anything. To be called by the
 /// main thread of a process that has started no other, and has not used a GPU.
 int spawnRanks(const Mesh &mesh, const RankBody &body,
-               const std::vector<std::string> &temporaryFiles,
+               const std::function<void()> &cleanUp,
                OnSignal onSignal = OnSignal::End);
 
 /// Ends the process without the destructors of static objects: libtorch would

@@ -119,10 +119,11 @@ void EventFile::begin(int64_t lastStep) {
   path = folder + "/events.out.tfevents." + std::to_string(now.count()) + "." +
          hostName() + "." + std::to_string(getpid());
   constexpr mode_t mode = 0666;
-  file = FileDescriptor(open(
+  FileDescriptor opened(open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, mode));
-  if (!file)
+  if (!opened)
     fail(path, "created");
+  file = AppendedFile(std::move(opened), "--tensorboard " + path);
   append(eventAt(0) + bytesField(/*file_version*/ 3, "brain.Event:2"));
   constexpr uint64_t start = 1; // SessionLog.SessionStatus.START
   append(eventAt(lastStep + 1) +
@@ -141,15 +142,8 @@ void EventFile::write(int64_t step, std::span<const Scalar> scalars) {
 
 void EventFile::append(std::string_view event) {
   std::string length = littleEndian<uint64_t>(event.size());
-  std::string record =
-      length + maskedCrc(length) + std::string(event) + maskedCrc(event);
-  for (size_t done = 0; done < record.size();) {
-    ssize_t wrote =
-        ::write(file.get(), record.data() + done, record.size() - done);
-    if (wrote < 0 && errno != EINTR)
-      fail(path, "written");
-    done += wrote < 0 ? 0 : size_t(wrote);
-  }
+  file.append(length + maskedCrc(length) + std::string(event) +
+              maskedCrc(event));
 }
 
 } // namespace fcdp::run

@@ -3,7 +3,7 @@
 // The files of --tensorboard.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "output/AppendedFile.h"
 
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@ using Scalar = std::pair<std::string, float>;
 /// Writes TensorBoard's event files: records of the TFRecord format, each of
 /// which is a message `tensorflow.Event`. Each event is there whole as soon as
 /// it is written, so that TensorBoard can show it while the run goes on. Used
-/// by one thread. Functions throw std::runtime_error.
+/// by one thread. The constructor and `begin` throw std::runtime_error.
 ///
 /// The few fields that are needed are encoded here: libtorch has a copy of
 /// protobuf inside, which a second one in the process could conflict with, and
@@ -41,7 +41,7 @@ private:
                          const std::string &doing) const;
 
   std::string folder, path;
-  FileDescriptor file;
+  AppendedFile file;
 };
 
 /// CRC-32C, by Castagnoli's polynomial.

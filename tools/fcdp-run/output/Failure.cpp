@@ -9,13 +9,24 @@
 
 namespace fcdp::run {
 
-void printError(const std::string &message) {
-  std::string line = kErrorPrefix + message;
+static void printLine(std::string line) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
   std::fflush(stdout);
   // One call, so that lines of several processes do not mix.
   (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+void printError(const std::string &message) {
+  printLine(kErrorPrefix + message);
+}
+
+void printWarning(const std::string &message) {
+  printLine("fcdp-run: warning: " + message);
+}
+
+void printNote(const std::string &message) {
+  printLine("fcdp-run: note: " + message);
 }
 
 bool FailureExit::prints(const std::string &message) const {
@@ -41,8 +52,7 @@ void FailureExit::leave(const std::string *message) {
   once.lock();
   if (message)
     printError(*message);
-  for (const std::string &file : temporaryFiles)
-    std::remove(file.c_str());
+  cleanUp();
   std::fflush(stdout);
   _exit(EXIT_FAILURE);
 }

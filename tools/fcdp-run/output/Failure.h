@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <vector>
 
 namespace fcdp::run {
 
@@ -15,13 +15,17 @@ inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 /// Prints an error on one line.
 void printError(const std::string &message);
 
-/// Ends a rank, once: prints the message if this rank is to print it, removes
-/// the temporary files, and exits without running destructors, which could wait
+/// Print a line on the standard error that is no error.
+void printWarning(const std::string &message);
+void printNote(const std::string &message);
+
+/// Ends a rank, once: prints the message if this rank is to print it, cleans
+/// up, and exits without running destructors, which could wait
 /// for ranks that are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:
-  FailureExit(uint32_t rank, std::vector<std::string> temporaryFiles)
-      : rank(rank), temporaryFiles(std::move(temporaryFiles)) {}
+  FailureExit(uint32_t rank, std::function<void()> cleanUp)
+      : rank(rank), cleanUp(std::move(cleanUp)) {}
 
   /// An error of this rank's own.
   [[noreturn]] void own(const std::string &message);
@@ -36,7 +40,7 @@ private:
   bool prints(const std::string &message) const;
 
   uint32_t rank;
-  std::vector<std::string> temporaryFiles;
+  std::function<void()> cleanUp;
 };
 
 } // namespace fcdp::run

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/JsonLog.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -65,27 +64,22 @@ void JsonLog::begin(int64_t lastStep) {
   if (path.empty())
     return;
   constexpr mode_t mode = 0666;
-  file = FileDescriptor(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode));
-  if (!file)
+  // A pipe that nobody reads is not waited for.
+  FileDescriptor opened(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC,
+           mode));
+  if (!opened)
     fail("created");
-  if (ftruncate(file.get(), off_t(bytesUpTo(path, lastStep))) != 0 &&
-      errno != EINVAL) // a pipe or a terminal
+  fcntl(opened.get(), F_SETFL, O_APPEND);
+  bool isFile = std::filesystem::is_regular_file(path);
+  if (isFile && ftruncate(opened.get(), off_t(bytesUpTo(path, lastStep))) != 0)
     fail("written");
+  file = AppendedFile(std::move(opened), "--json " + path);
 }
 
 void JsonLog::write(const std::string &line) {
-  if (!file)
-    return;
-  // One call, so that a line is there whole or not at all.
-  std::string text = line + '\n';
-  size_t done = 0;
-  while (done < text.size()) {
-    ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR)
-      fail("written");
-    done += size_t(std::max<ssize_t>(wrote, 0));
-  }
+  if (file)
+    file.append(line + '\n');
 }
 
 } // namespace fcdp::run

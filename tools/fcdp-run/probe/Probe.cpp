@@ -5,8 +5,8 @@
 #include "cpu/CpuBackend.h"
 #include "cpu/MemoryLimit.h"
 #include "output/Failure.h"
+#include "output/OutputFiles.h"
 #include "output/Progress.h"
-#include "output/WholeFile.h"
 #include "probe/ProbeCompute.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
@@ -250,13 +250,14 @@ void Probe::run() {
 
 void runProbe(const ProbeOptions &options, const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
+  OutputFiles outputs({{"--probe-cluster", options.path}});
   if (rank == 0)
-    checkDirectory("--probe-cluster", options.path);
+    outputs.open();
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
-  std::vector<std::string> temporaryFiles;
-  if (rank == 0)
-    temporaryFiles.push_back(temporaryName(options.path));
-  FailureExit failureExit(rank, temporaryFiles);
+  FailureExit failureExit(rank, [&] {
+    if (rank == 0)
+      outputs.cleanUp();
+  });
   JobOptions jobOptions =
       makeJobOptions(launch, options.timeout, options.interface);
   jobOptions.onFailure = [&](const std::string &message) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/FileLock.h"
+#include "checkpoint/FileErrors.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace fcdp {
+
+FileLock::FileLock(const std::string &path, const std::string &shownAs,
+                   const std::string &busy, std::chrono::milliseconds patience)
+    : path(path), shownAs(shownAs) {
+  constexpr std::chrono::milliseconds poll(50);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!tryLock()) {
+    if (std::chrono::steady_clock::now() >= end)
+      throwAt(shownAs, busy);
+    std::this_thread::sleep_for(poll);
+  }
+}
+
+FileLock::~FileLock() {
+  if (file)
+    (void)unlink(path.c_str());
+}
+
+bool FileLock::tryLock() {
+  constexpr mode_t mode = 0666;
+  // Nothing is written to it, so that a link that somebody has planted in its
+  // place does no harm; a pipe is not waited for.
+  FileDescriptor opened(
+      open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+           mode));
+  if (!opened)
+    throwErrno(shownAs, "locked by " + path);
+  if (flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return false;
+  // The process that had the lock may have removed the file meanwhile.
+  struct stat status = {};
+  if (fstat(opened.get(), &status) != 0 || status.st_nlink == 0)
+    return false;
+  file = std::move(opened);
+  return true;
+}
+
+void FileLock::removeUnused(const std::string &path) {
+  FileDescriptor opened(
+      open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (opened && flock(opened.get(), LOCK_EX | LOCK_NB) == 0)
+    (void)unlink(path.c_str());
+}
+
+} // namespace fcdp

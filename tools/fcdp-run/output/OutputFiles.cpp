@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/OutputFiles.h"
+
+#include "checkpoint/ReplacedFile.h"
+#include "output/Failure.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace fcdp::run {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const std::string &option, const std::string &path,
+                       const std::string &message) {
+  throw std::runtime_error(option + " " + path + ": " + message);
+}
+
+bool isDirectory(const fs::path &path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+bool isFolder(const std::string &path) {
+  return path.ends_with('/') || isDirectory(path);
+}
+
+/// Returns the folder that a file, or the files of a folder, are made in.
+fs::path folderOf(const std::string &path) {
+  fs::path folder = fs::absolute(path);
+  if (!folder.has_filename()) // behind a slash
+    folder = folder.parent_path();
+  return isDirectory(folder) ? folder : folder.parent_path();
+}
+
+/// The lock of an output, whatever links lead to it.
+std::string lockName(const std::string &path) {
+  fs::path folder = folderOf(path);
+  if (isDirectory(path))
+    return (folder / ".fcdp.lock").string();
+  // Names have at most 255 bytes.
+  constexpr size_t most = 200;
+  fs::path named = fs::absolute(path);
+  if (!named.has_filename())
+    named = named.parent_path();
+  return (folder / ("." + named.filename().string().substr(0, most) + ".lock"))
+      .string();
+}
+
+/// Makes the file under its temporary name, and removes it.
+void tryToMake(const NamedFile &file) {
+  fs::path folder = folderOf(file.path);
+  if (access(folder.c_str(), W_OK) != 0)
+    fail(file.option, file.path,
+         "cannot write to " + folder.string() + ": " + std::strerror(errno));
+  if (isFolder(file.path) && file.mayBeFolder)
+    return;
+  if (isFolder(file.path))
+    fail(file.option, file.path, "expected the name of a file, got a folder");
+  // Its own name may be too long where the temporary one is not.
+  struct stat status;
+  if (lstat(file.path.c_str(), &status) != 0 && errno != ENOENT)
+    fail(file.option, file.path,
+         std::string("cannot be created: ") + std::strerror(errno));
+  try {
+    ReplacedFile made(file.path);
+  } catch (const std::exception &error) {
+    throw std::runtime_error(file.option + " " + error.what());
+  }
+}
+
+/// Whether both paths name one file, or one that is to be made.
+bool isSameFile(const std::string &one, const std::string &other) {
+  if (isStream(one) || isStream(other))
+    return false;
+  std::error_code error;
+  if (fs::equivalent(one, other, error))
+    return true;
+  return fs::weakly_canonical(one, error) == fs::weakly_canonical(other, error);
+}
+
+} // namespace
+
+void checkDistinct(const std::vector<NamedFile> &outputs,
+                   const std::vector<NamedFile> &inputs) {
+  auto compare = [](const NamedFile &output, const NamedFile &other) {
+    if (isSameFile(output.path, other.path))
+      fail(output.option, output.path,
+           "expected a file of its own, got the one of " + other.option);
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      compare(outputs[i], outputs[j]);
+    for (const NamedFile &input : inputs)
+      compare(outputs[i], input);
+  }
+}
+
+OutputFiles::OutputFiles(std::vector<NamedFile> files)
+    : files(std::move(files)) {
+  (void)ownToken(); // is drawn here
+}
+
+void OutputFiles::cleanUp() {
+  for (const std::string &sentence : close())
+    printNote(sentence);
+}
+
+void OutputFiles::open() {
+  constexpr std::chrono::seconds patience(3);
+  for (const NamedFile &file : files) {
+    if (isStream(file.path)) {
+      if (access(file.path.c_str(), W_OK) != 0)
+        fail(file.option, file.path,
+             std::string("cannot be written: ") + std::strerror(errno));
+      continue;
+    }
+    tryToMake(file);
+    locks.push_back(std::make_unique<FileLock>(
+        lockName(file.path), file.option + " " + file.path,
+        "another job writes this file; name another one, or end that job "
+        "first",
+        patience));
+  }
+}
+
+std::vector<std::string> OutputFiles::close() {
+  locks.clear();
+  std::vector<std::string> complete;
+  for (const NamedFile &file : files) {
+    if (isStream(file.path))
+      continue;
+    FileLock::removeUnused(lockName(file.path));
+    std::string temporary = temporaryName(file.path);
+    if (removeIncomplete(temporary))
+      complete.push_back(file.option + " " + file.path +
+                         ": the complete file is " + temporary +
+                         ", as the run ended before it was renamed");
+  }
+  return complete;
+}
+
+void checkSpace(const std::string &option, const std::string &path,
+                uint64_t bytes) {
+  struct statvfs disk;
+  fs::path folder = folderOf(path);
+  if (isStream(path) || statvfs(folder.c_str(), &disk) != 0)
+    return;
+  uint64_t left = uint64_t(disk.f_bavail) * disk.f_frsize;
+  if (left < bytes)
+    fail(option, path,
+         "expected " + std::to_string(bytes) +
+             " bytes to be left on the disk for it, got " +
+             std::to_string(left) + "; free some, or name another folder");
+}
+
+void writeWhole(const std::string &option, const std::string &path,
+                const std::string &text) {
+  try {
+    ReplacedFile file(path);
+    file.write(std::as_bytes(std::span(text)));
+    file.finish();
+  } catch (const UnnamedFileError &error) {
+    throw UnnamedFileError(option + " " + error.what());
+  } catch (const std::exception &error) {
+    throw std::runtime_error(option + " " + error.what());
+  }
+}
+
+std::vector<std::string> foldersElsewhere() {
+  std::error_code none, error;
+  fs::path current = fs::current_path(none);
+  fs::path temporary = fs::temp_directory_path(error);
+  // As many on all ranks.
+  return {none ? "." : current.string(), error ? "/tmp" : temporary.string()};
+}
+
+std::string keepElsewhere(const std::string &problem, const std::string &what,
+                          const std::string &end, const std::string &text) {
+  for (const std::string &folder : foldersElsewhere()) {
+    std::string path = folder + "/fcdp-run." + ownToken() + end;
+    try {
+      writeWhole("", path, text);
+      return problem + "; " + what + " is in " + path + " instead";
+    } catch (const std::exception &) {
+      continue; // the problem is the one to report
+    }
+  }
+  throw std::runtime_error(problem);
+}
+
+} // namespace fcdp::run

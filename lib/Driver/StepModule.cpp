@@ -31,6 +31,12 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
   // The content decides, not the name: an archive is a zip file.
   if ((*file)->getBuffer().starts_with("PK\x03\x04"))
     return importPt2((*file)->getMemBufferRef(), &context);
+  // Text has no zero bytes; files of weights and of tokens do.
+  if ((*file)->getBuffer().contains('\0')) {
+    emitError(UnknownLoc::get(&context), "'")
+        << input << "': expected a .pt2 archive or MLIR text, got another file";
+    return nullptr;
+  }
   return parseSourceString<ModuleOp>((*file)->getBuffer(), &context, input);
 }
 

@@ -7,6 +7,7 @@ PyTorch. The modules of export are loaded when they are needed, since that takes
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,10 @@ def copy_of(program: "ExportedProgram", join_detach: bool = False) -> "tuple[fx.
     """Returns copies of graph and signature. `join_detach`: of a detach of a detach, only one is left."""
     from torch.export.experimental import _copy_graph_module_and_signature, _remove_detach_pass
 
-    graph_module, signature = _copy_graph_module_and_signature(program)
+    with warnings.catch_warnings():
+        # PyTorch warns of its own use of LeafSpec.
+        warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
+        graph_module, signature = _copy_graph_module_and_signature(program)
     if join_detach:
         _remove_detach_pass(graph_module, signature)
     return graph_module, signature

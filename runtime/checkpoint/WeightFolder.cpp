@@ -109,6 +109,10 @@ void WeightFolder::openIndex(const std::string &index) {
 }
 
 void WeightFolder::openAll() {
+  if (fs::exists(fs::path(folder) / "index.json"))
+    throwAt(folder, "expected a folder of weights, got a checkpoint; resume "
+                    "from it, or make weights of it (fcdp-ckpt convert " +
+                        folder + " weights.safetensors --to=safetensors)");
   for (const std::string &file : filesThatEnd(".safetensors")) {
     files.push_back(openSafetensors(folder + "/" + file));
     for (const std::string &name : files.back()->names())

@@ -254,6 +254,9 @@ public:
   void setLearningRate(double base) {
     attempt([&] { get().setLearningRate(base); });
   }
+  std::string schedule() {
+    return attempt([&] { return get().schedule(); });
+  }
   void setSchedule(const std::string &text) {
     attempt([&] { get().setSchedule(scheduleOf(text)); });
   }
@@ -384,6 +387,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def("finish_checkpoint", &TorchSession::finishCheckpoint)
       .def("learning_rate", &TorchSession::learningRate)
       .def("set_learning_rate", &TorchSession::setLearningRate)
+      .def("schedule", &TorchSession::schedule)
       .def("set_schedule", &TorchSession::setSchedule)
       .def("step", &TorchSession::step)
       .def("evaluate", &TorchSession::evaluate)

@@ -138,6 +138,8 @@ public:
   /// for a negative or infinite rate.
   void setLearningRate(double base);
   void setSchedule(const Schedule &schedule);
+  /// That of the next step, `constant` unless one was set or loaded.
+  std::string schedule() const;
   /// The learning rate of the next step.
   double learningRate() const;
 

@@ -63,6 +63,10 @@ void Session::setSchedule(const Schedule &schedule) {
   impl->schedule = schedule;
 }
 
+std::string Session::schedule() const {
+  return impl->schedule ? impl->schedule->text() : "constant";
+}
+
 double Session::learningRate() const { return impl->nextLearningRate(); }
 
 } // namespace fcdp

@@ -239,6 +239,46 @@ def test_state_of_the_loss_scale(tmp_path: Path) -> None:
     run_ranks(script, [tmp_path / "cache"], [environment()])
 
 
+CHECKPOINTED = """
+import sys
+import torch
+from torch import nn
+import fcdp
+
+def compiled():
+    torch.manual_seed(0)
+    example = (torch.ones(2, 4), torch.zeros(2, 1))
+    return fcdp.compile(nn.Linear(4, 1), example, loss_fn=nn.functional.mse_loss, cache=sys.argv[1])
+
+def refused(make):
+    try:
+        make()
+    except fcdp.StepError as error:
+        return f"{error.code}: {error}"
+
+job, schedule = {"epoch": 3, "seen": [1, 2]}, "cosine,warmup=2,steps=10,min=0.5"
+with compiled() as step:
+    assert step.schedule == "constant" and step.resume(sys.argv[2]) is None
+    step.open_checkpoints(sys.argv[2])
+    step.schedule, step.learning_rate = schedule, 0.25
+    step(torch.ones(2, 4), torch.zeros(2, 1))
+    for name in ("schedule", "learning_rate", "loss_scale"):
+        assert f"job: '{name}' is the session's own" in refused(lambda: step.save(job | {name: 1}))
+    step.save(job)
+    rate = step.learning_rate
+with compiled() as step:
+    assert step.resume(sys.argv[2]) == job
+    assert (step.schedule, step.learning_rate) == (schedule, rate)
+"""
+
+
+def test_schedule_and_job_of_a_checkpoint(tmp_path: Path) -> None:
+    """The program gets its own members back, and the step has the others."""
+    script = tmp_path / "checkpointed.py"
+    script.write_text(CHECKPOINTED)
+    run_ranks(script, [tmp_path / "cache", tmp_path / "run"], [environment()])
+
+
 def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -> None:
     """The others learn its text at once; no rank waits for a time-out."""
     script = tmp_path / "rank1_fails.py"

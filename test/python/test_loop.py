@@ -55,8 +55,8 @@ def test_rows_of_micro_batches() -> None:
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        ((), {"x": torch.zeros(2, 3)}, "expected .* got none of .'pair'."),
-        ((), {**example(), "y": 1}, "beside them, .'y'."),
+        ((), {"x": torch.zeros(2, 3)}, "expected the arguments x, factor, pair: 'pair' is missing$"),
+        ((), {**example(), "y": 1}, "expected the arguments x, factor, pair: 'y' is none of them$"),
         ((1, 2, 3, 4), {}, "expected at most 3 arguments"),
         ((torch.zeros(2, 3),), example(), "got two values for 'x'"),
         ((), {**example(), "factor": 3.0}, "'factor': the step was compiled for 2.0, got 3.0"),

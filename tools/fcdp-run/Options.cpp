@@ -323,7 +323,12 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Run no step; measure the hardware that the ranks run on, and "
                  "write its description to this file, which other tools read "
                  "with --cluster");
-  app.add_option("--on-nonfinite", options.onNonfinite,
+  const std::map<std::string, OnNonfinite> nonfiniteChoices = {
+      {"stop", OnNonfinite::Stop},
+      {"skip", OnNonfinite::Skip},
+      {"continue", OnNonfinite::Continue}};
+  std::string nonfinite = "stop";
+  app.add_option("--on-nonfinite", nonfinite,
                  "Selects what happens to a step whose loss or gradients are "
                  "infinite or NaN. stop (default): the run ends with an error, "
                  "and no checkpoint is saved. skip: parameters and optimizer "
@@ -331,10 +336,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "judged by their norm, for which the step must be compiled "
                  "with --clip-norm, and end the run otherwise. continue: the "
                  "update is made")
-      ->transform(CLI::Transformer(std::map<std::string, OnNonfinite>{
-          {"stop", OnNonfinite::Stop},
-          {"skip", OnNonfinite::Skip},
-          {"continue", OnNonfinite::Continue}}));
+      ->check(CLI::IsMember(nonfiniteChoices));
   std::string lossScale;
   auto *lossScaleOption = app.add_option(
       "--loss-scale", lossScale,
@@ -388,6 +390,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   if (lossScaleOption->count() != 0)
     options.lossScaling = LossScaling::parse(lossScale, "--loss-scale");
   options.data = parseDataOptions(data);
+  options.onNonfinite = nonfiniteChoices.at(nonfinite);
   options.cudaGraphs = graphs == "auto";
   options.isResumed = !resume.empty();
   if (resume != latest)

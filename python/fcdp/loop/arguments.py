@@ -51,7 +51,8 @@ class Arguments:
         missing = [name for name in self._names if name not in given]
         unknown = [name for name in given if name not in self._names]
         if missing or unknown:
-            raise _mismatch(f"expected {self._names}, got none of {missing} and, beside them, {unknown}")
+            wrong = [f"'{name}' is missing" for name in missing] + [f"'{name}' is none of them" for name in unknown]
+            raise _mismatch(f"expected the arguments {', '.join(self._names)}: {', '.join(wrong)}")
         for name, value in self._constants.items():
             if given[name] is not value and given[name] != value:
                 raise _mismatch(f"'{name}': the step was compiled for {value!r}, got {given[name]!r}")

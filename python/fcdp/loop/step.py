@@ -22,6 +22,8 @@ from fcdp.loop.sharded import is_sharded, rows_of, to_dtensor
 _open_step: "weakref.ref[Step] | None" = None
 
 _VALUE = "value"
+# Members of a checkpoint's job that the session writes and reads.
+_OF_THE_SESSION = ("learning_rate", "schedule", "loss_scaling", "loss_scale", "growth_tracker")
 _SCALER_KEYS = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 
 
@@ -42,7 +44,6 @@ class Step:
         self._evaluation = evaluation
         self._job = job
         self._states = call(session.states)
-        self._schedule = "constant"
         self._loads = 0
         self.rank: int = job.launch.rank
         self.num_ranks: int = job.launch.num_ranks
@@ -106,13 +107,13 @@ class Step:
 
     @property
     def schedule(self) -> str:
-        return self._schedule
+        """The schedule of the next step, also if it is that of a checkpoint."""
+        return call(self._open().schedule)
 
     @schedule.setter
     def schedule(self, text: str) -> None:
         """Sets the factors of the base rate: "cosine,warmup=100,steps=10000,min=0.1", as fcdp-run --schedule does."""
         call(self._open().set_schedule, text)
-        self._schedule = text
 
     def load_model(self, model: nn.Module) -> None:
         """Collective. Sets parameters and buffers from a model that has the same values on all ranks. Before training."""
@@ -254,6 +255,9 @@ class Step:
 
     def save(self, job: Mapping[str, Any] | None = None) -> None:
         """Collective. Copies all states after the last step and has a thread write them. `job` is kept beside them."""
+        taken = [key for key in _OF_THE_SESSION if key in (job or {})]
+        if taken:
+            raise StepError("misuse", f"job: '{taken[0]}' is the session's own in checkpoints: choose another name")
         call(self._open().save_checkpoint, json.dumps(dict(job or {})))
 
     def finish_save(self) -> None:
@@ -266,7 +270,9 @@ class Step:
         Returns None if the folder has none. The checkpoint may be of another strategy and number of ranks.
         """
         loaded = call(self._open().load_checkpoint, path)
-        return None if loaded is None else json.loads(loaded[1])
+        if loaded is None:
+            return None
+        return {key: value for key, value in json.loads(loaded[1]).items() if key not in _OF_THE_SESSION}
 
     def close(self) -> None:
         """Collective. Ends the session when all ranks are here. The second call does nothing."""

@@ -286,6 +286,9 @@ TEST_F(WeightFolderTest, ReadsAgainWhatWasDropped) {
 
 TEST_F(WeightFolderTest, DamagedFolders) {
   expectError("expected a folder with safetensors files, got none");
+  writeFile(folder.file("index.json"), "{}");
+  expectError("expected a folder of weights, got a checkpoint; resume from it");
+  std::filesystem::remove(folder.file("index.json"));
   writeIndex("{");
   expectError("model.safetensors.index.json: ");
   writeIndex(R"({"weight_map": {"a": 1}})");

@@ -265,6 +265,8 @@ const BadCommand kBadCommands[] = {
      "--keep: Value 0 not in range"},
     {"SaveEveryNone", "@step.so --weights=@w.pt2 --save-dir=@r --save-every=0",
      "--save-every: Value 0 not in range"},
+    {"OnNonfiniteUnknown", "@step.so --weights=@w.pt2 --on-nonfinite=maybe",
+     "--on-nonfinite: maybe not in {continue,skip,stop}"},
     {"ScheduleUnknown", "@step.so --weights=@w.pt2 --schedule=cosin,steps=3",
      "--schedule: unknown schedule 'cosin'; expected 'constant', 'linear', "
      "'cosine' or 'wsd'"},

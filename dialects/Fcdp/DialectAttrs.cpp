@@ -125,6 +125,19 @@ void fcdp::setMicroBatches(ModuleOp module, int64_t count) {
   setNumber<FcdpDialect::MicroBatchesAttrHelper>(module, count);
 }
 
+std::optional<double> fcdp::getClipNorm(ModuleOp module) {
+  auto attr = find<FcdpDialect::ClipNormAttrHelper>(module);
+  return attr ? std::optional(attr.getValueAsDouble()) : std::nullopt;
+}
+void fcdp::setClipNorm(ModuleOp module, double norm) {
+  set<FcdpDialect::ClipNormAttrHelper>(
+      module, Builder(module.getContext()).getF64FloatAttr(norm));
+}
+
+bool fcdp::hasOwnScale(Operation *op) {
+  return static_cast<bool>(find<FcdpDialect::OwnScaleAttrHelper>(op));
+}
+
 std::optional<int64_t> fcdp::getBucketBytes(ModuleOp module) {
   return findNumber<FcdpDialect::BucketBytesAttrHelper>(module);
 }
@@ -227,6 +240,20 @@ void fcdp::setDimOrder(Operation *op, ArrayRef<int64_t> order) {
       op, DenseI64ArrayAttr::get(op->getContext(), order));
 }
 
+ArrayAttr fcdp::getParameterOperands(Operation *op) {
+  return find<FcdpDialect::ParametersAttrHelper>(op);
+}
+void fcdp::setParameterOperands(Operation *op, ArrayAttr parameters) {
+  set<FcdpDialect::ParametersAttrHelper>(op, parameters);
+}
+
+ArrayAttr fcdp::getGradientResults(Operation *op) {
+  return find<FcdpDialect::GradientsAttrHelper>(op);
+}
+void fcdp::setGradientResults(Operation *op, ArrayAttr parameters) {
+  set<FcdpDialect::GradientsAttrHelper>(op, parameters);
+}
+
 //===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//
@@ -278,6 +305,32 @@ static bool isI64From(int64_t least, Attribute value) {
   auto number = dyn_cast<IntegerAttr>(value);
   return number && number.getType().isSignlessInteger(64) &&
          number.getInt() >= least;
+}
+
+static bool isClipNorm(Operation *op, Attribute value) {
+  auto norm = dyn_cast<FloatAttr>(value);
+  return isa<ModuleOp>(op) && norm && norm.getType().isF64() &&
+         norm.getValue().isFinite() && norm.getValueAsDouble() > 0;
+}
+
+/// Whether there is an entry for each operand of a call.
+static bool isPerOperand(Operation *op, Attribute value) {
+  auto entries = dyn_cast<ArrayAttr>(value);
+  return isa<aten::CallOp>(op) && entries &&
+         entries.size() == op->getNumOperands() &&
+         llvm::all_of(entries, llvm::IsaPred<UnitAttr, FlatSymbolRefAttr>);
+}
+
+/// Whether there is an array of parameters for each result of a call.
+static bool isPerResult(Operation *op, Attribute value) {
+  auto entries = dyn_cast<ArrayAttr>(value);
+  return isa<aten::CallOp>(op) && entries &&
+         entries.size() == op->getNumResults() &&
+         llvm::all_of(entries, [](Attribute entry) {
+           auto names = dyn_cast<ArrayAttr>(entry);
+           return names &&
+                  llvm::all_of(names, llvm::IsaPred<FlatSymbolRefAttr>);
+         });
 }
 
 static bool isPositiveOnModule(Operation *op, Attribute value) {
@@ -358,6 +411,17 @@ static const AttrRule kRules[] = {
               isI64From(0, value);
      },
      "an i64 from 0 on, on a module, a gather or a load"},
+    {FcdpDialect::ParametersAttrHelper::getNameStr(), isPerOperand,
+     "a parameter or a unit for each operand of a call"},
+    {FcdpDialect::GradientsAttrHelper::getNameStr(), isPerResult,
+     "an array of parameters for each result of a call"},
+    {FcdpDialect::ClipNormAttrHelper::getNameStr(), isClipNorm,
+     "a finite, positive f64 on a module"},
+    {FcdpDialect::OwnScaleAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<ShardUpdateOp, ClipGradientsOp>(op) && isa<UnitAttr>(value);
+     },
+     "a unit on an update or on the clipping of gradients"},
     {FcdpDialect::ArchiveAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::EvaluationArchiveAttrHelper::getNameStr(), isTextOnModule,
      kText},

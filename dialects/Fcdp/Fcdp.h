@@ -120,6 +120,13 @@ std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 int64_t getMicroBatches(mlir::ModuleOp module);
 void setMicroBatches(mlir::ModuleOp module, int64_t count);
 
+/// Returns the norm that all gradients are clipped to, if they are.
+std::optional<double> getClipNorm(mlir::ModuleOp module);
+void setClipNorm(mlir::ModuleOp module, double norm);
+
+/// Whether the scale of an update, or of the clipping, is the user's choice.
+bool hasOwnScale(mlir::Operation *op);
+
 std::optional<int64_t> getBucketBytes(mlir::ModuleOp module);
 void setBucketBytes(mlir::ModuleOp module, int64_t bytes);
 
@@ -158,6 +165,12 @@ bool isRepeated(mlir::Operation *op);
 void setRepeated(mlir::Operation *op);
 std::optional<llvm::ArrayRef<int64_t>> getDimOrder(mlir::Operation *op);
 void setDimOrder(mlir::Operation *op, llvm::ArrayRef<int64_t> order);
+/// The parameters that operands are views of, and those that results are the
+/// gradients of, as the attributes have them; null if there are none.
+mlir::ArrayAttr getParameterOperands(mlir::Operation *op);
+void setParameterOperands(mlir::Operation *op, mlir::ArrayAttr parameters);
+mlir::ArrayAttr getGradientResults(mlir::Operation *op);
+void setGradientResults(mlir::Operation *op, mlir::ArrayAttr parameters);
 
 //===----------------------------------------------------------------------===//
 // Modules and buckets

@@ -42,6 +42,8 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
+    | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
+    | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches) |
     | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
     | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
     | `fcdp.open_merging` | module | unit: `--fcdp-decide` may merge buckets |
@@ -55,6 +57,8 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.checkpoint_region` | `aten.call` | `i64` from 0 on: the part of the model that called `torch.utils.checkpoint` around this call |
     | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
     | `fcdp.dim_order` | `aten.call` | `array<i64>`: dimensions of the first result in memory order, outermost first; absent if they are in order |
+    | `fcdp.parameters` | `aten.call` | array: for each operand the parameter that it is a view of, or a unit; absent if there is none |
+    | `fcdp.gradients` | `aten.call` | array: for each result the parameters that it is the gradient of, as an array; absent if there is none |
   }];
   let discardableAttrs = (ins
     "::fcdp::PhaseAttr":$phase,
@@ -65,6 +69,8 @@ def Fcdp_Dialect : Dialect {
     "::mlir::StringAttr":$remat,
     "::mlir::StringAttr":$loss_weight,
     "::mlir::IntegerAttr":$micro_batches,
+    "::mlir::FloatAttr":$clip_norm,
+    "::mlir::UnitAttr":$own_scale,
     "::mlir::IntegerAttr":$bucket_bytes,
     "::mlir::UnitAttr":$open_sharding,
     "::mlir::UnitAttr":$open_merging,
@@ -77,7 +83,9 @@ def Fcdp_Dialect : Dialect {
     "::mlir::BoolAttr":$recompute,
     "::mlir::IntegerAttr":$checkpoint_region,
     "::mlir::UnitAttr":$repeated,
-    "::mlir::DenseI64ArrayAttr":$dim_order);
+    "::mlir::DenseI64ArrayAttr":$dim_order,
+    "::mlir::ArrayAttr":$parameters,
+    "::mlir::ArrayAttr":$gradients);
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;

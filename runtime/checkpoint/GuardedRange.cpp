@@ -16,6 +16,8 @@ constexpr size_t kMostRanges = 4096;
 std::array<GuardedRange, kMostRanges> ranges;
 struct sigaction before;
 uintptr_t pageBytes;
+std::mutex mutex; ///< of who guards, not of the handler
+size_t numGuarded = 0;
 
 /// Puts pages of zeros in the place of the rest of a mapping. Only calls that
 /// are safe in a handler.
@@ -54,13 +56,19 @@ void install() {
   sigaction(SIGBUS, &action, &before);
 }
 
+/// Gives the handler back that was there before, unless somebody has replaced
+/// ours meanwhile.
+void uninstall() {
+  struct sigaction now;
+  if (sigaction(SIGBUS, nullptr, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+      now.sa_sigaction == onBusError)
+    sigaction(SIGBUS, &before, nullptr);
+}
+
 } // namespace
 
 GuardedRange *guard(const std::byte *begin, size_t bytes) {
-  static std::mutex mutex;
   std::lock_guard lock(mutex);
-  static const bool isInstalled = (install(), true);
-  (void)isInstalled;
   for (GuardedRange &range : ranges) {
     if (range.end.load() != 0)
       continue;
@@ -68,6 +76,8 @@ GuardedRange *guard(const std::byte *begin, size_t bytes) {
     range.isCut.store(false);
     range.begin.store(address);
     range.end.store(address + bytes);
+    if (numGuarded++ == 0)
+      install();
     return &range;
   }
   return nullptr;
@@ -76,8 +86,11 @@ GuardedRange *guard(const std::byte *begin, size_t bytes) {
 void unguard(GuardedRange *range) {
   if (!range)
     return;
+  std::lock_guard lock(mutex);
   range->begin.store(0);
   range->end.store(0);
+  if (--numGuarded == 0)
+    uninstall();
 }
 
 } // namespace fcdp

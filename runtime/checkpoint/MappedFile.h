@@ -15,8 +15,9 @@ namespace fcdp {
 /// thread-safe.
 ///
 /// If the file shrinks while it is mapped, what it had is read as zeros, and
-/// `requireWhole` throws. The first file installs a handler of SIGBUS for that,
-/// which passes all signals of other memory on to the handler before it.
+/// `requireWhole` throws. While there are such files, a handler of SIGBUS is
+/// installed for that, which passes all signals of other memory on to the
+/// handler before it.
 class MappedFile {
 public:
   /// Throws std::runtime_error that names the file.

@@ -36,7 +36,9 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path);
 ///
 /// A process has one session at a time: libtorch's random state and its number
 /// of threads belong to the process. If SIGPIPE would end the process, `open`
-/// has it ignored, since a connection to a rank that died raises it.
+/// has it ignored, since a connection to a rank that died raises it. While
+/// files of weights are read there is a handler of SIGBUS, which concerns only
+/// their mappings (checkpoint/MappedFile.h).
 class Session {
 public:
   /// Collective. Meets the other ranks and makes the step. Parameters have no

@@ -37,7 +37,7 @@ def leave_out_network_reduction(text: str) -> str:
 
 
 def exchange_gradients(text: str) -> str:
-    """Two parameters of a block get each other's gradient, which no compiler can tell."""
+    """Two parameters of a block get each other's gradient."""
     line = re.search(r"pack @bucket\.blocks\.1\((.*?)\)[^\n]*: \((.*?)\) ->", text)
     names = re.findall(r"as (@[\w.]+)", line[1])
     types = line[2].split(", ")
@@ -46,6 +46,14 @@ def exchange_gradients(text: str) -> str:
     members[i] = members[i].replace(names[i], names[j])
     members[j] = members[j].replace(names[j], names[i])
     return text[: line.start(1)] + ", ".join(members) + text[line.end(1) :]
+
+
+def scale_gradients(text: str) -> str:
+    """The gradients of a block count four times as much, as if that were meant."""
+    pattern = r"(shard_update @bucket\.blocks\.1 scale )(\S+)( with #fcdp\.\w+<[^>]*>)"
+    text, count = re.subn(pattern, lambda found: f"{found[1]}{4 * float(found[2]):e}{found[3]} {{fcdp.own_scale}}", text)
+    assert count == 1
+    return text
 
 
 def leave_out_accumulation(text: str) -> str:
@@ -57,7 +65,7 @@ def leave_out_accumulation(text: str) -> str:
     return text[:start] + rest
 
 
-@pytest.mark.parametrize(("edit", "agrees"), [(same, True), (exchange_gradients, False)])
+@pytest.mark.parametrize(("edit", "agrees"), [(same, True), (scale_gradients, False)])
 def test_losses_show_it(workshop: Workshop, tmp_path: Path, edit: Callable[[str], str], agrees: bool) -> None:
     config = Config("gpt", strategy="zero3")
     text, step = tmp_path / "edited.mlir", tmp_path / "step.so"
@@ -70,6 +78,14 @@ def test_losses_show_it(workshop: Workshop, tmp_path: Path, edit: Callable[[str]
     assert (relative_error(run.losses, expected) <= 1e-5) == agrees
     if agrees:
         assert run.losses == workshop.run(config, STEPS).losses
+
+
+def test_compiler_refuses_exchanged_gradients(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("gpt", strategy="zero3")
+    text = tmp_path / "edited.mlir"
+    text.write_text(exchange_gradients(sharded_text(workshop, config, tmp_path)))
+    with pytest.raises(ToolError, match="'fcdp.pack' op in @only_microbatch: expected the gradient of @"):
+        tool(*compile_command(config, text, tmp_path / "step.so"))
 
 
 def test_compiler_refuses_a_lost_accumulation(workshop: Workshop, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import warnings
 from check_steps import Mismatch, Reference, run
 from ir import Module
 from machine import Machine
-from mutations import BREAKING, HARMLESS, Plan
+from mutations import BREAKING, HARMLESS, STATED, Plan
 from races import find_race
 from random_steps import Step
 from streams import Deadlock, Policy
@@ -87,8 +87,19 @@ def judge_plan(args, number):
                 # Not all that changes a plan breaks it, but then it may still not be what the plan says.
                 if fault or kinds is HARMLESS or kind.startswith("a wait"):
                     mutants.append((f"{kind} ({options})", fault, mutant.text()))
+    mutants += state_otherwise(args, source)
     refused = refuse(args, mutants)
     return [(*mutant, refused.get(i, [])) for i, mutant in enumerate(mutants)]
+
+
+def state_otherwise(args, source):
+    """Mutants of a plan with all that a plan can state: clipping, and an optimizer with a state."""
+    options = f"nodes=2 ranks-per-node=2 strategy=fcdp micro-batches={source.choice([1, 3])} clip-norm=0.5 optimizer=sgd,momentum=0.9"
+    imported = opt(args, Step(source).text(), "--mlir-print-op-generic")
+    planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
+    plan = Plan(planned, Module(planned))
+    texts = {kind: mutate(plan, source) for kind, mutate in STATED.items()}
+    return [(f"{kind} ({options})", "it states something else than it does", text) for kind, text in texts.items() if text]
 
 
 def refuse(args, mutants):

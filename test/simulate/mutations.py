@@ -225,6 +225,51 @@ def release_early(plan, random):
     return plan.with_body(name, body[:j + 1] + [body[i]] + body[j + 1:i] + body[i + 1:])
 
 
+def change_member(plan, random):
+    """A view of another parameter of the same bucket and type."""
+    name, i = pick(plan, random, lambda op: op.name == "fcdp.view_member")
+    if not name:
+        return None
+    pair = plan.bodies[name][i]
+    own, bucket = pair[0].attrs["parameter"], pair[0].attrs["bucket"]
+    parameters = plan.module.of("parameter")
+    others = [member[0] for member in plan.module.of("bucket")[bucket]["members"]
+              if member[0] != own and parameters[member[0]]["type"] == parameters[own]["type"]]
+    if not others:
+        return None
+    other = random.choice(others)
+    return replaced(plan, name, i, changed(pair, r"parameter = @[\w.]+", f"parameter = @{other}", parameter=other))
+
+
+def swap_gradients(plan, random):
+    """Two gradients of equal types change places in their bucket."""
+    name, i = pick(plan, random, lambda op: op.name == "fcdp.pack" and len(op.operands) > 1)
+    if not name:
+        return None
+    (op, line), types = plan.bodies[name][i], plan.bodies[name][i][0].operand_types
+    pairs = [(j, k) for k in range(len(types)) for j in range(k)
+             if types[j] == types[k] and op.operands[j] != op.operands[k]]
+    if not pairs:
+        return None
+    j, k = random.choice(pairs)
+    parameters = list(op.attrs["parameters"])
+    parameters[j], parameters[k] = parameters[k], parameters[j]
+    text = f"parameters = [{', '.join('@' + p for p in parameters)}]"
+    return replaced(plan, name, i, changed((op, line), r"parameters = \[[^]]*\]", text, parameters=parameters))
+
+
+def change_scale(plan, random):
+    """The sum of gradients in place of their mean, or half of that."""
+    name, i = pick(plan, random, lambda op: op.name == "fcdp.shard_update")
+    if not name:
+        return None
+    pair = plan.bodies[name][i]
+    scale = random.choice([1.0, pair[0].attrs["scale"] / 2])
+    if scale == pair[0].attrs["scale"]:
+        return None
+    return replaced(plan, name, i, changed(pair, r"scale = [\d.eE+-]+", f"scale = {scale:e}", scale=scale))
+
+
 BREAKING = {
     "a wait is missing": drop("fcdp.wait"),
     "a wait for the function before is missing": drop_live_in,
@@ -241,6 +286,39 @@ BREAKING = {
     "an update is in a micro-batch": move_update,
     "a release is missing": drop("fcdp.release"),
     "a release comes early": release_early,
+    "a member is another parameter's": change_member,
+    "two gradients are swapped": swap_gradients,
+    "an update's scale is another": change_scale,
+}
+
+# Mutations of what a plan says, which are wrong whatever the ranks compute. They change text alone.
+
+
+def edit(suits, change):
+    """Changes one of the lines that suit, or drops it where `change` gives nothing."""
+    def mutate(plan, random):
+        lines = plan.text().split("\n")
+        places = [i for i, line in enumerate(lines) if suits(line)]
+        if not places:
+            return None
+        i = random.choice(places)
+        return "\n".join([*lines[:i], *change(lines[i]), *lines[i + 1:]])
+    return mutate
+
+
+def count_again(line):
+    """Another number of micro-batches, which the family of functions or the scale is not of."""
+    return [re.sub(r"(fcdp\.micro_batches = )(\d+)", lambda found: f"{found[1]}{int(found[2]) % 4 + 1}", line)]
+
+
+STATED = {
+    "clipping is missing": edit(lambda line: '"fcdp.clip_gradients"' in line, lambda line: []),
+    "the module clips to another norm": edit(lambda line: "fcdp.clip_norm = " in line,
+                                             lambda line: [re.sub(r"fcdp\.clip_norm = [\d.eE+-]+",
+                                                                  "fcdp.clip_norm = 7.0e+00", line)]),
+    "an optimizer's state is missing": edit(lambda line: '"fcdp.state"' in line and "momentum" in line, lambda line: []),
+    "a loss is there twice": edit(lambda line: '"fcdp.loss"' in line, lambda line: [line, line]),
+    "the module has other micro-batches": edit(lambda line: "fcdp.micro_batches = " in line, count_again),
 }
 
 # Mutations that must not.

@@ -107,6 +107,13 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     - A wait is for an event that was recorded. A value is released once, when compute
       has waited for all accesses to it. So waits and collectives follow the order of
       issue, and cannot wait for each other in a cycle.
+    - Each operand of a call is a view of the parameter that the call's attribute
+      `fcdp.parameters` names, and each gradient is packed as that of a parameter that
+      `fcdp.gradients` names. `--fcdp-bucket` writes both, so that parameters of equal
+      types cannot change places.
+    - @update clips gradients to `fcdp.clip_norm` of the module, if and only if it has
+      one; scales are 1 / (ranks x micro-batches) unless they have `fcdp.own_scale`; each
+      bucket has the states of its optimizer; a batch has one loss.
     - The bytes that each function sends and copies for a bucket equal the closed form
       of the bucket's `residency`, `carry`, `accumulation` and `collectives` and of its
       live ranges.
@@ -135,7 +142,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
     %gathered = fcdp.record on intra event 1
     // Here, `fcdp.wait %gathered on compute` is missing.
     %a = fcdp.view_member %whole @a of @bucket.a : tensor<64xf32> to tensor<64xf32>
-    %l = aten.call "aten.sum.default"(self = %a) : (tensor<64xf32>) -> tensor<f32>
+    %l = aten.call "aten.sum.default"(self = %a) {fcdp.parameters = [@a]} : (tensor<64xf32>) -> tensor<f32>
     fcdp.release %whole : tensor<64xf32>
     // error: for 'a' of @bucket.a in @only_microbatch: reads bytes [256, 512) of the device arena on compute, not ordered with another access to them; expected 'compute' to wait for 'intra'
     ```

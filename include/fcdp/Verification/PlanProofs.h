@@ -43,6 +43,10 @@ struct PlannedMemory {
 mlir::LogicalResult verifyRuns(mlir::ModuleOp module,
                                llvm::ArrayRef<FreeRange> free);
 
+/// Proves that each operand of a call is the parameter that the call names, and
+/// that each gradient is packed as that of the parameter that its call names.
+mlir::LogicalResult verifyIdentities(mlir::ModuleOp module);
+
 /// Proves that what each function sends and copies equals the closed forms of
 /// the buckets' attributes.
 mlir::LogicalResult verifyClosedForms(mlir::ModuleOp module);

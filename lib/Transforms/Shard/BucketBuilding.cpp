@@ -5,6 +5,7 @@
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/BucketRanges.h"
 #include "fcdp/Analysis/Casts.h"
+#include "fcdp/Analysis/Identities.h"
 #include "fcdp/Planning/Buckets/LayoutPlanning.h"
 
 #include "mlir/IR/Builders.h"
@@ -297,5 +298,6 @@ void BucketBuilder::moveFunctions() {
     mergeGathers(function);
     mergeReductions(function);
     mergeUpdates(function);
+    noteIdentities(function);
   }
 }

@@ -180,6 +180,8 @@ void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
     UnscaleGradientsOp::create(body, step.getLoc());
   double scale = 1.0 / static_cast<double>(nodes * ranksPerNode * microBatches);
   if (clipNorm > 0)
+    setClipNorm(getOperation(), clipNorm);
+  if (clipNorm > 0)
     ClipGradientsOp::create(body, step.getLoc(), llvm::APFloat(clipNorm),
                             llvm::APFloat(scale));
   for (auto parameter : getOperation().getOps<ParameterOp>())

@@ -40,19 +40,22 @@ static LogicalResult verifyFamily(ModuleOp module) {
     roles.push_back(getVariantRole(function));
   }
   llvm::sort(roles);
-  for (int64_t microBatches : {1, 2})
-    for (bool evaluates : {false, true}) {
-      SmallVector<VariantRole> expected =
-          StepFamily(microBatches, evaluates, variants).getVariantRoles();
-      llvm::sort(expected);
-      if (roles == expected)
-        return success();
-    }
-  return module.emitError(
-             "expected @init, @update, either @only_microbatch or "
-             "@first_microbatch, @next_microbatch and @last_microbatch")
+  const int64_t microBatches = getMicroBatches(module);
+  for (bool evaluates : {false, true}) {
+    SmallVector<VariantRole> expected =
+        StepFamily(microBatches, evaluates, variants).getVariantRoles();
+    llvm::sort(expected);
+    if (roles == expected)
+      return success();
+  }
+  return module.emitError("expected @init, @update, ")
+         << (microBatches == 1
+                 ? "@only_microbatch"
+                 : "@first_microbatch, @next_microbatch and @last_microbatch")
          << (variants > 1 ? " of each variant" : "")
-         << ", and both or none of @first_evaluation and @next_evaluation";
+         << ", and both or none of @first_evaluation and @next_evaluation, as "
+            "'fcdp.micro_batches' is "
+         << microBatches;
 }
 
 /// Checks that each bucket has the states that every step uses.
@@ -301,7 +304,7 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
         failed(verifyUpdates(function, trained)))
       return failure();
   }
-  if (failed(verifyLossScale(module)))
+  if (failed(verifyUpdate(module)) || failed(verifyLossScale(module)))
     return failure();
   return verifyLossWeight(module);
 }

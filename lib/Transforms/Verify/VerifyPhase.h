@@ -17,6 +17,11 @@ mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 /// and updates once.
 mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 
+/// Checks what @update does with the gradients: it clips them to the module's
+/// norm, divides them by the number of ranks and micro-batches, and has the
+/// states that each optimizer needs. No function has a loss too many.
+mlir::LogicalResult verifyUpdate(mlir::ModuleOp module);
+
 /// The function @step of a module in phase `imported`; fails if there is none
 /// of one block, without arguments and results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);

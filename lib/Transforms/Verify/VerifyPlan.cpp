@@ -47,7 +47,8 @@ LogicalResult VerifyPlanPass::verifyMemory() {
     return failure();
   PlannedMemory planned{
       (*memory)->arena.bytes, findFreeRanges(module, **memory), {}};
-  if (failed(verifyRuns(module, planned.free)) ||
+  if (failed(verifyIdentities(module)) ||
+      failed(verifyRuns(module, planned.free)) ||
       failed(verifyClosedForms(module)))
     return failure();
   for (const FunctionMemory &function : (*memory)->functions)
@@ -60,7 +61,7 @@ void VerifyPlanPass::runOnOperation() {
   markAllAnalysesPreserved();
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::planned)) ||
-      failed(verifyOneLevel(module)) ||
+      failed(verifyUpdate(module)) || failed(verifyOneLevel(module)) ||
       failed(checkOptions(module, deviceMemory, hostMemory)) ||
       failed(verifyMemory()))
     signalPassFailure();

@@ -19,7 +19,7 @@
 // PHASE: error: expected a module in phase 'sharded'
 // SCHEDULED: error: expected a module in phase 'scheduled'
 // MESH: error: expected a mesh
-// FAMILY: error: expected @init, @update, either @only_microbatch or @first_microbatch, @next_microbatch and @last_microbatch, and both or none of @first_evaluation and @next_evaluation
+// FAMILY: error: expected @init, @update, @only_microbatch, and both or none of @first_evaluation and @next_evaluation
 // ROLE: error: expected a role that is the function's name
 // BLOCK: error: expected one block
 // SHARD: error: 'fcdp.bucket' op expected a state 'shard' of it

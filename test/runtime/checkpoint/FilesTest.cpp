@@ -140,6 +140,20 @@ TEST_F(FilesTest, AFileThatShrinksIsReadAsZerosAndNoticed) {
   }
 }
 
+void ownHandler(int) {}
+
+TEST_F(FilesTest, TheHandlerBeforeComesBack) {
+  auto original = std::signal(SIGBUS, ownHandler);
+  put("file", "some text");
+  {
+    MappedFile file(path()), again(path());
+    struct sigaction now;
+    sigaction(SIGBUS, nullptr, &now);
+    EXPECT_TRUE(now.sa_flags & SA_SIGINFO);
+  }
+  EXPECT_EQ(std::signal(SIGBUS, original), ownHandler);
+}
+
 TEST_F(FilesTest, OtherBusErrorsAreNotTaken) {
   put("file", std::string(8192, 'x'));
   put("other", std::string(8192, 'x'));

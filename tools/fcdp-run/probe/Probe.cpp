@@ -229,8 +229,9 @@ void Probe::run() {
         measureGathers(Axis::Local, StreamId::Intra, found.mesh.locals);
   progress.clear();
   if (job.rank() == 0) {
-    writeWhole("--probe-cluster", options.path, toYaml(found));
+    // What cannot be written is not lost.
     std::cout << toYaml(found) << std::flush;
+    writeWhole("--probe-cluster", options.path, toYaml(found));
   }
   job.barrier("end of the probe");
   backend.reset();

@@ -521,3 +521,33 @@ func.func private @f() attributes {value = #fcdp<layout owned<2>>}
 // layout_c1_no_blocks
 // expected-error@+1 {{expected 'flat', 'ragged<rows>' or 'blocks<elements>' with a positive number, 'owned' or 'whole', got 'blocks<0>'}}
 func.func private @f() attributes {value = #fcdp<layout blocks>}
+
+// -----
+
+// clip_norm_zero
+// expected-error@+1 {{attribute 'fcdp.clip_norm' must be a finite, positive f64 on a module, got '0.000000e+00 : f64'}}
+module attributes {fcdp.phase = #fcdp.phase<imported>, fcdp.clip_norm = 0.0} {}
+
+// -----
+
+// own_scale_on_module
+// expected-error@+1 {{attribute 'fcdp.own_scale' must be a unit on an update or on the clipping of gradients, got 'unit'}}
+module attributes {fcdp.phase = #fcdp.phase<imported>, fcdp.own_scale} {}
+
+// -----
+
+// parameters_for_each_operand
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{attribute 'fcdp.parameters' must be a parameter or a unit for each operand of a call, got '[@w, @v]'}}
+  %0 = aten.call "aten.neg.default"(self = %x) {fcdp.parameters = [@w, @v]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// gradients_for_each_result
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{attribute 'fcdp.gradients' must be an array of parameters for each result of a call, got '[@w]'}}
+  %0 = aten.call "aten.neg.default"(self = %x) {fcdp.gradients = [@w]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

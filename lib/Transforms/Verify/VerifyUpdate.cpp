@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks what a step does with its losses and its sums of gradients.
+
+#include "VerifyPhase.h"
+#include "fcdp/Analysis/StepFunctions.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Checks that @update clips to the norm of the module, if that has one.
+static LogicalResult verifyClipNorm(ModuleOp module, func::FuncOp update) {
+  std::optional<double> norm = getClipNorm(module);
+  auto clips = update.getOps<ClipGradientsOp>();
+  if (clips.empty()) {
+    if (!norm)
+      return success();
+    return update.emitError("expected 'fcdp.clip_gradients' to ")
+           << *norm << ", as the module has 'fcdp.clip_norm'";
+  }
+  ClipGradientsOp clip = *clips.begin();
+  double found = clip.getMaxNorm().convertToDouble();
+  if (norm == found)
+    return success();
+  InFlightDiagnostic diag = clip.emitOpError("expected ");
+  if (norm)
+    diag << "to clip to " << *norm << ", as 'fcdp.clip_norm' of the module "
+         << "says, got " << found;
+  else
+    diag << "none, as the module has no 'fcdp.clip_norm'";
+  return diag;
+}
+
+/// Checks that gradients become the mean over ranks and micro-batches.
+static LogicalResult verifyScale(ModuleOp module, Operation *op,
+                                 const APFloat &scale) {
+  MeshOp mesh = getMesh(module);
+  double expected = 1.0 / static_cast<double>(mesh.getNode() * mesh.getLocal() *
+                                              getMicroBatches(module));
+  double found = scale.convertToDouble();
+  if (hasOwnScale(op) || found == expected)
+    return success();
+  return op->emitOpError("expected a scale of ")
+         << expected << ", 1 / (ranks x micro-batches), got " << found
+         << "; a scale of your own needs the attribute 'fcdp.own_scale'";
+}
+
+using States = llvm::DenseSet<std::pair<StringAttr, StateRole>>;
+
+/// Checks that a bucket has the states that its optimizer keeps.
+static LogicalResult verifyStates(ModuleOp module, ShardUpdateOp update,
+                                  const States &states) {
+  StringAttr target = update.getTargetAttr().getAttr();
+  if (!module.lookupSymbol<BucketOp>(target))
+    return success(); // parameters have none yet
+  for (StateRole role : update.getSettings().getStates())
+    if (!states.contains({target, role}))
+      return update.emitOpError("expected a state '")
+             << stringifyStateRole(role) << "' of @" << target.getValue()
+             << ", which '" << update.getSettings().getName() << "' keeps";
+  return success();
+}
+
+/// Checks that only what runs a batch has a loss, and at most one.
+static LogicalResult verifyLosses(func::FuncOp function) {
+  Role role = getRole(function);
+  size_t most = isMicrobatch(role) || isEvaluation(role) ? 1 : 0;
+  auto losses = llvm::range_size(function.getOps<LossOp>());
+  if (size_t(losses) <= most)
+    return success();
+  return function.emitError("expected ")
+         << (most ? "one loss" : "no loss") << ", got " << losses;
+}
+
+LogicalResult fcdp::verifyUpdate(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(verifyLosses(function)))
+      return failure();
+  auto update = module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
+  if (failed(verifyClipNorm(module, update)))
+    return failure();
+  States states;
+  for (auto state : module.getOps<StateOp>())
+    states.insert({state.getBucketAttr().getAttr(), state.getRole()});
+  for (auto clip : update.getOps<ClipGradientsOp>())
+    if (failed(verifyScale(module, clip, clip.getScale())))
+      return failure();
+  for (auto shardUpdate : update.getOps<ShardUpdateOp>())
+    if (failed(verifyScale(module, shardUpdate, shardUpdate.getScale())) ||
+        failed(verifyStates(module, shardUpdate, states)))
+      return failure();
+  return success();
+}

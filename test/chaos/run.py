@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The long form of the suite: many tries of each kind, and a table of how many went wrong, for docs/reliability.md.
+
+    .venv/bin/python test/chaos/run.py --tries=50 --seed=1
+"""
+
+import argparse
+import collections
+import tempfile
+from pathlib import Path
+
+from tries import ACCIDENTS, Workshop, attempt, undisturbed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=50, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1, help="of the first try; the others follow")
+    parser.add_argument("--kind", choices=list(ACCIDENTS), action="append", help="default: all")
+    args = parser.parse_args()
+    wrong: collections.Counter[str] = collections.Counter()
+    kinds = args.kind or list(ACCIDENTS)
+    with tempfile.TemporaryDirectory() as name:
+        workshop = Workshop(Path(name))
+        losses = undisturbed(workshop, Path(name) / "undisturbed")
+        for seed in range(args.seed, args.seed + args.tries):
+            for kind in kinds:
+                problem = attempt(workshop, Path(name) / "try", kind, seed, losses)
+                wrong[kind] += bool(problem)
+                if problem:
+                    print(f"{kind}, seed {seed}: {problem}", flush=True)
+    print("| what happens | tried | wrong |\n|---|---|---|")
+    for kind in kinds:
+        print(f"| {kind} | {args.tries} | {wrong[kind]} |")
+    raise SystemExit(bool(wrong.total()))
+
+
+if __name__ == "__main__":
+    main()

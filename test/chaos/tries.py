@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tries what goes wrong around a running job. A try is a kind of accident, a seed that chooses its details, and a judgement.
+
+Each try runs a job of two nodes with two ranks in a folder of its own, does one thing to it, and gives what is wrong with how
+the job went on: an empty text if nothing is. Where it is left open whether a job ends or goes on, a job that goes on must
+compute what an undisturbed one computes, and one that ends must end within seconds, with one error that names what has
+happened, and leave nothing behind but its log.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from harness import BIN, Config, Workshop, environment, read_log  # noqa: E402
+
+CONFIG = Config("tiny_params")
+STEPS = 200
+# Of a job that is still there when another one has waited for its files.
+MANY_STEPS = 1_000_000
+END_SECONDS = 40
+LOG = "log.jsonl"
+OUT = "results/out.safetensors"
+
+
+@dataclass
+class Job:
+    """A job that runs, and what the try may do things to."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+    random: random.Random
+    steps_to_do: int
+
+    def ranks(self) -> list[int]:
+        """Process ids of the ranks."""
+        id = self.process.pid
+        return [int(child) for child in Path(f"/proc/{id}/task/{id}/children").read_text().split()]
+
+    def rank(self) -> int:
+        return self.random.choice(self.ranks())
+
+    def steps(self) -> int:
+        log = self.folder / LOG
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    def wait_for_step(self, step: int) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        while self.steps() < step and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def port(self) -> int:
+        """A port on which the launcher or a rank listens."""
+        listening = set()
+        inodes = set()
+        for pid in [self.process.pid, *self.ranks()]:
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                found = re.match(r"socket:\[(\d+)\]", os.readlink(entry))
+                if found:
+                    inodes.add(found[1])
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    listening.add(int(fields[1].rpartition(":")[2], 16))
+        return self.random.choice(sorted(listening))
+
+
+def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
+    model = workshop.model(CONFIG.model)
+    (folder / OUT).parent.mkdir()
+    shutil.copy(workshop.step(CONFIG), folder / "step.so")
+    shutil.copy(model.archive, folder / "weights.pt2")
+    command = [BIN / "fcdp-run", folder / "step.so", f"--weights={folder / 'weights.pt2'}", f"--steps={steps}", "--threads=1"]
+    for name, source in model.inputs.items():
+        shutil.copy(source, folder / f"{name}.npy")
+        command.append(f"--input={name}={folder / name}.npy")
+    command += [f"--json={folder / LOG}", f"--params-out={folder / OUT}", "--timeout=10"]
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        env=environment(),
+        cwd=folder,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    return Job(folder, process, random.Random(seed), steps)
+
+
+# What is done to a job. Each says what the job may do afterwards, and what its error must name if it ends.
+
+
+@dataclass(frozen=True)
+class Expected:
+    may_end: bool
+    may_go_on: bool
+    names: str = ""
+
+
+GOES_ON, ENDS = Expected(False, True), Expected(True, False)
+
+
+def kill(job: Job) -> Expected:
+    os.kill(job.rank(), signal.SIGKILL)
+    return Expected(True, False, r"rank \d")
+
+
+def stop(job: Job) -> Expected:
+    """Less than the limit of a heartbeat."""
+    rank = job.rank()
+    os.kill(rank, signal.SIGSTOP)
+    time.sleep(job.random.uniform(0.1, 1.5))
+    os.kill(rank, signal.SIGCONT)
+    return GOES_ON
+
+
+def cut_file(job: Job) -> Expected:
+    """A file that the job has read, or reads."""
+    name = job.random.choice([*sorted(path.name for path in job.folder.glob("*.npy")), "weights.pt2", "step.so"])
+    path = job.folder / name
+    os.truncate(path, job.random.randrange(path.stat().st_size))
+    return Expected(True, False, re.escape(name)) if name.endswith(".npy") else GOES_ON
+
+
+def remove_file(job: Job) -> Expected:
+    """What is open stays readable."""
+    job.random.choice([*job.folder.glob("*.npy"), job.folder / "weights.pt2", job.folder / "step.so"]).unlink()
+    return GOES_ON
+
+
+def visit(job: Job) -> Expected:
+    """Somebody who is no rank connects, says something, and leaves."""
+    with socket.create_connection(("127.0.0.1", job.port()), timeout=5) as stranger:
+        stranger.sendall(job.random.randbytes(job.random.randrange(64)))
+    return GOES_ON
+
+
+def second_job(job: Job) -> Expected:
+    """Another job with the same files, while the first one runs."""
+    arguments = [str(part) for part in job.process.args]
+    done = subprocess.run(arguments, env=environment(), capture_output=True, text=True, timeout=END_SECONDS)
+    if done.returncode != 1 or "another job writes this file" not in done.stderr or job.process.poll() is not None:
+        return Expected(False, False)
+    job.process.send_signal(signal.SIGTERM)
+    return ENDS
+
+
+def move_folder(job: Job) -> Expected:
+    """The folder of a file that is written at the end is gone, so that it is kept elsewhere."""
+    (job.folder / "results").rename(job.folder / "moved")
+    return Expected(True, False, r"--params-out .* they are in .* instead")
+
+
+def interrupt(job: Job) -> Expected:
+    job.process.send_signal(job.random.choice([signal.SIGTERM, signal.SIGINT]))
+    return ENDS
+
+
+ACCIDENTS: dict[str, Callable[[Job], Expected]] = {
+    "a rank is killed": kill,
+    "a rank is stopped for a while": stop,
+    "a file is cut": cut_file,
+    "a file is removed": remove_file,
+    "a stranger connects": visit,
+    "a second job has the same files": second_job,
+    "the folder of the results is moved": move_folder,
+    "the job is interrupted": interrupt,
+}
+
+
+def judge(job: Job, expected: Expected, errors: str, losses: list[float]) -> str:
+    """What is wrong with the end of a job, of which `errors` is all that it has said."""
+    ended = job.process.returncode != 0
+    if ended and not expected.may_end:
+        return f"ended with exit code {job.process.returncode}: {errors}"
+    if not ended and not expected.may_go_on:
+        return "went on as if nothing had happened"
+    if ended and expected.names and (len(re.findall("error: ", errors)) != 1 or not re.search(expected.names, errors)):
+        return f"expected one error that names {expected.names!r}, got {errors!r}"
+    done = [step["loss"] for step in read_log(job.folder / LOG)]
+    if done[:STEPS] != losses[: len(done)] or (not ended and len(done) != job.steps_to_do):
+        return f"computed something else in {len(done)} steps"
+    left = [path.name for path in (*job.folder.iterdir(), *job.folder.glob("results/*")) if path.suffix in (".tmp", ".lock")]
+    if left:
+        return f"left {left}"
+    return ""
+
+
+def attempt(workshop: Workshop, folder: Path, kind: str, seed: int, losses: list[float]) -> str:
+    """Does one thing to one job; returns what is wrong, or an empty text."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    job = start(workshop, folder, seed, MANY_STEPS if ACCIDENTS[kind] is second_job else STEPS)
+    try:
+        job.wait_for_step(job.random.randrange(1, STEPS // 4))
+        if job.process.poll() is not None:
+            return f"ended before anything was done: {job.process.communicate()[1]}"
+        expected = ACCIDENTS[kind](job)
+        _, errors = job.process.communicate(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"still ran after {END_SECONDS} seconds"
+    finally:
+        if job.process.poll() is None:
+            job.process.kill()
+        job.process.communicate()
+    return judge(job, expected, errors, losses)
+
+
+def undisturbed(workshop: Workshop, folder: Path) -> list[float]:
+    """The losses of a job to which nothing happens."""
+    folder.mkdir(parents=True)
+    job = start(workshop, folder, 0, STEPS)
+    _, errors = job.process.communicate(timeout=END_SECONDS)
+    assert job.process.returncode == 0, errors
+    return [step["loss"] for step in read_log(folder / LOG)]

@@ -100,6 +100,13 @@ def one_rank(two_ranks: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
             {"name": "broken", "kind": "compiled", "resume": str(broken), "arguments": {"gradient_accumulation_steps": 4}},
             {"name": "rest", "kind": "compiled", "rows": 10},
             {"name": "last", "kind": "compiled", "rows": 7},
+            # Ten rows, of which no batch is whole.
+            {
+                "name": "none",
+                "kind": "compiled",
+                "evaluate": True,
+                "arguments": {"per_device_eval_batch_size": 11, "dataloader_drop_last": True, "max_steps": 1},
+            },
         ],
     )
     return jobs
@@ -144,7 +151,8 @@ def test_one_rank(one_rank: Jobs, two_ranks: Jobs) -> None:
 
 
 def test_refused(one_rank: Jobs) -> None:
-    """Epochs whose last step is smaller, and a checkpoint without states."""
+    """Epochs whose last step is smaller, a checkpoint without states, and an evaluation of nothing, which was NaN."""
     assert "gradient_accumulation_steps: a compiled step cannot honour 2; choose a divisor of 5" in one_rank.result("rest")["error"]
     assert "dataloader_drop_last: a compiled step cannot honour False; set it to True" in one_rank.result("last")["error"]
+    assert "evaluate: expected 11 rows or more on each of 1 ranks, got 10 in all" in one_rank.result("none")["error"]
     assert "bad weights: " in one_rank.result("broken")["error"] and "was not saved whole" in one_rank.result("broken")["error"]

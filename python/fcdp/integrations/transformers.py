@@ -143,6 +143,12 @@ class CompiledTrainer(Trainer):
         sums = self.accelerator.reduce(sums)
         dataset = getattr(dataloader, "dataset", None)
         samples = len(dataset) if has_length(dataset) else rows * self.args.world_size
+        if sums[1] == 0:
+            raise StepError(
+                "misuse",
+                f"evaluate: expected {self.args.per_device_eval_batch_size} rows or more on each of {self.args.world_size} ranks, "
+                f"got {samples} in all, which dataloader_drop_last drops: set per_device_eval_batch_size lower, or give more",
+            )
         metrics = {f"{metric_key_prefix}_loss": (sums[0] / sums[1]).item()}
         return EvalLoopOutput(predictions=None, label_ids=None, metrics=metrics, num_samples=samples)
 

@@ -87,5 +87,5 @@ def write_readme(results: Results, page: Path) -> None:
 
 
 def _readme_row(setting: Setting, results: Results, sent: float) -> str:
-    label = "PyTorch's FSDP2 over Gloo, by the kernel's counter ([benchmarks](docs/benchmarks.md))"
+    label = "PyTorch's FSDP2 over Gloo, by the kernel's counter, with headers ([benchmarks](docs/benchmarks.md))"
     return f"| {label} | {sent:,.0f} | {sent / model_bytes(setting, results):.3f} |"

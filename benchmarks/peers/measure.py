@@ -2,9 +2,11 @@
 """Runs the rows of a table on hosts, in turn, and keeps what was measured."""
 
 import math
+import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -45,8 +47,7 @@ class Bench:
                     self._run_once(setting, row, kept)
 
     def _run_once(self, setting: Setting, row: Compiled | Peer, kept: list[Run]) -> None:
-        cycle = row.cycle if isinstance(row, Peer) else 1
-        steps = 1 + math.ceil((self.steps - 1) / cycle) * cycle
+        steps = 1 + math.ceil((self.steps - 1) / row.cycle) * row.cycle
         try:
             found = self._run(setting, row, self.programs[setting.step_name, row.name], steps, setting.megabits)
         except Unavailable as error:
@@ -98,6 +99,7 @@ class Bench:
         """Raises Unavailable with the reason if a peer fails. If fcdp fails, the benchmark does."""
         prefix = self.folder / setting.step_name / "peak-"
         command = [sys.executable, "-SE", str(PEAK), str(prefix), *program.command(steps)]
+        before, begin = _busy_seconds(), time.monotonic()
         try:
             sent, _ = run_ranks(command, NODES, RANKS_PER_NODE, megabits, self.timeout)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -107,10 +109,18 @@ class Bench:
                 raise
             late = isinstance(error, subprocess.TimeoutExpired)
             raise Unavailable(f"had not ended after {self.timeout:.0f} s" if late else _reason(said)) from error
+        own = sum(float(Path(f"{prefix}{rank}.cpu").read_text()) for rank in range(RANKS))
+        others = (_busy_seconds() - before - own) / (time.monotonic() - begin)
         ran = program.read()
         peak = max(int(Path(f"{prefix}{rank}").read_text()) for rank in range(RANKS))
         date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return Run(steps, ran.seconds, ran.losses, sent, peak, date, ran.counted)
+        return Run(steps, ran.seconds, ran.losses, sent, peak, date, max(others, 0.0), ran.counted)
+
+
+def _busy_seconds() -> float:
+    """Returns the seconds that all processors have spent in programs and in the kernel for them, without interrupts."""
+    user, nice, system = (int(word) for word in Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def _reason(said: str) -> str:

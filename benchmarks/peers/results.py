@@ -26,6 +26,8 @@ class Run:
     peak: int
     """The greatest memory of a rank, in bytes."""
     date: str
+    others: float
+    """The processors that other programs used meanwhile."""
     counted: int | None = None
     """Bytes that a node sent in the last step by fcdp's own count."""
 
@@ -125,9 +127,8 @@ class Figures:
 
 def figures(name: str, tried: Tried, runs: list[Run], first: list[float]) -> Figures:
     row = ROWS[name]
-    cycle = row.cycle if isinstance(row, Peer) else 1
     assert tried.run is not None
-    if cycle == 1:
+    if row.cycle == 1:
         seconds = statistics.median(second for run in runs for second in run.seconds[1:])
     else:
         seconds = statistics.median(statistics.mean(run.seconds[1:]) for run in runs)

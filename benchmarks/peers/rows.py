@@ -16,6 +16,8 @@ class Row:
     """It differs from another row only with several micro-batches, and is left out with one."""
     exact: bool = True
     """Its losses are those of fcdp within the tolerance. Otherwise only the first one is, before any update."""
+    cycle: int = 1
+    """The number of steps after which its traffic repeats."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,6 @@ class Peer(Row):
     """For `prepare` of that module."""
     package: str = ""
     """What of requirements.txt it needs."""
-    cycle: int = 1
-    """The number of steps after which its traffic repeats."""
 
 
 SYNC_EVERY = 16  # steps between two synchronizations of torchft's algorithms

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the results, as text and in Markdown."""
 
+import os
+
 from results import Figures, Results, faults, figures
 from rows import DTYPES, FIRST, ROWS
 from settings import NODES, RANKS_PER_NODE, Setting
 
+IDLE = 0.15
+"""Processors that other programs may use without being mentioned."""
 BYTES = {"f32": 4, "bf16": 2}
 
 
@@ -77,7 +81,18 @@ def markdown(setting: Setting, results: Results) -> list[str]:
             "" if row is found[0] else difference,
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+    return [*lines, "", *_load(setting, results, found)]
+
+
+def _load(setting: Setting, results: Results, found: list[Figures]) -> list[str]:
+    """Returns the sentence that says which rows ran beside other programs."""
+    runs = results.of(setting)
+    others = {row.row.label: max(run.others for run in runs[row.row.name]) for row in found}
+    loaded = {label: load for label, load in others.items() if not load <= IDLE}
+    if not loaded:
+        return []
+    share = f"{max(loaded.values()):.1f} of the machine's {os.cpu_count()} processors"
+    return [f"Other programs used up to {share} meanwhile, so that these times are too long: {', '.join(loaded)}.", ""]
 
 
 def print_table(setting: Setting, results: Results) -> None:

@@ -26,7 +26,7 @@ OPTIMIZER = "adamw,lr=3e-4"
 STRATEGIES = ("zero3", "fcdp")
 LOSS_TOLERANCE = 1e-5
 COMPILE_SECONDS = 2.0
-# FSDP2 over Gloo on as many ranks, in units of W per node and step; measured apart, see the README.
+# FSDP2 over Gloo on as many ranks, in units of W per node and step; benchmarks/peers measures it.
 FSDP2_MULTIPLE = 3.0
 
 

@@ -192,6 +192,9 @@ bool reducesFlat(BucketOp bucket, MeshOp mesh);
 /// gathered in bf16 or f16, and a slice of it stays in host memory.
 bool mayGatherDeltas(BucketOp bucket);
 
+/// Returns whether `wire` rounds values to codes, and leaves out a residual.
+bool isQuantized(std::optional<Wire> wire);
+
 /// Returns the type in which the optimizer updates the parameters of `bucket`
 /// and keeps its own states.
 mlir::Type getOptimizerType(BucketOp bucket);

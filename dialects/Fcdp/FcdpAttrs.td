@@ -81,9 +81,11 @@ def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
 
 def Fcdp_Wire : Fcdp_Enum<"Wire", "the form in which values are sent between "
     "nodes: as they are (`raw`), as differences from those that were gathered last "
-    "(`delta`), or with coded exponents (`coded`)", [
+    "(`delta`), with coded exponents (`coded`), or rounded to codes of 8 or 4 bits "
+    "(`int8`, `int4`)", [
   I32EnumAttrCase<"raw", 0>, I32EnumAttrCase<"delta", 1>,
-  I32EnumAttrCase<"coded", 2>]>;
+  I32EnumAttrCase<"coded", 2>, I32EnumAttrCase<"int8", 3>,
+  I32EnumAttrCase<"int4", 4>]>;
 def Fcdp_WireAttr : Fcdp_BareEnumAttr<Fcdp_Wire, "wire">;
 
 def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or host memory "
@@ -101,7 +103,7 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"exp_avg_code", 12>, I32EnumAttrCase<"exp_avg_scale", 13>,
   I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>,
   I32EnumAttrCase<"row_var", 16>, I32EnumAttrCase<"col_var", 17>,
-  I32EnumAttrCase<"variance", 18>]>;
+  I32EnumAttrCase<"variance", 18>, I32EnumAttrCase<"residual", 19>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>

@@ -289,7 +289,9 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
   let description = [{
     Sums in f32, in the order of the ranks, and rounds once to the result's
     type. Over both axes the result has the same bits as a reduction over
-    `local` in the input's type followed by one over `node`.
+    `local` in the input's type followed by one over `node`. With the code `int8` or
+    `int4`, ranks send rounded values; `residual` has what they have left out, which they
+    add before they round the next time.
 
     Example:
     ```mlir
@@ -305,11 +307,15 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
       planned phase.
     - (C5) `buffer` and `scratch`, where given, are device memory for the result and
       for the input, with messages of all ranks if they are coded.
-    - (C6) `code` is `coded`, in a reduction over `node` alone.
+    - (C6) `code` is `coded`, `int8` or `int4`, in a reduction over `node` alone.
+    - (C7) `residual` is a state of role `residual` of the source, with as many elements as
+      the input. It is given if `code` is `int8` or `int4`, and not otherwise.
   }];
   let arguments = (ins Fcdp_Whole:$input, FlatSymbolRefAttr:$source,
                        FlatSymbolRefAttr:$mesh, Fcdp_AxesAttr:$axes,
                        OptionalAttr<Fcdp_WireAttr>:$code,
+                       Arg<OptionalAttr<FlatSymbolRefAttr>, "",
+                           [MemRead<HostCache>, MemWrite<HostCache>]>:$residual,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer,
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
@@ -318,6 +324,9 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
     bool isReduction() { return true; }
     bool isOfGradient() { return true; }
     bool isCoded() { return getCode() && *getCode() != Wire::raw; }
+    /// Returns the bytes of a message for each other rank, or the most, or the
+    /// values' if they are not coded.
+    int64_t getMessageBytes();
     Stream chooseStream();
     /// Returns the memory for what other ranks send and, if that is coded, for
     /// messages.
@@ -326,14 +335,14 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
   }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`code` $code^)?
-    (`on` $stream^)? attr-dict `:` type($input) `to` type($result)
+    (`residual` $residual^)? (`on` $stream^)? attr-dict `:` type($input) `to` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
                                  "::mlir::FlatSymbolRefAttr":$source,
                                  "::mlir::FlatSymbolRefAttr":$mesh,
                                  "::mlir::ArrayAttr":$axes), [{
     build($_builder, $_state, result, input, source, mesh, axes, WireAttr(),
-          StreamAttr(), BufferAttr(), BufferAttr());
+          /*residual=*/{}, StreamAttr(), BufferAttr(), BufferAttr());
   }]>];
 }
 

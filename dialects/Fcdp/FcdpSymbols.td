@@ -172,7 +172,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     `gather_wire` and `reduce_wire` are the forms in which gathers and reductions
     send values between nodes (default: `raw`). With `delta`, a gather sends what has
     changed since the slice in host memory was gathered. With `coded`, a reduction
-    codes exponents. Neither changes a value.
+    codes exponents. Neither changes a value. With `int8` or `int4`, a reduction rounds
+    what it sends to codes of that many bits, and what it leaves out goes into the next.
 
     Example:
     ```mlir
@@ -206,7 +207,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
       are multiples of N.
     - (C13) `gather_wire` is `raw` or `delta`. `delta` needs a trainable bucket whose `wire`
       is bf16 or f16 and whose `residency` or `carry` is `host`.
-    - (C14) `reduce_wire` is `raw` or `coded`. `coded` needs a trainable bucket, and its
+    - (C14) `reduce_wire` is not `delta`. All but `raw` need a trainable bucket, and its
       `collectives` are not `flat`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
@@ -253,11 +254,11 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     Constraints:
     - (C1) The bucket exists and has at most one state of each role. The second
       part is checked if the module has a phase.
-    - (C2) The type is flat; `cache` and `host_grad` are in `host` memory, all others in
-      `device` memory.
+    - (C2) The type is flat; `cache`, `host_grad` and `residual` are in `host` memory, all
+      others in `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
-      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad` and
-      `host_grad` hold one node slice and `full_grad` the whole, in f32; all others hold what
+      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad`,
+      `host_grad` and `residual` hold one node slice and `full_grad` the whole, in f32; all others hold what
       the rank owns by the bucket's `sharding`, `grad` in f32, `shard` in the storage type, and
       the rest in the bucket's `master` type or, without one, in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.

@@ -112,7 +112,26 @@ int64_t CollectiveOpInterface::getPartBytes() {
 }
 
 int64_t CollectiveOpInterface::getMostSentBytes() {
+  if (auto reduce = dyn_cast<ReduceScatterOp>(getOperation()))
+    return reduce.getMessageBytes();
   return isCoded() ? codedCapacity(getPartBytes()) : getPartBytes();
+}
+
+int64_t ReduceScatterOp::getMessageBytes() {
+  int64_t bytes = cast<CollectiveOpInterface>(getOperation()).getPartBytes();
+  switch (getCode().value_or(Wire::raw)) {
+  case Wire::raw:
+    return bytes;
+  case Wire::delta:
+  case Wire::coded:
+    return codedCapacity(bytes);
+  case Wire::int8:
+  case Wire::int4:
+    return quantizedBytes(
+        *getCode() == Wire::int8 ? kInt8Format : kInt4Format,
+        cast<RankedTensorType>(getResult().getType()).getNumElements());
+  }
+  llvm_unreachable("unknown wire");
 }
 
 /// Returns the number of parts that the greater of two flat tensors has.
@@ -138,7 +157,6 @@ std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
   if (!isCoded())
     return byteSize(input);
   return llvm::alignTo(byteSize(input), kMessageAlignment) +
-         codedReductionBytes(
-             countRanks(getResult().getType(), input),
-             cast<CollectiveOpInterface>(getOperation()).getPartBytes());
+         // One for each rank, and one of each.
+         2 * countRanks(getResult().getType(), input) * getMessageBytes();
 }

@@ -109,16 +109,40 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+/// Verifies C6 and C7 of reduce_scatter.
+static LogicalResult verifyCode(ReduceScatterOp op,
+                                SymbolTableCollection &symbols) {
+  std::optional<Wire> code = op.getCode();
+  if (code && (*code == Wire::raw || *code == Wire::delta ||
+               op.isOverAxis(Axis::local))) // C6
+    return op.emitOpError("expected 'code' to be 'coded', 'int8' or 'int4', in "
+                          "a reduction over 'node' alone, got '")
+           << stringifyWire(*code) << "'";
+  FlatSymbolRefAttr residual = op.getResidualAttr();
+  if (isQuantized(code) != !!residual) // C7
+    return op.emitOpError("expected 'residual' with the codes 'int8' and "
+                          "'int4', and no others");
+  if (!residual)
+    return success();
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, residual);
+  RankedTensorType input = op.getInput().getType();
+  if (!state || state.getRole() != StateRole::residual ||
+      state.getBucketAttr() != op.getSourceAttr() ||
+      state.getTensorType().getNumElements() != input.getNumElements())
+    return op.emitOpError("expected 'residual' to be a state of role "
+                          "'residual' of ")
+           << op.getSourceAttr() << " with " << input.getNumElements()
+           << " elements, got " << residual;
+  return success();
+}
+
 LogicalResult
 ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
   if (failed(ranks))
     return failure();
-  if (std::optional<Wire> code = getCode(); // C6
-      code && (*code != Wire::coded || isOverAxis(Axis::local)))
-    return emitOpError("expected 'code' to be 'coded', in a reduction over "
-                       "'node' alone, got '")
-           << stringifyWire(*code) << "'";
+  if (failed(verifyCode(*this, symbols)))
+    return failure();
   if (auto shard = dyn_cast<ShardType>(getResult().getType())) // C2
     return verifyWhole(*this, shard, getInput().getType());
   RankedTensorType input = getInput().getType();

@@ -135,6 +135,10 @@ bool fcdp::mayGatherDeltas(BucketOp bucket) {
   return bucket.getTrainable() && isInHost && (wire.isBF16() || wire.isF16());
 }
 
+bool fcdp::isQuantized(std::optional<Wire> wire) {
+  return wire == Wire::int8 || wire == Wire::int4;
+}
+
 static LogicalResult verifyWires(BucketOp bucket) {
   std::optional<Wire> gather = bucket.getGatherWire();
   if (gather && *gather != Wire::raw &&
@@ -146,11 +150,12 @@ static LogicalResult verifyWires(BucketOp bucket) {
            << stringifyWire(*gather) << "'";
   std::optional<Wire> reduce = bucket.getReduceWire();
   if (reduce && *reduce != Wire::raw &&
-      (*reduce != Wire::coded || !bucket.getTrainable() ||
+      (*reduce == Wire::delta || !bucket.getTrainable() ||
        bucket.getCollectives() == Collectives::flat)) // C14
     return bucket.emitOpError(
-               "expected 'reduce_wire' to be 'raw', or 'coded' in a "
-               "trainable bucket whose collectives are not 'flat', "
+               "expected 'reduce_wire' to be 'raw', or 'coded', 'int8' or "
+               "'int4' "
+               "in a trainable bucket whose collectives are not 'flat', "
                "got '")
            << stringifyWire(*reduce) << "'";
   return success();
@@ -360,6 +365,7 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
     return type(mesh.getLocal(), bucket.getWire());
   case StateRole::node_grad:
   case StateRole::host_grad:
+  case StateRole::residual:
     return type(mesh.getLocal(), f32);
   case StateRole::full_grad:
     return type(1, f32);
@@ -414,13 +420,15 @@ bool fcdp::isOptimizerState(StateRole role) {
   case StateRole::full_grad:
   case StateRole::host_grad:
   case StateRole::prefetched:
+  case StateRole::residual:
     return false;
   }
   llvm_unreachable("unknown role");
 }
 
 Arena fcdp::getArena(StateRole role) {
-  bool isInHost = role == StateRole::cache || role == StateRole::host_grad;
+  bool isInHost = role == StateRole::cache || role == StateRole::host_grad ||
+                  role == StateRole::residual;
   return isInHost ? Arena::host : Arena::device;
 }
 

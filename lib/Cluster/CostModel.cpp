@@ -2,6 +2,7 @@
 
 #include "fcdp/Cluster/CostModel.h"
 
+#include "core/CodedMessage.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/OperatorCost.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -163,7 +164,8 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                              ranks, part / ranks,
                              elementBytes(cast<RankedTensorType>(
                                               collective.getInput().getType())
-                                              .getElementType()))
+                                              .getElementType()),
+                             *::cast<ReduceScatterOp>(*collective).getCode())
                        : model.costOfDeltaGather(ranks, part);
   return isReduction ? model.costOfReduction(axis, ranks, part / ranks)
                      : model.costOfGather(axis, ranks, part);
@@ -402,15 +404,28 @@ Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
                      });
 }
 
-Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
-                                     int64_t elementBytes) const {
-  const Codec &codec = cluster.codec;
+/// Returns the bits that a value of `bits` bits takes in a message.
+static double getMessageBits(const Codec &codec, Wire wire, double bits) {
+  auto count = [](QuantizedFormat format) {
+    return static_cast<double>(format.bits) +
+           8.0 * kScaleBytes / static_cast<double>(format.blockElements);
+  };
+  if (wire == Wire::int8)
+    return count(kInt8Format);
+  if (wire == Wire::int4)
+    return count(kInt4Format);
   // The exponent is coded; the rest of a wider value is as it is.
+  return codec.codedBits + bits - 16;
+}
+
+Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
+                                     int64_t elementBytes, Wire wire) const {
+  const Codec &codec = cluster.codec;
   double bits = 8.0 * static_cast<double>(elementBytes);
-  double share = (codec.codedBits + bits - 16) / bits;
+  double share = getMessageBits(codec, wire, bits) / bits;
   return measureOver(
-      cluster, "reduce_scatter_coded", stringifyAxis(Axis::node), partBytes,
-      [&](double bytes) {
+      cluster, ("reduce_scatter_" + stringifyWire(wire)).str(),
+      stringifyAxis(Axis::node), partBytes, [&](double bytes) {
         Cost transfer =
             estimateGather(cluster, Axis::node, ranks, bytes * share);
         return withSum(withCodec(transfer, codec, ranks - 1, ranks, bytes),

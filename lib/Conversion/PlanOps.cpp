@@ -218,7 +218,7 @@ private:
     setTypes(table, reduce.getInput(), reduce.getResult());
     if (!reduce.isCoded())
       return;
-    table.wire = plan::Wire::coded;
+    table.wire = toWire(*reduce.getCode());
     int64_t begin = llvm::alignTo(byteSize(input), kMessageAlignment);
     table.messages = std::make_unique<plan::Buf>(
         toBuf(slice(*scratch, begin, *reduce.getScratchBytes() - begin)));
@@ -264,6 +264,9 @@ private:
     return *table;
   }
 
+  static plan::Wire toWire(Wire wire) {
+    return findByName<plan::Wire>(stringifyWire(wire), plan::EnumNamesWire());
+  }
   /// Reports an error, if it is the first.
   InFlightDiagnostic error() {
     InFlightDiagnostic diag = op->emitOpError();

@@ -43,6 +43,18 @@ static int64_t countHeaders(int64_t count, int64_t part) {
   return count * ((most + 63) / 64 * 64 - part);
 }
 
+/// Returns the bytes of a message of `part` quantised values. Stated here once
+/// more: a header of 64 bytes, and for each block 2 bytes and the codes of 256
+/// values in 8 bits or of 128 in 4, rounded up to a multiple of 64.
+static int64_t countQuantized(Wire wire, int64_t part) {
+  if (part == 0)
+    return 0;
+  int64_t block = wire == Wire::int8 ? 256 : 128;
+  int64_t codes = wire == Wire::int8 ? 256 : 64;
+  int64_t bytes = 64 + (part + block - 1) / block * (2 + codes);
+  return (bytes + 63) / 64 * 64;
+}
+
 /// Counts gathers, loads and stores as if there were several nodes. `uses` is
 /// the number of live ranges per micro-batch.
 static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
@@ -228,8 +240,11 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
     bytes.add(sendFlat(counts.interReductions, reduced, mesh));
   } else {
     bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
-    bytes.inter +=
-        counts.interReductions * (nodes - 1) * (reduced / nodes / locals);
+    bytes.inter += counts.interReductions * (nodes - 1) *
+                   (isQuantized(bucket.getReduceWire())
+                        ? countQuantized(*bucket.getReduceWire(),
+                                         elements / nodes / locals)
+                        : reduced / nodes / locals);
     if (bucket.getReduceWire() == Wire::coded && usage.gradientBytes)
       bytes.inter += countHeaders(counts.interReductions * (nodes - 1),
                                   reduced / nodes / locals);

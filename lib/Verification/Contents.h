@@ -16,6 +16,8 @@ enum class ContentKind : uint8_t {
   gradient,
   /// State of an optimizer.
   optimizer,
+  /// What messages of a bucket's gradients have left out.
+  residual,
 };
 
 struct Content {

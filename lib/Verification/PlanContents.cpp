@@ -69,6 +69,8 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
   case StateRole::full_grad:
   case StateRole::host_grad:
     return content.kind == ContentKind::gradient;
+  case StateRole::residual:
+    return content.kind == ContentKind::residual;
   default:
     return false;
   }

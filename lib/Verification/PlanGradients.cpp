@@ -124,9 +124,23 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   const Extent &to = function->buffers[instruction.result].extent;
   if (from.overlaps(to))
     return emitError() << "its input, scratch and result overlap";
-  if (failed(writeScratch(*op.getScratch(), {from, to})))
+  if ((instruction.reference >= 0 && failed(keepResidual(instruction))) ||
+      failed(writeScratch(*op.getScratch(), {from, to})))
     return failure();
   return writeResult(instruction, content);
+}
+
+/// Reads what earlier messages have left out, and writes what these do. Before
+/// the first ones nothing has written there: it starts as zeros. Other states
+/// are elsewhere, so it is enough to check the order.
+LogicalResult PlanRun::keepResidual(const PlanInstruction &instruction) {
+  const StateModel &state = plan.states[instruction.reference];
+  Content content;
+  content.kind = ContentKind::residual;
+  content.bucket = state.bucket;
+  if (failed(access(getArena(state), state.extent, Mode::read)))
+    return failure();
+  return writeState(instruction.reference, content);
 }
 
 /// Adds `value` to `sum`. A sum must start with the first micro-batch and

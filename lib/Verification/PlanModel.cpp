@@ -296,6 +296,14 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
   }
   if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getDeltaAttr())
     instruction.reference = states.lookup(gather.getDeltaAttr().getAttr());
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op);
+      reduce && reduce.getResidualAttr()) {
+    auto state = states.find(reduce.getResidualAttr().getAttr());
+    if (state == states.end())
+      return op->emitOpError("expected a state, got ")
+             << reduce.getResidualAttr();
+    instruction.reference = state->second;
+  }
   if (isa<AccumulateOp>(op) && instruction.state < 0) {
     instruction.state =
         plan.buckets[instruction.bucket].getState(StateRole::grad);

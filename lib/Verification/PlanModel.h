@@ -61,7 +61,8 @@ struct PlanInstruction {
   Extent place = {};
   /// Index of the bucket or state that the operation refers to, or -1.
   int32_t bucket = -1, state = -1;
-  /// Index of the state whose content a gather codes against, or -1.
+  /// Index of the state whose content a gather codes against, or to which a
+  /// reduction keeps what it leaves out, or -1.
   int32_t reference = -1;
   /// Bytes of the device arena that are free for results of operators from this
   /// operation on, or until it.

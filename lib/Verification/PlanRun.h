@@ -67,6 +67,7 @@ private:
                                   const Content &content);
   mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);
   mlir::LogicalResult reduce(const PlanInstruction &instruction);
+  mlir::LogicalResult keepResidual(const PlanInstruction &instruction);
   mlir::LogicalResult cast(const PlanInstruction &instruction);
   mlir::LogicalResult compute(const PlanInstruction &instruction);
   mlir::LogicalResult pack(const PlanInstruction &instruction);

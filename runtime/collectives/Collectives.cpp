@@ -42,13 +42,12 @@ MessageCodec &codecOf(const Collective &collective,
   return *scratch.codec;
 }
 
-/// Decodes the message of the group's rank `from`.
+/// Has `decode` decode the message of the group's rank `from`.
+template <typename Decode>
 void decodeFrom(const Transport &transport, const Collective &collective,
-                MessageCodec &codec, const MessageCoding &coding, uint32_t from,
-                std::span<const std::byte> message, const std::byte *references,
-                std::span<std::byte> values) {
+                uint32_t from, Decode decode) {
   try {
-    codec.decode(coding, message, references, values);
+    decode();
   } catch (const CodeError &error) {
     auto nameOf = [&](uint32_t rank) {
       return "rank " + std::to_string(transport.worldRank(rank));
@@ -84,10 +83,11 @@ void gatherDifferences(Transport &transport, const Collective &collective,
   transport.exchange(scratch.sends, scratch.recvs, collective.what,
                      channelOf(collective));
   for (const Recv &recv : scratch.recvs)
-    decodeFrom(transport, collective, codec, coding, recv.peer,
-               {recv.data, recv.bytes},
-               collective.reference + recv.peer * bytes,
-               {collective.out + recv.peer * bytes, bytes});
+    decodeFrom(transport, collective, recv.peer, [&] {
+      codec.decode(coding, {recv.data, recv.bytes},
+                   collective.reference + recv.peer * bytes,
+                   {collective.out + recv.peer * bytes, bytes});
+    });
   if (collective.out + own * bytes != collective.in)
     std::memcpy(collective.out + own * bytes, collective.in, bytes);
 }
@@ -132,9 +132,41 @@ void exchangeCoded(Transport &transport, const Collective &collective,
   transport.exchange(scratch.sends, scratch.recvs, collective.what,
                      channelOf(collective));
   for (const Recv &recv : scratch.recvs)
-    decodeFrom(transport, collective, codec, coding, recv.peer,
-               {recv.data, recv.bytes}, nullptr,
-               {collective.scratch + recv.peer * chunkBytes, chunkBytes});
+    decodeFrom(transport, collective, recv.peer, [&] {
+      codec.decode(coding, {recv.data, recv.bytes}, nullptr,
+                   {collective.scratch + recv.peer * chunkBytes, chunkBytes});
+    });
+}
+
+/// Does the same by messages of quantised values. What they leave out is kept.
+void exchangeQuantized(Transport &transport, const Collective &collective,
+                       CollectiveScratch &scratch, size_t chunkBytes) {
+  if (!collective.messages || !collective.residual)
+    refuse(collective, "the backend was given no memory for quantised values");
+  const size_t count = chunkBytes / byteSize(collective.inType);
+  const Quantization quantization{collective.code, collective.inType};
+  const size_t bytes = quantizedBytes(formatOf(collective.code), count);
+  auto messageAt = [&](size_t place) {
+    return std::span(collective.messages + place * bytes, bytes);
+  };
+  scratch.sends.clear();
+  scratch.recvs.clear();
+  for (uint32_t distance = 1; distance < transport.size(); ++distance) {
+    uint32_t to = peerAt(transport, distance);
+    uint32_t from = peerAt(transport, transport.size() - distance);
+    quantize(quantization, {collective.in + to * chunkBytes, chunkBytes},
+             {collective.residual + to * count, count}, messageAt(to));
+    scratch.sends.push_back({to, messageAt(to).data(), bytes});
+    scratch.recvs.push_back(
+        {from, messageAt(transport.size() + from).data(), bytes});
+  }
+  transport.exchange(scratch.sends, scratch.recvs, collective.what,
+                     channelOf(collective));
+  for (const Recv &recv : scratch.recvs)
+    decodeFrom(transport, collective, recv.peer, [&] {
+      dequantize(quantization, {recv.data, recv.bytes},
+                 {collective.scratch + recv.peer * chunkBytes, chunkBytes});
+    });
 }
 
 } // namespace
@@ -173,6 +205,9 @@ void reduceScatter(Transport &transport, const Collective &collective,
                            " ranks as nodes of " + std::to_string(locals));
   if (collective.code == WireCode::Raw || chunkBytes == 0)
     exchangeChunks(transport, collective, scratch, chunkBytes);
+  else if (collective.code == WireCode::Int8 ||
+           collective.code == WireCode::Int4)
+    exchangeQuantized(transport, collective, scratch, chunkBytes);
   else
     exchangeCoded(transport, collective, scratch, chunkBytes);
 

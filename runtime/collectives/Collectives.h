@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codec/MessageCodec.h"
+#include "codec/Quantizer.h"
 #include "collectives/Transport.h"
 #include "core/Backend.h"
 

@@ -58,8 +58,9 @@ const char *name(DType type);
 
 /// The code in which values travel between nodes. `Delta` (gathers) codes their
 /// differences from those that were gathered last, and `Coded` (reductions)
-/// their exponents. Neither loses anything.
-enum class WireCode : uint8_t { Raw, Delta, Coded };
+/// their exponents. Neither loses anything. `Int8` and `Int4` (reductions)
+/// round values to codes of that many bits.
+enum class WireCode : uint8_t { Raw, Delta, Coded, Int8, Int4 };
 
 /// A gather or reduction of one bucket over one axis of P ranks.
 struct Collective {
@@ -81,13 +82,16 @@ struct Collective {
   /// over nodes (model.py:12)". Must outlive the backend.
   const char *what;
   WireCode code;
-  /// Memory for the messages of a coded collective: codedGatherBytes or
-  /// codedReductionBytes.
+  /// Memory for the messages of a coded collective: codedGatherBytes,
+  /// codedReductionBytes or quantizedReductionBytes.
   std::byte *messages;
   /// Delta only: what the gather before gave, as large as `out`, and the number
   /// of gathers before this one. If there were none, it is not read.
   const std::byte *reference;
   uint64_t generation;
+  /// Int8 and Int4 only: for each value of `in`, what messages have left out so
+  /// far, which goes into the next.
+  float *residual;
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

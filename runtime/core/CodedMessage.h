@@ -28,6 +28,38 @@ constexpr uint64_t codedCapacity(uint64_t bytes) {
   return (most + kMessageAlignment - 1) / kMessageAlignment * kMessageAlignment;
 }
 
+/// How quantised values are sent: a scale in bf16 for each block, and a code of
+/// some bits for each value. The last block is as long as the others.
+struct QuantizedFormat {
+  uint64_t blockElements, bits;
+};
+inline constexpr QuantizedFormat kInt8Format{256, 8};
+/// A block is rotated as a whole, so it is shorter.
+inline constexpr QuantizedFormat kInt4Format{128, 4};
+inline constexpr uint64_t kScaleBytes = 2;
+
+/// Returns the bytes of a message for `elements` quantised values. Without
+/// values there is no message.
+constexpr uint64_t quantizedBytes(QuantizedFormat format, uint64_t elements) {
+  if (elements == 0)
+    return 0;
+  uint64_t blocks =
+      (elements + format.blockElements - 1) / format.blockElements;
+  uint64_t bytes =
+      kMessageHeaderBytes +
+      blocks * (kScaleBytes + format.blockElements * format.bits / 8);
+  return (bytes + kMessageAlignment - 1) / kMessageAlignment *
+         kMessageAlignment;
+}
+
+/// Returns the bytes of memory for the messages of a quantised reduction over
+/// `ranks` ranks: one for each rank, and one of each.
+constexpr uint64_t quantizedReductionBytes(QuantizedFormat format,
+                                           uint64_t ranks,
+                                           uint64_t partElements) {
+  return 2 * ranks * quantizedBytes(format, partElements);
+}
+
 /// Returns the bytes of memory for the messages of a coded gather over `ranks`
 /// ranks: one of each rank.
 constexpr uint64_t codedGatherBytes(uint64_t ranks, uint64_t partBytes) {

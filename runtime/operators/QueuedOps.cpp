@@ -23,7 +23,8 @@ public:
                    WireCode::Raw,
                    /*messages=*/nullptr,
                    /*reference=*/nullptr,
-                   /*generation=*/0} {}
+                   /*generation=*/0,
+                   /*residual=*/nullptr} {}
   void run(StepState &state) override { state.backend.allGather(collective); }
 
 private:
@@ -49,7 +50,8 @@ public:
                    state.address(findState(*state.plan.buckets[op.bucket],
                                            plan::StateRole::host)
                                      ->buf()),
-                   /*generation=*/0} {}
+                   /*generation=*/0,
+                   /*residual=*/nullptr} {}
   void run(StepState &state) override {
     collective.generation = gathers++;
     state.backend.allGather(collective);
@@ -59,6 +61,32 @@ private:
   uint64_t &gathers;
   Collective collective;
 };
+
+WireCode toWireCode(plan::Wire wire) {
+  switch (wire) {
+  case plan::Wire::raw:
+    return WireCode::Raw;
+  case plan::Wire::delta:
+    return WireCode::Delta;
+  case plan::Wire::coded:
+    return WireCode::Coded;
+  case plan::Wire::int8:
+    return WireCode::Int8;
+  case plan::Wire::int4:
+    return WireCode::Int4;
+  }
+  return WireCode::Raw;
+}
+
+/// Returns what messages of the bucket have left out, or null if they leave out
+/// nothing.
+float *findResidual(const plan::ReduceScatterT &op, StepState &state) {
+  if (op.wire != plan::Wire::int8 && op.wire != plan::Wire::int4)
+    return nullptr;
+  const plan::State *residual =
+      findState(*state.plan.buckets[op.bucket], plan::StateRole::residual);
+  return reinterpret_cast<float *>(state.address(residual->buf()));
+}
 
 class ReduceScatter final : public PreparedOp {
 public:
@@ -73,11 +101,11 @@ public:
                    toDType(op.inType),
                    toDType(op.outType),
                    what,
-                   op.wire == plan::Wire::coded ? WireCode::Coded
-                                                : WireCode::Raw,
+                   toWireCode(op.wire),
                    op.messages ? state.address(*op.messages) : nullptr,
                    /*reference=*/nullptr,
-                   /*generation=*/0} {}
+                   /*generation=*/0,
+                   findResidual(op, state)} {}
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);
   }

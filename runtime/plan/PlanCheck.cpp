@@ -80,6 +80,7 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
     return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::node_grad:
   case StateRole::host_grad:
+  case StateRole::residual:
     return StateRule{plan::DType::f32, bucket.elements / plan.mesh.locals};
   case StateRole::full_grad:
     return StateRule{plan::DType::f32, bucket.elements};

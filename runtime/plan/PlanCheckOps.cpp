@@ -89,6 +89,7 @@ private:
   void checkDelta(const plan::AllGatherT &op) const;
   void messages(const std::unique_ptr<plan::Buf> &given, plan::Wire wire,
                 plan::Axis axis, uint64_t bytes) const;
+  void checkResidual(const plan::ReduceScatterT &op) const;
   void check(const plan::ReduceScatterT &op) const;
   void check(const plan::CacheCopyT &op) const {
     copy(op.in, op.out, 1, ", the bytes of 'in'");
@@ -281,6 +282,29 @@ void OpChecker::checkDelta(const plan::AllGatherT &op) const {
               "', ", host ? host->buf().bytes() : 0, ", got ", op.out.bytes());
 }
 
+/// Returns the bytes of the messages of a reduction over `ranks` ranks.
+static uint64_t messageBytes(const plan::ReduceScatterT &op, uint64_t ranks) {
+  switch (op.wire) {
+  case plan::Wire::int8:
+    return quantizedReductionBytes(kInt8Format, ranks, op.elements / ranks);
+  case plan::Wire::int4:
+    return quantizedReductionBytes(kInt4Format, ranks, op.elements / ranks);
+  default:
+    return codedReductionBytes(ranks, op.in.bytes() / ranks);
+  }
+}
+
+void OpChecker::checkResidual(const plan::ReduceScatterT &op) const {
+  const plan::BucketT &bucket = *plan.buckets[op.bucket];
+  const plan::State *residual = findState(bucket, plan::StateRole::residual);
+  uint64_t bytes = residual ? residual->buf().bytes() : 0;
+  if (bytes != op.elements * sizeof(float) ||
+      residual->buf().arena() != plan::Arena::host)
+    failCheck({where, ".elements"}, "expected the state 'residual' of bucket '",
+              bucket.name, "' to have ", op.elements,
+              " numbers in f32 in host memory, got ", bytes, " bytes");
+}
+
 void OpChecker::check(const plan::ReduceScatterT &op) const {
   uint64_t ranks = plan.ranks(toAxis(op.axis));
   if (op.elements % ranks != 0)
@@ -289,15 +313,15 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
   flat(".in", op.in, op.elements, op.inType);
   flat(".out", op.out, op.elements / ranks, op.outType);
   if (op.wire == plan::Wire::delta)
-    failCheck({where, ".wire"}, "expected 'raw' or 'coded', got 'delta'");
-  if (op.wire == plan::Wire::coded && op.inType != plan::DType::bf16 &&
+    failCheck({where, ".wire"},
+              "expected 'raw', 'coded', 'int8' or 'int4', got 'delta'");
+  if (op.wire != plan::Wire::raw && op.inType != plan::DType::bf16 &&
       op.inType != plan::DType::f16 && op.inType != plan::DType::f32)
-    failCheck({where, ".in_type"},
-              "expected f32, bf16 or f16 with the wire "
-              "'coded', got ",
-              EnumNameDType(op.inType));
-  messages(op.messages, op.wire, op.axis,
-           codedReductionBytes(ranks, op.in.bytes() / ranks));
+    failCheck({where, ".in_type"}, "expected f32, bf16 or f16 with the wire '",
+              EnumNameWire(op.wire), "', got ", EnumNameDType(op.inType));
+  messages(op.messages, op.wire, op.axis, messageBytes(op, ranks));
+  if (op.wire == plan::Wire::int8 || op.wire == plan::Wire::int4)
+    checkResidual(op);
   if (op.scratch)
     flat(".scratch", *op.scratch, op.elements, op.inType);
   else if (ranks > 1)

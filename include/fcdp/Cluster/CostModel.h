@@ -34,10 +34,11 @@ public:
   Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
   /// Return the cost of the same over `node` by coded messages. Values are
   /// coded before any is sent, and decoded after the last has arrived.
-  /// `elementBytes` is the size of a gradient in the reduction.
+  /// `elementBytes` is the size of a gradient in the reduction, and `wire` is
+  /// not `raw`.
   Cost costOfDeltaGather(int64_t ranks, double partBytes) const;
   Cost costOfCodedReduction(int64_t ranks, double partBytes,
-                            int64_t elementBytes) const;
+                            int64_t elementBytes, Wire wire) const;
   /// Return the cost of the same over both axes in one step, by the cluster's
   /// algorithm. The cost names the link that takes longer; the other link is in
   /// use too, but for no longer.

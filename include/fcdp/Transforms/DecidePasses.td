@@ -207,7 +207,8 @@ def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
     what was gathered last. With `wire=auto` they do so if that is predicted to be
     faster on `cluster`: coding takes time, and the rest of the bytes saves some. With
     `reduce-wire=coded`, reductions of trained buckets code the exponents of gradients,
-    unless their collectives are flat. None of it changes a value. With one node, nothing
+    unless their collectives are flat. None of it changes a value. With
+    `reduce-wire=int8` or `int4` they round gradients to codes instead, which does. With one node, nothing
     is sent and nothing is written.
 
     Before:
@@ -230,7 +231,8 @@ def CodeWiresPass : FcdpPass<"fcdp-code-wires"> {
   let description = [{
     Requires phase `sharded` and two-level collectives. A gather whose result is stored
     in host memory refers to the slice there with `delta` if the bucket's `gather_wire`
-    says so. A reduction between nodes gets the bucket's `reduce_wire` as `code`.
+    says so. A reduction between nodes gets the bucket's `reduce_wire` as `code` and, for
+    `int8` and `int4`, a state `residual` in host memory.
 
     Before:
 

@@ -148,9 +148,10 @@ def Wire : PipelineOption<
   "the last gather, coded without loss, for trained parameters that are gathered in bf16 or "
   "f16 and kept in host memory; 'auto' chooses for each bucket what is faster on the cluster">;
 def ReduceWire : PipelineOption<
-  "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded", "raw",
+  "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded|int8|int4", "raw",
   "selects what reductions send between nodes: 'raw' gradients as they are, 'coded' with "
-  "exponents that are coded without loss">;
+  "exponents that are coded without loss, 'int8' or 'int4' rounded to codes of 8 or 4 bits, "
+  "with what that leaves out added to the next">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
   "issues each gather this number of units ahead of its use, also in the micro-batch "

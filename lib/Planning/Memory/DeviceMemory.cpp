@@ -50,6 +50,7 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
   case StateRole::node_grad:
   case StateRole::full_grad:
   case StateRole::host_grad:
+  case StateRole::residual:
     return MemoryUse::Gradients;
   default:
     llvm_unreachable("unknown role");

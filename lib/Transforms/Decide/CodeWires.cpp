@@ -43,13 +43,29 @@ static void codeGather(AllGatherOp gather, SymbolTable &symbols) {
     gather.setDelta(cache.getSymName());
 }
 
+static StateOp findOrMakeResidual(BucketOp bucket, SymbolTable &symbols) {
+  auto module = bucket->getParentOfType<ModuleOp>();
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == StateRole::residual &&
+        state.getBucketAttr().getAttr() == bucket.getSymNameAttr())
+      return state;
+  StateOp state =
+      createState(bucket, StateRole::residual,
+                  getStateType(bucket, StateRole::residual, getMesh(module)));
+  symbols.insert(state, std::next(bucket->getIterator()));
+  return state;
+}
+
 static void codeReduction(ReduceScatterOp reduce, SymbolTable &symbols) {
   auto bucket = symbols.lookup<BucketOp>(reduce.getSourceAttr().getAttr());
   if (!bucket || !isBetweenNodes(reduce))
     return;
-  if (std::optional<Wire> wire = bucket.getReduceWire();
-      wire && *wire != Wire::raw)
-    reduce.setCode(*wire);
+  std::optional<Wire> wire = bucket.getReduceWire();
+  if (!wire || *wire == Wire::raw)
+    return;
+  reduce.setCode(*wire);
+  if (isQuantized(wire))
+    reduce.setResidual(findOrMakeResidual(bucket, symbols).getSymName());
 }
 
 void CodeWiresPass::runOnOperation() {

@@ -22,9 +22,11 @@ llvm::Expected<Wire> fcdp::parseReduceWire(llvm::StringRef text) {
   auto wire = llvm::StringSwitch<std::optional<Wire>>(text)
                   .Case("raw", Wire::raw)
                   .Case("coded", Wire::coded)
+                  .Case("int8", Wire::int8)
+                  .Case("int4", Wire::int4)
                   .Default(std::nullopt);
   if (wire)
     return *wire;
-  return llvm::createStringError("expected 'raw' or 'coded', got '" + text +
-                                 "'");
+  return llvm::createStringError(
+      "expected 'raw', 'coded', 'int8' or 'int4', got '" + text + "'");
 }

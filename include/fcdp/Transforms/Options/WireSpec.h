@@ -12,7 +12,7 @@ enum class GatherWireSpec { raw, delta, automatic };
 /// Parses `raw`, `delta` or `auto`. The error lists them.
 llvm::Expected<GatherWireSpec> parseGatherWire(llvm::StringRef text);
 
-/// Parses `raw` or `coded`. The error lists them.
+/// Parses `raw`, `coded`, `int8` or `int4`. The error lists them.
 llvm::Expected<Wire> parseReduceWire(llvm::StringRef text);
 
 } // namespace fcdp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/MappedFile.h"
 #include "checkpoint/FileErrors.h"
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/Spawn.h"
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
 #include "launch/StoreServer.h"

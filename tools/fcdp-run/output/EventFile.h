@@ -3,7 +3,7 @@
 // The files of --tensorboard.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <cstdint>
 #include <span>

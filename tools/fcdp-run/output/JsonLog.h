@@ -3,7 +3,7 @@
 // The file of --json.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <cstdint>
 #include <string>

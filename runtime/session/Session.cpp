@@ -125,16 +125,15 @@ SessionError Session::Impl::conclude(const std::exception &error,
 
 void Session::Impl::agree(const std::optional<SessionError> &problem,
                           const char *what) {
-  auto key = [](size_t rank) { return "problem/" + std::to_string(rank); };
-  if (problem)
-    job->set(key(job->rank()), problem->what());
-  double flag = problem ? 1 : 0;
-  std::vector<double> flags = job->gather({&flag, 1}, what);
-  auto found = std::find(flags.begin(), flags.end(), 1.0);
-  if (found == flags.end())
+  // A first character, so that a problem without a text is one.
+  const std::vector<std::string> all =
+      job->exchange(problem ? std::string("!") + problem->what() : "", what);
+  auto found = std::find_if(all.begin(), all.end(),
+                            [](const auto &text) { return !text.empty(); });
+  if (found == all.end())
     return;
-  uint32_t first = found - flags.begin();
-  std::string text = job->get(key(first), /*seconds=*/60);
+  const uint32_t first = found - all.begin();
+  const std::string text = found->substr(1);
   // All ranks have issued the same operations, so none waits for another.
   job->finish();
   phase = Phase::Failed;
@@ -159,6 +158,7 @@ void Session::Impl::join() {
       makeJobOptions(launch, options.timeoutSeconds, options.interface);
   settings.sessionNumber = options.number;
   settings.planHash = plan.hash;
+  settings.onStranger = options.onStranger;
   chooseGroups(plan, settings);
   settings.onFailure = [this](const std::string &message) {
     if (options.onPeerFailure)
@@ -171,6 +171,8 @@ void Session::Impl::join() {
     throw SessionError(SessionErrorCode::RendezvousFailed, error.what());
   }
   alarm.watch(job.get(), nullptr);
+  if (!problem && options.scan)
+    problem = problemOf(SessionErrorCode::InputMismatch, options.scan);
   attempt(SessionErrorCode::Failed,
           [&] { agree(problem, "check of the inputs"); });
 }

@@ -65,6 +65,10 @@ void openFiles(const Options &options, const StepPlan &plan,
     checkNames(plan, options.inputs);
   files.evaluation = EvaluationInputs::open(plan, options.evaluation,
                                             options.inputs, options.data);
+}
+
+/// Looks at all values of the inputs, which may take minutes.
+void scanFiles(const Launch &launch, const Files &files) {
   // Once per node is enough.
   if (launch.place.local != 0)
     return;
@@ -504,13 +508,16 @@ int runRank(const Options &options,
             const std::shared_ptr<const StepObject> &object,
             const Launch &launch) {
   uint32_t rank = worldRank(launch.mesh, launch.place);
-  FailureExit failureExit(rank, rank == 0 ? temporaryFiles(options)
-                                          : std::vector<std::string>());
+  FailureExit failureExit(launch.isOwnStore, rank == 0
+                                                 ? temporaryFiles(options)
+                                                 : std::vector<std::string>());
   Files files;
   SessionOptions sessionOptions = run::sessionOptions(options, launch);
   sessionOptions.check = [&] {
     openFiles(options, object->plan(), launch, files);
   };
+  sessionOptions.scan = [&] { scanFiles(launch, files); };
+  sessionOptions.onStranger = printWarning;
   // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);
@@ -536,8 +543,8 @@ int runRank(const Options &options,
       throw;
     if (error.code() == SessionErrorCode::PeerFailed)
       failureExit.shared(error.what());
-    // All ranks have this error.
-    if (error.code() == SessionErrorCode::NotFinite && rank != 0)
+    // All ranks have this error, and one of each node prints it.
+    if (error.code() == SessionErrorCode::NotFinite && launch.place.local != 0)
       failureExit.silent();
     failureExit.own(error.what());
   }

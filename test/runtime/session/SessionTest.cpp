@@ -945,4 +945,32 @@ TEST_F(TwoRanksTest, AProblemOfOneRankIsThatOfAll) {
   waitForOther(0);
 }
 
+// A scan may take longer than the ranks would wait for each other to join.
+TEST_F(TwoRanksTest, ARankScansItsInputsOnceItHasJoined) {
+  auto scanFor = [](double seconds, const char *problem) {
+    return [=] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      if (*problem)
+        throw std::runtime_error(problem);
+    };
+  };
+  startOther([&](SessionOptions options) {
+    options.timeoutSeconds = 1;
+    options.scan = scanFor(4, "value 97 at position 3");
+    try {
+      Session::open(object, options);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::InputMismatch ? 0 : 1;
+    }
+    return 2;
+  });
+  SessionOptions options = oneOfTwo(0, port);
+  options.timeoutSeconds = 1;
+  options.scan = scanFor(0, "");
+  EXPECT_EQ(expectError(SessionErrorCode::PeerFailed,
+                        [&] { Session::open(object, options); }),
+            "rank 1 (node 0, local 1) failed: value 97 at position 3");
+  waitForOther(0);
+}
+
 } // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/Spawn.h"
 
+#include "collectives/Secret.h"
+#include "collectives/StoreServer.h"
 #include "core/FileDescriptor.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
-#include "launch/StoreServer.h"
 #include "output/Progress.h"
 
 #include <algorithm>
@@ -113,16 +114,23 @@ void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port) {
+constexpr const char *kLoopback = "127.0.0.1";
+
+Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port,
+                const std::string &secret) {
   Launch launch;
   launch.launcher = "fcdp-run";
   launch.mesh = mesh;
   launch.place = placeOf(mesh, rank);
   launch.rank = rank;
-  launch.masterHost = "127.0.0.1";
+  launch.masterHost = kLoopback;
   launch.masterPort = port;
+  launch.isOwnStore = true;
+  launch.secret = secret;
   return launch;
 }
+
+constexpr size_t kSecretBytes = 32;
 
 /// The ranks of a job from start to end. Used by one thread.
 class Ranks {
@@ -131,6 +139,9 @@ public:
       : signals(signals), signalDescriptor(signalDescriptor),
         onSignal(onSignal) {}
   ~Ranks();
+
+  /// What the ranks prove to each other. It is in no environment or file.
+  const std::string secret = randomBytes(kSecretBytes);
 
   /// Forks a process that runs `body`, and ends with the code it returns.
   void start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
@@ -187,7 +198,8 @@ void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
     errors.reader = FileDescriptor();
     errors.writer = FileDescriptor();
     std::optional<uint16_t> known = port.hear();
-    endProcess(known ? body(launchOf(mesh, rank, *known)) : EXIT_FAILURE);
+    endProcess(known ? body(launchOf(mesh, rank, *known, secret))
+                     : EXIT_FAILURE);
   }
   children.push_back({rank, pid, std::move(errors.reader), "", false});
 }
@@ -321,7 +333,7 @@ int spawnRanks(const Mesh &mesh, const RankBody &body,
     PortAnnouncement port;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
       ranks.start(mesh, rank, port, body);
-    StoreServer store;
+    StoreServer store({kLoopback, ranks.secret, printWarning});
     port.tell(store.port(), mesh.size());
     exitCode = ranks.wait();
   }

@@ -9,8 +9,8 @@
 
 namespace fcdp::run {
 
-void printError(const std::string &message) {
-  std::string line = kErrorPrefix + message;
+static void printLine(const char *prefix, const std::string &message) {
+  std::string line = prefix + message;
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
   std::fflush(stdout);
@@ -18,19 +18,20 @@ void printError(const std::string &message) {
   (void)!write(STDERR_FILENO, line.data(), line.size());
 }
 
-bool FailureExit::prints(const std::string &message) const {
-  // The ranks that the message speaks of may be gone, so the first other one
-  // prints. One that failed by itself has printed it already.
-  if (message.find(" failed: ") != std::string::npos)
-    return false;
-  bool isAboutFirst = message.starts_with("rank 0 ");
-  return rank == (isAboutFirst ? 1u : 0u);
+void printError(const std::string &message) {
+  printLine(kErrorPrefix, message);
+}
+
+void printWarning(const std::string &message) {
+  printLine("fcdp-run: warning: ", message);
 }
 
 void FailureExit::own(const std::string &message) { leave(&message); }
 
 void FailureExit::shared(const std::string &message) {
-  leave(prints(message) ? &message : nullptr);
+  const bool isSaid =
+      isTogether && message.find(" failed: ") != std::string::npos;
+  leave(isSaid ? nullptr : &message);
 }
 
 void FailureExit::silent() { leave(nullptr); }

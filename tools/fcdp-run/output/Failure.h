@@ -3,7 +3,6 @@
 // How a rank ends when something has gone wrong.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,28 +13,32 @@ inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 
 /// Prints an error on one line.
 void printError(const std::string &message);
+/// Prints "fcdp-run: warning: ..." on one line. Thread-safe.
+void printWarning(const std::string &message);
 
 /// Ends a rank, once: prints the message if this rank is to print it, removes
 /// the temporary files, and exits without running destructors, which could wait
 /// for ranks that are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:
-  FailureExit(uint32_t rank, std::vector<std::string> temporaryFiles)
-      : rank(rank), temporaryFiles(std::move(temporaryFiles)) {}
+  /// `isTogether`: all ranks print to one place.
+  FailureExit(bool isTogether, std::vector<std::string> temporaryFiles)
+      : isTogether(isTogether), temporaryFiles(std::move(temporaryFiles)) {}
 
   /// An error of this rank's own.
   [[noreturn]] void own(const std::string &message);
   /// A message about another rank, "rank 2 (...) stopped: ...", that all
-  /// remaining ranks have; one of them prints it.
+  /// remaining ranks have. Each of them prints it: none knows which others
+  /// still can, or whose output is looked at. But what a rank said itself is
+  /// not repeated in the same place.
   [[noreturn]] void shared(const std::string &message);
   /// An error that another rank prints.
   [[noreturn]] void silent();
 
 private:
   [[noreturn]] void leave(const std::string *message);
-  bool prints(const std::string &message) const;
 
-  uint32_t rank;
+  bool isTogether;
   std::vector<std::string> temporaryFiles;
 };
 

@@ -255,12 +255,13 @@ void runProbe(const ProbeOptions &options, const Launch &launch) {
   std::vector<std::string> temporaryFiles;
   if (rank == 0)
     temporaryFiles.push_back(temporaryName(options.path));
-  FailureExit failureExit(rank, temporaryFiles);
+  FailureExit failureExit(launch.isOwnStore, temporaryFiles);
   JobOptions jobOptions =
       makeJobOptions(launch, options.timeout, options.interface);
   jobOptions.onFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };
+  jobOptions.onStranger = printWarning;
   jobOptions.planHash = "probe";
   jobOptions.nodeGroups = jobOptions.localGroups = {true, false};
   std::unique_ptr<Job> job = joinJob(jobOptions);

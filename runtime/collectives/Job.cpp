@@ -238,7 +238,7 @@ std::vector<JoinRecord> GlooJob::joinOthers() {
   own.address = options.interface.empty() ? address : options.interface;
   own.servesStore = server != nullptr;
   publishAlive(*store, rank());
-  return meet(*store, own, joining.left());
+  return meet(*store, own, options.joinSeconds);
 }
 
 void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {

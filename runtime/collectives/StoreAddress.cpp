@@ -4,6 +4,7 @@
 #include "collectives/TcpStore.h"
 
 #include <chrono>
+#include <cmath>
 #include <sstream>
 #include <thread>
 
@@ -73,7 +74,8 @@ StoreAddress findStoreAddress(TcpStore &store, const std::string &scope,
     late << "launcher rank 0 has another secret than this one; is it another "
             "job, or does FCDP_JOB_KEY differ?";
   else
-    late << "launcher rank 0 did not join within " << seconds << " s";
+    late << "launcher rank 0 did not join within " << std::ceil(seconds)
+         << " s";
   throw StoreError(late.str());
 }
 

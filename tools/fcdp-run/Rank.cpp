@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
+#include "OptionFacts.h"
 #include "inputs/Needs.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
@@ -133,6 +134,8 @@ private:
   bool isPrinted() const;
   /// Evaluates the model after the last step.
   void evaluate();
+  /// Ends the run if it only evaluates, and warns otherwise.
+  void tellNonfinite(const StepStats &stats);
   void save();
   void printSaved();
   void print(const std::string &line);
@@ -414,11 +417,24 @@ void Rank::evaluate() {
   }
   print(toText(figures));
   lastEvaluated = stats.step;
+  if (!std::isfinite(stats.loss))
+    tellNonfinite(stats);
   if (!options.evaluation.keepBest || !std::isfinite(stats.loss) ||
       (best && stats.loss >= best->loss))
     return;
   best = {stats.step, stats.loss};
   save();
+}
+
+void Rank::tellNonfinite(const StepStats &stats) {
+  const std::string text = "the loss of the evaluation after step " +
+                           std::to_string(stats.step) + " is " +
+                           (std::isnan(stats.loss) ? "NaN" : "infinite");
+  // Training goes on, as its own losses are finite.
+  if (options.evaluation.isAlone && options.onNonfinite == OnNonfinite::Stop)
+    throw std::runtime_error(text);
+  if (session.rank() == 0)
+    printWarning(text);
 }
 
 void Rank::print(const std::string &line) {
@@ -517,6 +533,7 @@ int runRank(const Options &options,
     openFiles(options, object->plan(), launch, files);
   };
   sessionOptions.scan = [&] { scanFiles(launch, files); };
+  sessionOptions.facts = [&] { return factsOf(options); };
   sessionOptions.onStranger = printWarning;
   // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {

@@ -44,11 +44,23 @@ bool isStopped(int exitCode) {
                            " failed: " + std::strerror(errno));
 }
 
+/// Whoever started this process had it ignore the signal, as nohup does, or a
+/// shell that starts it in the background.
+bool isIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+/// The system keeps a signal that is blocked, also if it is ignored. So those
+/// are left out.
 sigset_t watchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&signals, number);
+  sigaddset(&signals, SIGCHLD);
+  for (int number : {SIGINT, SIGTERM, SIGHUP})
+    if (!isIgnored(number))
+      sigaddset(&signals, number);
   return signals;
 }
 

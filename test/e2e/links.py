@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts with tc's netem."""
+"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts with netem."""
 
 import contextlib
 import select

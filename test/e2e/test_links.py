@@ -44,7 +44,9 @@ def serve() -> TCPStore:
 
 
 @contextlib.contextmanager
-def job(workshop: Workshop, seconds: float, steps: int, *extra: str) -> Iterator[tuple[list[subprocess.Popen[str]], Proxy]]:
+def job(
+    workshop: Workshop, seconds: float, steps: int, *extra: str
+) -> Iterator[tuple[list[subprocess.Popen[str]], Proxy]]:
     """Two ranks. What rank 1 and the store, which rank 0 serves, say to each other is `seconds` late each way."""
     model = workshop.model("gpt")
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, steps, *extra)
@@ -181,7 +183,8 @@ def test_a_store_that_does_not_answer(workshop: Workshop, is_stopped: bool) -> N
     """Its process is stopped, or it is a service that says nothing."""
     model = workshop.model("gpt")
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 1, "--timeout=3")
-    program = "from torch.distributed import TCPStore as T; s = T('127.0.0.1', 0, is_master=True, wait_for_workers=False)"
+    program = "from torch.distributed import TCPStore as T; "
+    program += "s = T('127.0.0.1', 0, is_master=True, wait_for_workers=False)"
     with contextlib.ExitStack() as stack:
         if is_stopped:
             server = stack.enter_context(

@@ -48,7 +48,9 @@ share of the duration for which computation waited for communication and copies
 (on the CPU), and the time that is left.
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
-set the numbers of nodes and ranks.)";
+set the numbers of nodes and ranks. FCDP_JOB_KEY, of at least 16 characters and
+the same on all ranks, is the secret of the job: processes without it are
+refused.)";
 
 InputOption splitInput(const std::string &option, const std::string &text) {
   size_t equals = text.find('=');
@@ -338,7 +340,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Start the random state of rank r from seed + r; default: 0");
   app.add_option("--timeout", options.timeout,
                  "Wait this many seconds for other ranks; default: 60 to join, "
-                 "300 in a collective")
+                 "300 in a collective. A rank that is silent for a tenth of "
+                 "it, but for at least 6 and at most 60 seconds, counts as "
+                 "dead; default: 30")
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--interface", options.interface,
                  "Use this network interface for traffic between ranks");

@@ -3,7 +3,7 @@
 // Files and folders that are on the disk when a function says so.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <cstddef>
 #include <span>

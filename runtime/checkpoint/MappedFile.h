@@ -3,7 +3,7 @@
 // A read-only mapping of a file.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <cstddef>
 #include <span>

@@ -3,6 +3,9 @@
 #include "collectives/FailureMonitor.h"
 #include "collectives/PeerWatch.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <pthread.h>
@@ -10,18 +13,17 @@
 namespace fcdp {
 namespace {
 
-/// Number of heartbeats within which every other rank has read the store.
-constexpr double readBeats = 2.5;
+/// Number of heartbeats for which the rank that serves the store stays at most
+/// for others that have to read why it ends.
+constexpr double stayBeats = 10;
 /// Interval at which the rank that serves the store checks whether the others
 /// are done.
 constexpr double finishPollSeconds = 0.05;
 
+using MonitorClock = std::chrono::steady_clock;
+
 std::string statusKey(uint32_t rank) {
   return "status/" + std::to_string(rank);
-}
-
-void sleepFor(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 } // namespace
@@ -30,17 +32,23 @@ void publishAlive(KeyValueStore &store, uint32_t rank) {
   store.set(statusKey(rank), std::string(1, status::alive) + "0");
 }
 
-/// State that the threads share. Only the looker accesses the store.
+/// State that the threads share.
 class FailureMonitor::State {
 public:
-  State(std::shared_ptr<KeyValueStore> store, FailureMonitorOptions options);
+  State(std::shared_ptr<KeyValueStore> beats,
+        std::shared_ptr<KeyValueStore> looks, FailureMonitorOptions options);
 
+  void runBeater();
   void runLooker();
-  void runWatchdog();
 
-  /// Makes the looker write this rank's final status, and waits until it has.
-  void publish(const std::string &status);
-  bool stopAndSeeWhetherLookerEnds();
+  /// Sets this rank's last status. Returns whether the store has it: not if
+  /// another one was set before, or the store is gone.
+  bool publish(const std::string &status);
+  /// Gives the others time to read from the store that this rank serves.
+  void stayForOthers();
+  void stop();
+  /// To be called with the mutex locked.
+  bool isEnded() const { return lookerEnded; }
 
   const FailureMonitorOptions options;
   std::mutex mutex;
@@ -52,175 +60,211 @@ public:
 private:
   using Lock = std::unique_lock<std::mutex>;
 
+  MonitorClock::duration staySeconds() const {
+    return std::chrono::duration_cast<MonitorClock::duration>(
+        std::chrono::duration<double>(std::min(
+            options.limitSeconds, stayBeats * options.heartbeatSeconds)));
+  }
   void waitFor(Lock &lock, double seconds, const std::function<bool()> &done) {
     changed.wait_for(lock, std::chrono::duration<double>(seconds), done);
   }
-  std::string statusToWrite();
   std::optional<std::string> look();
+  void lookUntilOthersLeave();
+  std::string describeLostStore(const StoreError &error) const;
   void leaveVerdict(const std::string &found);
-  void conclude(const std::string &found);
+  /// Returns whether the looker is to report it.
+  bool conclude(const std::string &found);
+  bool takeLastStatus();
 
-  const std::shared_ptr<KeyValueStore> store;
+  const std::shared_ptr<KeyValueStore> beats, looks;
   PeerWatch peers; // used by the looker only
   std::vector<std::string> keys;
-  uint64_t beats = 0;
-  std::optional<std::string> finalStatus;
-  bool finalStatusWritten = false;
-  uint64_t looks = 0;
-  bool looking = false, lookerStuck = false, lookerEnded = false;
+  bool hasLastStatus = false, lookerEnded = false;
+  std::atomic<bool> othersHaveLeft{false};
+  /// For the order of a heartbeat and the last status.
+  std::mutex beating;
 };
 
-FailureMonitor::State::State(std::shared_ptr<KeyValueStore> store,
+FailureMonitor::State::State(std::shared_ptr<KeyValueStore> beats,
+                             std::shared_ptr<KeyValueStore> looks,
                              FailureMonitorOptions givenOptions)
-    : options(std::move(givenOptions)), store(std::move(store)),
-      peers(options.mesh, options.rank, options.heartbeatSeconds,
-            options.limitSeconds) {
+    : options(std::move(givenOptions)), beats(std::move(beats)),
+      looks(std::move(looks)),
+      peers(options.mesh, options.rank, options.limitSeconds) {
   for (uint32_t rank = 0; rank < options.mesh.size(); ++rank)
     keys.push_back(statusKey(rank));
+  // However this process ends, the others know at once.
+  this->beats->leaveWill(keys[options.rank], std::string(1, status::gone));
 }
 
-std::string FailureMonitor::State::statusToWrite() {
-  Lock lock(mutex);
-  ++looks;
-  looking = true;
-  return finalStatus ? *finalStatus : status::alive + std::to_string(++beats);
+void FailureMonitor::State::runBeater() {
+  for (uint64_t beat = 1;; ++beat) {
+    {
+      std::lock_guard<std::mutex> order(beating);
+      Lock lock(mutex);
+      if (hasLastStatus || stopping)
+        return;
+      lock.unlock();
+      try {
+        beats->post(keys[options.rank], status::alive + std::to_string(beat));
+      } catch (const StoreError &) {
+        return; // the looker finds why
+      }
+    }
+    Lock lock(mutex);
+    waitFor(lock, options.heartbeatSeconds,
+            [this] { return stopping || hasLastStatus; });
+  }
 }
 
 std::optional<std::string> FailureMonitor::State::look() {
-  std::string own = statusToWrite();
-  store->set(keys[options.rank], own);
-  std::vector<std::string> statuses = store->getMany(keys);
-  std::optional<std::string> found = peers.judge(statuses);
+  std::optional<std::string> found =
+      peers.judge(looks->await(keys, options.limitSeconds, [this] {
+        Lock lock(mutex);
+        return stopping;
+      }));
   Lock lock(mutex);
-  looking = false;
   allDone = peers.everyoneIsDone();
-  // A set is not acknowledged. Only reading the value back shows that it
-  // arrived.
-  finalStatusWritten = finalStatus && statuses[options.rank] == *finalStatus;
+  othersHaveLeft = peers.othersHaveLeft();
   changed.notify_all();
   return found;
 }
 
+void FailureMonitor::State::lookUntilOthersLeave() {
+  const auto end = MonitorClock::now() + staySeconds();
+  try {
+    while (!othersHaveLeft && MonitorClock::now() < end) {
+      Lock lock(mutex);
+      waitFor(lock, finishPollSeconds, [this] { return stopping; });
+      if (stopping)
+        return;
+      lock.unlock();
+      look();
+    }
+  } catch (const StoreError &) {
+    // Nobody can read it any more.
+  }
+}
+
 void FailureMonitor::State::runLooker() {
   std::optional<std::string> found;
-  try {
-    for (;;) {
+  for (;;) {
+    try {
       found = look();
-      Lock lock(mutex);
-      if (stopping || allDone || found)
-        break;
-      waitFor(lock, finishing ? finishPollSeconds : options.heartbeatSeconds,
-              [&] { return stopping || (finalStatus && !finalStatusWritten); });
+    } catch (const StoreError &error) {
+      found = describeLostStore(error);
     }
-    if (found)
-      leaveVerdict(*found);
-  } catch (const StoreError &error) {
-    found = options.storeOwner + " is gone: " + error.what();
-    std::string silent = peers.describeSilent(2 * options.heartbeatSeconds);
-    if (!silent.empty())
-      *found += "; before that, " + silent;
+    Lock lock(mutex);
+    if (stopping)
+      found.reset(); // nobody waits for it, and the store may have ended
+    if (found || stopping)
+      break;
+    waitFor(lock, finishing ? finishPollSeconds : options.heartbeatSeconds,
+            [this] { return stopping || hasLastStatus; });
+    if (hasLastStatus && !stopping)
+      waitFor(lock, finishPollSeconds, [this] { return stopping; });
   }
-  if (found)
-    conclude(*found);
+  if (found) {
+    leaveVerdict(*found);
+    const bool isReporter = conclude(*found);
+    if (options.holdsStore)
+      lookUntilOthersLeave();
+    if (isReporter)
+      options.onFailure(*found);
+  }
   Lock lock(mutex);
-  looking = false;
   lookerEnded = true;
   changed.notify_all();
 }
 
+std::string
+FailureMonitor::State::describeLostStore(const StoreError &error) const {
+  std::string text =
+      options.storeOwner + " is gone or does not answer: " + error.what();
+  std::string silent = peers.describeSilent(2 * options.heartbeatSeconds);
+  return silent.empty() ? text : text + "; before that, " + silent;
+}
+
+bool FailureMonitor::State::takeLastStatus() {
+  Lock lock(mutex);
+  if (hasLastStatus)
+    return false;
+  hasLastStatus = true;
+  changed.notify_all();
+  return true;
+}
+
 void FailureMonitor::State::leaveVerdict(const std::string &found) {
-  // This rank ends now, and slower ranks would blame it. So it writes the
-  // verdict to the store, and the rank that serves the store gives them time to
-  // read it.
-  {
-    Lock lock(mutex);
-    if (finalStatus)
-      return;
-    finalStatus = status::ended + found;
-  }
-  store->set(keys[options.rank], statusToWrite());
-  store->getMany({keys[options.rank]});
-  {
-    Lock lock(mutex);
-    looking = false;
-  }
-  if (options.holdsStore)
-    sleepFor(readBeats * options.heartbeatSeconds);
-}
-
-void FailureMonitor::State::conclude(const std::string &found) {
-  bool report;
-  {
-    Lock lock(mutex);
-    if (verdict)
-      return;
-    verdict = found;
-    report = !claimed && !stopping;
-    claimed = true;
-  }
-  changed.notify_all();
-  if (report && options.onFailure)
-    options.onFailure(found);
-}
-
-void FailureMonitor::State::runWatchdog() {
-  // It counts its own ticks instead of time, because time also passes while
-  // this process is stopped.
-  uint64_t lastLook = 0;
-  double silentSeconds = 0;
-  Lock lock(mutex);
-  while (!lookerEnded) {
-    waitFor(lock, options.heartbeatSeconds, [this] { return lookerEnded; });
-    if (!looking || looks != lastLook)
-      silentSeconds = 0;
-    else
-      silentSeconds += options.heartbeatSeconds;
-    lastLook = looks;
-    if (silentSeconds < options.limitSeconds)
-      continue;
-    lookerStuck = true;
-    lock.unlock();
-    conclude(options.storeOwner + " has not answered for " +
-             std::to_string(int(silentSeconds)) + " s");
-    changed.notify_all();
+  // This rank ends now, and slower ranks would blame it.
+  if (!takeLastStatus())
     return;
+  std::lock_guard<std::mutex> order(beating);
+  try {
+    beats->post(keys[options.rank], status::ended + found);
+    beats->leaveWill(keys[options.rank], status::ended + found);
+  } catch (const StoreError &) {
+    // The others find the same by themselves.
   }
 }
 
-void FailureMonitor::State::publish(const std::string &status) {
+bool FailureMonitor::State::conclude(const std::string &found) {
   Lock lock(mutex);
-  if (finalStatus)
-    return;
-  finalStatus = status;
+  verdict = found;
+  const bool isReporter = !claimed && !stopping && options.onFailure;
+  claimed = true;
   changed.notify_all();
-  changed.wait(lock, [this] {
-    return finalStatusWritten || lookerEnded || lookerStuck;
-  });
+  return isReporter;
 }
 
-bool FailureMonitor::State::stopAndSeeWhetherLookerEnds() {
+bool FailureMonitor::State::publish(const std::string &status) {
+  if (!takeLastStatus())
+    return false;
+  std::lock_guard<std::mutex> order(beating);
+  try {
+    const std::string &key = keys[options.rank];
+    const bool isDone = status[0] == status::done;
+    beats->leaveWill(key, isDone ? std::string(1, status::left) : status);
+    beats->set(key, status);
+    if (isDone && !options.holdsStore) {
+      // From here on the store may end, which is no failure.
+      stop();
+      beats->post(key, std::string(1, status::left));
+    }
+    return true;
+  } catch (const StoreError &) {
+    return false;
+  }
+}
+
+void FailureMonitor::State::stayForOthers() {
+  if (!options.holdsStore)
+    return;
+  Lock lock(mutex);
+  changed.wait_for(lock, staySeconds(),
+                   [this] { return othersHaveLeft || lookerEnded; });
+}
+
+void FailureMonitor::State::stop() {
   Lock lock(mutex);
   stopping = true;
   changed.notify_all();
-  changed.wait(lock, [this] { return lookerEnded || lookerStuck; });
-  return lookerEnded;
 }
 
-FailureMonitor::FailureMonitor(std::shared_ptr<KeyValueStore> store,
+FailureMonitor::FailureMonitor(std::shared_ptr<KeyValueStore> beats,
+                               std::shared_ptr<KeyValueStore> looks,
                                FailureMonitorOptions options)
-    : state(std::make_shared<State>(std::move(store), std::move(options))) {
-  looker = std::thread([state = state] { state->runLooker(); });
-  watchdog = std::thread([state = state] { state->runWatchdog(); });
+    : state(std::make_unique<State>(std::move(beats), std::move(looks),
+                                    std::move(options))) {
+  beater = std::thread([state = state.get()] { state->runBeater(); });
+  looker = std::thread([state = state.get()] { state->runLooker(); });
+  pthread_setname_np(beater.native_handle(), "fcdp-heartbeat");
   pthread_setname_np(looker.native_handle(), "fcdp-monitor");
-  pthread_setname_np(watchdog.native_handle(), "fcdp-watchdog");
 }
 
 FailureMonitor::~FailureMonitor() {
-  if (state->stopAndSeeWhetherLookerEnds())
-    looker.join();
-  else
-    looker.detach();
-  watchdog.join();
+  state->stop();
+  beater.join();
+  looker.join();
 }
 
 void FailureMonitor::publishFailure(const std::string &message) {
@@ -228,9 +272,8 @@ void FailureMonitor::publishFailure(const std::string &message) {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->claimed = true;
   }
-  state->publish(status::failed + message);
-  if (state->options.holdsStore)
-    sleepFor(readBeats * state->options.heartbeatSeconds);
+  if (state->publish(status::failed + message))
+    state->stayForOthers();
 }
 
 std::optional<std::string> FailureMonitor::findCause(double seconds) {
@@ -238,7 +281,11 @@ std::optional<std::string> FailureMonitor::findCause(double seconds) {
   state->claimed = true;
   state->changed.wait_for(lock, std::chrono::duration<double>(seconds),
                           [this] { return state->verdict.has_value(); });
-  return state->verdict;
+  const std::optional<std::string> found = state->verdict;
+  lock.unlock();
+  if (found)
+    state->stayForOthers();
+  return found;
 }
 
 void FailureMonitor::finish() {
@@ -246,16 +293,21 @@ void FailureMonitor::finish() {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->finishing = true;
   }
-  state->publish(std::string(1, status::done));
+  const bool isKnown = state->publish(std::string(1, status::done));
   std::unique_lock<std::mutex> lock(state->mutex);
-  if (state->options.holdsStore)
-    state->changed.wait(lock,
-                        [this] { return state->allDone || state->verdict; });
-  if (state->verdict && !state->allDone)
-    throw Failure(*state->verdict, FailureKind::PeerFailed);
+  if (state->options.holdsStore || !isKnown)
+    state->changed.wait(lock, [this] {
+      return state->allDone || state->verdict || state->isEnded();
+    });
+  std::optional<std::string> found;
+  if (!state->allDone)
+    found = state->verdict;
+  lock.unlock();
+  state->stayForOthers();
+  if (found)
+    throw Failure(*found, FailureKind::PeerFailed);
   // This rank is done, so from now on the end of other ranks is not a failure.
-  state->stopping = true;
-  state->changed.notify_all();
+  state->stop();
 }
 
 double FailureMonitor::heartbeat() const {

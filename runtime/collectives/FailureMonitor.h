@@ -2,7 +2,7 @@
 //
 // Finds out which rank has died. Gloo cannot: its messages name sockets, and a
 // survivor may hang until the time-out. So every rank increments a counter in
-// the store, on a thread and a connection of its own.
+// the store.
 #pragma once
 
 #include "collectives/KeyValueStore.h"
@@ -34,13 +34,14 @@ struct FailureMonitorOptions {
 /// Sets the status that a rank must have before any monitor starts.
 void publishAlive(KeyValueStore &store, uint32_t rank);
 
-/// Monitors the ranks with two threads. One reads the store, and one checks
-/// that the store still answers. If the store's host stops answering, a read
-/// may never return; then its thread is left behind with its share of the
-/// store. Thread-safe.
+/// Monitors the ranks with two threads. One sends heartbeats at fixed times and
+/// never waits for the store. The other one reads those of all ranks, however
+/// long the store takes to answer. Thread-safe.
 class FailureMonitor {
 public:
-  FailureMonitor(std::shared_ptr<KeyValueStore> store,
+  /// The stores are two connections to one store, which nothing else uses.
+  FailureMonitor(std::shared_ptr<KeyValueStore> beats,
+                 std::shared_ptr<KeyValueStore> looks,
                  FailureMonitorOptions options);
   ~FailureMonitor();
 
@@ -49,9 +50,9 @@ public:
   /// Waits for a verdict on the rank that failed. `onFailure` is not called
   /// after this call.
   std::optional<std::string> findCause(double seconds);
-  /// Announces that this rank is done. On the rank that serves the store it
-  /// returns when all ranks are done, and throws Failure if one fails before
-  /// that.
+  /// Announces that this rank is done, and returns when the store has it. On
+  /// the rank that serves the store it returns when all ranks are done and know
+  /// that the store has it, and throws Failure if one fails before that.
   void finish();
 
   double heartbeat() const;
@@ -60,8 +61,8 @@ public:
 private:
   class State;
 
-  std::shared_ptr<State> state;
-  std::thread looker, watchdog;
+  std::unique_ptr<State> state;
+  std::thread beater, looker;
 };
 
 } // namespace fcdp

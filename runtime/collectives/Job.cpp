@@ -3,31 +3,61 @@
 #include "collectives/Job.h"
 #include "collectives/Collectives.h"
 #include "collectives/FailureMonitor.h"
+#include "collectives/GlooStore.h"
 #include "collectives/GlooTransport.h"
 #include "collectives/LocalAddress.h"
 #include "collectives/Rendezvous.h"
+#include "collectives/Secret.h"
+#include "collectives/StoreAddress.h"
+#include "collectives/StoreClient.h"
+#include "collectives/StoreServer.h"
 #include "collectives/TcpStore.h"
 
 #include <array>
-#include <random>
+#include <atomic>
+#include <chrono>
+#include <sstream>
 
 namespace fcdp {
 namespace {
 
-/// Time limit of the monitor's store operations. It is well below the time
-/// within which the death of a rank must be found.
-constexpr double monitorOperationSeconds = 4;
 /// Number of heartbeats beyond the heartbeat limit after which every monitor
-/// has its verdict: its own beat, its poll, and the time that the rank with the
-/// store waits.
+/// has its verdict: its own beat, its look, and those of another.
 constexpr double verdictBeats = 5;
+/// Seconds that a thread which asks a TCPStore may take longer than its limit.
+constexpr double kLateSeconds = 2;
+constexpr const char *kLoopback = "127.0.0.1";
 
 std::string randomName() {
-  std::random_device source;
-  char text[17];
-  std::snprintf(text, sizeof(text), "%08x%08x", unsigned(source()),
-                unsigned(source()));
+  constexpr size_t bytes = 8;
+  std::string text;
+  char digits[3];
+  for (unsigned char byte : randomBytes(bytes)) {
+    std::snprintf(digits, sizeof(digits), "%02x", unsigned(byte));
+    text += digits;
+  }
   return text;
+}
+
+/// The time that is left of a limit.
+class TimeLimit {
+public:
+  explicit TimeLimit(double seconds)
+      : end(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(seconds))) {}
+  double left() const {
+    constexpr double least = 0.1;
+    return std::max(std::chrono::duration<double>(end - Clock::now()).count(),
+                    least);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end;
+};
+
+bool isLoopbackAddress(const std::string &address) {
+  return address.rfind("127.", 0) == 0 || address == "::1";
 }
 
 class GlooJob final : public Job {
@@ -60,10 +90,10 @@ public:
     return store->get("user/" + key, seconds);
   }
   std::optional<std::string> find(const std::string &key) override {
-    if (!store->has("user/" + key))
-      return std::nullopt;
-    return store->get("user/" + key, options.joinSeconds);
+    return store->find({"user/" + key}).front();
   }
+  std::vector<std::string> exchange(const std::string &value,
+                                    const char *what) override;
 
   void abortTransfers() noexcept override;
   void publishFailure(const std::string &message) override {
@@ -73,8 +103,11 @@ public:
   void finish() override { monitor->finish(); }
 
 private:
-  TcpStoreOptions storeOptions() const;
-  std::vector<JoinRecord> joinOthers(const std::string &address);
+  std::string scope() const;
+  StoreAddress reachStore();
+  StoreAddress serveStore(TcpStore &launchersStore);
+  std::unique_ptr<StoreClient> connectToStore(double seconds) const;
+  std::vector<JoinRecord> joinOthers();
   void startMonitor(const std::vector<JoinRecord> &records);
   void connectGroups();
   void connectAxis(Axis axis, const char *name, const AxisGroups &wanted,
@@ -83,26 +116,39 @@ private:
                                      const std::vector<uint32_t> &worldRanks);
 
   const JobOptions options;
+  const TimeLimit joining;
+  const std::string process = randomName();
+  /// The address of this machine on the link in use.
+  std::string address;
   std::string jobName;
   GlooDevice device;
   // Members are destroyed in reverse order: the monitor watches until the
   // groups are gone, and the store's server ends last.
-  std::unique_ptr<TcpStore> store;
+  std::shared_ptr<TcpStore> launchersStore;
+  std::unique_ptr<StoreServer> server;
+  StoreAddress storeAt;
+  std::shared_ptr<StoreClient> store;
+  c10::intrusive_ptr<c10d::Store> glooStore;
   std::unique_ptr<FailureMonitor> monitor;
   struct Groups {
     std::unique_ptr<Transport> gather, reduce;
   };
   std::array<Groups, kNumAxes> groups;
   std::unique_ptr<Transport> controlGroup;
+  uint64_t numExchanges = 0;
+  std::atomic<bool> isAborted{false};
 };
 
-GlooJob::GlooJob(const JobOptions &givenOptions) : options(givenOptions) {
-  std::string address = localAddressToward(options.host);
-  store = std::make_unique<TcpStore>(storeOptions());
-  if (options.servesStore && options.onStorePort)
-    options.onStorePort(store->port());
+GlooJob::GlooJob(const JobOptions &givenOptions)
+    : options(givenOptions), joining(options.joinSeconds) {
+  // What is on one machine only is not to be reached from another.
+  address =
+      options.mesh.nodes == 1 ? kLoopback : localAddressToward(options.host);
   device = makeGlooDevice(options.interface, address);
-  std::vector<JoinRecord> records = joinOthers(address);
+  storeAt = reachStore();
+  store = connectToStore(joining.left());
+  glooStore = makeGlooStore(store, options.joinSeconds);
+  std::vector<JoinRecord> records = joinOthers();
   startMonitor(records);
   try {
     if (rank() == 0)
@@ -114,19 +160,72 @@ GlooJob::GlooJob(const JobOptions &givenOptions) : options(givenOptions) {
   }
 }
 
-TcpStoreOptions GlooJob::storeOptions() const {
+std::string GlooJob::scope() const {
+  return "fcdp/" + std::to_string(options.restartCount) + "/" +
+         std::to_string(options.sessionNumber);
+}
+
+StoreAddress GlooJob::serveStore(TcpStore &launchersStore) {
+  server = std::make_unique<StoreServer>(
+      StoreServerOptions{address, options.secret, options.onStranger});
+  StoreAddress own{hostName(), address, server->port()};
+  publishStoreAddress(launchersStore, scope(), options.secret, own);
+  return own;
+}
+
+StoreAddress GlooJob::reachStore() {
+  if (options.isOwnStore)
+    return {options.host, options.host, options.port};
   TcpStoreOptions tcp;
   tcp.host = options.host;
   tcp.port = options.port;
   tcp.serves = options.servesStore;
-  tcp.connectSeconds = options.joinSeconds;
-  tcp.operationSeconds = options.joinSeconds;
-  tcp.prefix = "fcdp/" + std::to_string(options.restartCount) + "/" +
-               std::to_string(options.sessionNumber);
-  return tcp;
+  if (tcp.serves)
+    tcp.address = localAddressToward(options.host);
+  tcp.seconds = joining.left();
+  // Both outlive this function, as the thread may.
+  auto made = std::make_shared<std::shared_ptr<TcpStore>>();
+  auto found = std::make_shared<StoreAddress>();
+  const std::string where =
+      "the job's store at " + options.host + ":" + std::to_string(options.port);
+  std::ostringstream late;
+  late << where << " did not answer within " << options.joinSeconds
+       << " s; is another program at this port, or is the process that serves "
+          "the store stopped?";
+  runWithin(tcp.seconds + kLateSeconds, late.str(),
+            [made, tcp] { *made = std::make_shared<TcpStore>(tcp); });
+  launchersStore = *made;
+  if (options.servesStore && options.onStorePort)
+    options.onStorePort(launchersStore->port());
+  if (options.launcherRank == 0)
+    return serveStore(*launchersStore);
+  runWithin(joining.left() + kLateSeconds, late.str(),
+            [found, tcpStore = launchersStore, scope = scope(),
+             secret = options.secret, seconds = joining.left()] {
+              *found = findStoreAddress(*tcpStore, scope, secret, seconds);
+            });
+  if (isLoopbackAddress(found->address) && found->host != hostName())
+    throw StoreError("launcher rank 0 (host " + found->host +
+                     ") would listen on " + found->address +
+                     ", where other hosts cannot reach it; set MASTER_ADDR to "
+                     "an address instead of a name");
+  return *found;
 }
 
-std::vector<JoinRecord> GlooJob::joinOthers(const std::string &address) {
+std::unique_ptr<StoreClient> GlooJob::connectToStore(double seconds) const {
+  StoreClientOptions client;
+  client.address = storeAt.address;
+  client.port = storeAt.port;
+  client.secret = options.secret;
+  client.member = "launcher rank " + std::to_string(options.launcherRank);
+  client.process = process;
+  client.prefix = scope() + "/";
+  client.connectSeconds = seconds;
+  client.operationSeconds = seconds;
+  return std::make_unique<StoreClient>(client);
+}
+
+std::vector<JoinRecord> GlooJob::joinOthers() {
   JoinRecord own;
   own.launcherRank = options.launcherRank;
   own.launcherSize = options.launcherSize;
@@ -137,19 +236,19 @@ std::vector<JoinRecord> GlooJob::joinOthers(const std::string &address) {
   own.hostName = hostName();
   // If an interface is given, the user is responsible for its address.
   own.address = options.interface.empty() ? address : options.interface;
-  own.servesStore = options.servesStore;
+  own.servesStore = server != nullptr;
   publishAlive(*store, rank());
   return meet(*store, own, options.joinSeconds);
 }
 
 void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
-  std::string where = options.host + ":" + std::to_string(store->port());
+  std::string where = storeAt.address + ":" + std::to_string(storeAt.port);
   FailureMonitorOptions watch;
   watch.mesh = options.mesh;
   watch.rank = rank();
   watch.heartbeatSeconds = options.heartbeatSeconds;
   watch.limitSeconds = options.heartbeatLimitSeconds;
-  watch.holdsStore = options.servesStore;
+  watch.holdsStore = server != nullptr;
   watch.storeOwner = "the launcher's store at " + where;
   for (uint32_t rank = 0; rank < records.size(); ++rank)
     if (records[rank].servesStore)
@@ -157,12 +256,10 @@ void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
                          ", which holds the store at " + where + ",";
   watch.onFailure = options.onFailure;
 
-  TcpStoreOptions own = storeOptions();
-  own.serves = false;
-  own.port = store->port();
-  own.operationSeconds = monitorOperationSeconds;
-  monitor = std::make_unique<FailureMonitor>(std::make_shared<TcpStore>(own),
-                                             std::move(watch));
+  // Connections of their own, on which nothing else is waited for.
+  const double limit = options.heartbeatLimitSeconds;
+  monitor = std::make_unique<FailureMonitor>(
+      connectToStore(limit), connectToStore(limit), std::move(watch));
 }
 
 std::unique_ptr<Transport>
@@ -175,7 +272,7 @@ GlooJob::connect(const std::string &name,
   // Groups of one kind are distinguished by their first rank.
   group.name = name + "-" + std::to_string(worldRanks[0]);
   group.worldRanks = worldRanks;
-  group.store = store->handle();
+  group.store = glooStore;
   group.joinSeconds = options.joinSeconds;
   group.collectiveSeconds = options.collectiveSeconds;
   return makeGlooTransport(device, group);
@@ -208,7 +305,24 @@ void GlooJob::connectGroups() {
   controlGroup = connect("control", everybody);
 }
 
+std::vector<std::string> GlooJob::exchange(const std::string &value,
+                                           const char *what) {
+  const std::string key = "exchange/" + std::to_string(++numExchanges) + "/";
+  std::vector<std::string> keys;
+  for (uint32_t rank = 0; rank < options.mesh.size(); ++rank)
+    keys.push_back(key + std::to_string(rank));
+  constexpr double noLimit = 1e9; // seconds; the monitor ends the wait
+  try {
+    store->set(keys[rank()], value);
+    return store->await(keys, noLimit, [this] { return isAborted.load(); });
+  } catch (const StoreError &error) {
+    throw TransportError(std::string(what) + ": rank " +
+                         std::to_string(rank()) + ": " + error.what());
+  }
+}
+
 void GlooJob::abortTransfers() noexcept {
+  isAborted = true;
   for (const Groups &axis : groups)
     for (Transport *group : {axis.gather.get(), axis.reduce.get()})
       if (group)

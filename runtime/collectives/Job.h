@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank's membership of a job: rendezvous, transports and failure detection.
-// It uses libtorch's TCPStore and Gloo, but this header does not expose them.
+// It uses libtorch's Gloo, but this header does not expose them.
 #pragma once
 
 #include "collectives/Transport.h"
@@ -33,14 +33,23 @@ struct JobOptions {
   uint32_t launcherRank = 0;
   uint32_t launcherSize = 1;
 
-  /// The store's address (MASTER_ADDR, MASTER_PORT). Exactly one process of the
-  /// job serves the store: a rank with `servesStore`, or the launcher's agent.
-  /// With port 0 the server picks a free port and reports it by `onStorePort`
+  /// The launcher's address (MASTER_ADDR, MASTER_PORT). There is the job's
+  /// store, as fcdp-run serves it (`isOwnStore`), or a TCPStore of PyTorch, by
+  /// which the ranks find the job's store. Exactly one process serves the
+  /// TCPStore: a rank with `servesStore`, the launcher's agent, or the program.
+  /// With port 0 the rank picks a free port and reports it by `onStorePort`
   /// before it waits for the other ranks.
   std::string host = "127.0.0.1";
   uint16_t port = 0;
+  bool isOwnStore = false;
   bool servesStore = true;
   std::function<void(uint16_t port)> onStorePort;
+  /// What ranks prove to have before anything that they say counts; equal on
+  /// all ranks.
+  std::string secret;
+  /// Called on a thread of the job's with a sentence about a process that does
+  /// not belong to the job and was refused.
+  std::function<void(const std::string &message)> onStranger;
   /// Separates the keys of a restarted job (TORCHELASTIC_RESTART_COUNT).
   uint32_t restartCount = 0;
   /// Separates the keys of several consecutive jobs that use one store.
@@ -60,8 +69,9 @@ struct JobOptions {
   /// dead peers much earlier.
   double collectiveSeconds = 300;
   double heartbeatSeconds = 1;
-  /// Seconds without a change of its heartbeat after which a rank counts as
-  /// dead.
+  /// Seconds without a heartbeat after which a rank counts as dead. It bounds
+  /// the outages that a job survives. A rank whose process ends is found at
+  /// once.
   double heartbeatLimitSeconds = 6;
 
   /// Called at most once, on the monitor's thread, when another rank has died
@@ -72,7 +82,7 @@ struct JobOptions {
 };
 
 /// A job. Functions throw std::runtime_error. One thread calls `gather`,
-/// `barrier` and `finish`; any thread may call the others.
+/// `barrier`, `exchange` and `finish`; any thread may call the others.
 class Job {
 public:
   virtual ~Job() = default;
@@ -101,6 +111,12 @@ public:
   /// Returns the value, or none if the key is not set. Throws StoreError.
   virtual std::optional<std::string> find(const std::string &key) = 0;
 
+  /// Collective. Returns the values of all ranks in rank order, over the store.
+  /// It waits for as long as all ranks live, so a rank may come late. `what`
+  /// names it in errors.
+  virtual std::vector<std::string> exchange(const std::string &value,
+                                            const char *what) = 0;
+
   /// Ends running transfers of all groups with an error. Later ones fail. It
   /// may be called from any thread.
   virtual void abortTransfers() noexcept = 0;
@@ -109,8 +125,9 @@ public:
   /// ranks, which then end with "rank 1 (...) failed: <message>".
   virtual void publishFailure(const std::string &message) = 0;
   /// Returns `message` of a failed transfer, prefixed with the rank that caused
-  /// it if the monitor finds one within 10 s. Otherwise it publishes `message`
-  /// as this rank's own failure. `onFailure` is not called after this call.
+  /// it if the monitor finds one within its limit. Otherwise it publishes
+  /// `message` as this rank's own failure. `onFailure` is not called after this
+  /// call.
   virtual std::string explainFailure(const std::string &message) = 0;
   /// Announces that this rank is done and no longer needs the others. On the
   /// rank that serves the store it returns when all ranks are done. If it is

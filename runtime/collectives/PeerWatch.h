@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace fcdp {
@@ -15,21 +16,26 @@ namespace fcdp {
 namespace status {
 inline constexpr char alive = 'a';  ///< followed by a counter
 inline constexpr char done = 'd';   ///< no longer needs the others
+inline constexpr char left = 'l';   ///< done, and no longer needs the store
 inline constexpr char failed = 'f'; ///< followed by its message
 inline constexpr char ended = 'x';  ///< followed by the verdict on another rank
+inline constexpr char gone = 'g';   ///< its connection ended: the rank's will
 } // namespace status
 
-/// Records when each rank's status last changed. Not thread-safe.
+/// Measures for how long the status of each rank has not changed. A look counts
+/// for a third of the limit at most: the store was slow, or this process was
+/// stopped, and cannot tell whether the others were silent. Not thread-safe.
 class PeerWatch {
 public:
-  PeerWatch(const Mesh &mesh, uint32_t rank, double heartbeatSeconds,
-            double limitSeconds);
+  PeerWatch(const Mesh &mesh, uint32_t rank, double limitSeconds);
 
   /// Takes the current statuses of all ranks. Returns a description of the
   /// ranks that have died or failed, or none.
   std::optional<std::string> judge(const std::vector<std::string> &statuses);
   /// Returns whether all ranks are done, by the last statuses.
   bool everyoneIsDone() const;
+  /// Returns whether no other rank that is not silent reads the store any more.
+  bool othersHaveLeft() const;
   /// Returns "rank 2 (...) stopped: no heartbeat for 3 s" for each rank that
   /// has been silent for longer, or "" if there is none.
   std::string describeSilent(double longerThanSeconds) const;
@@ -38,16 +44,18 @@ private:
   using Clock = std::chrono::steady_clock;
   struct Peer {
     std::string status;
-    Clock::time_point lastChange;
+    double silentSeconds = 0;
 
     char state() const { return status.empty() ? status::alive : status[0]; }
   };
 
-  void forgiveOwnPause(Clock::time_point now);
+  bool isSilent(const Peer &peer) const;
+  /// Describes the ranks whose processes have ended, or returns "".
+  std::string describeGone() const;
 
   const Mesh mesh;
   const uint32_t rank;
-  const double heartbeatSeconds, limitSeconds;
+  const double limitSeconds;
   std::vector<Peer> peers;
   Clock::time_point lastLook;
 };

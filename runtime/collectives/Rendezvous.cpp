@@ -2,6 +2,7 @@
 
 #include "collectives/Rendezvous.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <sstream>
@@ -12,7 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// For so many ranks. More ranks ask less often, so that the store is not asked
+/// for more values.
 constexpr std::chrono::milliseconds pollTime{20};
+constexpr uint32_t ranksOfPollTime = 16;
 /// Time that the rank that serves the store stays after a failed meeting, so
 /// that the others can read why it failed.
 constexpr std::chrono::seconds lingerTime{3};
@@ -35,6 +39,17 @@ std::string spell(const Mesh &mesh) {
 std::string spell(const Place &place) {
   return "(node " + std::to_string(place.node) + ", local " +
          std::to_string(place.local) + ")";
+}
+
+std::vector<std::string> keysOf(const char *folder, uint32_t ranks) {
+  std::vector<std::string> keys;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    keys.push_back(key(folder, rank));
+  return keys;
+}
+
+void waitToPoll(uint32_t ranks) {
+  std::this_thread::sleep_for(pollTime * std::max(1u, ranks / ranksOfPollTime));
 }
 
 void append(std::string &list, const std::string &item) {
@@ -101,43 +116,51 @@ std::string checkAddresses(const std::vector<JoinRecord> &records) {
   try {
     store.set(abortedKey, message);
     store.set(key("left", own.launcherRank), "");
-    Clock::time_point end = Clock::now() + lingerTime;
-    for (uint32_t rank = 0; own.servesStore && rank < own.launcherSize;) {
-      if (store.has(key("left", rank)))
-        ++rank;
-      else if (Clock::now() >= end)
-        break;
-      else
-        std::this_thread::sleep_for(pollTime);
-    }
+    const Clock::time_point end = Clock::now() + lingerTime;
+    const std::vector<std::string> left = keysOf("left", own.launcherSize);
+    auto haveAllLeft = [&] {
+      for (const auto &value : store.find(left))
+        if (!value)
+          return false;
+      return true;
+    };
+    while (own.servesStore && !haveAllLeft() && Clock::now() < end)
+      waitToPoll(own.launcherSize);
   } catch (const StoreError &) {
     // The original reason matters more than the end of the store.
   }
   throw std::runtime_error(message);
 }
 
-/// Returns once all ranks have published their records. Throws otherwise.
-void waitForAll(KeyValueStore &store, const JoinRecord &own, double seconds) {
-  Clock::time_point deadline =
+/// Returns the records of all ranks once they have published them. Throws
+/// otherwise.
+std::vector<JoinRecord> waitForAll(KeyValueStore &store, const JoinRecord &own,
+                                   double seconds) {
+  const Clock::time_point deadline =
       Clock::now() + std::chrono::milliseconds(int64_t(seconds * 1000));
-  for (uint32_t next = 0; next < own.launcherSize;) {
-    if (store.has(key("join", next))) {
-      ++next;
-      continue;
-    }
-    if (store.has(abortedKey))
-      abortMeeting(store, own, store.get(abortedKey, seconds));
+  const uint32_t ranks = own.launcherSize;
+  std::vector<std::string> keys = keysOf("join", ranks);
+  keys.push_back(abortedKey);
+  for (;;) {
+    const std::vector<std::optional<std::string>> found = store.find(keys);
+    std::vector<JoinRecord> records;
+    std::string missing;
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      if (found[rank])
+        records.push_back(decode(*found[rank]));
+      else
+        append(missing, std::to_string(rank));
+    if (missing.empty())
+      return records;
+    if (found[ranks])
+      abortMeeting(store, own, *found[ranks]);
     if (Clock::now() >= deadline) {
-      std::string missing;
-      for (uint32_t rank = next; rank < own.launcherSize; ++rank)
-        if (!store.has(key("join", rank)))
-          append(missing, std::to_string(rank));
       std::ostringstream text;
-      text << "launcher ranks " << missing << " of " << own.launcherSize
+      text << "launcher ranks " << missing << " of " << ranks
            << " did not join within " << seconds << " s";
       abortMeeting(store, own, text.str());
     }
-    std::this_thread::sleep_for(pollTime);
+    waitToPoll(ranks);
   }
 }
 
@@ -193,13 +216,7 @@ std::string checkRecords(const std::vector<JoinRecord> &records) {
 std::vector<JoinRecord> meet(KeyValueStore &store, const JoinRecord &own,
                              double seconds) {
   store.set(key("join", own.launcherRank), encode(own));
-  waitForAll(store, own, seconds);
-  std::vector<std::string> keys;
-  for (uint32_t rank = 0; rank < own.launcherSize; ++rank)
-    keys.push_back(key("join", rank));
-  std::vector<JoinRecord> records;
-  for (const std::string &text : store.getMany(keys))
-    records.push_back(decode(text));
+  std::vector<JoinRecord> records = waitForAll(store, own, seconds);
   std::string error = checkRecords(records);
   if (!error.empty())
     abortMeeting(store, own, error);

@@ -2,14 +2,22 @@
 
 #include "collectives/TcpStore.h"
 #include "collectives/Milliseconds.h"
+#include "collectives/Sockets.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
+#include <cerrno>
 #include <cstdlib>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <cstring>
+#include <future>
+#include <thread>
 
 namespace fcdp {
 namespace {
+
+constexpr std::chrono::milliseconds kPollTime{50};
+
+std::string inUse() { return std::strerror(EADDRINUSE); }
 
 std::string toString(const std::vector<uint8_t> &bytes) {
   return std::string(bytes.begin(), bytes.end());
@@ -33,19 +41,33 @@ void silenceWarnings() {
     FLAGS_caffe2_log_level = c10::GLOG_ERROR;
 }
 
+/// Binds to one address, which TCPStore does not.
+FileDescriptor listenFor(const TcpStoreOptions &options) {
+  return options.address.empty() ? FileDescriptor()
+                                 : listenOn(options.address, options.port);
+}
+
 c10::intrusive_ptr<c10d::TCPStore> open(const TcpStoreOptions &options) {
   silenceWarnings();
   c10d::TCPStoreOptions tcp;
   tcp.port = options.port;
   tcp.isServer = options.serves;
   tcp.waitWorkers = false; // the rendezvous waits and names missing ranks
-  tcp.timeout = toMilliseconds(options.connectSeconds);
+  tcp.timeout = toMilliseconds(options.seconds);
   std::string address = options.host + ":" + std::to_string(options.port);
+  FileDescriptor listening;
   try {
+    if (options.serves)
+      listening = listenFor(options);
+    if (listening) {
+      tcp.port = portOf(listening);
+      tcp.masterListenFd = listening.release(); // which the store closes
+    }
     return c10::make_intrusive<c10d::TCPStore>(options.host, tcp);
   } catch (const std::exception &error) {
     std::string text = textOf(error);
-    if (options.serves && text.find("EADDRINUSE") != std::string::npos)
+    if (options.serves &&
+        (text.find("EADDRINUSE") != std::string::npos || text == inUse()))
       throw std::runtime_error(
           "port " + std::to_string(options.port) +
           " is in use by another process; choose another one (MASTER_PORT), "
@@ -74,39 +96,59 @@ std::string textOf(const std::exception &error) {
   return text;
 }
 
-TcpStore::TcpStore(const TcpStoreOptions &options)
-    : tcp(open(options)),
-      store(c10::make_intrusive<c10d::PrefixStore>(options.prefix, tcp)) {
-  tcp->setTimeout(toMilliseconds(options.operationSeconds));
+TcpStore::TcpStore(const TcpStoreOptions &options) : tcp(open(options)) {
+  tcp->setTimeout(toMilliseconds(options.seconds));
 }
 
 void TcpStore::set(const std::string &key, const std::string &value) {
   guarded("set", [&] {
-    store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+    tcp->set(key, std::vector<uint8_t>(value.begin(), value.end()));
   });
 }
 
-std::string TcpStore::get(const std::string &key, double seconds) {
-  return guarded("get", [&] {
-    store->wait({key}, toMilliseconds(seconds));
-    return toString(store->get(key));
-  });
+std::optional<std::string> TcpStore::get(const std::string &key,
+                                         double seconds) {
+  const auto end = std::chrono::steady_clock::now() + toMilliseconds(seconds);
+  while (!guarded("check", [&] { return tcp->check({key}); })) {
+    if (std::chrono::steady_clock::now() >= end)
+      return std::nullopt;
+    std::this_thread::sleep_for(kPollTime);
+  }
+  return guarded("get", [&] { return toString(tcp->get(key)); });
 }
 
-bool TcpStore::has(const std::string &key) {
-  return guarded("check", [&] { return store->check({key}); });
-}
-
-std::vector<std::string>
-TcpStore::getMany(const std::vector<std::string> &keys) {
-  return guarded("get", [&] {
-    std::vector<std::string> values;
-    for (const std::vector<uint8_t> &value : store->multiGet(keys))
-      values.push_back(toString(value));
-    return values;
+std::string TcpStore::setOnce(const std::string &key,
+                              const std::string &value) {
+  return guarded("compare", [&] {
+    return toString(
+        tcp->compareSet(key, std::vector<uint8_t>(),
+                        std::vector<uint8_t>(value.begin(), value.end())));
   });
 }
 
 uint16_t TcpStore::port() const { return tcp->getPort(); }
+
+void runWithin(double seconds, const std::string &late,
+               const std::function<void()> &work) {
+  struct Run {
+    std::function<void()> work;
+    std::promise<void> done;
+  };
+  auto run = std::make_shared<Run>();
+  run->work = work;
+  std::future<void> done = run->done.get_future();
+  std::thread([run] {
+    try {
+      run->work();
+      run->done.set_value();
+    } catch (...) {
+      run->done.set_exception(std::current_exception());
+    }
+  }).detach();
+  if (done.wait_for(std::chrono::duration<double>(seconds)) ==
+      std::future_status::timeout)
+    throw StoreError(late);
+  done.get();
+}
 
 } // namespace fcdp

@@ -5,7 +5,7 @@
 // killed rank leaves nothing behind.
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 #include "cpu/HostSegmentOptions.h"
 
 #include <functional>

@@ -343,9 +343,10 @@ private:
 
 /// Nodes, ranks of a node, this rank's node, its number there, its number in
 /// the job, the store's host and port, whether this process is to serve the
-/// store, and how often the launcher has restarted the job.
-using LaunchTuple = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
-                               std::string, int64_t, bool, int64_t>;
+/// store, how often the launcher has restarted the job, and the job's secret.
+using LaunchTuple =
+    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, std::string,
+               int64_t, bool, int64_t, std::string>;
 
 LaunchTuple launch() {
   return attempt([] {
@@ -353,7 +354,7 @@ LaunchTuple launch() {
     return LaunchTuple(found.mesh.nodes, found.mesh.locals, found.place.node,
                        found.place.local, worldRank(found.mesh, found.place),
                        found.masterHost, found.masterPort, found.servesStore,
-                       found.restartCount);
+                       found.restartCount, found.secret);
   });
 }
 

@@ -12,6 +12,15 @@ namespace {
 
 constexpr double kJoinSeconds = 60;
 
+/// The silence that is taken for the end of a rank: a tenth of the time that
+/// the user allows the ranks to wait for each other. At least as many seconds
+/// as TCP takes to repeat what a short outage has lost, and at most a minute,
+/// because nothing is computed in that time.
+double silenceLimit(double collectiveSeconds) {
+  constexpr double part = 0.1, least = 6, most = 60;
+  return std::clamp(part * collectiveSeconds, least, most);
+}
+
 } // namespace
 
 JobOptions makeJobOptions(const Launch &launch,
@@ -24,13 +33,16 @@ JobOptions makeJobOptions(const Launch &launch,
   job.launcherSize = launch.mesh.size();
   job.host = launch.masterHost;
   job.port = launch.masterPort;
+  job.isOwnStore = launch.isOwnStore;
   job.servesStore = launch.servesStore;
+  job.secret = launch.secret;
   job.restartCount = launch.restartCount;
   job.interface = interface;
   job.abi = FCDP_ABI_VERSION;
   job.joinSeconds = timeoutSeconds.value_or(kJoinSeconds);
   if (timeoutSeconds)
     job.collectiveSeconds = *timeoutSeconds;
+  job.heartbeatLimitSeconds = silenceLimit(job.collectiveSeconds);
   return job;
 }
 

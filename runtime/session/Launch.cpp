@@ -45,6 +45,8 @@ private:
   std::string launcher;
 };
 
+constexpr const char *kThisMachine = "127.0.0.1";
+
 /// A port for a job of this number, the same on all its ranks.
 uint16_t portOfJob(uint64_t job) {
   constexpr uint64_t first = 20000, count = 12000, prime = 2654435761;
@@ -75,7 +77,12 @@ Launch fromTorchrun(const Environment &environment) {
   launch.masterPort = variables.number("MASTER_PORT");
   bool agentServes = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.servesStore = launch.rank == 0 && !agentServes;
+  // A rank that serves it need not be reached from elsewhere.
+  if (!agentServes && launch.mesh.nodes == 1)
+    launch.masterHost = kThisMachine;
   launch.restartCount = variables.number("TORCHELASTIC_RESTART_COUNT", 0);
+  launch.secret =
+      secretOf(environment, environment("TORCHELASTIC_RUN_ID").value_or(""));
   return launch;
 }
 
@@ -87,9 +94,10 @@ void findMaster(const Environment &environment, const Variables &variables,
     variables.fail("several nodes need MASTER_ADDR and MASTER_PORT, the host "
                    "of rank 0 and a free port there; give them with "
                    "-x MASTER_ADDR=HOST -x MASTER_PORT=PORT");
-  launch.masterHost = host.value_or("127.0.0.1");
+  launch.masterHost = launch.mesh.nodes > 1 ? *host : kThisMachine;
   launch.masterPort = variables.number("MASTER_PORT", portOfJob(job));
   launch.servesStore = launch.rank == 0;
+  launch.secret = secretOf(environment, std::to_string(job));
 }
 
 /// Open MPI names the node only through its daemon, "<job>.<node>;tcp://...".
@@ -163,9 +171,21 @@ Launch fromSlurm(const Environment &environment) {
 Launch onlyRank(const std::string &launcher) {
   Launch launch;
   launch.launcher = launcher;
-  launch.masterHost = "127.0.0.1";
+  launch.masterHost = kThisMachine;
   launch.servesStore = true;
   return launch;
+}
+
+std::string secretOf(const Environment &environment, const std::string &name) {
+  auto key = environment("FCDP_JOB_KEY");
+  if (!key)
+    return name;
+  constexpr size_t least = 16;
+  if (key->size() < least)
+    throw std::runtime_error(
+        "FCDP_JOB_KEY: expected a secret of at least 16 characters, got " +
+        std::to_string(key->size()));
+  return *key;
 }
 
 std::optional<std::string> processEnvironment(const std::string &name) {

@@ -20,7 +20,11 @@ struct Launch {
   std::string masterHost;
   uint16_t masterPort = 0;
   bool servesStore = false;
+  /// fcdp-run's launcher serves the job's store there.
+  bool isOwnStore = false;
   uint32_t restartCount = 0;
+  /// What the ranks of the job prove to have. Empty: they have none.
+  std::string secret;
 };
 
 /// The only rank of a job, for a process that no launcher has started.
@@ -30,6 +34,10 @@ Launch onlyRank(const std::string &launcher);
 using Environment =
     std::function<std::optional<std::string>(const std::string &name)>;
 std::optional<std::string> processEnvironment(const std::string &name);
+
+/// The job's secret in FCDP_JOB_KEY, or else `name`, the launcher's name of the
+/// job. Throws std::runtime_error if it is too short to be a secret.
+std::string secretOf(const Environment &environment, const std::string &name);
 
 /// Returns the rank that a launcher gave this process, or none if no launcher
 /// has started it. `ignoreSlurm` ignores Slurm's variables, which are also set

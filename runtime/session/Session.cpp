@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Session.h"
 
+#include "checkpoint/FileDigest.h"
 #include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Transport.h"
+#include "core/Checksum.h"
 #include "core/Failure.h"
 #include "session/ChooseDevice.h"
 #include "session/InputCheck.h"
@@ -47,6 +49,35 @@ void ignoreBrokenPipes() {
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, nullptr);
   }
+}
+
+std::string checksumOf(std::span<const std::byte> bytes) {
+  Checksum checksum;
+  checksum.add(bytes);
+  return "digest " + toDigits(checksum.value());
+}
+std::string checksumOf(const std::string &text) {
+  return checksumOf(std::as_bytes(std::span(text)));
+}
+
+/// The values that several ranks have read: of buffers, and of the parts of
+/// buckets that have several owners. Every other parameter has one owner.
+std::vector<Fact> sharedValues(const StepPlan &plan, Place place, Step &step) {
+  std::vector<Fact> facts;
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    facts.push_back({"the buffer '" + plan.buffers[b]->name + "'",
+                     checksumOf(step.buffer(b))});
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    const plan::BucketT &bucket = *plan.buckets[b];
+    if (countParts(bucket.sharding, plan.mesh) == plan.mesh.size())
+      continue;
+    facts.push_back(
+        {"the parameters of bucket '" + bucket.name + "', part " +
+             std::to_string(partOf(bucket.sharding, plan.mesh, place)),
+         checksumOf(step.shard(b)), "",
+         /*isOfSome=*/true});
+  }
+  return facts;
 }
 
 } // namespace
@@ -124,24 +155,74 @@ SessionError Session::Impl::conclude(const std::exception &error,
 }
 
 void Session::Impl::agree(const std::optional<SessionError> &problem,
-                          const char *what) {
-  auto key = [](size_t rank) { return "problem/" + std::to_string(rank); };
-  if (problem)
-    job->set(key(job->rank()), problem->what());
-  double flag = problem ? 1 : 0;
-  std::vector<double> flags = job->gather({&flag, 1}, what);
-  auto found = std::find(flags.begin(), flags.end(), 1.0);
-  if (found == flags.end())
-    return;
-  uint32_t first = found - flags.begin();
-  std::string text = job->get(key(first), /*seconds=*/60);
+                          const char *what, const std::vector<Fact> &facts,
+                          SessionErrorCode code) {
+  // Of what all ranks have, a checksum says whether it is the same.
+  constexpr char isProblem = '!', isFacts = '=';
+  std::vector<Fact> common, ofSome;
+  for (const Fact &fact : facts)
+    (fact.isOfSome ? ofSome : common).push_back(fact);
+  const std::string encoded = encode(common);
+  const std::vector<std::string> all = job->exchange(
+      problem ? isProblem + std::string(problem->what())
+              : isFacts + encode({{"", checksumOf(encoded)}}) + encode(ofSome),
+      what);
+  auto found = std::find_if(all.begin(), all.end(), [&](const auto &text) {
+    return text.starts_with(isProblem);
+  });
+  std::string difference;
+  if (found == all.end()) {
+    std::vector<std::vector<Fact>> ofRanks;
+    bool isSame = true;
+    for (const std::string &text : all) {
+      ofRanks.push_back(decodeFacts(text.substr(1)));
+      isSame &= ofRanks.back().at(0).value == ofRanks.front().at(0).value;
+    }
+    if (!isSame) {
+      ofRanks.clear();
+      for (const std::string &text : job->exchange(encoded, what))
+        ofRanks.push_back(decodeFacts(text));
+    }
+    difference = describeDifference(plan.mesh, ofRanks);
+    if (difference.empty())
+      return;
+  }
   // All ranks have issued the same operations, so none waits for another.
   job->finish();
   phase = Phase::Failed;
+  if (!difference.empty())
+    throw SessionError(code, difference);
+  const uint32_t first = found - all.begin();
   if (first == job->rank())
     throw *problem;
   throw SessionError(SessionErrorCode::PeerFailed,
-                     describeRank(plan.mesh, first) + " failed: " + text);
+                     describeRank(plan.mesh, first) +
+                         " failed: " + found->substr(1));
+}
+
+std::vector<Fact> Session::Impl::openingFacts() const {
+  std::vector<Fact> facts;
+  if (options.facts)
+    facts = options.facts();
+  facts.push_back({"what happens to losses that are not finite",
+                   std::to_string(int(options.onNonfinite))});
+  facts.push_back({"the loss scale",
+                   options.lossScaling ? options.lossScaling->text() : ""});
+  facts.push_back(
+      {"the recording of operations", options.record ? "on" : "off"});
+  for (const auto &[input, value] : options.padding)
+    facts.push_back(
+        {"the padding of input '" + input + "'", std::to_string(value)});
+  return facts;
+}
+
+void Session::Impl::noteValue(const std::string &name, const std::string &role,
+                              std::span<const std::byte> value) {
+  const std::string key = name + " " + role;
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(key)));
+  checksum.add(value);
+  valuesSet += checksum.value();
 }
 
 void Session::Impl::join() {
@@ -159,6 +240,7 @@ void Session::Impl::join() {
       makeJobOptions(launch, options.timeoutSeconds, options.interface);
   settings.sessionNumber = options.number;
   settings.planHash = plan.hash;
+  settings.onStranger = options.onStranger;
   chooseGroups(plan, settings);
   settings.onFailure = [this](const std::string &message) {
     if (options.onPeerFailure)
@@ -171,8 +253,14 @@ void Session::Impl::join() {
     throw SessionError(SessionErrorCode::RendezvousFailed, error.what());
   }
   alarm.watch(job.get(), nullptr);
+  if (!problem && options.scan)
+    problem = problemOf(SessionErrorCode::InputMismatch, options.scan);
+  std::vector<Fact> facts;
+  if (!problem)
+    problem = problemOf(SessionErrorCode::InputMismatch,
+                        [&] { facts = openingFacts(); });
   attempt(SessionErrorCode::Failed,
-          [&] { agree(problem, "check of the inputs"); });
+          [&] { agree(problem, "check of the inputs", facts); });
 }
 
 void Session::Impl::makeStep() {
@@ -200,6 +288,10 @@ bool Session::Impl::isAnywhere(bool own, const char *what) {
 void Session::Impl::begin() {
   if (phase != Phase::Loading)
     return;
+  agree(std::nullopt, "check of the values",
+        {{"the values of parameters and states that were set",
+          "digest " + toDigits(valuesSet)}},
+        SessionErrorCode::BadWeights);
   step->init();
   phase = Phase::Running;
   lastEnd = SessionClock::now();
@@ -319,20 +411,24 @@ Session::loadWeights(const std::vector<std::string> &paths) {
   std::vector<std::string> notes;
   impl->requireLoading("load of the weights");
   impl->attempt(SessionErrorCode::BadWeights, [&] {
-    impl->agree(Impl::problemOf(SessionErrorCode::BadWeights,
-                                [&] {
-                                  MatchedWeights source(impl->plan, paths);
-                                  Step &step = *impl->step;
-                                  loadShards(
-                                      impl->plan, place(), source,
-                                      [&](size_t b) { return step.shard(b); },
-                                      [&](size_t b) { return step.master(b); });
-                                  loadBuffers(
-                                      impl->plan, source,
-                                      [&](size_t b) { return step.buffer(b); });
-                                  notes = source.notes();
-                                }),
-                "load of the weights");
+    std::vector<Fact> facts;
+    auto problem = Impl::problemOf(SessionErrorCode::BadWeights, [&] {
+      MatchedWeights source(impl->plan, paths);
+      for (const std::string &path : paths)
+        facts.push_back({"the weights", digestOf(path), path});
+      for (size_t i = 0; paths.size() > 1 && i < paths.size(); ++i)
+        facts[i].name += ", file " + std::to_string(i + 1);
+      Step &step = *impl->step;
+      loadShards(
+          impl->plan, place(), source, [&](size_t b) { return step.shard(b); },
+          [&](size_t b) { return step.master(b); });
+      loadBuffers(impl->plan, source, [&](size_t b) { return step.buffer(b); });
+      for (Fact &fact : sharedValues(impl->plan, place(), step))
+        facts.push_back(std::move(fact));
+      notes = source.notes();
+    });
+    impl->agree(problem, "load of the weights", facts,
+                SessionErrorCode::BadWeights);
   });
   return notes;
 }

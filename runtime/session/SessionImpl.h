@@ -56,8 +56,16 @@ struct Session::Impl {
   /// one.
   static std::optional<SessionError>
   problemOf(SessionErrorCode code, const std::function<void()> &work);
-  /// Fails on all ranks if any of them has a problem.
-  void agree(const std::optional<SessionError> &problem, const char *what);
+  /// Fails on all ranks if any of them has a problem, or with `code` if their
+  /// facts differ.
+  void agree(const std::optional<SessionError> &problem, const char *what,
+             const std::vector<Fact> &facts = {},
+             SessionErrorCode code = SessionErrorCode::RendezvousFailed);
+  /// What must be the same on all ranks before they make the step.
+  std::vector<Fact> openingFacts() const;
+  /// Notes a value that was set, which must be the same on all ranks.
+  void noteValue(const std::string &name, const std::string &role,
+                 std::span<const std::byte> value);
 
   /// The checkpoint that `path` stands for, the same on all ranks, or none.
   std::optional<std::string> findCheckpointTogether(const std::string &path);
@@ -139,6 +147,8 @@ struct Session::Impl {
   std::optional<Schedule> schedule;
   /// None if the step does not scale its loss.
   std::optional<LossScale> lossScale;
+  /// The sum of checksums of values that were set, in any order.
+  uint64_t valuesSet = 0;
   std::deque<RankStats> unread;
   /// What is wrong with the numbers of this rank in the steps that were read.
   std::optional<SessionError> notFinite;

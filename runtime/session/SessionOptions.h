@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/OnNonfinite.h"
+#include "session/Agreement.h"
 #include "session/Launch.h"
 #include "session/LossScale.h"
 
@@ -9,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fcdp {
 
@@ -50,6 +52,15 @@ struct SessionOptions {
   /// Called before the ranks meet. If it throws on any rank, `open` fails on
   /// all of them.
   std::function<void()> check;
+  /// The same, but called once the ranks have met, which wait for each other
+  /// for as long as it takes.
+  std::function<void()> scan;
+  /// Called after `scan`. What it returns must be the same on all ranks;
+  /// otherwise `open` fails on all of them.
+  std::function<std::vector<Fact>()> facts;
+  /// Called on a thread of the session's own, with a sentence about a process
+  /// that does not belong to the job and was refused. The job goes on.
+  std::function<void(const std::string &message)> onStranger;
   /// Called at most once, on a thread of the session's own, when another rank
   /// has died or failed. Without it the session fails the call that waits for
   /// that rank, or the next one, with PeerFailed; with it, it does the same

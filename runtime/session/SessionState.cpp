@@ -65,6 +65,8 @@ void Session::setState(const std::string &name, StateRole role,
   if (!value.data && state.bytes() != 0)
     misuse("'" + name + "': expected data, got a null pointer");
   impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->noteValue(name, std::to_string(int(role)),
+                    {value.data, state.bytes()});
     scatterState(impl->plan, place(), *impl->step, state, value.data);
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/StepObject.h"
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 #include "plan/PlanReader.h"
 
 #include <algorithm>

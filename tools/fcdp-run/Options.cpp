@@ -46,7 +46,9 @@ share of the duration for which computation waited for communication and copies
 (on the CPU), and the time that is left.
 
 Several machines: start it with torchrun --no-python, srun or mpirun, which
-set the numbers of nodes and ranks.)";
+set the numbers of nodes and ranks. FCDP_JOB_KEY, of at least 16 characters and
+the same on all ranks, is the secret of the job: processes without it are
+refused.)";
 
 InputOption splitInput(const std::string &option, const std::string &text) {
   size_t equals = text.find('=');
@@ -99,12 +101,12 @@ void checkWhatIsRun(const Options &options) {
 
 void checkRanks(const Options &options) {
   constexpr uint64_t most = 1 << 16;
-  uint64_t ranks = uint64_t(options.nodes.value_or(1)) *
-                   options.ranksPerNode.value_or(1);
+  uint64_t ranks =
+      uint64_t(options.nodes.value_or(1)) * options.ranksPerNode.value_or(1);
   if (ranks > most)
-    throw std::runtime_error(
-        "--nodes, --ranks-per-node: expected at most " + std::to_string(most) +
-        " ranks, got " + std::to_string(ranks));
+    throw std::runtime_error("--nodes, --ranks-per-node: expected at most " +
+                             std::to_string(most) + " ranks, got " +
+                             std::to_string(ranks));
 }
 
 void checkRate(const Options &options) {
@@ -358,7 +360,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Start the random state of rank r from seed + r; default: 0");
   app.add_option("--timeout", options.timeout,
                  "Wait this many seconds for other ranks; default: 60 to join, "
-                 "300 in a collective")
+                 "300 in a collective. A rank that is silent for a tenth of "
+                 "it, but for at least 6 and at most 60 seconds, counts as "
+                 "dead; default: 30")
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--interface", options.interface,
                  "Use this network interface for traffic between ranks");

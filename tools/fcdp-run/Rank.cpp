@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rank.h"
 
+#include "OptionFacts.h"
 #include "checkpoint/ReplacedFile.h"
 #include "inputs/Needs.h"
 #include "inputs/SavedPosition.h"
@@ -48,11 +49,10 @@ void checkPositions(const Options &options, const StepPlan &plan) {
   __int128 rows =
       __int128(options.steps) * plan.microBatches * plan.mesh.size();
   if (rows > most)
-    throw std::runtime_error("--steps: expected at most " +
-                             std::to_string(most) + " rows in all steps, got " +
-                             std::to_string(options.steps) + " steps of " +
-                             std::to_string(plan.microBatches) +
-                             " micro-batches");
+    throw std::runtime_error(
+        "--steps: expected at most " + std::to_string(most) +
+        " rows in all steps, got " + std::to_string(options.steps) +
+        " steps of " + std::to_string(plan.microBatches) + " micro-batches");
 }
 
 void openFiles(const Options &options, const StepPlan &plan,
@@ -83,6 +83,10 @@ void openFiles(const Options &options, const StepPlan &plan,
     checkNames(plan, options.inputs);
   files.evaluation = EvaluationInputs::open(plan, options.evaluation,
                                             options.inputs, options.data);
+}
+
+/// Looks at all values of the inputs, which may take minutes.
+void scanFiles(const Launch &launch, const Files &files) {
   // Once per node is enough.
   if (launch.place.local != 0)
     return;
@@ -149,6 +153,8 @@ private:
   bool isPrinted() const;
   /// Evaluates the model after the last step.
   void evaluate();
+  /// Ends the run if it only evaluates, and warns otherwise.
+  void tellNonfinite(const StepStats &stats);
   void save();
   void printSaved();
   void print(const std::string &line);
@@ -436,11 +442,24 @@ void Rank::evaluate() {
   }
   print(toText(figures));
   lastEvaluated = stats.step;
+  if (!std::isfinite(stats.loss))
+    tellNonfinite(stats);
   if (!options.evaluation.keepBest || !std::isfinite(stats.loss) ||
       (best && stats.loss >= best->loss))
     return;
   best = {stats.step, stats.loss};
   save();
+}
+
+void Rank::tellNonfinite(const StepStats &stats) {
+  const std::string text = "the loss of the evaluation after step " +
+                           std::to_string(stats.step) + " is " +
+                           (std::isnan(stats.loss) ? "NaN" : "infinite");
+  // Training goes on, as its own losses are finite.
+  if (options.evaluation.isAlone && options.onNonfinite == OnNonfinite::Stop)
+    throw std::runtime_error(text);
+  if (session.rank() == 0)
+    printWarning(text);
 }
 
 void Rank::print(const std::string &line) {
@@ -563,9 +582,8 @@ bool isBeforeMeeting(SessionErrorCode code) {
 int runRank(const Options &options,
             const std::shared_ptr<const StepObject> &object,
             const Launch &launch) {
-  uint32_t rank = worldRank(launch.mesh, launch.place);
   Files files;
-  FailureExit failureExit(rank, [&] {
+  FailureExit failureExit(launch.isOwnStore, [&] {
     if (files.outputs)
       files.outputs->cleanUp();
   });
@@ -573,6 +591,9 @@ int runRank(const Options &options,
   sessionOptions.check = [&] {
     openFiles(options, object->plan(), launch, files);
   };
+  sessionOptions.scan = [&] { scanFiles(launch, files); };
+  sessionOptions.facts = [&] { return factsOf(options); };
+  sessionOptions.onStranger = printWarning;
   // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);
@@ -604,8 +625,8 @@ int runRank(const Options &options,
       throw;
     if (error.code() == SessionErrorCode::PeerFailed)
       failureExit.shared(error.what());
-    // All ranks have this error.
-    if (error.code() == SessionErrorCode::NotFinite && rank != 0)
+    // All ranks have this error, and one of each node prints it.
+    if (error.code() == SessionErrorCode::NotFinite && launch.place.local != 0)
       failureExit.silent();
     failureExit.own(error.what());
   }

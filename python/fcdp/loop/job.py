@@ -2,6 +2,9 @@
 """The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
 
 import datetime
+import hashlib
+import hmac
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +16,7 @@ from fcdp.loop.library import call
 
 # Exporting and compiling a large model takes minutes.
 _TIMEOUT = datetime.timedelta(hours=1)
+_PROOF_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Launch:
     port: int
     serves_store: bool
     restarts: int
+    secret: str
 
     @property
     def num_ranks(self) -> int:
@@ -63,24 +68,41 @@ class Job:
         try:
             made = make()
         except BaseException as error:
-            self._store.set(key, b"-" + str(error).encode())
+            self._send(key, b"-" + str(error).encode())
             raise
-        self._store.set(key, b"+" + made)
+        self._send(key, b"+" + made)
         return made
+
+    def _send(self, key: str, value: bytes) -> None:
+        self._store.set(key, self._proof_of(key, value) + value)
+
+    def _proof_of(self, key: str, value: bytes) -> bytes:
+        """The store does what anybody says, and a step that is received is loaded like a program."""
+        return hmac.digest(self.launch.secret.encode(), key.encode() + b"\0" + value, hashlib.sha256)
 
     def _receive(self, key: str) -> bytes:
         try:
             received = self._store.get(key)
         except DistError as error:
             raise StepError("peer failed", f"rank 0 did not make {key}: {error}") from error
-        if received[:1] == b"-":
-            raise StepError("peer failed", f"rank 0: {received[1:].decode()}")
-        return received[1:]
+        proof, value = received[:_PROOF_BYTES], received[_PROOF_BYTES:]
+        if not hmac.compare_digest(proof, self._proof_of(key, value)):
+            raise StepError(
+                "peer failed",
+                f"expected {key} from rank 0, got it from a process without the job's secret (FCDP_JOB_KEY)",
+            )
+        if value[:1] == b"-":
+            raise StepError("peer failed", f"rank 0: {value[1:].decode()}")
+        return value[1:]
 
 
 def _open_store(launch: Launch) -> TCPStore:
     """Serves the store on rank 0 unless the launcher does. A process group of the program's may share it."""
+    listening = None
     try:
+        if launch.serves_store and launch.nodes == 1:
+            # The store itself would listen on all addresses.
+            listening = socket.create_server((launch.host, launch.port), backlog=128).detach()
         return TCPStore(
             launch.host,
             launch.port,
@@ -88,8 +110,9 @@ def _open_store(launch: Launch) -> TCPStore:
             timeout=_TIMEOUT,
             wait_for_workers=False,
             multi_tenant=True,
+            master_listen_fd=listening,
         )
-    except (DistError, RuntimeError) as error:
+    except (DistError, OSError, RuntimeError) as error:
         raise StepError(
             "rendezvous failed", f"the job's store at {launch.host}:{launch.port} cannot be used: {error}"
         ) from error

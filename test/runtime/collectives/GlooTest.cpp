@@ -134,15 +134,13 @@ TEST(Gloo, CollectivesAreRightOnAllMeshes) {
 TEST(Gloo, AKilledRankIsNamedInTime) {
   Job job("kill", 2, 2, 2);
   double seconds = job.finish(-1, 2);
-  expectNamed(job, 2, "rank 2 (node 1, local 0) stopped: no heartbeat",
-              seconds);
+  expectNamed(job, 2, "rank 2 (node 1, local 0) stopped: its process", seconds);
 }
 
 TEST(Gloo, AKilledRankIsNamedWhereNobodyCommunicates) {
   Job job("kill-compute", 2, 2, 3);
   double seconds = job.finish(-1, 3);
-  expectNamed(job, 3, "rank 3 (node 1, local 1) stopped: no heartbeat",
-              seconds);
+  expectNamed(job, 3, "rank 3 (node 1, local 1) stopped: its process", seconds);
 }
 
 TEST(Gloo, AStoppedRankIsNamedInTime) {

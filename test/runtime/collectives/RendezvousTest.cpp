@@ -34,7 +34,7 @@ std::vector<JoinRecord> fourRanks() {
 /// Returns each rank's result: the order of the ranks, or the error.
 std::vector<std::string> meetAll(const std::vector<JoinRecord> &records,
                                  double seconds = 10) {
-  MemoryStore store;
+  MemoryStore store(std::make_shared<MemoryValues>());
   std::vector<std::string> results(records.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < records.size(); ++i)

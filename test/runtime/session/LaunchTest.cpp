@@ -61,6 +61,28 @@ TEST(LaunchTest, TorchrunWithoutAnAgentsStore) {
   EXPECT_TRUE(detect(variables)->servesStore);
 }
 
+TEST(LaunchTest, SecretsOfJobs) {
+  Variables variables = kTorchrun;
+  EXPECT_EQ(detect(variables)->secret, "");
+  variables["TORCHELASTIC_RUN_ID"] = "run 7";
+  EXPECT_EQ(detect(variables)->secret, "run 7");
+  variables["FCDP_JOB_KEY"] = "sixteen letters!";
+  EXPECT_EQ(detect(variables)->secret, "sixteen letters!");
+  variables["FCDP_JOB_KEY"] = "too short";
+  EXPECT_THROW(detect(variables), std::runtime_error);
+}
+
+TEST(LaunchTest, OneMachineIsNotReachedFromOthers) {
+  Variables variables = kTorchrun;
+  for (const auto &[name, value] :
+       Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"GROUP_RANK", "0"}})
+    variables[name] = value;
+  // The agent's store is where the launcher says.
+  EXPECT_EQ(detect(variables)->masterHost, "host");
+  variables.erase("TORCHELASTIC_USE_AGENT_STORE");
+  EXPECT_EQ(detect(variables)->masterHost, "127.0.0.1");
+}
+
 TEST(LaunchTest, IncompleteVariables) {
   Variables variables = kTorchrun;
   variables.erase("GROUP_RANK");
@@ -92,6 +114,7 @@ TEST(LaunchTest, OpenMpiOnOneHost) {
   EXPECT_TRUE(detect(variables)->servesStore);
   variables["OMPI_MCA_ess_base_jobid"] = "1508114433";
   EXPECT_NE(detect(variables)->masterPort, port);
+  EXPECT_EQ(detect(variables)->secret, "1508114433");
 }
 
 TEST(LaunchTest, OpenMpiOnSeveralHosts) {

@@ -945,4 +945,79 @@ TEST_F(TwoRanksTest, AProblemOfOneRankIsThatOfAll) {
   waitForOther(0);
 }
 
+// A scan may take longer than the ranks would wait for each other to join.
+TEST_F(TwoRanksTest, ARankScansItsInputsOnceItHasJoined) {
+  auto scanFor = [](double seconds, const char *problem) {
+    return [=] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      if (*problem)
+        throw std::runtime_error(problem);
+    };
+  };
+  startOther([&](SessionOptions options) {
+    options.timeoutSeconds = 1;
+    options.scan = scanFor(4, "value 97 at position 3");
+    try {
+      Session::open(object, options);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::InputMismatch ? 0 : 1;
+    }
+    return 2;
+  });
+  SessionOptions options = oneOfTwo(0, port);
+  options.timeoutSeconds = 1;
+  options.scan = scanFor(0, "");
+  EXPECT_EQ(expectError(SessionErrorCode::PeerFailed,
+                        [&] { Session::open(object, options); }),
+            "rank 1 (node 0, local 1) failed: value 97 at position 3");
+  waitForOther(0);
+}
+
+TEST_F(TwoRanksTest, OtherValuesOfOneRankEndBoth) {
+  const std::string expected =
+      "the ranks differ in the values of parameters and states that were set: ";
+  startOther([&](const SessionOptions &options) {
+    auto session = Session::open(object, options);
+    w[2] += 1;
+    try {
+      open(*session);
+    } catch (const SessionError &error) {
+      return error.code() == SessionErrorCode::BadWeights &&
+                     std::string(error.what()).starts_with(expected)
+                 ? 0
+                 : 1;
+    }
+    return 2;
+  });
+  auto session = Session::open(object, oneOfTwo(0, port));
+  std::string text =
+      expectError(SessionErrorCode::BadWeights, [&] { open(*session); });
+  EXPECT_EQ(text.rfind(expected, 0), 0u) << text;
+  waitForOther(0);
+}
+
+TEST_F(TwoRanksTest, OtherFactsOfOneRankEndBoth) {
+  const std::string expected =
+      "the ranks differ in the rows: 5 on rank 0 (node 0, local 0); 6 on rank "
+      "1 (node 0, local 1); all ranks must have the same";
+  auto haveRows = [](const char *rows) {
+    return [rows] { return std::vector<Fact>{{"the rows", rows}}; };
+  };
+  startOther([&](SessionOptions options) {
+    options.facts = haveRows("6");
+    try {
+      Session::open(object, options);
+    } catch (const SessionError &error) {
+      return error.what() == expected ? 0 : 1;
+    }
+    return 2;
+  });
+  SessionOptions options = oneOfTwo(0, port);
+  options.facts = haveRows("5");
+  EXPECT_EQ(expectError(SessionErrorCode::RendezvousFailed,
+                        [&] { Session::open(object, options); }),
+            expected);
+  waitForOther(0);
+}
+
 } // namespace

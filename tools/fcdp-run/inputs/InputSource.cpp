@@ -88,6 +88,13 @@ bool endsAsFile(const std::string &text) {
 
 } // namespace
 
+InputFile fileOf(const std::string &spec) {
+  auto tokens = parseTokens(spec);
+  if (!tokens)
+    return {spec, ""};
+  return {tokens->file, tokens->type + "+" + tokens->shift};
+}
+
 bool isRandom(const std::string &spec) { return spec.starts_with(kRandom); }
 
 std::vector<std::string> splitFiles(const std::string &spec) {

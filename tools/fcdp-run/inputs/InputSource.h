@@ -33,6 +33,14 @@ public:
 
 bool isRandom(const std::string &spec);
 
+/// An element of a list of files.
+struct InputFile {
+  std::string path;
+  /// "u16+1", or empty for an array.
+  std::string tokens;
+};
+InputFile fileOf(const std::string &spec);
+
 /// Splits a list "FILE,FILE". A comma separates files if it follows a type of
 /// tokens or ".npy"; others are part of a name.
 std::vector<std::string> splitFiles(const std::string &spec);

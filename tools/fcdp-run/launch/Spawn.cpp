@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/Spawn.h"
 
-#include "cpu/FileDescriptor.h"
+#include "collectives/Secret.h"
+#include "collectives/StoreServer.h"
+#include "core/FileDescriptor.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
-#include "launch/StoreServer.h"
 #include "output/Progress.h"
 
 #include <algorithm>
@@ -43,11 +44,23 @@ bool isStopped(int exitCode) {
                            " failed: " + std::strerror(errno));
 }
 
+/// Whoever started this process had it ignore the signal, as nohup does, or a
+/// shell that starts it in the background.
+bool isIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+/// The system keeps a signal that is blocked, also if it is ignored. So those
+/// are left out.
 sigset_t watchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&signals, number);
+  sigaddset(&signals, SIGCHLD);
+  for (int number : {SIGINT, SIGTERM, SIGHUP})
+    if (!isIgnored(number))
+      sigaddset(&signals, number);
   return signals;
 }
 
@@ -113,16 +126,23 @@ void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port) {
+constexpr const char *kLoopback = "127.0.0.1";
+
+Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port,
+                const std::string &secret) {
   Launch launch;
   launch.launcher = "fcdp-run";
   launch.mesh = mesh;
   launch.place = placeOf(mesh, rank);
   launch.rank = rank;
-  launch.masterHost = "127.0.0.1";
+  launch.masterHost = kLoopback;
   launch.masterPort = port;
+  launch.isOwnStore = true;
+  launch.secret = secret;
   return launch;
 }
+
+constexpr size_t kSecretBytes = 32;
 
 /// The ranks of a job from start to end. Used by one thread.
 class Ranks {
@@ -131,6 +151,9 @@ public:
       : signals(signals), signalDescriptor(signalDescriptor),
         onSignal(onSignal) {}
   ~Ranks();
+
+  /// What the ranks prove to each other. It is in no environment or file.
+  const std::string secret = randomBytes(kSecretBytes);
 
   /// Forks a process that runs `body`, and ends with the code it returns.
   void start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
@@ -187,7 +210,8 @@ void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
     errors.reader = FileDescriptor();
     errors.writer = FileDescriptor();
     std::optional<uint16_t> known = port.hear();
-    endProcess(known ? body(launchOf(mesh, rank, *known)) : EXIT_FAILURE);
+    endProcess(known ? body(launchOf(mesh, rank, *known, secret))
+                     : EXIT_FAILURE);
   }
   children.push_back({rank, pid, std::move(errors.reader), "", false});
 }
@@ -320,7 +344,7 @@ int spawnRanks(const Mesh &mesh, const RankBody &body,
     PortAnnouncement port;
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
       ranks.start(mesh, rank, port, body);
-    StoreServer store;
+    StoreServer store({kLoopback, ranks.secret, printWarning});
     port.tell(store.port(), mesh.size());
     exitCode = ranks.wait();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/FileDescriptor.h"
+#include "core/FileDescriptor.h"
 
 #include <cstdint>
 #include <string>

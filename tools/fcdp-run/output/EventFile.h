@@ -3,6 +3,7 @@
 // The files of --tensorboard.
 #pragma once
 
+#include "core/FileDescriptor.h"
 #include "output/AppendedFile.h"
 
 #include <cstdint>

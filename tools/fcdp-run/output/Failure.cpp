@@ -29,19 +29,12 @@ void printNote(const std::string &message) {
   printLine("fcdp-run: note: " + message);
 }
 
-bool FailureExit::prints(const std::string &message) const {
-  // The ranks that the message speaks of may be gone, so the first other one
-  // prints. One that failed by itself has printed it already.
-  if (message.find(" failed: ") != std::string::npos)
-    return false;
-  bool isAboutFirst = message.starts_with("rank 0 ");
-  return rank == (isAboutFirst ? 1u : 0u);
-}
-
 void FailureExit::own(const std::string &message) { leave(&message); }
 
 void FailureExit::shared(const std::string &message) {
-  leave(prints(message) ? &message : nullptr);
+  const bool isSaid =
+      isTogether && message.find(" failed: ") != std::string::npos;
+  leave(isSaid ? nullptr : &message);
 }
 
 void FailureExit::silent() { leave(nullptr); }

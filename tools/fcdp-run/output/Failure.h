@@ -3,7 +3,6 @@
 // How a rank ends when something has gone wrong.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -15,7 +14,7 @@ inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 /// Prints an error on one line.
 void printError(const std::string &message);
 
-/// Print a line on the standard error that is no error.
+/// Print a line on the standard error that is no error. Thread-safe.
 void printWarning(const std::string &message);
 void printNote(const std::string &message);
 
@@ -24,22 +23,24 @@ void printNote(const std::string &message);
 /// for ranks that are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:
-  FailureExit(uint32_t rank, std::function<void()> cleanUp)
-      : rank(rank), cleanUp(std::move(cleanUp)) {}
+  /// `isTogether`: all ranks print to one place.
+  FailureExit(bool isTogether, std::function<void()> cleanUp)
+      : isTogether(isTogether), cleanUp(std::move(cleanUp)) {}
 
   /// An error of this rank's own.
   [[noreturn]] void own(const std::string &message);
   /// A message about another rank, "rank 2 (...) stopped: ...", that all
-  /// remaining ranks have; one of them prints it.
+  /// remaining ranks have. Each of them prints it: none knows which others
+  /// still can, or whose output is looked at. But what a rank said itself is
+  /// not repeated in the same place.
   [[noreturn]] void shared(const std::string &message);
   /// An error that another rank prints.
   [[noreturn]] void silent();
 
 private:
   [[noreturn]] void leave(const std::string *message);
-  bool prints(const std::string &message) const;
 
-  uint32_t rank;
+  bool isTogether;
   std::function<void()> cleanUp;
 };
 

@@ -3,6 +3,7 @@
 // The file of --json.
 #pragma once
 
+#include "core/FileDescriptor.h"
 #include "output/AppendedFile.h"
 
 #include <cstdint>

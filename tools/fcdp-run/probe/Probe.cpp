@@ -255,7 +255,7 @@ void runProbe(const ProbeOptions &options, const Launch &launch) {
   if (rank == 0)
     outputs.open();
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
-  FailureExit failureExit(rank, [&] {
+  FailureExit failureExit(launch.isOwnStore, [&] {
     if (rank == 0)
       outputs.cleanUp();
   });
@@ -264,6 +264,7 @@ void runProbe(const ProbeOptions &options, const Launch &launch) {
   jobOptions.onFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };
+  jobOptions.onStranger = printWarning;
   jobOptions.planHash = "probe";
   jobOptions.nodeGroups = jobOptions.localGroups = {true, false};
   std::unique_ptr<Job> job = joinJob(jobOptions);

@@ -23,6 +23,8 @@ public:
   }
 
   int get() const { return fd; }
+  /// Gives up the descriptor, which the caller closes.
+  int release() { return std::exchange(fd, -1); }
   explicit operator bool() const { return fd >= 0; }
 
 private:

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The job's store as c10d's classes want it. This header includes torch, so
+// only this folder may include it.
+#pragma once
+
+#include "collectives/StoreClient.h"
+
+#include <memory>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace fcdp {
+
+/// Shares the client. Thread-safe like it.
+c10::intrusive_ptr<c10d::Store>
+makeGlooStore(std::shared_ptr<StoreClient> client, double seconds);
+
+} // namespace fcdp

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The messages between the server of a job's store and its clients. A message
+// is its length (32 bits, that of the rest), its kind (8 bits), a number (32
+// bits) by which an answer names its request, and fields, each after its length
+// (32 bits). Numbers are little-endian.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+enum class StoreMessageKind : uint8_t {
+  /// The server's first message: its name and a challenge.
+  Greeting = 1,
+  /// The client's answer: a challenge, who it is (its place in the job, and a
+  /// number of the process), and its proof.
+  Hello,
+  /// The server's proof.
+  Welcome,
+  /// Why the server does not talk to this client.
+  Refusal,
+  /// Key and value. Of these, only Set is answered.
+  Set,
+  Post,
+  Will,
+  /// Keys; the answer has two fields for each, "1" or "" and the value.
+  Find,
+  /// Keys; the answer has the values, once all exist.
+  Await,
+  /// Key and number; the answer has the sum.
+  Add,
+  /// Key, expected value, new value; the answer has the value from then on.
+  CompareSet,
+  /// Key; the answer has "1" or "".
+  Remove,
+  Answer
+};
+
+struct StoreMessage {
+  StoreMessageKind kind = StoreMessageKind::Answer;
+  uint32_t number = 0;
+  std::vector<std::string> fields;
+};
+
+inline constexpr const char *kStoreName = "fcdp-store/1";
+/// The longest messages before and after the client has proved itself.
+inline constexpr size_t kMostUnproved = 4096, kMostProved = size_t(1) << 28;
+
+std::string encode(const StoreMessage &message);
+
+/// Splits a stream of bytes into messages. Not thread-safe.
+class StoreMessageReader {
+public:
+  void add(const char *bytes, size_t count) { buffer.append(bytes, count); }
+  /// Returns the next message, or none if it is not complete. Throws
+  /// std::runtime_error for what is no message of at most `most` bytes.
+  std::optional<StoreMessage> next(size_t most);
+
+private:
+  std::string buffer;
+  size_t used = 0;
+};
+
+/// The proofs of the two ends of a connection.
+std::string clientProof(const std::string &secret,
+                        const std::string &serversChallenge,
+                        const std::string &clientsChallenge,
+                        const std::string &member, const std::string &process);
+std::string serverProof(const std::string &secret,
+                        const std::string &serversChallenge,
+                        const std::string &clientsChallenge);
+
+} // namespace fcdp

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What must be the same on all ranks, and how a difference is told.
+#pragma once
+
+#include "core/Mesh.h"
+
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// Something that must agree: an option, or the content of a file.
+struct Fact {
+  /// "--steps", "--input ids"
+  std::string name;
+  /// What is compared, and shown.
+  std::string value;
+  /// Shown in front of the value and not compared: a file may have another path
+  /// on each node.
+  std::string place{};
+  /// Only the ranks that have it are compared. Else a rank that does not have
+  /// it differs.
+  bool isOfSome = false;
+};
+
+std::string encode(const std::vector<Fact> &facts);
+/// The inverse. Throws std::runtime_error for another text.
+std::vector<Fact> decodeFacts(const std::string &text);
+
+/// Returns "" if the facts of all ranks agree, or a message about the first
+/// that does not: "the ranks differ in --steps: 10 on rank 0 (node 0, local 0);
+/// 20 on rank 1 (node 0, local 1) and 2 more ranks; ...".
+std::string describeDifference(const Mesh &mesh,
+                               const std::vector<std::vector<Fact>> &facts);
+
+} // namespace fcdp

@@ -33,8 +33,8 @@ module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
     %t1 = fcdp.record on intra
     fcdp.wait %t1 on compute
     %w = fcdp.view_member %whole @w of @b : tensor<64xf32> to tensor<64xf32>
-    %0 = aten.call "aten.mul.Tensor"(self = %x, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %0 = aten.call "aten.mul.Tensor"(self = %x, other = %w) {fcdp.parameters = [unit, @w]} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) {fcdp.parameters = [unit, @w]} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
     fcdp.release %slice : tensor<32xf32>
     fcdp.release %whole : tensor<64xf32>
     %l = aten.call "aten.sum.default"(self = %1) : (tensor<64xf32>) -> tensor<f32>

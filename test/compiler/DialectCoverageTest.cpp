@@ -78,8 +78,14 @@ PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
 }
 
 /// Steps in which everything of the dialect occurs.
+PipelineOptions withReduceWire(PipelineOptions options, StringRef wire) {
+  options.reduceWire = wire.str();
+  return options;
+}
+
 std::vector<PipelineOptions> makeRuns() {
-  return {makeOptions("fcdp", "node_host", "adamw"),
+  return {withReduceWire(makeOptions("zero2", "sharded", "adamw"), "int8"),
+          makeOptions("fcdp", "node_host", "adamw"),
           makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
           makeOptions("zero3", "full", "adamw"),
           makeOptions("zero3", "sharded", "muon"),

@@ -577,7 +577,7 @@ const Refusal kRefusals[] = {
      "16"},
     {"DeltaReduction",
      [](Json &m) { op(m, "reduce_scatter")["wire"] = "delta"; },
-     ".wire: expected 'raw' or 'coded', got 'delta'"},
+     ".wire: expected 'raw', 'coded', 'int8' or 'int4', got 'delta'"},
     {"CodedReductionWithinNodes",
      [](Json &m) { op(m, "reduce_scatter")["wire"] = "coded"; },
      ".axis: expected 'node' with the wire 'coded', got 'local'"},

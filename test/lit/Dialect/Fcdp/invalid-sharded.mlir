@@ -662,7 +662,7 @@ fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable membe
 fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
 func.func @reduce_scatter_c6_code(%s: tensor<32xbf16>) {
-  // expected-error@+1 {{expected 'code' to be 'coded', in a reduction over 'node' alone, got 'delta'}}
+  // expected-error@+1 {{expected 'code' to be 'coded', 'int8' or 'int4', in a reduction over 'node' alone, got 'delta'}}
   %0 = fcdp.reduce_scatter %s of @bucket over @world[node] code delta : tensor<32xbf16> to tensor<16xf32>
   return
 }
@@ -674,7 +674,7 @@ fcdp.bucket @bucket unit "fc" elements 64 storage bf16 wire bf16 trainable membe
 fcdp.state @cache cache of @bucket in host : tensor<32xbf16>
 fcdp.state @shard shard of @bucket in device : tensor<16xbf16>
 func.func @reduce_scatter_c6_axes(%s: tensor<64xbf16>) {
-  // expected-error@+1 {{expected 'code' to be 'coded', in a reduction over 'node' alone, got 'coded'}}
+  // expected-error@+1 {{expected 'code' to be 'coded', 'int8' or 'int4', in a reduction over 'node' alone, got 'coded'}}
   %0 = fcdp.reduce_scatter %s of @bucket over @world[local] code coded : tensor<64xbf16> to tensor<32xbf16>
   return
 }

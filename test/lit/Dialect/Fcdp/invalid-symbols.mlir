@@ -804,21 +804,21 @@ fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable reside
 
 // bucket_c14_frozen
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded', 'int8' or 'int4' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
 fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 residency host reduce_wire coded members []
 
 // -----
 
 // bucket_c14_flat
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded', 'int8' or 'int4' in a trainable bucket whose collectives are not 'flat', got 'coded'}}
 fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency drop collectives flat reduce_wire coded members []
 
 // -----
 
 // bucket_c14_wire
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded' in a trainable bucket whose collectives are not 'flat', got 'delta'}}
+// expected-error@+1 {{expected 'reduce_wire' to be 'raw', or 'coded', 'int8' or 'int4' in a trainable bucket whose collectives are not 'flat', got 'delta'}}
 fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 trainable residency host reduce_wire delta members []
 
 // -----

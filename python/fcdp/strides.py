@@ -63,7 +63,8 @@ def _is_right(node: fx.Node) -> bool:
 
 
 def _has_order(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.dim() > 1
+    """The program is refused where a size is not a number, for it depends on values of a tensor."""
+    return isinstance(value, torch.Tensor) and value.dim() > 1 and all(isinstance(size, int) for size in value.shape)
 
 
 def _results(node: fx.Node) -> list[fx.Node]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import random
 import socket
 import subprocess
 import sys
@@ -183,9 +184,12 @@ def _run(command: list[str], timeout: float, env: dict[str, str]) -> subprocess.
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that Linux gives to connections, which would otherwise take the port before its rank listens at it."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]:

@@ -2,6 +2,7 @@
 """The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
 
 import datetime
+import errno
 import hashlib
 import hmac
 import socket
@@ -101,8 +102,7 @@ def _open_store(launch: Launch) -> TCPStore:
     listening = None
     try:
         if launch.serves_store and launch.nodes == 1:
-            # The store itself would listen on all addresses.
-            listening = socket.create_server((launch.host, launch.port), backlog=128).detach()
+            listening = _listen(launch)
         return TCPStore(
             launch.host,
             launch.port,
@@ -116,3 +116,16 @@ def _open_store(launch: Launch) -> TCPStore:
         raise StepError(
             "rendezvous failed", f"the job's store at {launch.host}:{launch.port} cannot be used: {error}"
         ) from error
+
+
+def _listen(launch: Launch) -> int | None:
+    """Returns a socket for the store, which itself would listen on all addresses, or None if the port is taken.
+
+    By the store of a process group of the program's, that is, which TCPStore then shares. It refuses any other.
+    """
+    try:
+        return socket.create_server((launch.host, launch.port), backlog=128).detach()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return None

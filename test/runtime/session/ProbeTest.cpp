@@ -109,6 +109,7 @@ TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
   cluster.intra = SharedLink{{2e-5, 3e8}, 1};
   cluster.h2d = {{1e-6, 5e9}, 2};
   cluster.d2h = {{1e-6, 4e9}, 1};
+  cluster.codecRate = 1e9;
   EXPECT_EQ(
       toYaml(cluster),
       R"(# Measured by fcdp-run --probe-cluster, with all ranks at work at once.
@@ -145,6 +146,8 @@ d2h:
   bandwidth: 4e+09
   latency: 1e-06
   sharing: rank
+codec:
+  rate: 1e+09
 )");
   cluster.mesh = {1, 1};
   cluster.inter.reset();

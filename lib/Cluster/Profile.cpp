@@ -11,7 +11,8 @@ using namespace fcdp;
 
 static constexpr int64_t kVersion = 1;
 static constexpr llvm::StringLiteral kCollectives[] = {
-    "all_gather", "all_gather_delta", "reduce_scatter", "reduce_scatter_coded"};
+    "all_gather",           "all_gather_delta",    "reduce_scatter",
+    "reduce_scatter_coded", "reduce_scatter_int8", "reduce_scatter_int4"};
 static constexpr llvm::StringLiteral kAxes[] = {"node", "local", "world"};
 static constexpr llvm::StringLiteral kOthers[] = {
     "cache_store",  "cache_load",     "cast",

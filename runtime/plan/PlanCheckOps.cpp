@@ -298,7 +298,7 @@ void OpChecker::checkResidual(const plan::ReduceScatterT &op) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
   const plan::State *residual = findState(bucket, plan::StateRole::residual);
   uint64_t bytes = residual ? residual->buf().bytes() : 0;
-  if (bytes != op.elements * sizeof(float) ||
+  if (!residual || bytes != op.elements * sizeof(float) ||
       residual->buf().arena() != plan::Arena::host)
     failCheck({where, ".elements"}, "expected the state 'residual' of bucket '",
               bucket.name, "' to have ", op.elements,
@@ -319,9 +319,9 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
       op.inType != plan::DType::f16 && op.inType != plan::DType::f32)
     failCheck({where, ".in_type"}, "expected f32, bf16 or f16 with the wire '",
               EnumNameWire(op.wire), "', got ", EnumNameDType(op.inType));
-  messages(op.messages, op.wire, op.axis, messageBytes(op, ranks));
   if (op.wire == plan::Wire::int8 || op.wire == plan::Wire::int4)
     checkResidual(op);
+  messages(op.messages, op.wire, op.axis, messageBytes(op, ranks));
   if (op.scratch)
     flat(".scratch", *op.scratch, op.elements, op.inType);
   else if (ranks > 1)

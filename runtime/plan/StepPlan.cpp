@@ -208,6 +208,12 @@ bool StepPlan::uses(plan::OpBody kind) const {
                      [&](const auto &op) { return op->body.type == kind; });
 }
 
+bool StepPlan::hasResiduals() const {
+  return std::any_of(buckets.begin(), buckets.end(), [](const auto &bucket) {
+    return findState(*bucket, plan::StateRole::residual) != nullptr;
+  });
+}
+
 bool StepPlan::codesMessages() const {
   return std::any_of(ops.begin(), ops.end(), [](const auto &op) {
     return visitBody(*op, [](const auto &body) {

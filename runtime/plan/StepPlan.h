@@ -189,6 +189,8 @@ struct StepPlan : plan::PlanT {
   }
   /// Whether there is an operation of `kind`.
   bool uses(plan::OpBody kind) const;
+  /// Returns whether reductions keep what their rounding leaves out.
+  bool hasResiduals() const;
   /// Returns whether collectives send coded messages.
   bool codesMessages() const;
   /// Whether there is an operation of `kind`, a gather or reduction, over

@@ -43,6 +43,7 @@ constexpr char kSymbols[] = R"(
   fcdp.parameter @m2 : tensor<30x20xf32> unit "m" trainable names ["m2"]
   fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
+  fcdp.state @r residual of @b in host : tensor<2000xf32>
   fcdp.buffer @m : tensor<100xf32> name "m" mutable
 )";
 
@@ -150,6 +151,13 @@ TEST_F(CostModelTest, CodedWires) {
                   "%a: tensor<2000xf32>"),
              Resource::inter, 3 + 2 * 4000 / 1e5 + 3 * 4000 / 1e9,
              4 * 4000 * 0.875 / 1e6);
+  // 8 bits and a scale of 16 for 256 values.
+  EXPECT_DOUBLE_EQ(cost("%g = fcdp.reduce_scatter %a of @b over @world[node] "
+                        "code int8 residual @r : tensor<2000xf32> to "
+                        "tensor<1000xf32>",
+                        "%a: tensor<2000xf32>")
+                       .seconds,
+                   4 * 4000 * (8.0625 / 32) / 1e6);
   auto measured = std::make_shared<Profile>();
   measured->nodes = 2;
   measured->ranksPerNode = 4;

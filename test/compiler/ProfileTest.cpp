@@ -79,6 +79,7 @@ TEST(Profile, NamesTheLineOfWhatIsWrong) {
       {"cache_store", "cache_keep",
        "10: error: expected 'kind' to be one of 'all_gather', "
        "'all_gather_delta', 'reduce_scatter', 'reduce_scatter_coded', "
+       "'reduce_scatter_int8', 'reduce_scatter_int4', "
        "'cache_store', 'cache_load', 'cast', 'pack', "
        "'accumulate', 'add', 'shard_update', 'clip_gradients', "
        "'unscale_gradients', got 'cache_keep'"},

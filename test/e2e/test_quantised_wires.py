@@ -100,7 +100,8 @@ def test_resumed_runs_start_without_a_residual(workshop: Workshop, tmp_path: Pat
     model, step = workshop.model(PLAIN.model), workshop.step(PLAIN)
     saved, log = tmp_path / "saved", tmp_path / "log.jsonl"
     tool(*run_command(step, model.archive, model.inputs, 3, f"--save-dir={saved}"))
-    tool(*run_command(step, model.archive, model.inputs, STEPS, f"--resume={saved}", f"--json={log}"))
+    said = tool(*run_command(step, model.archive, model.inputs, STEPS, f"--resume={saved}", f"--json={log}"))
+    assert "it starts as zeros" in said
     whole = workshop.run(PLAIN, STEPS).losses
     resumed = [line["loss"] for line in read_log(log) if "loss" in line]
     assert np.allclose(resumed, whole[3:], rtol=1e-3)

@@ -246,6 +246,10 @@ bool Rank::resume() {
   if (size_t dropped = loaded->masters.dropped)
     print("the step has no masters of " + std::to_string(dropped) +
           " parameters: it goes on from their rounding");
+  if (session.plan().hasResiduals())
+    print(
+        "checkpoints do not have what reductions in 8 or 4 bits have left out "
+        "so far: it starts as zeros");
   auto job = nlohmann::json::parse(loaded->job);
   if (job.contains("skipped_steps") &&
       job["skipped_steps"].is_number_unsigned())

@@ -578,6 +578,19 @@ const Refusal kRefusals[] = {
     {"DeltaReduction",
      [](Json &m) { op(m, "reduce_scatter")["wire"] = "delta"; },
      ".wire: expected 'raw', 'coded', 'int8' or 'int4', got 'delta'"},
+    {"ReductionWithoutResidual",
+     [](Json &m) { op(m, "reduce_scatter")["wire"] = "int8"; },
+     ".elements: expected the state 'residual' of bucket 'b' to have 8 numbers "
+     "in f32 in host memory, got 0 bytes"},
+    {"EmptyReductionWithoutResidual",
+     [](Json &m) {
+       Json &reduce = op(m, "reduce_scatter");
+       reduce["wire"] = "int4";
+       reduce["elements"] = 0;
+       reduce["in"]["bytes"] = reduce["out"]["bytes"] = 0;
+     },
+     ".elements: expected the state 'residual' of bucket 'b' to have 0 numbers "
+     "in f32 in host memory, got 0 bytes"},
     {"CodedReductionWithinNodes",
      [](Json &m) { op(m, "reduce_scatter")["wire"] = "coded"; },
      ".axis: expected 'node' with the wire 'coded', got 'local'"},

@@ -76,6 +76,8 @@ fcdp.state @fc.exp_avg exp_avg of @bucket.fc in device : tensor<16xf32>
 fcdp.state @fc.exp_avg_sq exp_avg_sq of @bucket.fc in device : tensor<16xf32>
 // CHECK-NEXT: fcdp.state @fc.momentum momentum_buffer of @bucket.fc in device : tensor<16xf32>
 fcdp.state @fc.momentum momentum_buffer of @bucket.fc in device : tensor<16xf32>
+// CHECK-NEXT: fcdp.state @fc.residual residual of @bucket.fc in host : tensor<32xf32>
+fcdp.state @fc.residual residual of @bucket.fc in host : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16>
 // CHECK-SAME: at <arena = host, offset = 256, bytes = 64, local_stride = 64>
 fcdp.state @fc.cache cache of @bucket.fc in host : tensor<32xbf16> at <arena = host, offset = 256, bytes = 64, node_stride = 0, local_stride = 64>
@@ -149,6 +151,13 @@ func.func @coded(%s: tensor<16xbf16>, %g: tensor<32xbf16>) {
   %slice = fcdp.all_gather %s of @bucket.fc over @world[node] range 0 delta @fc.cache on inter {scratch = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<16xbf16> to tensor<32xbf16>
   // CHECK: fcdp.reduce_scatter %{{.*}} of @bucket.fc over @world[node] code coded : tensor<32xbf16> to tensor<16xf32>
   %part = fcdp.reduce_scatter %g of @bucket.fc over @world[node] code coded : tensor<32xbf16> to tensor<16xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @quantised
+func.func @quantised(%g: tensor<32xbf16>) {
+  // CHECK: fcdp.reduce_scatter %{{.*}} of @bucket.fc over @world[node] code int8 residual @fc.residual : tensor<32xbf16> to tensor<16xf32>
+  %part = fcdp.reduce_scatter %g of @bucket.fc over @world[node] code int8 residual @fc.residual : tensor<32xbf16> to tensor<16xf32>
   return
 }
 

@@ -34,6 +34,8 @@ from models import build  # noqa: E402
 # AdamW's usual eps turns a gradient that is rounding noise (that of an attention's key bias) into steps of full length.
 ADAMW = "adamw,lr=1e-3,eps=1e-3"
 LION = "lion,lr=1e-3,weight_decay=0.5"
+# More than a test waits for.
+MANY_STEPS = 1_000_000
 LAUNCHER_VARIABLES = (
     "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT".split()
 )
@@ -181,6 +183,14 @@ def _run(command: list[str], timeout: float, env: dict[str, str]) -> subprocess.
                 _forked_run = None
                 raise
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
+
+
+def wait_for_step(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step 2"):
+            return
+    raise AssertionError(f"no step was made: {process.communicate()[1]}")
 
 
 def free_port() -> int:

@@ -7,9 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import Config, Workshop, environment, rank_environments, read_log, run_command, started
+from harness import MANY_STEPS, Config, Workshop, environment, rank_environments, read_log, run_command, started, wait_for_step
 
-MANY_STEPS = 1_000_000
 LIMIT_SECONDS = 30
 VICTIM = 2
 
@@ -19,14 +18,6 @@ def ranks_of(launcher: int) -> dict[int, int]:
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
     names = {int(child): Path(f"/proc/{child}/comm").read_text() for child in children}
     return {int(name.removeprefix("fcdp-run-")): child for child, name in names.items()}
-
-
-def wait_for_step(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("step 2"):
-            return
-    raise AssertionError(f"no step was made: {process.communicate()[1]}")
 
 
 def test_killed_rank_of_own_launcher(workshop: Workshop, tmp_path: Path) -> None:

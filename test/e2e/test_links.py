@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
-from harness import Config, Workshop, free_port, rank_environment, read_log, run_command, started
+from harness import MANY_STEPS, Config, Workshop, free_port, rank_environment, read_log, run_command, started, wait_for_step
 from links import Proxy, cut, delay, delayed, hosts, why_impossible, why_no_netem
 
-MANY_STEPS = 1_000_000
 SECRET = "a job of test_links"
 ADDRESS = "fcdp/0/0/store-address"
 NO_NETEM = why_no_netem()
@@ -60,14 +59,6 @@ def job(
         stores[1].set(ADDRESS, f"{text}\n{proof(text)}")
         second = stack.enter_context(started([(command, variables(CONFIG, 1, stores[1].port))]))
         yield [*first, *second], proxy
-
-
-def wait_for_step(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("step 2"):
-            return
-    raise AssertionError(f"no step was made: {process.communicate()[1]}")
 
 
 def said(processes: list[subprocess.Popen[str]], timeout: float = 120) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import Config, Workshop, environment, run_command
-from test_failures import MANY_STEPS, ranks_of, wait_for_step
+from harness import MANY_STEPS, Config, Workshop, environment, run_command, wait_for_step
+from test_failures import ranks_of
 
 CONFIG = Config("gpt", 2, 1)
 

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import Config, Workshop, environment, free_port, rank_environment, run_command, started
-from test_links import MANY_STEPS, wait_for_step
+from harness import MANY_STEPS, Config, Workshop, environment, free_port, rank_environment, run_command, started, wait_for_step
 
 CONFIG = Config("gpt", 2, 1)
 KEY = {"FCDP_JOB_KEY": "the key of this job"}

@@ -31,7 +31,7 @@ private:
   LogicalResult checkGiven();
   FailureOr<std::optional<CostModel>> getModel();
   void decideGathers(const std::optional<CostModel> &model);
-  LogicalResult decideReductions();
+  void decideReductions();
 
   std::optional<Cluster> described;
   GatherWireSpec gathers = GatherWireSpec::raw;
@@ -106,12 +106,11 @@ void DecideWiresPass::decideGathers(const std::optional<CostModel> &model) {
   }
 }
 
-LogicalResult DecideWiresPass::decideReductions() {
+void DecideWiresPass::decideReductions() {
   for (auto bucket : getOperation().getOps<BucketOp>())
     if (bucket.getTrainable() && !bucket.getReduceWire() &&
         bucket.getCollectives() != Collectives::flat)
       bucket.setReduceWire(reductions);
-  return success();
 }
 
 void DecideWiresPass::runOnOperation() {
@@ -120,8 +119,8 @@ void DecideWiresPass::runOnOperation() {
     return signalPassFailure();
   if (getMesh(module).getNode() == 1)
     return; // nothing is sent between nodes
-  if (reductions != Wire::raw && failed(decideReductions()))
-    return signalPassFailure();
+  if (reductions != Wire::raw)
+    decideReductions();
   if (gathers == GatherWireSpec::raw)
     return;
   FailureOr<std::optional<CostModel>> model = getModel();

@@ -17,9 +17,9 @@
  *
  * The object has no code: the runtime executes the operations of the plan.
  *
- * The file ends with FCDP_OBJECT_SEAL and the SHA-1 of all bytes before that, in
- * 40 lower-case hex digits. Nothing is loaded of a file whose seal is missing or
- * wrong. fcdp-compile seals a shared object that was linked by hand:
+ * The file ends with FCDP_OBJECT_SEAL and the SHA-1 of all bytes before that,
+ * in 40 lower-case hex digits. Nothing is loaded of a file whose seal is
+ * missing or wrong. fcdp-compile seals a shared object that was linked by hand:
  * fcdp-compile linked.so -o step.so
  */
 #ifndef FCDP_RUNTIME_H

@@ -134,6 +134,17 @@ void fcdp::setClipNorm(ModuleOp module, double norm) {
       module, Builder(module.getContext()).getF64FloatAttr(norm));
 }
 
+OuterAttr fcdp::getOuter(ModuleOp module) {
+  return find<FcdpDialect::OuterAttrHelper>(module);
+}
+void fcdp::setOuter(ModuleOp module, OuterAttr outer) {
+  set<FcdpDialect::OuterAttrHelper>(module, outer);
+}
+int64_t fcdp::countFragments(ModuleOp module) {
+  OuterAttr outer = getOuter(module);
+  return outer ? outer.getFragments() : 0;
+}
+
 bool fcdp::hasOwnScale(Operation *op) {
   return static_cast<bool>(find<FcdpDialect::OwnScaleAttrHelper>(op));
 }
@@ -417,6 +428,11 @@ static const AttrRule kRules[] = {
      "an array of parameters for each result of a call"},
     {FcdpDialect::ClipNormAttrHelper::getNameStr(), isClipNorm,
      "a finite, positive f64 on a module"},
+    {FcdpDialect::OuterAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<ModuleOp>(op) && isa<OuterAttr>(value);
+     },
+     "an outer optimizer on a module"},
     {FcdpDialect::OwnScaleAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
        return isa<ShardUpdateOp, ClipGradientsOp>(op) && isa<UnitAttr>(value);

@@ -124,6 +124,13 @@ void setMicroBatches(mlir::ModuleOp module, int64_t count);
 std::optional<double> getClipNorm(mlir::ModuleOp module);
 void setClipNorm(mlir::ModuleOp module, double norm);
 
+/// Returns how nodes are synchronized by outer steps, or null if they are in every
+/// step.
+OuterAttr getOuter(mlir::ModuleOp module);
+void setOuter(mlir::ModuleOp module, OuterAttr outer);
+/// Returns the number of fragments of outer steps; 0 without them.
+int64_t countFragments(mlir::ModuleOp module);
+
 /// Whether the scale of an update, or of the clipping, is the user's choice.
 bool hasOwnScale(mlir::Operation *op);
 
@@ -207,6 +214,13 @@ mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
 /// Returns whether a state of `role` is the optimizer's: a master, or one that
 /// it keeps of each parameter.
 bool isOptimizerState(StateRole role);
+
+/// Returns whether a state of `role` is that of outer steps.
+bool isOuterState(StateRole role);
+
+/// Returns the number of ranks over which a step reduces gradients: all, or with
+/// outer steps those of a node.
+int64_t countReducedRanks(mlir::ModuleOp module);
 
 /// Returns the elements of an optimizer's state for a parameter. It has a scale
 /// for each block of a moment in 8 bits, and factors of the second moment for

@@ -29,7 +29,8 @@ def Fcdp_Role : Fcdp_Enum<"Role", "a member of the step's family of functions", 
   I32EnumAttrCase<"init", 0>, I32EnumAttrCase<"only_microbatch", 1>,
   I32EnumAttrCase<"first_microbatch", 2>, I32EnumAttrCase<"next_microbatch", 3>,
   I32EnumAttrCase<"last_microbatch", 4>, I32EnumAttrCase<"update", 5>,
-  I32EnumAttrCase<"first_evaluation", 6>, I32EnumAttrCase<"next_evaluation", 7>]>;
+  I32EnumAttrCase<"first_evaluation", 6>, I32EnumAttrCase<"next_evaluation", 7>,
+  I32EnumAttrCase<"outer_update", 8>]>;
 def Fcdp_RoleAttr : Fcdp_EnumAttr<Fcdp_Role, "role">;
 
 def Fcdp_Axis : Fcdp_Enum<"Axis", "an axis of the mesh: `node` joins equal local "
@@ -103,7 +104,8 @@ def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
   I32EnumAttrCase<"exp_avg_code", 12>, I32EnumAttrCase<"exp_avg_scale", 13>,
   I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>,
   I32EnumAttrCase<"row_var", 16>, I32EnumAttrCase<"col_var", 17>,
-  I32EnumAttrCase<"variance", 18>, I32EnumAttrCase<"residual", 19>]>;
+  I32EnumAttrCase<"variance", 18>, I32EnumAttrCase<"residual", 19>,
+  I32EnumAttrCase<"outer", 20>, I32EnumAttrCase<"outer_momentum", 21>]>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>
@@ -280,6 +282,30 @@ def Fcdp_AdafactorAttr : Fcdp_OptimizerAttrDef<"Adafactor", "adafactor"> {
     ::mlir::Attribute getNeededLayout() const;
     int64_t getScratchBytes(::mlir::RankedTensorType parameter) const;
     double getScratchTraffic() const;
+  }];
+}
+def Fcdp_OuterAttr : Fcdp_Attr<"Outer", "outer"> {
+  let summary = "rare synchronization of nodes by outer steps (DiLoCo, arXiv 2311.08105)";
+  let description = [{
+    Nodes train by themselves. After every `every` steps, the mean over nodes of the
+    difference between the outer parameters and those that a node has reached is a
+    gradient, with which stochastic gradient descent with `lr`, `momentum` and
+    `nesterov` updates the outer parameters. All nodes go on from there. Buckets are
+    divided into `fragments`, which take turns: fragment p is synchronized after step t
+    if t - p `every` / `fragments` is a multiple of `every`.
+
+    Constraints:
+    - (C1) `every` is positive, and `fragments` from 1 to `every`.
+    - (C2) `lr` and `momentum` are finite `f64` and not negative, and `nesterov` needs
+      `momentum`.
+  }];
+  let genVerifyDecl = 1;
+  let parameters = (ins "int64_t":$every, "::mlir::FloatAttr":$lr,
+                        "::mlir::FloatAttr":$momentum, "bool":$nesterov,
+                        "int64_t":$fragments);
+  let extraClassDeclaration = [{
+    /// Returns the states of a bucket that outer steps keep.
+    ::llvm::SmallVector<::fcdp::StateRole> getStates() const;
   }];
 }
 def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {

@@ -286,6 +286,27 @@ double AdafactorAttr::getScratchTraffic() const {
   return (1 + 2 * 5 + 2 + 2 + 1) * f32;
 }
 
+LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t every, FloatAttr lr, FloatAttr momentum,
+                                bool nesterov, int64_t fragments) {
+  if (every < 1 || fragments < 1 || fragments > every) // C1
+    return emitError() << "expected 'every' of at least 1, and 'fragments' from "
+                          "1 to it, got "
+                       << every << " and " << fragments;
+  if (failed(verifyNumber(emitError, "lr", lr)) ||
+      failed(verifyNumber(emitError, "momentum", momentum)))
+    return failure();
+  if (nesterov && momentum.getValueAsDouble() == 0) // C2
+    return emitError() << "'nesterov' needs momentum";
+  return success();
+}
+
+SmallVector<StateRole> OuterAttr::getStates() const {
+  if (getMomentum().getValueAsDouble() == 0)
+    return {StateRole::outer};
+  return {StateRole::outer, StateRole::outer_momentum};
+}
+
 LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 FloatAttr lr, FloatAttr weightDecay) {
   return success(

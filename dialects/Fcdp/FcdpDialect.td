@@ -43,7 +43,8 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
     | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
-    | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches) |
+    | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and are synchronized by it after some steps |
+    | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches), with outer steps those of a node |
     | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
     | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
     | `fcdp.open_merging` | module | unit: `--fcdp-decide` may merge buckets |
@@ -52,7 +53,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.prefetched` | module | unit: gathers have been moved ahead |
     | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one sum |
     | `fcdp.role` | function | the role in the family of functions |
-    | `fcdp.variant` | function | `i64` from 0 on: the variant of a step of several shapes that this micro-batch is of |
+    | `fcdp.variant` | function | `i64` from 0 on: the variant of a step of several shapes that this micro-batch is of, or the fragment that this outer update synchronizes |
     | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |
     | `fcdp.checkpoint_region` | `aten.call` | `i64` from 0 on: the part of the model that called `torch.utils.checkpoint` around this call |
     | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
@@ -70,6 +71,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::StringAttr":$loss_weight,
     "::mlir::IntegerAttr":$micro_batches,
     "::mlir::FloatAttr":$clip_norm,
+    "::fcdp::OuterAttr":$outer,
     "::mlir::UnitAttr":$own_scale,
     "::mlir::IntegerAttr":$bucket_bytes,
     "::mlir::UnitAttr":$open_sharding,

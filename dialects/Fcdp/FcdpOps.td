@@ -219,8 +219,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     axes it is the whole, in the order of the shards. Over `node` it is a node
     slice, and over `local` it is the whole, from node slices. `range` numbers
     the live ranges of a unit's gathered copy within a function. Without `range`
-    the input is a reduced gradient, and the result is the larger part of it
-    that a rank owns. With `into` the result is the memory of a state and stays
+    the input is a reduced gradient, or difference of outer steps, and the result is the
+    larger part of it that a rank owns. With `into` the result is the memory of a state and stays
     there for later functions. With `delta` a rank sends the difference of its input
     from its part of that state, which has the result of the gather before; the result
     is the same as without.
@@ -240,7 +240,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     - (C5) `buffer`, where given, is device memory for the result.
     - (C6) `into` is a state of role `resident` or `prefetched` of the source, with the
       result's type.
-    - (C7) Without `range` the source is a bucket, the input is f32, and there is no `into`.
+    - (C7) Without `range` the source is a bucket, the input has floats, and there is no
+      `into`.
     - (C8) `delta` is a state of role `cache` of the source, with the result's type, in a
       gather over `node` alone of elements in bf16 or f16. `scratch` is then given in the
       planned phase.
@@ -560,6 +561,58 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
   let arguments = (ins F64Attr:$max_norm, F64Attr:$scale);
   let assemblyFormat = "`to` $max_norm `scale` $scale attr-dict";
   let hasVerifier = 1;
+}
+
+def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
+    [BufferedOpInterface, StorageOpInterface], FromSharded)> {
+  let summary = "subtract a node's parameters from the outer ones";
+  let description = [{
+    The difference is that of the states `outer` and `master` or, without one, `shard`.
+    It is computed in f32 and rounded to the result's type.
+
+    Example:
+    ```mlir
+    %d = fcdp.outer_difference @bucket.fc : tensor<32xbf16>
+    ```
+
+    Constraints:
+    - (C1) `source` is a bucket with `outer`.
+    - (C2) The result has the shape of its state `outer`, of floats.
+    - (C3) `buffer` is given in the planned phase.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>, MemRead<HostCache>]>:$source,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+  }];
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
+    [StorageOpInterface], FromSharded)> {
+  let summary = "update the outer parameters, from which nodes go on";
+  let description = [{
+    `value` is the sum of the nodes' differences, and `scale` times it the gradient with
+    which the module's outer optimizer updates the states `outer` and `outer_momentum`.
+    The states `master` and `shard` become the outer parameters, rounded to their types.
+
+    Example:
+    ```mlir
+    fcdp.outer_update @bucket.fc with %sum scale 5.0e-01 : tensor<32xbf16>
+    ```
+
+    Constraints:
+    - (C1) `target` is a bucket with `outer`.
+    - (C2) The value has the shape of its state `outer`, of floats.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>, MemWrite<HostCache>,
+                           MemRead<State>, MemWrite<State>]>:$target,
+                       Fcdp_Flat:$value, F64Attr:$scale);
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+  }];
+  let assemblyFormat = "$target `with` $value `scale` $scale attr-dict `:` type($value)";
 }
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(

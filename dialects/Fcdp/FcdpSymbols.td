@@ -175,6 +175,9 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     codes exponents. Neither changes a value. With `int8` or `int4`, a reduction rounds
     what it sends to codes of that many bits, and what it leaves out goes into the next.
 
+    `outer` is the fragment of outer steps that the bucket is in. Each node then has
+    parameters of its own between them: gradients are reduced within the node alone.
+
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
@@ -209,6 +212,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
       is bf16 or f16 and whose `residency` or `carry` is `host`.
     - (C14) `reduce_wire` is not `delta`. All but `raw` need a trainable bucket, and its
       `collectives` are not `flat`.
+    - (C15) `outer` is not negative. It needs a trainable bucket with `sharding node` whose
+      `collectives` are not `flat` and whose `accumulation` is `sharded` or `full`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -222,13 +227,14 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
                        OptionalAttr<Fcdp_WireAttr>:$gather_wire,
                        OptionalAttr<Fcdp_WireAttr>:$reduce_wire,
+                       OptionalAttr<I64Attr>:$outer,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)?
     (`sharding` $sharding^)? (`layout` `` $layout^)? (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
     (`collectives` $collectives^)? (`gather_wire` $gather_wire^)?
-    (`reduce_wire` $reduce_wire^)? `members` custom<Members>($members) attr-dict
+    (`reduce_wire` $reduce_wire^)? (`outer` $outer^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -241,7 +247,8 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     optimizer state, the shard in the optimizer's type (`master`), the node slice in
     the host cache (`cache`), a gathered copy that stays on the device (`resident`)
     or that the previous function has issued (`prefetched`), or a gradient
-    accumulator. Accumulated gradients are
+    accumulator. Of outer steps, `outer` has the parameters that all nodes started
+    from, and `outer_momentum` the momentum of their update. Accumulated gradients are
     reduced over all ranks (`grad`), within the node (`node_grad`, or
     `host_grad` in host memory), or not reduced (`full_grad`). After planning a
     state has a `buffer`.
@@ -254,15 +261,17 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     Constraints:
     - (C1) The bucket exists and has at most one state of each role. The second
       part is checked if the module has a phase.
-    - (C2) The type is flat; `cache`, `host_grad` and `residual` are in `host` memory, all
-      others in `device` memory.
+    - (C2) The type is flat; `cache`, `host_grad`, `residual`, `outer` and
+      `outer_momentum` are in `host` memory, all others in `device` memory.
     - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
       a node slice or the whole bucket in it, `prefetched` the whole; `node_grad`,
-      `host_grad` and `residual` hold one node slice and `full_grad` the whole, in f32; all others hold what
+      `host_grad`, `residual`, `outer` and `outer_momentum` hold one node slice and `full_grad` the
+      whole, in f32; all others hold what
       the rank owns by the bucket's `sharding`, `grad` in f32, `shard` in the storage type, and
       the rest in the bucket's `master` type or, without one, in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
-    - (C5) `master` is a state of a bucket with a `master` type.
+    - (C5) `master` is a state of a bucket with a `master` type, and `outer` and
+      `outer_momentum` of one with `outer`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,
                        FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,

@@ -89,8 +89,8 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (isOfGradient()) { // C7
     auto input = dyn_cast<RankedTensorType>(getInput().getType());
     if (!symbols.lookupNearestSymbolFrom<BucketOp>(*this, getSourceAttr()) ||
-        !input || !input.getElementType().isF32() || getIntoAttr())
-      return emitOpError("without 'range' expected an f32 gradient of a bucket "
+        !input || !isa<FloatType>(input.getElementType()) || getIntoAttr())
+      return emitOpError("without 'range' expected a flat gradient of a bucket "
                          "and no 'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
@@ -397,11 +397,39 @@ LogicalResult ClipGradientsOp::verify() {
   return success();
 }
 
+/// Verifies C1 and C2 of outer_difference and outer_update.
+static LogicalResult verifyOuter(Operation *op, FlatSymbolRefAttr name,
+                                 RankedTensorType type,
+                                 SymbolTableCollection &symbols) {
+  auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
+  if (!bucket || !bucket.getOuter()) // C1
+    return op->emitOpError("expected a bucket with 'outer', got ") << name;
+  MeshOp mesh = getMesh(op->getParentOfType<ModuleOp>());
+  if (!mesh)
+    return op->emitOpError("expected a mesh in the module");
+  RankedTensorType outer = getStateType(bucket, StateRole::outer, mesh);
+  if (type.getShape() != outer.getShape() ||
+      !isa<FloatType>(type.getElementType())) // C2
+    return op->emitOpError("expected ")
+           << outer.getNumElements() << " floats, got " << type;
+  return success();
+}
+
+LogicalResult
+OuterDifferenceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyOuter(*this, getSourceAttr(), getResult().getType(), symbols);
+}
+
+LogicalResult OuterUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyOuter(*this, getTargetAttr(), getValue().getType(), symbols);
+}
+
 /// Verifies C1 of the cache operations.
 static LogicalResult verifyCache(Operation *op, FlatSymbolRefAttr name,
                                  Type type, SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
-  if (!state || fcdp::getArena(state.getRole()) != Arena::host) // C1
+  if (!state || (state.getRole() != StateRole::cache &&
+                 state.getRole() != StateRole::host_grad)) // C1
     return op->emitOpError("expected a state of role 'cache' or 'host_grad', "
                            "got ")
            << name;

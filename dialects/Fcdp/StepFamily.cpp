@@ -8,7 +8,20 @@
 using namespace fcdp;
 
 bool fcdp::isMicrobatch(Role role) {
-  return role != Role::init && role != Role::update && !isEvaluation(role);
+  switch (role) {
+  case Role::only_microbatch:
+  case Role::first_microbatch:
+  case Role::next_microbatch:
+  case Role::last_microbatch:
+    return true;
+  case Role::init:
+  case Role::update:
+  case Role::first_evaluation:
+  case Role::next_evaluation:
+  case Role::outer_update:
+    return false;
+  }
+  llvm_unreachable("unknown role");
 }
 
 bool fcdp::isEvaluation(Role role) {
@@ -27,19 +40,28 @@ bool fcdp::isLastOfStep(Role role) {
   return role == Role::only_microbatch || role == Role::last_microbatch;
 }
 
+bool fcdp::isSynchronized(Role role) {
+  return isEvaluation(role) || role == Role::outer_update;
+}
+
 llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
   static constexpr Role kBegin[] = {
       Role::only_microbatch, Role::first_microbatch, Role::first_evaluation};
   static constexpr Role kAgain[] = {Role::next_microbatch,
                                     Role::last_microbatch};
   static constexpr Role kEnd[] = {Role::update};
+  static constexpr Role kUpdated[] = {
+      Role::only_microbatch, Role::first_microbatch, Role::first_evaluation,
+      Role::outer_update};
   static constexpr Role kEvaluated[] = {
       Role::next_evaluation, Role::only_microbatch, Role::first_microbatch,
       Role::first_evaluation};
   switch (role) {
   case Role::init:
-  case Role::update:
     return kBegin;
+  case Role::update:
+  case Role::outer_update:
+    return kUpdated;
   case Role::first_microbatch:
   case Role::next_microbatch:
     return kAgain;
@@ -78,29 +100,30 @@ FunctionBoundary fcdp::getBoundaryBefore(VariantRole which) {
   return {getBoundary(which.role), isWithinStep ? which.variant : 0};
 }
 
-llvm::ArrayRef<Role> StepFamily::getRoles() const {
-  static constexpr Role kOne[] = {Role::init, Role::only_microbatch,
-                                  Role::update, Role::first_evaluation,
-                                  Role::next_evaluation};
-  static constexpr Role kSeveral[] = {Role::init,
-                                      Role::first_microbatch,
-                                      Role::next_microbatch,
-                                      Role::last_microbatch,
-                                      Role::update,
-                                      Role::first_evaluation,
-                                      Role::next_evaluation};
-  constexpr size_t evaluations = 2;
-  llvm::ArrayRef<Role> roles =
-      microBatches == 1 ? llvm::ArrayRef(kOne) : llvm::ArrayRef(kSeveral);
-  return roles.drop_back(evaluates ? 0 : evaluations);
+llvm::SmallVector<Role> StepFamily::getRoles() const {
+  llvm::SmallVector<Role> roles{Role::init};
+  if (microBatches == 1)
+    roles.push_back(Role::only_microbatch);
+  else
+    roles.append({Role::first_microbatch, Role::next_microbatch,
+                  Role::last_microbatch});
+  roles.push_back(Role::update);
+  if (evaluates)
+    roles.append({Role::first_evaluation, Role::next_evaluation});
+  if (fragments > 0)
+    roles.push_back(Role::outer_update);
+  return roles;
 }
 
 llvm::SmallVector<VariantRole> StepFamily::getVariantRoles() const {
-  llvm::SmallVector<Role> batches(
-      llvm::make_filter_range(getRoles(), isMicrobatch));
+  llvm::SmallVector<Role> all = getRoles();
+  llvm::SmallVector<Role> batches(llvm::make_filter_range(all, isMicrobatch));
   llvm::SmallVector<VariantRole> roles;
-  for (Role role : getRoles()) {
-    if (!isMicrobatch(role))
+  for (Role role : all) {
+    if (role == Role::outer_update)
+      for (int64_t fragment = 0; fragment < fragments; ++fragment)
+        roles.push_back({role, fragment});
+    else if (!isMicrobatch(role))
       roles.push_back({role});
     if (role != batches.front())
       continue;
@@ -119,7 +142,7 @@ llvm::SmallVector<Role> StepFamily::getStep() const {
 }
 
 int64_t StepFamily::countRuns(Role role) const {
-  if (role == Role::init || isEvaluation(role) ||
+  if (role == Role::init || isSynchronized(role) ||
       !llvm::is_contained(getRoles(), role))
     return 0;
   return role == Role::next_microbatch ? microBatches - 2 : 1;

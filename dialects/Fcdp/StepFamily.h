@@ -4,10 +4,11 @@
 //
 // This is the one statement of the grammar
 //
-//   init (first next* last update | only update | evaluation)*
+//   init ((first next* last | only) update outer_update* | evaluation)*
 //   evaluation = first_evaluation next_evaluation*
 //
-// in the compiler. A step of several shapes has a variant for each of them,
+// in the compiler. Whether an outer update follows an update, and those of which
+// fragments, is known when the job runs. A step of several shapes has a variant for each of them,
 // with micro-batches of its own: all micro-batches of one step are of one
 // variant. The prover reads it, too: the grammar is what the runtime promises,
 // so it is an assumption of the proof. The runtime links no MLIR and says by
@@ -42,9 +43,13 @@ bool isFirstOfStep(Role role);
 /// complete at its end.
 bool isLastOfStep(Role role);
 
-/// Returns the roles that may run after `role`. Two roles other than those of
-/// evaluations, at whose end nothing is in flight, have the same successors or
-/// none in common.
+/// Returns whether nothing is in flight where a function of `role` begins and
+/// where it ends: evaluations and outer updates, which may come between others.
+bool isSynchronized(Role role);
+
+/// Returns the roles that may run after `role`. But for those that are
+/// synchronized, two roles that may be followed by one that is not have the same
+/// of these as successors, or none in common.
 llvm::ArrayRef<Role> getSuccessors(Role role);
 
 /// Returns the boundary that `role` comes after: the first role that may follow
@@ -52,7 +57,8 @@ llvm::ArrayRef<Role> getSuccessors(Role role);
 Role getBoundary(Role role);
 
 /// A function of the family: its role, and its variant, which is 0 for
-/// functions that all variants share.
+/// functions that all variants share. The variant of an outer update is the
+/// fragment that it synchronizes.
 struct VariantRole {
   Role role;
   int64_t variant = 0;
@@ -82,10 +88,12 @@ FunctionBoundary getBoundaryBefore(VariantRole which);
 class StepFamily {
 public:
   /// Pre: `microBatches` and `variants` are 1 or more. `evaluates` tells
-  /// whether the job evaluates the model between steps.
+  /// whether the job evaluates the model between steps. `fragments` is the number
+  /// of those of outer steps, or 0 if there are none.
   explicit StepFamily(int64_t microBatches, bool evaluates = false,
-                      int64_t variants = 1)
-      : microBatches(microBatches), evaluates(evaluates), variants(variants) {}
+                      int64_t variants = 1, int64_t fragments = 0)
+      : microBatches(microBatches), evaluates(evaluates), variants(variants),
+        fragments(fragments) {}
 
   /// Returns each function that there is, in program order. The micro-batches
   /// of a variant are together.
@@ -93,24 +101,25 @@ public:
 
   /// Returns the role of each function that there is, in program order. With
   /// two micro-batches there is a `next_microbatch` that no step runs.
-  llvm::ArrayRef<Role> getRoles() const;
+  llvm::SmallVector<Role> getRoles() const;
 
   /// Returns the roles of one optimizer step in the order in which they run.
   llvm::SmallVector<Role> getStep() const;
 
-  /// Returns how often an optimizer step runs the function of `role`.
+  /// Returns how often each optimizer step runs the function of `role`.
   int64_t countRuns(Role role) const;
 
   /// Returns whether a job runs the function of `role`.
   bool runs(Role role) const {
     return role == Role::init || (evaluates && isEvaluation(role)) ||
-           countRuns(role) > 0;
+           (fragments > 0 && role == Role::outer_update) || countRuns(role) > 0;
   }
 
 private:
   int64_t microBatches;
   bool evaluates;
   int64_t variants;
+  int64_t fragments;
 };
 
 } // namespace fcdp

@@ -161,6 +161,24 @@ static LogicalResult verifyWires(BucketOp bucket) {
   return success();
 }
 
+static LogicalResult verifyOuter(BucketOp bucket) {
+  std::optional<uint64_t> fragment = bucket.getOuter();
+  if (!fragment)
+    return success();
+  Accumulation accumulation =
+      bucket.getAccumulation().value_or(Accumulation::sharded);
+  if (static_cast<int64_t>(*fragment) >= 0 && bucket.getTrainable() &&
+      bucket.getSharding() == Sharding::node &&
+      bucket.getCollectives() != Collectives::flat &&
+      !sumsSlice(accumulation)) // C15
+    return success();
+  return bucket.emitOpError(
+             "expected 'outer' not to be negative, in a trainable bucket of "
+             "sharding 'node' with accumulation 'sharded' or 'full' and "
+             "two-level collectives, got ")
+         << static_cast<int64_t>(*fragment);
+}
+
 LogicalResult BucketOp::verify() {
   if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
@@ -188,7 +206,7 @@ LogicalResult BucketOp::verify() {
            << *reduce;
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
-  if (failed(verifyWires(*this)))
+  if (failed(verifyWires(*this)) || failed(verifyOuter(*this)))
     return failure();
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
       failed(verifyResidency(*this, "carry", getCarry()))) // C8
@@ -366,6 +384,8 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateRole::node_grad:
   case StateRole::host_grad:
   case StateRole::residual:
+  case StateRole::outer:
+  case StateRole::outer_momentum:
     return type(mesh.getLocal(), f32);
   case StateRole::full_grad:
     return type(1, f32);
@@ -421,14 +441,25 @@ bool fcdp::isOptimizerState(StateRole role) {
   case StateRole::host_grad:
   case StateRole::prefetched:
   case StateRole::residual:
+  case StateRole::outer:
+  case StateRole::outer_momentum:
     return false;
   }
   llvm_unreachable("unknown role");
 }
 
+bool fcdp::isOuterState(StateRole role) {
+  return role == StateRole::outer || role == StateRole::outer_momentum;
+}
+
+int64_t fcdp::countReducedRanks(ModuleOp module) {
+  MeshOp mesh = getMesh(module);
+  return getOuter(module) ? mesh.getLocal() : mesh.getWorldSize();
+}
+
 Arena fcdp::getArena(StateRole role) {
   bool isInHost = role == StateRole::cache || role == StateRole::host_grad ||
-                  role == StateRole::residual;
+                  role == StateRole::residual || isOuterState(role);
   return isInHost ? Arena::host : Arena::device;
 }
 
@@ -439,6 +470,9 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected a bucket, got ") << getBucketAttr();
   if (getRole() == StateRole::master && !bucket.getMaster()) // C5
     return emitOpError("expected a bucket with a 'master' type, got ")
+           << getBucketAttr();
+  if (isOuterState(getRole()) && !bucket.getOuter()) // C5
+    return emitOpError("expected a bucket with 'outer', got ")
            << getBucketAttr();
   auto module = (*this)->getParentOfType<ModuleOp>();
   MeshOp mesh = getMesh(module);

@@ -15,9 +15,13 @@ VariantRole fcdp::getVariantRole(func::FuncOp function) {
   return {getRole(function), getVariant(function)};
 }
 
-std::string fcdp::getFunctionName(VariantRole which, int64_t variants) {
+bool fcdp::hasVariants(Role role) {
+  return isMicrobatch(role) || role == Role::outer_update;
+}
+
+std::string fcdp::getFunctionName(VariantRole which, int64_t count) {
   std::string name = stringifyRole(which.role).str();
-  if (variants > 1 && isMicrobatch(which.role))
+  if (count > 1 && hasVariants(which.role))
     name += "." + std::to_string(which.variant);
   return name;
 }
@@ -25,12 +29,14 @@ std::string fcdp::getFunctionName(VariantRole which, int64_t variants) {
 int64_t fcdp::countVariants(ModuleOp module) {
   int64_t last = 0;
   for (auto function : module.getOps<func::FuncOp>())
-    last = std::max(last, getVariant(function));
+    if (findRole(function) != Role::outer_update)
+      last = std::max(last, getVariant(function));
   return last + 1;
 }
 
 bool fcdp::isOfVariant(func::FuncOp function, int64_t variant) {
-  return findVariant(function).value_or(variant) == variant;
+  return findRole(function) == Role::outer_update ||
+         findVariant(function).value_or(variant) == variant;
 }
 
 SmallVector<func::FuncOp> fcdp::getFunctionsOf(ModuleOp module,

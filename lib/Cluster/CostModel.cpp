@@ -62,7 +62,8 @@ public:
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
               CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,
-              UnscaleGradientsOp, ClipGradientsOp, WriteBufferOp>(
+              UnscaleGradientsOp, ClipGradientsOp, WriteBufferOp,
+              OuterDifferenceOp, OuterUpdateOp>(
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
@@ -88,6 +89,20 @@ private:
     return inMemory("add", bytes, 3 * bytes);
   }
   Cost costOf(ShardUpdateOp update) const;
+  /// Reads the outer parameters and the node's own, and writes the difference.
+  Cost costOf(OuterDifferenceOp difference) const {
+    return inOuterStates(difference.getResult().getType(), 1, 1);
+  }
+  /// Reads and writes the outer parameters and their momentum, reads the
+  /// difference, and writes the node's own.
+  Cost costOf(OuterUpdateOp update) const {
+    return inOuterStates(update.getValue().getType(), 4, 1);
+  }
+  /// Returns the cost of an operation that reads or writes outer states, which
+  /// are in host memory, and a node's own so many times, and a value of `type`
+  /// once.
+  Cost inOuterStates(RankedTensorType type, int64_t outerTimes,
+                     int64_t ownTimes) const;
   Cost costOf(UnscaleGradientsOp unscale) const;
   Cost costOf(ClipGradientsOp clip) const;
   /// Returns the cost of `kind`, in which `elements` of gradients are read or
@@ -273,6 +288,16 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
   products.type = BFloat16Type::get(update.getContext());
   if (!isMeasured("shard_update"))
     cost.seconds += costOfWork(cluster.device, products);
+  return cost;
+}
+
+Cost Estimator::inOuterStates(RankedTensorType type, int64_t outerTimes,
+                              int64_t ownTimes) const {
+  double states = static_cast<double>(type.getNumElements()) * kGradientBytes;
+  Cost cost = inMemory(bytesOf(type) + states * (outerTimes + ownTimes));
+  // It works on pieces, each of which is copied by itself.
+  cost.seconds = std::max(
+      cost.seconds, outerTimes * model.costOfLoad(states).getTotal());
   return cost;
 }
 

@@ -71,7 +71,7 @@ public:
     llvm::TypeSwitch<Operation *>(op)
         .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
               AccumulateOp, AddOp, UnscaleGradientsOp, ClipGradientsOp,
-              ShardUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
+              ShardUpdateOp, OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
               CacheLoadOp, RecordOp, WaitOp>([&](auto typed) { add(typed); })
         .Default([&](Operation *) {
           error() << "the runtime has no call for this operation";
@@ -187,6 +187,19 @@ private:
     table.gradScale = update.getScale().convertToDouble();
     if (update.getOptimizer() != optimizer)
       setOptimizer(table.optimizer, update.getOptimizer());
+  }
+  void add(OuterDifferenceOp difference) {
+    auto &table = make<plan::OuterDifferenceT>(plan::OpBody::outer_difference);
+    table.bucket = getBucket(difference.getSourceAttr());
+    table.out = getPlace("out", difference.getResult());
+    setType(table, difference.getResult());
+  }
+  void add(OuterUpdateOp update) {
+    auto &table = make<plan::OuterUpdateT>(plan::OpBody::outer_update);
+    table.bucket = getBucket(update.getTargetAttr());
+    table.in = getPlace("in", update.getValue());
+    setType(table, update.getValue());
+    table.scale = update.getScale().convertToDouble();
   }
   void add(AllGatherOp gather) {
     auto &table = make<plan::AllGatherT>(plan::OpBody::all_gather);
@@ -319,6 +332,14 @@ private:
     require(success(
         succeeded(setDType(table.inType, inType.getElementType(), op)) &&
         succeeded(setDType(table.outType, outType.getElementType(), op))));
+  }
+
+  /// Sets the type and the number of elements of a difference.
+  template <typename Table>
+  void setType(Table &table, Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    table.elements = type.getNumElements();
+    require(setDType(table.type, type.getElementType(), op));
   }
 
   const Places &places;

@@ -127,6 +127,9 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
   pm.addPass(createBucketPass(getBucketOptions(options)));
   pm.addPass(
       createDecidePass(selectOptions<DecidePassOptions>(options), described));
+  // What is reduced, and where, is what wires are decided for.
+  pm.addPass(
+      createOuterStepsPass(selectOptions<OuterStepsPassOptions>(options)));
   pm.addPass(createDecideWiresPass(
       selectOptions<DecideWiresPassOptions>(options), described));
   buildDecided(pm);

@@ -9,6 +9,7 @@
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/OuterSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -70,6 +71,10 @@ static llvm::Error checkAttribute(StringRef text, Parse parse) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<FcdpDialect>();
   return parse(text, &context).takeError();
+}
+
+static llvm::Error checkOuter(StringRef text) {
+  return checkAttribute(text, parseOuter);
 }
 
 static llvm::Error checkLayout(StringRef text) {

@@ -117,6 +117,9 @@ fcdp::collectUsages(func::FuncOp function, MeshOp mesh,
     if (auto pack = dyn_cast<PackOp>(inner))
       usages[pack.getBucketAttr().getAttr()].gradientBytes =
           elementBytes(pack.getResult().getType().getElementType());
+    if (auto difference = dyn_cast<OuterDifferenceOp>(inner))
+      usages[difference.getSourceAttr().getAttr()].gradientBytes = elementBytes(
+          difference.getResult().getType().getElementType());
   }
   for (auto &[name, usage] : usages)
     usage.rangeCount = countRanges(usage, order);

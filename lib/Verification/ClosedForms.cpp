@@ -158,11 +158,13 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
       hasSeveral ? bucket.getAccumulation().value_or(Accumulation::sharded)
                  : Accumulation::sharded;
   bool isLast = role == Role::last_microbatch;
+  bool hasOuter = bucket.getOuter().has_value();
   // Within one node nothing remains to be reduced at the end. With one rank per
   // node nothing is reduced before the end.
   if (sumsSlice(mode) && mesh.getNode() == 1)
     mode = Accumulation::sharded;
-  counts.interReductions = mode == Accumulation::sharded || isLast;
+  counts.interReductions =
+      !hasOuter && (mode == Accumulation::sharded || isLast);
   counts.intraReductions = mode != Accumulation::full || isLast;
   if (mode == Accumulation::node_host) {
     counts.sumLoads = role != Role::first_microbatch;
@@ -199,6 +201,22 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
   return bytes;
 }
 
+/// Returns the bytes that a rank sends to synchronize a bucket with other nodes:
+/// its part of the sum of differences to each, and the sum of its own part.
+static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
+  int64_t nodes = mesh.getNode();
+  int64_t part = static_cast<int64_t>(bucket.getElements()) /
+                 mesh.getLocal() / nodes;
+  LinkBytes bytes;
+  bytes.inter = (nodes - 1) * part * width;
+  std::optional<Wire> wire = bucket.getReduceWire();
+  bytes.inter += isQuantized(wire) ? (nodes - 1) * countQuantized(*wire, part)
+                                   : (nodes - 1) * part * width;
+  if (wire == Wire::coded)
+    bytes.inter += countHeaders(nodes - 1, part * width);
+  return bytes;
+}
+
 /// Returns the bytes of one rank.
 static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
                                Role role, MeshOp mesh, int64_t uses,
@@ -207,6 +225,9 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
   int64_t elements = bucket.getElements();
   int64_t gathered = elements * elementBytes(bucket.getWire());
   LinkBytes bytes;
+  if (role == Role::outer_update)
+    return usage.gradientBytes ? countOuter(bucket, usage.gradientBytes, mesh)
+                               : bytes;
   if (uses > 0) {
     Counts counts = isEvaluation(role)
                         ? countEvaluated(bucket, role, uses, hasSeveral)

@@ -18,6 +18,10 @@ enum class ContentKind : uint8_t {
   optimizer,
   /// What messages of a bucket's gradients have left out.
   residual,
+  /// State of outer steps.
+  outer,
+  /// The difference between a bucket's outer parameters and a node's.
+  difference,
 };
 
 struct Content {
@@ -27,13 +31,14 @@ struct Content {
   int32_t bucket = -1;
   /// The bytes that were written, on all ranks together.
   int64_t begin = 0, end = 0;
-  /// Bit `a` is set if the content is gathered (weights) or reduced (gradients)
-  /// over axis `a`.
+  /// Bit `a` is set if the content is gathered (weights) or reduced (gradients,
+  /// differences) over axis `a`.
   uint8_t axes = 0;
-  /// For gradients, bit `a` is set if they were gathered over axis `a` after
-  /// their reduction.
+  /// For gradients and differences, bit `a` is set if they were gathered over
+  /// axis `a` after their reduction.
   uint8_t gathered = 0;
-  /// For weights and optimizer state, the number of updates that it reflects.
+  /// For weights, states and differences, the number of updates that it
+  /// reflects.
   int32_t version = 0;
   /// For gradients, the last micro-batch in the sum, counted over the run.
   int32_t batch = 0;

@@ -30,6 +30,11 @@ uint8_t PlanRun::getOwnAxes(int32_t bucket) const {
   llvm_unreachable("unknown sharding");
 }
 
+uint8_t PlanRun::getReducedAxes(int32_t bucket) const {
+  bool isOuter = BucketOp(plan.buckets[bucket].op).getOuter().has_value();
+  return isOuter ? getAxes() & kLocalBit : getAxes();
+}
+
 /// Returns the bits of `axes`, without axes of one rank.
 uint8_t PlanRun::getBit(ArrayAttr axes) const {
   uint8_t bits = 0;
@@ -71,6 +76,9 @@ bool PlanRun::isFor(int32_t state, const Content &content) const {
     return content.kind == ContentKind::gradient;
   case StateRole::residual:
     return content.kind == ContentKind::residual;
+  case StateRole::outer:
+  case StateRole::outer_momentum:
+    return content.kind == ContentKind::outer;
   default:
     return false;
   }
@@ -153,15 +161,16 @@ LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
   return success();
 }
 
-/// Checks that a gradient is reduced over all ranks before it is gathered.
+/// Checks that a gradient is reduced over all ranks that a step reduces it over.
 LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
   if (failed(checkSum(content, bucket)))
     return failure();
-  if (content.axes == getAxes())
+  if (content.axes == getReducedAxes(bucket))
     return success();
   InFlightDiagnostic diag = emitError();
   diag << "expected gradients of " << plan.describe(bucket)
-       << " that are reduced over all ranks";
+       << " that are reduced over all ranks"
+       << (getReducedAxes(bucket) == getAxes() ? "" : " of the node");
   attachWriter(diag, content, "they are written here");
   return diag;
 }
@@ -173,8 +182,11 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
     return failure();
   Content content = contents[*read];
   bool isGradient = !op.getRange();
-  if (failed(isGradient ? checkReduced(content, instruction.bucket)
-                        : checkWeights(content, instruction.bucket)) ||
+  bool isDifference = isGradient && content.kind == ContentKind::difference;
+  if (failed(isDifference ? checkDifference(content, instruction.bucket,
+                                            getAxes() & kNodeBit, 0)
+             : isGradient ? checkReduced(content, instruction.bucket)
+                          : checkWeights(content, instruction.bucket)) ||
       failed(addGathered(isGradient ? content.gathered : content.axes,
                          op.getAxes(), contents[*read])))
     return failure();

@@ -26,7 +26,9 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
     return failure();
   if (failed(checkReduced(content, bucket)))
     return failure();
-  if (content.gathered != getOwnAxes(bucket)) {
+  // Within a node ranks own what they have reduced.
+  bool isOuter = BucketOp(plan.buckets[bucket].op).getOuter().has_value();
+  if (content.gathered != (isOuter ? 0 : getOwnAxes(bucket))) {
     InFlightDiagnostic diag = emitError();
     diag << "expected all of the gradients of " << plan.describe(bucket)
          << " that a rank owns";
@@ -105,9 +107,13 @@ LogicalResult PlanRun::pack(const PlanInstruction &instruction) {
 LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   auto op = ::cast<ReduceScatterOp>(instruction.op);
   FailureOr<int32_t> read = readOnly(instruction);
-  if (failed(read) || failed(checkSum(contents[*read], instruction.bucket)))
+  if (failed(read))
     return failure();
   Content content = contents[*read];
+  if (failed(content.kind == ContentKind::difference
+                 ? checkDifference(content, instruction.bucket, 0, 0)
+                 : checkSum(content, instruction.bucket)))
+    return failure();
   uint8_t bit = getBit(op.getAxes());
   // The reduction within nodes comes first, so that each rank gets the part
   // that it owns.
@@ -259,6 +265,72 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   for (auto [state, old] : updated) {
     Content content = contents[old];
     content.version = now->versions[instruction.bucket];
+    if (failed(writeState(state, content)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Outer steps
+//===----------------------------------------------------------------------===//
+
+/// Checks that `content` is a difference of the bucket's parameters, since its
+/// last update, that is reduced and gathered over these axes.
+LogicalResult PlanRun::checkDifference(const Content &content, int32_t bucket,
+                                       uint8_t reduced, uint8_t gathered) {
+  if (content.kind == ContentKind::difference && content.bucket == bucket &&
+      content.version == now->versions[bucket] && content.axes == reduced &&
+      content.gathered == gathered)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "expected the difference of " << plan.describe(bucket)
+       << " since its last update, "
+       << (gathered  ? "summed over nodes and gathered"
+           : reduced ? "summed over nodes"
+                     : "of this node");
+  attachWriter(diag, content, "its input is written here");
+  return diag;
+}
+
+LogicalResult PlanRun::subtract(const PlanInstruction &instruction) {
+  const BucketModel &bucket = plan.buckets[instruction.bucket];
+  int32_t master = bucket.getState(StateRole::master);
+  int32_t own = master >= 0 ? master : bucket.getState(StateRole::shard);
+  int32_t outer = bucket.getState(StateRole::outer);
+  if (own < 0 || outer < 0)
+    return emitError() << "expected states 'shard' and 'outer'";
+  if (failed(readState(own)) || failed(readState(outer)))
+    return failure();
+  Content content;
+  content.kind = ContentKind::difference;
+  content.bucket = instruction.bucket;
+  content.version = now->versions[instruction.bucket];
+  return writeResult(instruction, content);
+}
+
+LogicalResult PlanRun::updateOuter(const PlanInstruction &instruction) {
+  const BucketModel &bucket = plan.buckets[instruction.bucket];
+  FailureOr<int32_t> read = readOnly(instruction);
+  if (failed(read) ||
+      failed(checkDifference(contents[*read], instruction.bucket,
+                             getAxes() & kNodeBit, getAxes() & kNodeBit)))
+    return failure();
+  now->updates[instruction.bucket] = issued.size() - 1;
+  int32_t version = ++now->versions[instruction.bucket];
+  for (int32_t state : bucket.states) {
+    if (state < 0)
+      continue;
+    StateRole role = StateOp(plan.states[state].op).getRole();
+    bool isReplaced = role == StateRole::shard || role == StateRole::master;
+    if (!isReplaced && !isOuterState(role))
+      continue;
+    // What is replaced must be there, but it is dirty from here on.
+    int32_t old = findContent(state);
+    if (isOuterState(role) && failed(readState(state)))
+      return failure();
+    Content content = contents[old];
+    content.version = version;
     if (failed(writeState(state, content)))
       return failure();
   }

@@ -12,7 +12,8 @@ using namespace fcdp;
 
 /// Returns whether checkpoints save states of `role`.
 static bool isSaved(StateRole role) {
-  return role == StateRole::shard || isOptimizerState(role);
+  return role == StateRole::shard || isOptimizerState(role) ||
+         isOuterState(role);
 }
 
 PlanRun::PlanRun(const PlanModel &plan) : plan(plan), issued(1), contents(1) {}
@@ -35,7 +36,8 @@ RunState PlanRun::begin() {
       content.kind = ContentKind::weights;
       content.axes = getOwnAxes(content.bucket);
     } else {
-      content.kind = ContentKind::optimizer;
+      content.kind =
+          isOuterState(role) ? ContentKind::outer : ContentKind::optimizer;
     }
     content.begin = plan.states[i].extent.begin;
     content.end = plan.states[i].extent.end;
@@ -97,8 +99,8 @@ void PlanRun::enter(const FunctionModel &entered) {
     now->firstBatch = now->batch;
 }
 
-/// Checks that all values are released and, after an update or an evaluation,
-/// that all state that a checkpoint saves is present.
+/// Checks that all values are released and, after an update, an outer update or
+/// an evaluation, that all state that a checkpoint saves is present.
 LogicalResult PlanRun::leave() {
   for (size_t i = 0; i < function->buffers.size(); ++i)
     if (!released[i])
@@ -106,12 +108,13 @@ LogicalResult PlanRun::leave() {
              << func::FuncOp(function->op).getSymName()
              << ": expected one release of its result, got none";
   bool isUpdate = function->role == Role::update;
-  if (!isUpdate && !isEvaluation(function->role))
+  if (!isUpdate && !isSynchronized(function->role))
     return success();
   for (auto [bucket, updated] : llvm::zip(plan.buckets, now->updates))
-    if (isUpdate && BucketOp(bucket.op).getTrainable() && updated < firstIndex)
+    if (isUpdatedHere(bucket.op) && updated < firstIndex)
       return BucketOp(bucket.op).emitOpError("expected one update of ")
-             << describeBucket(bucket.op) << " in @update, got none";
+             << describeBucket(bucket.op) << " in @"
+             << func::FuncOp(function->op).getSymName() << ", got none";
   for (size_t i = 0; i < plan.states.size(); ++i) {
     StateRole role = StateOp(plan.states[i].op).getRole();
     if (!isSaved(role) || findContent(i))
@@ -131,9 +134,15 @@ LogicalResult PlanRun::leave() {
   return success();
 }
 
+bool PlanRun::isUpdatedHere(BucketOp bucket) const {
+  if (function->role == Role::outer_update)
+    return bucket.getOuter() == std::optional<uint64_t>(function->variant);
+  return function->role == Role::update && bucket.getTrainable();
+}
+
 LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
-  if (isEvaluation(entered.role))
+  if (isSynchronized(entered.role))
     now->clocks.synchronize();
   // As the runtime does.
   if (isFirstOfStep(entered.role)) {
@@ -146,7 +155,7 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
     if (failed(issue(instruction)))
       return failure();
   current = nullptr;
-  if (isEvaluation(entered.role))
+  if (isSynchronized(entered.role))
     now->clocks.synchronize();
   return leave();
 }
@@ -180,6 +189,8 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       .Case([&](CacheLoadOp) { return load(instruction); })
       .Case([&](ViewMemberOp) { return viewMember(instruction); })
       .Case([&](ShardUpdateOp) { return update(instruction); })
+      .Case([&](OuterDifferenceOp) { return subtract(instruction); })
+      .Case([&](OuterUpdateOp) { return updateOuter(instruction); })
       .Case<UnscaleGradientsOp, ClipGradientsOp>(
           [&](auto) { return rescaleAll(); })
       .Case([&](WaitOp) { return wait(instruction); })

@@ -55,6 +55,8 @@ private:
 
   void enter(const FunctionModel &function);
   mlir::LogicalResult leave();
+  /// Returns whether the current function is one that must update `bucket`.
+  bool isUpdatedHere(BucketOp bucket) const;
   mlir::LogicalResult issue(const PlanInstruction &instruction);
   mlir::LogicalResult issueOn(const PlanInstruction &instruction);
   mlir::LogicalResult writeFreeRanges(const PlanInstruction &instruction);
@@ -66,6 +68,8 @@ private:
   mlir::LogicalResult addGathered(uint8_t &gathered, mlir::ArrayAttr axes,
                                   const Content &content);
   mlir::LogicalResult checkReduced(const Content &content, int32_t bucket);
+  mlir::LogicalResult checkDifference(const Content &content, int32_t bucket,
+                                      uint8_t reduced, uint8_t gathered);
   mlir::LogicalResult reduce(const PlanInstruction &instruction);
   mlir::LogicalResult keepResidual(const PlanInstruction &instruction);
   mlir::LogicalResult cast(const PlanInstruction &instruction);
@@ -79,6 +83,8 @@ private:
   void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
+  mlir::LogicalResult subtract(const PlanInstruction &instruction);
+  mlir::LogicalResult updateOuter(const PlanInstruction &instruction);
   /// Handles an operation that changes all gradients in place.
   mlir::LogicalResult rescaleAll();
   mlir::LogicalResult wait(const PlanInstruction &instruction);
@@ -126,6 +132,8 @@ private:
   /// Returns the axes with more than one rank, as bits.
   uint8_t getAxes() const;
   uint8_t getOwnAxes(int32_t bucket) const;
+  /// Returns the axes over which a step reduces gradients of the bucket.
+  uint8_t getReducedAxes(int32_t bucket) const;
   uint8_t getBit(mlir::ArrayAttr axes) const;
   bool isFirstBatch() const { return now->batch == now->firstBatch; }
 

@@ -21,6 +21,7 @@ public:
       : device(options.deviceBytes), host(std::move(options.host)),
         axes{options.node, options.local, options.world},
         ranksPerNode(options.ranksPerNode), control(options.control),
+        ofShards(options.control ? options.control->size() : 1),
         streams(getExecutor(options.recorder), options.numEvents,
                 options.queueCapacity) {
     uint32_t mostRanks = 1;
@@ -133,6 +134,8 @@ private:
   Transport *const control;
   /// A member, so that a step does not allocate.
   CollectiveScratch numbers;
+  /// A number of each rank, in the order of the shards.
+  std::vector<double> ofShards;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
   /// Empty if no recorder was given.
@@ -167,9 +170,11 @@ void CpuBackend::sumOverRanks(double *number, double *scratch,
   exchangeNumbers(control, *number, {scratch, ranks}, numbers, what);
   // Local rank l of N nodes owns shard l N + n.
   double sum = 0;
+  auto own = ofShards.begin();
   for (uint32_t local = 0; local < ranksPerNode; ++local)
     for (uint32_t rank = local; rank < ranks; rank += ranksPerNode)
-      sum += scratch[rank];
+      sum += *own++ = scratch[rank];
+  std::copy(ofShards.begin(), own, scratch);
   *number = sum;
 }
 

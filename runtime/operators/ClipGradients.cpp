@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bound on the gradients' norm, over all ranks.
+// The bound on the gradients' norm, over all ranks that share the update: those
+// of a node with outer steps.
 #include "operators/PreparedOp.h"
 
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <cmath>
 
@@ -42,6 +44,11 @@ public:
     }
     state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
                                scratch.mutable_data_ptr<double>(), what);
+    // The numbers are in the order of shards: rank (n, l) owns shard l N + n.
+    if (state.plan.outer)
+      at::sum_out(sum, scratch.view({-1, int64_t(state.plan.mesh.nodes)})
+                           .select(1, int64_t(state.place.node)),
+                  0);
     // As in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays NaN.
     sum.sqrt_().mul_(op.gradScale);
     state.gradientNorm.copy_(sum);
@@ -57,8 +64,9 @@ public:
 private:
   struct Grad {
     at::Tensor all;
-    /// This rank's own of as many shards as there are ranks: so each counts
-    /// once, and sums are the same whatever ranks hold beside it.
+    /// This rank's own of as many shards as there are ranks that share the
+    /// update: so each counts once, and sums are the same whatever ranks hold
+    /// beside it.
     at::Tensor part;
   };
 
@@ -66,6 +74,8 @@ private:
                        StepState &state) {
     const Mesh &mesh = state.plan.mesh;
     at::Tensor all = state.flat(buf, bucket.shardElements, DType::F32);
+    if (state.plan.outer)
+      return {all, all};
     int64_t size = bucket.elements / mesh.size();
     int64_t begin =
         partOf(plan::Sharding::world, mesh, state.place) * size -

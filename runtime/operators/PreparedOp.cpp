@@ -28,6 +28,10 @@ std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
     return prepareClipping(*op.body.Asclip_gradients(), what, state);
   case plan::OpBody::shard_update:
     return prepareUpdate(*op.body.Asshard_update(), state);
+  case plan::OpBody::outer_difference:
+    return prepareOuter(*op.body.Asouter_difference(), state);
+  case plan::OpBody::outer_update:
+    return prepareOuter(*op.body.Asouter_update(), state);
   default:
     return prepareQueued(op, what, state);
   }

@@ -40,6 +40,10 @@ std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
                                             const char *what, StepState &state);
 std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,
                                           StepState &state);
+std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterDifferenceT &op,
+                                         StepState &state);
+std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterUpdateT &op,
+                                         StepState &state);
 /// Collectives, copies, sums on other streams and events: what the backend
 /// queues.
 std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,

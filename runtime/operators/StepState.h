@@ -60,6 +60,8 @@ struct StepState {
   /// Memory in which updates work on pieces of a shard, by type. All share it:
   /// they run one after another, on one stream.
   std::map<at::ScalarType, at::Tensor> pieces = {};
+  /// Memory in which outer steps work on pieces of a bucket, in f32.
+  at::Tensor outerPieces = {};
   /// The updates of this step leave everything as it is. The same on all ranks.
   bool skipsUpdates = false;
 

@@ -81,6 +81,8 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
   case StateRole::node_grad:
   case StateRole::host_grad:
   case StateRole::residual:
+  case StateRole::outer:
+  case StateRole::outer_momentum:
     return StateRule{plan::DType::f32, bucket.elements / plan.mesh.locals};
   case StateRole::full_grad:
     return StateRule{plan::DType::f32, bucket.elements};

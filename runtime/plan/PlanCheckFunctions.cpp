@@ -145,6 +145,23 @@ void FunctionChecker::checkReserved(const plan::Buf &buf, size_t op) const {
               ".reserved': results of operators may be in them");
 }
 
+void checkOuter(const StepPlan &plan) {
+  if (!plan.outer)
+    return;
+  const plan::OuterT &outer = *plan.outer;
+  if (outer.every == 0 || outer.fragments == 0 ||
+      outer.fragments > outer.every)
+    failCheck("outer.fragments", "expected from 1 to 'every', got ",
+              outer.fragments, " of ", outer.every);
+  for (auto [name, number] :
+       {std::pair("outer.lr", outer.lr),
+        std::pair("outer.momentum", outer.momentum)})
+    if (!std::isfinite(number) || number < 0)
+      failCheck(name, "expected a finite number of at least 0, got ", number);
+  if (plan.nodes < 2)
+    failCheck("outer", "expected several nodes, got ", plan.nodes);
+}
+
 /// The functions are those of a step, and their operations are all that there
 /// are, each once.
 void checkFamily(const StepPlan &plan) {
@@ -158,7 +175,8 @@ void checkFamily(const StepPlan &plan) {
     if (function.variant >= plan.functions.size())
       failCheck(where + ".variant", "expected a number below that of the ",
                 plan.functions.size(), " functions, got ", function.variant);
-    if (function.variant != 0 && !isMicrobatch(function.role))
+    if (function.variant != 0 && !isMicrobatch(function.role) &&
+        function.role != Role::outer_update)
       failCheck(where + ".variant", "expected 0 for '",
                 EnumNameRole(function.role), "', got ", function.variant);
     if (!roles.insert({function.role, function.variant}).second)
@@ -182,11 +200,25 @@ void checkFamily(const StepPlan &plan) {
   for (uint32_t variant = 0; variant < plan.numVariants(); ++variant)
     for (Role role : batches)
       needed.emplace_back(role, variant);
+  checkOuter(plan);
+  uint32_t fragments = plan.outer ? plan.outer->fragments : 0;
+  if (fragments > plan.functions.size())
+    failCheck("outer.fragments", "expected a number up to that of the ",
+              plan.functions.size(), " functions, got ", fragments);
+  for (uint32_t fragment = 0; fragment < fragments; ++fragment)
+    needed.emplace_back(Role::outer_update, fragment);
+  for (const auto &[role, variant] : roles)
+    if (role == Role::outer_update && variant >= fragments)
+      failCheck("functions", "expected '", EnumNameRole(role), "' of ",
+                fragments, " fragments, as 'outer' says, got fragment ",
+                variant);
   for (const auto &[role, variant] : needed)
     if (!roles.count({role, variant}))
       failCheck("functions", "'", EnumNameRole(role), "'",
                 plan.numVariants() > 1 && isMicrobatch(role)
                     ? " of variant " + std::to_string(variant)
+                : role == Role::outer_update
+                    ? " of fragment " + std::to_string(variant)
                     : "",
                 " is missing; a step of ", plan.microBatches,
                 " micro-batches needs it");

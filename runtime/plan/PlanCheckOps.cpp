@@ -6,6 +6,7 @@
 #include "core/CodedMessage.h"
 #include "plan/StatePlaces.h"
 
+#include <cmath>
 #include <map>
 
 namespace fcdp {
@@ -85,6 +86,17 @@ private:
   void checkWhole(const plan::ParameterT &parameter,
                   const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
+  void checkOuter(uint32_t bucket, uint64_t elements) const;
+  void check(const plan::OuterDifferenceT &op) const {
+    checkOuter(op.bucket, op.elements);
+    flat(".out", op.out, op.elements, op.type);
+  }
+  void check(const plan::OuterUpdateT &op) const {
+    checkOuter(op.bucket, op.elements);
+    flat(".in", op.in, op.elements, op.type);
+    if (!std::isfinite(op.scale))
+      failCheck({where, ".scale"}, "expected a finite number");
+  }
   void check(const plan::AllGatherT &op) const;
   void checkDelta(const plan::AllGatherT &op) const;
   void messages(const std::unique_ptr<plan::Buf> &given, plan::Wire wire,
@@ -237,6 +249,22 @@ void OpChecker::checkWhole(const plan::ParameterT &parameter,
     failCheck(where, "expected whole parameters in each shard, got '",
               parameter.names[0], "' at elements ", begin, " to ", end,
               " in shards of ", bucket.shardElements);
+}
+
+/// Checks the states of a bucket that outer steps synchronize.
+void OpChecker::checkOuter(uint32_t index, uint64_t elements) const {
+  const plan::BucketT &bucket = *plan.buckets[index];
+  if (!plan.outer)
+    failCheck(where, "expected 'outer' in the plan");
+  bool needsMomentum = plan.outer->momentum != 0;
+  if (!findState(bucket, plan::StateRole::outer) ||
+      (needsMomentum && !findState(bucket, plan::StateRole::outer_momentum)))
+    failCheck(where, "bucket '", bucket.name, "' has no state 'outer'",
+              needsMomentum ? " and 'outer_momentum'" : "");
+  if (elements != bucket.shardElements)
+    failCheck({where, ".elements"}, "expected the ", bucket.shardElements,
+              " elements of the shard of bucket '", bucket.name, "', got ",
+              elements);
 }
 
 /// Checks the memory for coded messages of a collective with that wire.

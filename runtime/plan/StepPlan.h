@@ -45,8 +45,10 @@ inline bool isEvaluation(plan::Role role) {
 
 /// Whether a function of that role computes a micro-batch of a step.
 inline bool isMicrobatch(plan::Role role) {
-  return role != plan::Role::init && role != plan::Role::update &&
-         !isEvaluation(role);
+  return role == plan::Role::only_microbatch ||
+         role == plan::Role::first_microbatch ||
+         role == plan::Role::next_microbatch ||
+         role == plan::Role::last_microbatch;
 }
 
 /// The state of a bucket, or null.
@@ -88,6 +90,10 @@ decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
     return visit(*op.body.Ascache_load());
   case plan::OpBody::unscale_gradients:
     return visit(*op.body.Asunscale_gradients());
+  case plan::OpBody::outer_difference:
+    return visit(*op.body.Asouter_difference());
+  case plan::OpBody::outer_update:
+    return visit(*op.body.Asouter_update());
   case plan::OpBody::record:
     return visit(*op.body.Asrecord());
   case plan::OpBody::wait:
@@ -174,6 +180,8 @@ struct StepPlan : plan::PlanT {
   /// The buffers that are states of the job: all but constants of evaluations
   /// and of variants, whose names may be those of other buffers.
   std::vector<size_t> stateBuffers() const;
+  /// The fragments whose outer updates follow step `step`, counted from 1.
+  std::vector<uint32_t> outerFragments(int64_t step) const;
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
   /// Whether losses are scaled.

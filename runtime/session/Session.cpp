@@ -320,7 +320,7 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
         if (plan.weightsLoss())
           weightLoss(microBatch, needs.weight, stats);
       },
-      needs.variant);
+      needs.variant, plan.outerFragments(numSteps + 1));
   stats.seconds = secondsSince(start);
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;

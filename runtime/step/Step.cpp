@@ -56,7 +56,8 @@ struct Step::Impl {
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
         firstPool(poolArena(state), systemMemory()),
-        nextPool(poolArena(state), systemMemory()) {
+        nextPool(poolArena(state), systemMemory()),
+        outerPool(poolArena(state), systemMemory()) {
     for (uint32_t i = 0; i < state.plan.numVariants(); ++i)
       pools.push_back(
           std::make_unique<ResultPool>(poolArena(state), systemMemory()));
@@ -64,11 +65,13 @@ struct Step::Impl {
 
   bool isOnCpu() const { return state.device.is_cpu(); }
   /// "first_microbatch", or "first_microbatch.1" for a variant of several.
-  std::string nameOf(plan::Role role) const {
+  std::string nameOf(plan::Role role, uint32_t fragment) const {
     std::string name = plan::EnumNameRole(role);
-    return state.plan.numVariants() > 1 && isMicrobatch(role)
-               ? name + "." + std::to_string(variant)
-               : name;
+    if (state.plan.numVariants() > 1 && isMicrobatch(role))
+      return name + "." + std::to_string(variant);
+    if (role == plan::Role::outer_update && state.plan.outer->fragments > 1)
+      return name + "." + std::to_string(fragment);
+    return name;
   }
   c10::Allocator &systemMemory() const {
     return isOnCpu() ? routeCpuAllocations()
@@ -83,6 +86,8 @@ struct Step::Impl {
       return firstPool;
     case plan::Role::next_evaluation:
       return nextPool;
+    case plan::Role::outer_update:
+      return outerPool;
     default:
       return pool();
     }
@@ -114,8 +119,10 @@ struct Step::Impl {
   /// for steps of one variant alone.
   void changeTo(uint32_t next);
   /// Runs the operations of a function; of the variant that runs, if it is a
-  /// micro-batch.
-  void call(plan::Role role);
+  /// micro-batch, and of `fragment`, if it is an outer update.
+  void call(plan::Role role, uint32_t fragment = 0);
+  /// Has the outer parameters be those of the job, once.
+  void startOuter();
   /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
@@ -145,6 +152,10 @@ struct Step::Impl {
   /// Those of the first batch of an evaluation, and of the others. Each records
   /// its own allocations.
   ResultPool firstPool, nextPool;
+  /// That of outer updates, whose operations take none of it.
+  ResultPool outerPool;
+  /// Whether the outer parameters have been set.
+  bool hasOuter = false;
   /// Null if steps continue with any gradients and do not clip them.
   std::unique_ptr<GradientCheck> gradientCheck;
   /// Whether each unread step was skipped.
@@ -449,8 +460,9 @@ void Step::Impl::execute(size_t index, ResultPool &memory) {
     throwIfBackendFailed();
 }
 
-void Step::Impl::call(plan::Role role) {
-  size_t index = state.plan.indexOf(role, isMicrobatch(role) ? variant : 0);
+void Step::Impl::call(plan::Role role, uint32_t fragment) {
+  size_t index =
+      state.plan.indexOf(role, isMicrobatch(role) ? variant : fragment);
   const plan::FunctionT &function = *state.plan.functions[index];
   ResultPool &memory = poolOf(role);
   memory.beginFunction(state.plan.reservations[index], function.results);
@@ -473,21 +485,38 @@ void Step::Impl::dropResults() {
       state.slots[slot].reset();
 }
 
-void Step::call(plan::Role role) {
+void Step::call(plan::Role role, uint32_t fragment) {
   throwIfFailed();
   if (impl->recorder)
-    impl->recorder->beginFunction(impl->nameOf(role));
+    impl->recorder->beginFunction(impl->nameOf(role, fragment));
   try {
-    impl->call(role);
+    impl->call(role, fragment);
   } catch (const std::exception &error) {
     impl->error = wrapError("", error);
   }
   throwIfFailed();
 }
 
+void Step::Impl::startOuter() {
+  if (!state.plan.outer || hasOuter)
+    return;
+  for (const auto &bucket : state.plan.buckets) {
+    const plan::State *outer = findState(*bucket, plan::StateRole::outer);
+    const plan::State *own = findState(*bucket, plan::StateRole::master);
+    if (!own)
+      own = findState(*bucket, plan::StateRole::shard);
+    auto elements = int64_t(bucket->shardElements);
+    if (outer)
+      tensorOver(state.address(outer->buf()), {elements}, DType::F32, at::kCPU)
+          .copy_(state.flat(own->buf(), elements, toDType(own->dtype())));
+  }
+  hasOuter = true;
+}
+
 void Step::init() {
   ComputeScope scope(impl->pool(), impl->computeStream);
   impl->hostCopies.uploadAll();
+  impl->startOuter();
   call(plan::Role::init);
   impl->state.backend.synchronize();
   throwIfFailed();
@@ -508,8 +537,23 @@ plan::Role roleOf(int64_t k, int64_t microBatches) {
 
 } // namespace
 
-void Step::run(const std::function<void(int64_t)> &fillInputs,
-               uint32_t variant) {
+void Step::updateOuter(uint32_t fragment) {
+  StepState &state = impl->state;
+  ResultPool &memory = impl->outerPool;
+  // Nothing else is in flight meanwhile, as is proved.
+  state.backend.synchronize();
+  memory.beginStep();
+  {
+    ComputeScope scope(memory, impl->computeStream);
+    call(plan::Role::outer_update, fragment);
+  }
+  state.backend.synchronize();
+  throwIfFailed();
+  memory.endStep();
+}
+
+void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
+               std::span<const uint32_t> fragments) {
   StepState &state = impl->state;
   const StepPlan &plan = state.plan;
   impl->changeTo(variant);
@@ -535,6 +579,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs,
     call(plan::Role::update);
   }
   impl->checkGradients();
+  for (uint32_t fragment : fragments)
+    updateOuter(fragment);
   if (!impl->isOnCpu())
     state.backend.record(
         impl->lastEnd.emplace(impl->eventOfStep(state.losses.newest())),

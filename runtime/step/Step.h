@@ -109,12 +109,16 @@ public:
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// Runs one optimizer step of a variant; calls `fillInputs(k)` before
-  /// micro-batch k, which has that variant's inputs. On
+  /// micro-batch k, which has that variant's inputs. Then synchronizes the nodes
+  /// by the outer updates of `fragments`. On
   /// the CPU, and with a recorder, all work is done when it returns. On a GPU
   /// the work is issued, and nothing has waited for it. At most kMostUnread
   /// steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs,
-           uint32_t variant = 0);
+           uint32_t variant = 0, std::span<const uint32_t> fragments = {});
+  /// Synchronizes the nodes by the outer update of a fragment, between steps, and
+  /// waits for it.
+  void updateOuter(uint32_t fragment);
   /// Runs the model on `batches` batches without a step, which the plan must
   /// have functions for, and returns their losses, for which it waits; calls
   /// `fillInputs(k)` before batch k. All steps must have been read. Leaves
@@ -159,7 +163,7 @@ public:
 
 private:
   struct Impl;
-  void call(plan::Role role);
+  void call(plan::Role role, uint32_t fragment = 0);
   double evaluateBatch(plan::Role role);
   void throwIfFailed() const;
 

@@ -67,6 +67,7 @@ class Config:
     loss_weight: str = ""
     wire: str = ""
     reduce_wire: str = ""
+    outer: str = ""
 
     @property
     def world(self) -> int:
@@ -89,6 +90,7 @@ class Config:
         scale = "-scaled" if self.loss_scale else ""
         scale += self.loss_weight and f"-weighted-{self.loss_weight}"
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
+        wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
         return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}{wires}"
 
@@ -225,6 +227,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--reduce-dtype={config.reduce_dtype}"] if config.reduce_dtype else []),
         *([f"--wire={config.wire}"] if config.wire else []),
         *([f"--reduce-wire={config.reduce_wire}"] if config.reduce_wire else []),
+        *([f"--outer={config.outer}"] if config.outer else []),
         *(["--loss-scale=on"] if config.loss_scale else []),
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         "-o",

@@ -13,19 +13,24 @@ namespace fcdp {
 Role getRole(mlir::func::FuncOp function);
 
 /// Returns the variant of `function`; 0 for a function that all variants share.
+/// That of an outer update is its fragment.
 int64_t getVariant(mlir::func::FuncOp function);
 
 /// Returns the role, which `function` must have, and the variant.
 VariantRole getVariantRole(mlir::func::FuncOp function);
 
-/// Returns the name of that function in a family of so many variants.
-std::string getFunctionName(VariantRole which, int64_t variants);
+/// Returns whether functions of `role` have a variant, or a fragment, if there are
+/// several.
+bool hasVariants(Role role);
+
+/// Returns the name of that function in a family with `count` of its role.
+std::string getFunctionName(VariantRole which, int64_t count);
 
 /// Returns the number of variants of the step; 1 if it has one shape. In phase
 /// imported, too.
 int64_t countVariants(mlir::ModuleOp module);
 
-/// Returns whether `function` is of that variant, or shared by all.
+/// Returns whether `function` is of that variant of the step, or shared by all.
 bool isOfVariant(mlir::func::FuncOp function, int64_t variant);
 
 /// Returns the functions of a variant and those that all variants share; of the

@@ -198,6 +198,45 @@ def CachePass : FcdpPass<"fcdp-cache"> {
   }];
 }
 
+def OuterStepsPass : FcdpPass<"fcdp-outer-steps"> {
+  let summary = "synchronize nodes in outer steps only";
+  let description = [{
+    Requires phase `sharded` and buckets of `sharding node`. With `outer=H`, gradients are
+    reduced within the node, and each node updates parameters of its own. The module gets
+    `fcdp.outer` and a function `@outer_update`, or one for each fragment, which the runtime
+    calls after every H steps: it sums the differences between the outer parameters and
+    those of each node over all nodes, and updates both. The trained buckets, in order, are
+    divided into fragments of about equal size. Updates and clipping are scaled by
+    1 / (ranks of a node x micro-batches). A module that has `fcdp.outer` stays as it is.
+
+    The pass refuses a step with one node, with buffers that the step writes, such as
+    running statistics, which would differ between nodes, or with sums in host memory.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable sharding node residency drop members [@a at 0]
+    ```
+
+    After `--fcdp-outer-steps="outer=32,dtype=f32"`:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable sharding node residency drop outer 0 members [@a at 0]
+    fcdp.state @bucket.a.outer outer of @bucket.a in host : tensor<32xf32>
+    fcdp.state @bucket.a.outer_momentum outer_momentum of @bucket.a in host : tensor<32xf32>
+    ...
+    func.func @outer_update() attributes {fcdp.role = #fcdp.role<outer_update>} {
+      %d = fcdp.outer_difference @bucket.a : tensor<32xf32>
+      %r = fcdp.reduce_scatter %d of @bucket.a over @world[node] : tensor<32xf32> to tensor<16xf32>
+      %s = fcdp.all_gather %r of @bucket.a over @world[node] : tensor<16xf32> to tensor<32xf32>
+      fcdp.outer_update @bucket.a with %s scale 5.0e-01 : tensor<32xf32>
+      return
+    }
+    ```
+  }];
+  let options = [Outer];
+}
+
 def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
   let summary = "write what each bucket's collectives send between nodes, where none is given";
   let description = [{

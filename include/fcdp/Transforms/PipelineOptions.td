@@ -152,6 +152,15 @@ def ReduceWire : PipelineOption<
   "selects what reductions send between nodes: 'raw' gradients as they are, 'coded' with "
   "exponents that are coded without loss, 'int8' or 'int4' rounded to codes of 8 or 4 bits, "
   "with what that leaves out added to the next">;
+def Outer : PipelineOption<
+  "outer", "outer", CheckedBy<"checkOuter">, "\"\"", "H[,KEY=VALUE]...", "none",
+  "synchronizes nodes after every H steps only, as DiLoCo does: between them each node "
+  "trains by itself, and then an optimizer of its own moves the outer parameters, from "
+  "which all go on, by the mean of what the nodes have changed. Settings are "
+  "optimizer=nesterov or sgd (nesterov), lr (0.7), momentum (0.9), fragments=P, which take "
+  "turns (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), and wire=raw, coded, "
+  "int8 or int4 (that of --reduce-wire). It needs a strategy that shards within a node, such "
+  "as hsdp">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
   "issues each gather this number of units ahead of its use, also in the micro-batch "

@@ -37,7 +37,7 @@ int64_t BytesByUse::total() const {
 }
 
 MemoryUse fcdp::getMemoryUse(StateRole role) {
-  if (isOptimizerState(role))
+  if (isOptimizerState(role) || isOuterState(role))
     return MemoryUse::Optimizer;
   switch (role) {
   case StateRole::shard:
@@ -60,7 +60,7 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
 static MemoryUse classify(Operation *op) {
   auto load = dyn_cast<CacheLoadOp>(op);
   bool isGradient =
-      isa<AddOp, PackOp, ReduceScatterOp>(op) || (load && load.isOfGradient());
+      isa<AddOp, PackOp, ReduceScatterOp, OuterDifferenceOp>(op) || (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;
 }
 

@@ -68,7 +68,7 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
       typeOrNone(group.master), group.trainable, Sharding::world,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
-      WireAttr(), WireAttr(), builder.getArrayAttr(places));
+      WireAttr(), WireAttr(), IntegerAttr(), builder.getArrayAttr(places));
   table.insert(bucket, place);
   addStates(bucket, group.optimizer, place);
   for (BucketOp from : group.buckets)

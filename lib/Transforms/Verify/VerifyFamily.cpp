@@ -12,16 +12,18 @@ using namespace fcdp;
 
 /// Checks that `function` has a role, a variant if it is one of several, and
 /// the name of both.
-static LogicalResult verifyName(func::FuncOp function, int64_t variants) {
+static LogicalResult verifyName(func::FuncOp function, int64_t variants,
+                                int64_t fragments) {
   std::optional<Role> role = findRole(function);
-  bool hasVariant = role && variants > 1 && isMicrobatch(*role);
+  int64_t count = role == Role::outer_update ? fragments : variants;
+  bool hasVariant = role && count > 1 && hasVariants(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
-      function.getSymName() ==
-          getFunctionName(getVariantRole(function), variants))
+      function.getSymName() == getFunctionName(getVariantRole(function), count))
     return success();
   return function.emitError("expected a role")
-         << (variants > 1 ? ", and a variant of a micro-batch, that are"
-                          : " that is")
+         << (count > 1 ? ", and a variant of a micro-batch or a fragment, that "
+                         "are"
+                       : " that is")
          << " the function's name";
 }
 
@@ -29,11 +31,12 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants) {
 static LogicalResult verifyFamily(ModuleOp module) {
   SmallVector<VariantRole> roles;
   int64_t variants = countVariants(module);
+  int64_t fragments = countFragments(module);
   if (variants > int64_t(llvm::range_size(module.getOps<func::FuncOp>())))
     return module.emitError("expected a function for each of ")
            << variants << " variants";
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (failed(verifyName(function, variants)))
+    if (failed(verifyName(function, variants, fragments)))
       return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
@@ -43,7 +46,8 @@ static LogicalResult verifyFamily(ModuleOp module) {
   const int64_t microBatches = getMicroBatches(module);
   for (bool evaluates : {false, true}) {
     SmallVector<VariantRole> expected =
-        StepFamily(microBatches, evaluates, variants).getVariantRoles();
+        StepFamily(microBatches, evaluates, variants, fragments)
+            .getVariantRoles();
     llvm::sort(expected);
     if (roles == expected)
       return success();
@@ -55,7 +59,32 @@ static LogicalResult verifyFamily(ModuleOp module) {
          << (variants > 1 ? " of each variant" : "")
          << ", and both or none of @first_evaluation and @next_evaluation, as "
             "'fcdp.micro_batches' is "
-         << microBatches;
+         << microBatches
+         << (fragments ? "; and @outer_update of each fragment of 'fcdp.outer'"
+                       : "");
+}
+
+/// Checks that a bucket has the states of outer steps if there are any, and is in
+/// one of their fragments.
+static LogicalResult
+verifyOuterStates(BucketOp bucket, function_ref<bool(StateRole)> hasState) {
+  auto outer = getOuter(bucket->getParentOfType<ModuleOp>());
+  std::optional<uint64_t> fragment = bucket.getOuter();
+  if (bucket.getTrainable() && fragment.has_value() != !!outer)
+    return bucket.emitOpError("expected ")
+           << (outer ? "a fragment 'outer', as" : "no 'outer', unless")
+           << " the module has 'fcdp.outer'";
+  if (!fragment || !outer)
+    return success();
+  if (*fragment >= static_cast<uint64_t>(outer.getFragments()))
+    return bucket.emitOpError("expected 'outer' below the ")
+           << outer.getFragments() << " fragments of 'fcdp.outer', got "
+           << *fragment;
+  for (StateRole role : outer.getStates())
+    if (!hasState(role))
+      return bucket.emitOpError("expected a state '")
+             << stringifyStateRole(role) << "' of it";
+  return success();
 }
 
 /// Checks that each bucket has the states that every step uses.
@@ -73,6 +102,8 @@ static LogicalResult verifyStates(ModuleOp module) {
       return bucket.emitOpError("expected a state 'grad' of it");
     if (bucket.getMaster() && !has(StateRole::master))
       return bucket.emitOpError("expected a state 'master' of it");
+    if (failed(verifyOuterStates(bucket, has)))
+      return failure();
   }
   return success();
 }
@@ -264,6 +295,31 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
+/// Checks that an outer update synchronizes each bucket of its fragment once, and
+/// does nothing else; no other function does it.
+static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
+  if (getRole(function) != Role::outer_update) {
+    for (Operation &op : function.front())
+      if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
+        return op.emitOpError("may not stand in @") << function.getSymName();
+    return success();
+  }
+  for (Operation &op : function.front())
+    if (!isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
+             RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
+      return op.emitOpError("may not stand in @") << function.getSymName();
+  Counts counts = countTargets<OuterUpdateOp>(function);
+  for (auto bucket : module.getOps<BucketOp>()) {
+    bool isOf = bucket.getOuter() ==
+                std::optional<uint64_t>(getVariant(function));
+    StringAttr name = bucket.getSymNameAttr();
+    if (failed(verifyCount(function, "outer update", name, isOf,
+                           counts.lookup(name))))
+      return failure();
+  }
+  return success();
+}
+
 /// Checks that an evaluation leaves gradients and parameters alone.
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
@@ -298,7 +354,8 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
     if (isEvaluation(getRole(function)) &&
         failed(verifyChangesNothing(function)))
       return failure();
-    if (failed(verifyGradientUses(function)))
+    if (failed(verifyGradientUses(function)) ||
+        failed(verifyOuterUpdate(module, function)))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
         failed(verifyUpdates(function, trained)))

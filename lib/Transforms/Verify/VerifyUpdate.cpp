@@ -36,14 +36,15 @@ static LogicalResult verifyClipNorm(ModuleOp module, func::FuncOp update) {
 /// Checks that gradients become the mean over ranks and micro-batches.
 static LogicalResult verifyScale(ModuleOp module, Operation *op,
                                  const APFloat &scale) {
-  MeshOp mesh = getMesh(module);
-  double expected = 1.0 / static_cast<double>(mesh.getNode() * mesh.getLocal() *
+  double expected = 1.0 / static_cast<double>(countReducedRanks(module) *
                                               getMicroBatches(module));
   double found = scale.convertToDouble();
   if (hasOwnScale(op) || found == expected)
     return success();
   return op->emitOpError("expected a scale of ")
-         << expected << ", 1 / (ranks x micro-batches), got " << found
+         << expected << ", 1 / (ranks "
+         << (getOuter(module) ? "of a node " : "")
+         << "x micro-batches), got " << found
          << "; a scale of your own needs the attribute 'fcdp.own_scale'";
 }
 

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming DiLoCo,
+// arXiv 2501.18512).
+
+#include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/StepFunctions.h"
+#include "fcdp/Transforms/Options/OuterSpec.h"
+#include "fcdp/Transforms/PipelineOptions.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_OUTERSTEPSPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class OuterStepsPass : public fcdp::impl::OuterStepsPassBase<OuterStepsPass> {
+public:
+  using OuterStepsPassBase::OuterStepsPassBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult checkInput(ArrayRef<BucketOp> trained);
+  void divide(MutableArrayRef<BucketOp> trained);
+  void addStates(BucketOp bucket);
+  void reduceWithinNodes();
+  void scaleByNode();
+  void makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained);
+  Value sumDifferences(OpBuilder &builder, BucketOp bucket);
+
+  OuterSpec spec;
+  MeshOp mesh;
+};
+} // namespace
+
+static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
+  return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
+}
+
+/// Returns what keeps the gradients of `bucket` from being reduced within the
+/// node alone, or an empty string.
+static std::string findObstacle(BucketOp bucket) {
+  if (bucket.getSharding() != Sharding::node)
+    return ("expected states that are sharded over the ranks of a node, as the "
+            "strategies 'hsdp' and 'mics' have them, got sharding '" +
+            stringifySharding(bucket.getSharding()) + "'")
+        .str();
+  if (bucket.getAccumulation() == Accumulation::node_host)
+    return "expected sums of gradients on the device, got accumulation "
+           "'node_host'";
+  if (bucket.getCollectives() == Collectives::flat)
+    return "expected two-level collectives, got 'flat'";
+  return "";
+}
+
+LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
+  ModuleOp module = getOperation();
+  if (mesh.getNode() == 1)
+    return module.emitError("outer: expected several nodes, got 1: a node alone "
+                            "has none to synchronize with");
+  for (auto buffer : module.getOps<BufferOp>())
+    if (buffer.getMutableBuffer())
+      return buffer.emitError("outer: expected no buffer that the step writes, "
+                              "which would differ between nodes, got '")
+             << buffer.getName() << "'";
+  for (BucketOp bucket : trained)
+    if (std::string obstacle = findObstacle(bucket); !obstacle.empty())
+      return bucket.emitError("outer: ") << obstacle;
+  if (spec.outer.getFragments() > static_cast<int64_t>(trained.size()))
+    return module.emitError("outer: expected at most as many fragments as "
+                            "trained buckets, ")
+           << trained.size() << ", got " << spec.outer.getFragments();
+  return success();
+}
+
+/// Gives consecutive buckets to each fragment, so that each has at least one and
+/// all have about as many elements.
+void OuterStepsPass::divide(MutableArrayRef<BucketOp> trained) {
+  int64_t fragments = spec.outer.getFragments(), total = 0, before = 0;
+  for (BucketOp bucket : trained)
+    total += static_cast<int64_t>(bucket.getElements());
+  Builder builder(&getContext());
+  int64_t fragment = 0;
+  for (auto [index, bucket] : llvm::enumerate(trained)) {
+    int64_t elements = bucket.getElements();
+    auto left = static_cast<int64_t>(trained.size() - index);
+    bool isFull = static_cast<double>(before) + elements / 2.0 >
+                  static_cast<double>(total) / fragments * (fragment + 1);
+    bool isLast = fragment + 1 == fragments;
+    bool isNeeded = left < fragments - fragment;
+    if (index > 0 && !isLast && (isFull || isNeeded))
+      ++fragment;
+    bucket.setOuterAttr(builder.getI64IntegerAttr(fragment));
+    before += elements;
+  }
+}
+
+void OuterStepsPass::addStates(BucketOp bucket) {
+  // Within a node this is the same.
+  if (bucket.getAccumulation() == Accumulation::node)
+    bucket.setAccumulation(Accumulation::sharded);
+  if (spec.wire)
+    bucket.setReduceWire(*spec.wire);
+  SymbolTable table(getOperation());
+  auto place = std::next(bucket->getIterator());
+  for (StateRole role : spec.outer.getStates())
+    table.insert(createState(bucket, role, getStateType(bucket, role, mesh)),
+                 place);
+}
+
+/// Replaces reductions over all ranks, with the gathers of what the ranks of a
+/// node own, by reductions within the node.
+void OuterStepsPass::reduceWithinNodes() {
+  ArrayAttr local = oneAxis(&getContext(), Axis::local);
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto sum : function.getOps<AccumulateOp>()) {
+      auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
+      auto reduce = gather.getInput().getDefiningOp<ReduceScatterOp>();
+      OpBuilder builder(reduce);
+      sum.getValueMutable().assign(ReduceScatterOp::create(
+          builder, reduce.getLoc(), gather.getResult().getType(),
+          reduce.getInput(), reduce.getSourceAttr(), reduce.getMeshAttr(),
+          local));
+      gather.erase();
+      reduce.erase();
+    }
+}
+
+void OuterStepsPass::scaleByNode() {
+  ModuleOp module = getOperation();
+  llvm::APFloat scale(1.0 / static_cast<double>(countReducedRanks(module) *
+                                                getMicroBatches(module)));
+  module.walk([&](Operation *op) {
+    if (hasOwnScale(op))
+      return;
+    if (auto update = dyn_cast<ShardUpdateOp>(op))
+      update.setScale(scale);
+    else if (auto clip = dyn_cast<ClipGradientsOp>(op))
+      clip.setScale(scale);
+  });
+}
+
+/// Returns the sum over nodes of what each has changed.
+Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
+  Location loc = bucket.getLoc();
+  auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
+  auto meshName = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
+  ArrayAttr nodes = oneAxis(&getContext(), Axis::node);
+  RankedTensorType slice =
+      getStateType(bucket, StateRole::outer, mesh).clone(spec.type);
+  auto nodeCount = static_cast<int64_t>(mesh.getNode());
+  auto part =
+      RankedTensorType::get({slice.getNumElements() / nodeCount}, spec.type);
+  Value value =
+      OuterDifferenceOp::create(builder, loc, slice, name, BufferAttr());
+  value = ReduceScatterOp::create(builder, loc, part, value, name, meshName,
+                                  nodes);
+  return AllGatherOp::create(builder, loc, slice, value, name, meshName, nodes,
+                             IntegerAttr());
+}
+
+void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained) {
+  ModuleOp module = getOperation();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  int64_t fragments = spec.outer.getFragments();
+  auto function = func::FuncOp::create(
+      builder, module.getLoc(),
+      getFunctionName({Role::outer_update, fragment}, fragments),
+      builder.getFunctionType({}, {}));
+  setRole(function, Role::outer_update);
+  if (fragments > 1)
+    setVariant(function, fragment);
+  OpBuilder inside = OpBuilder::atBlockBegin(function.addEntryBlock());
+  llvm::APFloat scale(1.0 / static_cast<double>(mesh.getNode()));
+  // A bucket is updated when the next one is on its way.
+  BucketOp before;
+  Value sum;
+  auto update = [&] {
+    if (before)
+      OuterUpdateOp::create(inside, before.getLoc(), before.getSymName(), sum,
+                            scale);
+  };
+  for (BucketOp bucket : trained) {
+    if (static_cast<int64_t>(*bucket.getOuter()) != fragment)
+      continue;
+    Value next = sumDifferences(inside, bucket);
+    update();
+    before = bucket;
+    sum = next;
+  }
+  update();
+  func::ReturnOp::create(inside, function.getLoc());
+}
+
+void OuterStepsPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  if (outer.empty() || getOuter(module))
+    return;
+  llvm::Expected<OuterSpec> parsed = parseOuter(outer, &getContext());
+  if (!parsed) {
+    module.emitError("outer: ") << toString(parsed.takeError());
+    return signalPassFailure();
+  }
+  spec = *parsed;
+  mesh = getMesh(module);
+  SmallVector<BucketOp> trained;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      trained.push_back(bucket);
+  if (failed(checkInput(trained)))
+    return signalPassFailure();
+  setOuter(module, spec.outer);
+  reduceWithinNodes();
+  scaleByNode();
+  for (BucketOp bucket : trained)
+    addStates(bucket);
+  divide(trained);
+  for (int64_t fragment = 0; fragment < spec.outer.getFragments(); ++fragment)
+    makeUpdate(fragment, trained);
+}

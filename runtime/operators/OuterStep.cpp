@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Outer steps (DiLoCo, arXiv 2311.08105). Their states are in host memory, from
+// which pieces go through memory of the device, where it computes.
+#include "operators/PreparedOp.h"
+
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
+#include <algorithm>
+
+namespace fcdp {
+
+namespace {
+
+/// A piece of each tensor fits in the caches of a CPU.
+constexpr int64_t kPieceElements = 1 << 16;
+
+/// The states of a bucket that outer steps synchronize. Used by the issuing
+/// thread only.
+class OuterStates {
+public:
+  OuterStates(uint32_t bucket, StepState &state)
+      : outer(find(bucket, plan::StateRole::outer, state)),
+        momentum(find(bucket, plan::StateRole::outer_momentum, state)),
+        master(find(bucket, plan::StateRole::master, state)),
+        shard(find(bucket, plan::StateRole::shard, state)) {
+    at::Tensor &rows = state.outerPieces;
+    if (!rows.defined())
+      rows = at::empty({3, kPieceElements},
+                       at::TensorOptions(at::kFloat).device(state.device));
+    pieces = rows;
+  }
+
+  const at::Tensor &own() const { return master.defined() ? master : shard; }
+  /// Calls `visit(begin, elements)` with each piece of `elements` elements.
+  template <typename Visit>
+  static void forEachPiece(int64_t elements, Visit visit) {
+    for (int64_t begin = 0; begin < elements; begin += kPieceElements)
+      visit(begin, std::min(kPieceElements, elements - begin));
+  }
+  at::Tensor piece(int64_t row, int64_t elements) const {
+    return pieces.select(0, row).narrow(0, 0, elements);
+  }
+
+  /// In host memory; no tensor if there is no such state.
+  const at::Tensor outer, momentum;
+  const at::Tensor master, shard;
+
+private:
+  static at::Tensor find(uint32_t bucket, plan::StateRole role,
+                         StepState &state) {
+    const plan::State *found =
+        findState(*state.plan.buckets[bucket], role);
+    if (!found)
+      return {};
+    DType type = toDType(found->dtype());
+    return tensorOver(state.address(found->buf()),
+                      {int64_t(found->buf().bytes() / byteSize(type))}, type,
+                      found->buf().arena() == plan::Arena::device
+                          ? state.device
+                          : at::Device(at::kCPU));
+  }
+
+  at::Tensor pieces;
+};
+
+class OuterDifference final : public PreparedOp {
+public:
+  OuterDifference(const plan::OuterDifferenceT &op, StepState &state)
+      : states(op.bucket, state),
+        out(state.flat(op.out, int64_t(op.elements), toDType(op.type))) {}
+
+  void run(StepState &) override {
+    OuterStates::forEachPiece(
+        out.numel(), [&](int64_t begin, int64_t elements) {
+          at::Tensor difference = states.piece(0, elements);
+          at::Tensor own = states.piece(1, elements);
+          difference.copy_(states.outer.narrow(0, begin, elements));
+          own.copy_(states.own().narrow(0, begin, elements));
+          out.narrow(0, begin, elements).copy_(difference.sub_(own));
+        });
+  }
+
+private:
+  const OuterStates states;
+  const at::Tensor out;
+};
+
+class OuterUpdate final : public PreparedOp {
+public:
+  OuterUpdate(const plan::OuterUpdateT &op, StepState &state)
+      : states(op.bucket, state), settings(*state.plan.outer), scale(op.scale),
+        in(state.flat(op.in, int64_t(op.elements), toDType(op.type))) {}
+
+  void run(StepState &) override {
+    OuterStates::forEachPiece(
+        in.numel(), [&](int64_t begin, int64_t elements) {
+          at::Tensor gradient = states.piece(0, elements);
+          gradient.copy_(in.narrow(0, begin, elements)).mul_(scale);
+          update(gradient, begin, elements);
+        });
+  }
+
+private:
+  void update(const at::Tensor &gradient, int64_t begin,
+              int64_t elements) const {
+    auto cut = [&](const at::Tensor &whole) {
+      return whole.narrow(0, begin, elements);
+    };
+    at::Tensor outer = states.piece(1, elements);
+    outer.copy_(cut(states.outer));
+    at::Tensor momentum;
+    if (states.momentum.defined())
+      momentum = states.piece(2, elements).copy_(cut(states.momentum));
+    at::TensorList buffers =
+        momentum.defined() ? at::TensorList(momentum) : at::TensorList();
+    // A momentum that starts as zeros is the first gradient after its first
+    // step, as PyTorch's is.
+    at::_fused_sgd_({outer}, {gradient}, buffers, /*weight_decay=*/0,
+                    settings.momentum, settings.lr, /*dampening=*/0,
+                    settings.nesterov, /*maximize=*/false,
+                    /*is_first_step=*/false);
+    cut(states.outer).copy_(outer);
+    if (momentum.defined())
+      cut(states.momentum).copy_(momentum);
+    if (states.master.defined())
+      cut(states.master).copy_(outer);
+    cut(states.shard).copy_(outer);
+  }
+
+  const OuterStates states;
+  const plan::OuterT &settings;
+  const double scale;
+  const at::Tensor in;
+};
+
+} // namespace
+
+std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterDifferenceT &op,
+                                         StepState &state) {
+  return std::make_unique<OuterDifference>(op, state);
+}
+
+std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterUpdateT &op,
+                                         StepState &state) {
+  return std::make_unique<OuterUpdate>(op, state);
+}
+
+} // namespace fcdp

@@ -22,13 +22,15 @@ constexpr const char *kRoles[] = {
     "exp_avg_sq",    "momentum_buffer", "exp_avg_code",
     "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale",
     "row_var",       "col_var",         "variance",
-    "buffer",        "random"};
+    "residual",      "buffer",          "random"};
 
 nlohmann::ordered_json toJson(const CheckpointPiece &piece) {
   nlohmann::ordered_json json = {
       {"file", piece.file}, {"offset", piece.offset}, {"length", piece.length}};
   if (piece.rank)
     json["rank"] = *piece.rank;
+  if (piece.node)
+    json["node"] = *piece.node;
   return json;
 }
 
@@ -125,25 +127,38 @@ CheckpointPiece IndexParser::parsePiece(const JsonNode &node,
   piece.length = node.at("length").integer(1, elements - piece.offset);
   if (node.has("rank"))
     piece.rank = uint32_t(node.at("rank").integer(0, index.worldSize - 1));
+  if (node.has("node"))
+    piece.node = uint32_t(node.at("node").integer(0, index.nodes - 1));
+  if (piece.rank && piece.node)
+    node.fail("expected the piece to belong to a rank or to a node, got both");
   return piece;
 }
 
 void IndexParser::checkCoverage(const JsonNode &node,
                                 const CheckpointState &state) const {
-  // Ends of what pieces cover so far, by rank; -1 stands for no rank.
+  // What pieces cover, by owner. A piece of all ranks has the owner -1.
   std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> ranges;
-  for (const CheckpointPiece &piece : state.pieces)
-    ranges[piece.rank ? int64_t(*piece.rank) : -1].emplace_back(
+  size_t ofNodes = 0;
+  for (const CheckpointPiece &piece : state.pieces) {
+    ofNodes += piece.node.has_value();
+    std::optional<uint32_t> owner = piece.owner();
+    ranges[owner ? int64_t(*owner) : -1].emplace_back(
         piece.offset, piece.offset + piece.length);
+  }
   int64_t elements = numElements(state.shape);
   if (elements == 0)
     return;
-  size_t owners = ranges.count(-1) ? 1 : index.worldSize;
-  if (ranges.size() != owners)
-    node.at("pieces").fail("expected pieces of no rank, or of each of the " +
-                           std::to_string(index.worldSize) + " ranks, for " +
-                           state.role + "/" + state.names[0]);
-  for (auto &[rank, parts] : ranges) {
+  size_t owners = ranges.count(-1) ? 1
+                  : ofNodes        ? index.nodes
+                                   : index.worldSize;
+  bool isMixed = ofNodes != 0 && ofNodes != state.pieces.size();
+  if (isMixed || ranges.size() != owners)
+    node.at("pieces").fail(
+        "expected pieces of all ranks together, of each of the " +
+        std::to_string(index.worldSize) + " ranks, or of each of the " +
+        std::to_string(index.nodes) + " nodes, for " + state.role + "/" +
+        state.names[0]);
+  for (auto &[owner, parts] : ranges) {
     std::sort(parts.begin(), parts.end());
     int64_t end = 0;
     for (const auto &[first, last] : parts) {
@@ -217,6 +232,8 @@ std::string pieceName(const CheckpointState &state,
       state.role + "/" + state.names[0] + "@" + std::to_string(piece.offset);
   if (piece.rank)
     name += "#" + std::to_string(*piece.rank);
+  if (piece.node)
+    name += "#node" + std::to_string(*piece.node);
   return name;
 }
 

@@ -19,6 +19,7 @@ inline constexpr const char *kValueRole = "value";
 inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
+inline constexpr const char *kResidualRole = "residual";
 /// The name of the random state.
 inline constexpr const char *kRandomName = "torch";
 
@@ -26,9 +27,12 @@ inline constexpr const char *kRandomName = "torch";
 struct CheckpointPiece {
   uint32_t file = 0;
   int64_t offset = 0, length = 0; ///< in elements
-  /// The rank that the piece belongs to, for states of which each rank has its
-  /// own.
+  /// The rank or the node that the piece belongs to, for states of which each
+  /// rank or each node has its own.
   std::optional<uint32_t> rank = std::nullopt;
+  std::optional<uint32_t> node = std::nullopt;
+
+  std::optional<uint32_t> owner() const { return rank ? rank : node; }
 };
 
 struct CheckpointState {
@@ -45,6 +49,7 @@ struct CheckpointState {
   std::vector<CheckpointPiece> pieces = {};
 
   bool belongsToRanks() const { return !pieces.empty() && pieces[0].rank; }
+  bool belongsToNodes() const { return !pieces.empty() && pieces[0].node; }
 };
 
 struct CheckpointFile {
@@ -69,7 +74,8 @@ struct CheckpointIndex {
 /// std::runtime_error that names the place in the text.
 CheckpointIndex parseCheckpointIndex(std::string_view text);
 
-/// "value/wte.weight@8192", or "buffer/bn.running_mean@0#3".
+/// "value/wte.weight@8192", "buffer/bn.running_mean@0#3" of rank 3, or
+/// "residual/wte.weight@0#node1".
 std::string pieceName(const CheckpointState &state,
                       const CheckpointPiece &piece);
 

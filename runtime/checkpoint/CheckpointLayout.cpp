@@ -13,9 +13,20 @@ const char *checkpointRole(plan::StateRole role) {
     return kValueRole;
   case plan::StateRole::master:
     return kMasterRole;
+  case plan::StateRole::residual:
+    return kResidualRole;
   default: // or gradients, and copies of values
     return isOptimizerState(role) ? plan::EnumNameStateRole(role) : nullptr;
   }
+}
+
+bool isOfNodes(plan::StateRole role) {
+  return role == plan::StateRole::residual;
+}
+
+/// Returns the byte of a region at which a range begins.
+static uint64_t placeIn(const plan::State &region, const ShardRange &range) {
+  return uint64_t(range.inShard) * byteSize(toDType(region.dtype()));
 }
 
 CheckpointLayout::CheckpointLayout(const StepPlan &plan, uint64_t randomBytes)
@@ -74,7 +85,6 @@ void CheckpointLayout::addBucket(
     const StepPlan &plan, size_t number,
     const std::vector<const plan::ParameterT *> &members) {
   const plan::BucketT &bucket = *plan.buckets[number];
-  std::vector<std::vector<uint32_t>> replicas = replicasOf(bucket, plan.mesh);
   for (const plan::State &region : bucket.states) {
     const char *role = checkpointRole(region.role());
     if (!role)
@@ -90,16 +100,40 @@ void CheckpointLayout::addBucket(
         saved.trainable = parameter->trainable;
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
-      for (uint32_t part = 0; part < replicas.size(); ++part) {
-        ShardRange range = stateRangeOf(plan, *parameter, part, region.role());
-        if (range.elements == 0)
-          continue;
-        uint32_t rank = chooseSaver(replicas[part]);
-        addPiece(
-            state, rank, {rank, range.inParameter, range.elements},
-            {0, 0, region.buf(), uint64_t(range.inShard) * byteSize(dtype)});
-      }
+      if (isOfNodes(region.role()))
+        addSlices(plan, state, *parameter, region);
+      else
+        addParts(plan, state, *parameter, region);
     }
+  }
+}
+
+void CheckpointLayout::addParts(const StepPlan &plan, size_t state,
+                                const plan::ParameterT &parameter,
+                                const plan::State &region) {
+  std::vector<std::vector<uint32_t>> replicas =
+      replicasOf(*plan.buckets[parameter.bucket], plan.mesh);
+  for (uint32_t part = 0; part < replicas.size(); ++part) {
+    ShardRange range = stateRangeOf(plan, parameter, part, region.role());
+    if (range.elements == 0)
+      continue;
+    uint32_t rank = chooseSaver(replicas[part]);
+    addPiece(state, rank, {rank, range.inParameter, range.elements},
+             {0, 0, region.buf(), placeIn(region, range)});
+  }
+}
+
+void CheckpointLayout::addSlices(const StepPlan &plan, size_t state,
+                                 const plan::ParameterT &parameter,
+                                 const plan::State &region) {
+  for (uint32_t rank = 0; rank < plan.mesh.size(); ++rank) {
+    Place place = placeOf(plan.mesh, rank);
+    ShardRange range = sliceRangeOf(plan, parameter, place.local);
+    if (range.elements != 0)
+      addPiece(
+          state, rank,
+          {rank, range.inParameter, range.elements, std::nullopt, place.node},
+          {0, 0, region.buf(), placeIn(region, range)});
   }
 }
 

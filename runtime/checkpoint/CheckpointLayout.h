@@ -26,6 +26,9 @@ struct SavedPiece {
 /// The role of a bucket's state in checkpoints; null if it does not outlive a
 /// step.
 const char *checkpointRole(plan::StateRole role);
+/// Returns whether each node has its own state of this role, of which each of
+/// its ranks has a slice.
+bool isOfNodes(plan::StateRole role);
 
 /// The layout of a plan's checkpoints, the same on all ranks. Immutable.
 struct CheckpointLayout {
@@ -55,6 +58,12 @@ private:
   void addOwn(size_t state, const SavedPiece &saved);
   void addBucket(const StepPlan &plan, size_t bucket,
                  const std::vector<const plan::ParameterT *> &members);
+  /// Adds the parts of a state that all ranks have together.
+  void addParts(const StepPlan &plan, size_t state,
+                const plan::ParameterT &parameter, const plan::State &region);
+  /// Adds the slices of a state that each node has.
+  void addSlices(const StepPlan &plan, size_t state,
+                 const plan::ParameterT &parameter, const plan::State &region);
   void addBuffers(const StepPlan &plan);
 };
 

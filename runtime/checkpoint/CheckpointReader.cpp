@@ -66,11 +66,11 @@ StoredTensor CheckpointReader::open(const CheckpointState &state,
                        state.dtype);
 }
 
-void CheckpointReader::read(const CheckpointState &state, uint32_t rank,
+void CheckpointReader::read(const CheckpointState &state, uint32_t owner,
                             int64_t first, int64_t count, std::byte *target) {
   size_t width = byteSize(state.dtype);
   for (const CheckpointPiece &piece : state.pieces) {
-    if (piece.rank && *piece.rank != rank)
+    if (piece.owner().value_or(owner) != owner)
       continue;
     int64_t begin = std::max(first, piece.offset);
     int64_t end = std::min(first + count, piece.offset + piece.length);

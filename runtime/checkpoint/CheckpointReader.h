@@ -27,8 +27,8 @@ public:
                               const std::vector<std::string> &names) const;
 
   /// Copies the elements [first, first + count) of a state to `target`. Of a
-  /// state that belongs to ranks it reads the one of `rank`.
-  void read(const CheckpointState &state, uint32_t rank, int64_t first,
+  /// state that belongs to ranks or to nodes it reads the one of `owner`.
+  void read(const CheckpointState &state, uint32_t owner, int64_t first,
             int64_t count, std::byte *target);
 
 private:

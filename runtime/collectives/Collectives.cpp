@@ -3,6 +3,7 @@
 #include "collectives/Collectives.h"
 #include "core/SumKernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace fcdp {
@@ -108,12 +109,13 @@ void exchangeChunks(Transport &transport, const Collective &collective,
                      channelOf(collective));
 }
 
-/// Does the same by coded messages.
-void exchangeCoded(Transport &transport, const Collective &collective,
-                   CollectiveScratch &scratch, size_t chunkBytes) {
-  MessageCodec &codec = codecOf(collective, scratch);
-  const MessageCoding coding{collective.code, collective.inType};
-  const size_t most = codedCapacity(chunkBytes);
+/// Does the same by messages. `encode` fills the message for a peer and returns
+/// its length; `decode` takes a peer's message apart. A message has at most
+/// `most` bytes.
+template <typename Encode, typename Decode>
+void exchangeMessages(Transport &transport, const Collective &collective,
+                      CollectiveScratch &scratch, size_t most, Encode encode,
+                      Decode decode) {
   auto messageAt = [&](size_t place) {
     return std::span(collective.messages + place * most, most);
   };
@@ -122,9 +124,7 @@ void exchangeCoded(Transport &transport, const Collective &collective,
   for (uint32_t distance = 1; distance < transport.size(); ++distance) {
     uint32_t to = peerAt(transport, distance);
     uint32_t from = peerAt(transport, transport.size() - distance);
-    size_t length =
-        codec.encode(coding, {collective.in + to * chunkBytes, chunkBytes},
-                     nullptr, messageAt(to));
+    size_t length = encode(to, messageAt(to));
     scratch.sends.push_back({to, messageAt(to).data(), length});
     scratch.recvs.push_back(
         {from, messageAt(transport.size() + from).data(), most});
@@ -133,40 +133,49 @@ void exchangeCoded(Transport &transport, const Collective &collective,
                      channelOf(collective));
   for (const Recv &recv : scratch.recvs)
     decodeFrom(transport, collective, recv.peer, [&] {
-      codec.decode(coding, {recv.data, recv.bytes}, nullptr,
-                   {collective.scratch + recv.peer * chunkBytes, chunkBytes});
+      decode(recv.peer, std::span<const std::byte>(recv.data, recv.bytes));
     });
 }
 
-/// Does the same by messages of quantised values. What they leave out is kept.
+void exchangeCoded(Transport &transport, const Collective &collective,
+                   CollectiveScratch &scratch, size_t chunkBytes) {
+  MessageCodec &codec = codecOf(collective, scratch);
+  const MessageCoding coding{collective.code, collective.inType};
+  exchangeMessages(
+      transport, collective, scratch, codedCapacity(chunkBytes),
+      [&](uint32_t to, std::span<std::byte> message) {
+        return codec.encode(coding,
+                            {collective.in + to * chunkBytes, chunkBytes},
+                            nullptr, message);
+      },
+      [&](uint32_t from, std::span<const std::byte> message) {
+        codec.decode(coding, message, nullptr,
+                     {collective.scratch + from * chunkBytes, chunkBytes});
+      });
+}
+
+/// Exchanges quantised values, and keeps what their messages leave out.
 void exchangeQuantized(Transport &transport, const Collective &collective,
                        CollectiveScratch &scratch, size_t chunkBytes) {
   if (!collective.messages || !collective.residual)
     refuse(collective, "the backend was given no memory for quantised values");
   const size_t count = chunkBytes / byteSize(collective.inType);
   const Quantization quantization{collective.code, collective.inType};
-  const size_t bytes = quantizedBytes(formatOf(collective.code), count);
-  auto messageAt = [&](size_t place) {
-    return std::span(collective.messages + place * bytes, bytes);
-  };
-  scratch.sends.clear();
-  scratch.recvs.clear();
-  for (uint32_t distance = 1; distance < transport.size(); ++distance) {
-    uint32_t to = peerAt(transport, distance);
-    uint32_t from = peerAt(transport, transport.size() - distance);
-    quantize(quantization, {collective.in + to * chunkBytes, chunkBytes},
-             {collective.residual + to * count, count}, messageAt(to));
-    scratch.sends.push_back({to, messageAt(to).data(), bytes});
-    scratch.recvs.push_back(
-        {from, messageAt(transport.size() + from).data(), bytes});
-  }
-  transport.exchange(scratch.sends, scratch.recvs, collective.what,
-                     channelOf(collective));
-  for (const Recv &recv : scratch.recvs)
-    decodeFrom(transport, collective, recv.peer, [&] {
-      dequantize(quantization, {recv.data, recv.bytes},
-                 {collective.scratch + recv.peer * chunkBytes, chunkBytes});
-    });
+  exchangeMessages(
+      transport, collective, scratch,
+      quantizedBytes(formatOf(collective.code), count),
+      [&](uint32_t to, std::span<std::byte> message) {
+        quantize(quantization, {collective.in + to * chunkBytes, chunkBytes},
+                 {collective.residual + to * count, count}, message);
+        return message.size();
+      },
+      [&](uint32_t from, std::span<const std::byte> message) {
+        dequantize(quantization, message,
+                   {collective.scratch + from * chunkBytes, chunkBytes});
+      });
+  for (const PaddingRange &padding :
+       std::span(collective.padding, collective.numPaddings))
+    std::fill_n(collective.residual + padding.first, padding.elements, 0.0f);
 }
 
 } // namespace

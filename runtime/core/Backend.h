@@ -62,6 +62,11 @@ const char *name(DType type);
 /// round values to codes of that many bits.
 enum class WireCode : uint8_t { Raw, Delta, Coded, Int8, Int4 };
 
+/// Elements that belong to no parameter.
+struct PaddingRange {
+  uint64_t first, elements;
+};
+
 /// A gather or reduction of one bucket over one axis of P ranks.
 struct Collective {
   Axis axis;
@@ -92,6 +97,9 @@ struct Collective {
   /// Int8 and Int4 only: for each value of `in`, what messages have left out so
   /// far, which goes into the next.
   float *residual;
+  /// Its padding, which stays 0: a checkpoint has only parameters' values.
+  const PaddingRange *padding;
+  size_t numPaddings;
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

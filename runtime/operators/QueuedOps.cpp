@@ -24,7 +24,9 @@ public:
                    /*messages=*/nullptr,
                    /*reference=*/nullptr,
                    /*generation=*/0,
-                   /*residual=*/nullptr} {}
+                   /*residual=*/nullptr,
+                   /*padding=*/nullptr,
+                   /*numPaddings=*/0} {}
   void run(StepState &state) override { state.backend.allGather(collective); }
 
 private:
@@ -51,7 +53,9 @@ public:
                                            plan::StateRole::host)
                                      ->buf()),
                    /*generation=*/0,
-                   /*residual=*/nullptr} {}
+                   /*residual=*/nullptr,
+                   /*padding=*/nullptr,
+                   /*numPaddings=*/0} {}
   void run(StepState &state) override {
     collective.generation = gathers++;
     state.backend.allGather(collective);
@@ -92,7 +96,8 @@ class ReduceScatter final : public PreparedOp {
 public:
   ReduceScatter(const plan::ReduceScatterT &op, const char *what,
                 StepState &state)
-      : collective{toAxis(op.axis),
+      : padding(paddingOfSlice(state.plan, op.bucket, state.place.local)),
+        collective{toAxis(op.axis),
                    toStream(op.stream),
                    state.address(op.in),
                    state.address(op.out),
@@ -105,12 +110,15 @@ public:
                    op.messages ? state.address(*op.messages) : nullptr,
                    /*reference=*/nullptr,
                    /*generation=*/0,
-                   findResidual(op, state)} {}
+                   findResidual(op, state),
+                   padding.data(),
+                   padding.size()} {}
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);
   }
 
 private:
+  const std::vector<PaddingRange> padding;
   Collective collective;
 };
 

@@ -32,6 +32,18 @@ int64_t firstFactor(const StepPlan &plan, const plan::ParameterT &parameter,
   return first;
 }
 
+/// The elements of a parameter in [begin, begin + elements) of its bucket.
+ShardRange rangeIn(const plan::ParameterT &parameter, int64_t begin,
+                   int64_t elements) {
+  auto offset = int64_t(parameter.offsetElements);
+  int64_t first = std::max(begin, offset);
+  int64_t end =
+      std::min(begin + elements, offset + numElements(parameter.shape));
+  if (first >= end)
+    return {};
+  return {first - offset, first - begin, end - first};
+}
+
 } // namespace
 
 bool isScale(plan::StateRole role) {
@@ -61,14 +73,34 @@ std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape) {
 ShardRange rangeOf(const plan::ParameterT &parameter,
                    const plan::BucketT &bucket, uint32_t part) {
   auto elements = int64_t(bucket.shardElements);
-  auto offset = int64_t(parameter.offsetElements);
-  int64_t begin = int64_t(part) * elements;
-  int64_t first = std::max(begin, offset);
-  int64_t end =
-      std::min(begin + elements, offset + numElements(parameter.shape));
-  if (first >= end)
-    return {};
-  return {first - offset, first - begin, end - first};
+  return rangeIn(parameter, int64_t(part) * elements, elements);
+}
+
+ShardRange sliceRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
+                        uint32_t local) {
+  auto elements =
+      int64_t(plan.buckets[parameter.bucket]->elements / plan.mesh.locals);
+  return rangeIn(parameter, int64_t(local) * elements, elements);
+}
+
+std::vector<PaddingRange> paddingOfSlice(const StepPlan &plan, size_t bucket,
+                                         uint32_t local) {
+  std::map<int64_t, int64_t> members; // first element and end in the slice
+  for (const auto &parameter : plan.parameters)
+    if (parameter->bucket == bucket)
+      if (ShardRange range = sliceRangeOf(plan, *parameter, local);
+          range.elements != 0)
+        members[range.inShard] = range.inShard + range.elements;
+  auto end = int64_t(plan.buckets[bucket]->elements / plan.mesh.locals);
+  members[end] = end;
+  std::vector<PaddingRange> padding;
+  int64_t first = 0;
+  for (auto [begin, next] : members) {
+    if (begin > first)
+      padding.push_back({uint64_t(first), uint64_t(begin - first)});
+    first = next;
+  }
+  return padding;
 }
 
 ShardRange stateRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,

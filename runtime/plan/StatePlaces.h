@@ -8,6 +8,7 @@
 #include "plan/StepPlan.h"
 
 #include <optional>
+#include <vector>
 
 namespace fcdp {
 
@@ -30,9 +31,16 @@ struct ShardRange {
 };
 ShardRange rangeOf(const plan::ParameterT &parameter,
                    const plan::BucketT &bucket, uint32_t part);
+/// The elements that local rank `local`'s slice of a bucket holds.
+ShardRange sliceRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
+                        uint32_t local);
 /// The same in elements of a state.
 ShardRange stateRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
                         uint32_t part, plan::StateRole role);
+
+/// The padding in local rank `local`'s slice of a bucket, in order.
+std::vector<PaddingRange> paddingOfSlice(const StepPlan &plan, size_t bucket,
+                                         uint32_t local);
 
 /// The elements of each part of the bucket's state, which `isFactor`.
 int64_t numFactorElements(const StepPlan &plan, const plan::BucketT &bucket,

@@ -4,6 +4,7 @@
 #include "checkpoint/CheckpointLayout.h"
 #include "checkpoint/Shards.h"
 #include "core/SumKernels.h"
+#include "session/ResidualLoad.h"
 
 #include <algorithm>
 #include <set>
@@ -51,6 +52,9 @@ public:
   /// Lets the checkpoint have a state that the step has not.
   void ignore(const std::string &role, const std::vector<std::string> &names) {
     used.insert(reader.find(role, names));
+  }
+  bool isUsed(const CheckpointState &state) const {
+    return used.count(&state) != 0;
   }
   /// The updates that all members of a bucket have had.
   int64_t requireUpdates(const plan::BucketT &bucket,
@@ -112,6 +116,7 @@ void StateMatch::finish() const {
   for (const CheckpointState &state : reader.index().states)
     // Buffers that are no part of the model's state are the step's own.
     if (!used.count(&state) && state.role != kRandomRole &&
+        state.role != kResidualRole &&
         !(state.role == kBufferRole && state.persistent == false))
       extra.push_back(describe(state.role, state.names[0]));
   std::string problems;
@@ -138,9 +143,16 @@ public:
 
   void planReads();
   void read(uint64_t seed);
-  MasterChanges masterChanges() const { return changes; }
+  const StateChanges &stateChanges() const { return changes; }
 
 private:
+  /// What saved nodes have left out of a parameter.
+  struct ResidualRead {
+    const CheckpointState *state;
+    const plan::ParameterT *parameter;
+    plan::Buf region;
+  };
+
   /// A range of a state that goes to this rank's memory, in its type there.
   struct Read {
     const CheckpointState *state;
@@ -153,6 +165,7 @@ private:
 
   void planBucket(size_t bucket,
                   const std::vector<const plan::ParameterT *> &members);
+  void planResidual(const plan::State &region, const plan::ParameterT &member);
   void planBuffer(size_t buffer);
   const CheckpointState *requireMember(const plan::BucketT &bucket,
                                        const plan::State &region,
@@ -160,6 +173,7 @@ private:
   void compareMasters(const plan::BucketT &bucket,
                       const plan::ParameterT &member);
   void readRange(const Read &read);
+  void readResidual(const ResidualRead &read);
   void readRandom(uint64_t seed);
 
   const StepPlan &plan;
@@ -169,8 +183,9 @@ private:
   Step &step;
   StateMatch match;
   std::vector<Read> reads;
+  std::vector<ResidualRead> residualReads;
   std::vector<int64_t> updates; ///< by bucket
-  MasterChanges changes;
+  StateChanges changes;
 };
 
 /// Returns the saved state for a region of a member. If only one side has a
@@ -204,7 +219,16 @@ void Loader::compareMasters(const plan::BucketT &bucket,
     return;
   if (isSaved)
     match.ignore(kMasterRole, member.names);
-  ++(isSaved ? changes.dropped : changes.started);
+  ++(isSaved ? changes.masters.dropped : changes.masters.started);
+}
+
+void Loader::planResidual(const plan::State &region,
+                          const plan::ParameterT &member) {
+  if (!match.has(kResidualRole, member.names))
+    ++changes.residuals.started;
+  else if (const CheckpointState *state = match.allow(
+               kResidualRole, member.names, DType::F32, member.shape))
+    residualReads.push_back({state, &member, region.buf()});
 }
 
 void Loader::planBucket(size_t number,
@@ -220,6 +244,10 @@ void Loader::planBucket(size_t number,
     for (const plan::ParameterT *member : members) {
       if (!stateShape(region.role(), member->shape))
         continue;
+      if (region.role() == plan::StateRole::residual) {
+        planResidual(region, *member);
+        continue;
+      }
       const CheckpointState *state = requireMember(bucket, region, *member);
       ShardRange range = stateRangeOf(plan, *member, part, region.role());
       if (state && range.elements != 0)
@@ -254,6 +282,9 @@ void Loader::planReads() {
     planBucket(bucket, members[bucket]);
   for (size_t buffer : plan.stateBuffers())
     planBuffer(buffer);
+  for (const CheckpointState &state : reader.index().states)
+    changes.residuals.dropped +=
+        state.role == kResidualRole && !match.isUsed(state);
   match.finish();
 }
 
@@ -266,6 +297,8 @@ void Loader::read(uint64_t seed) {
       }
   for (const Read &read : reads)
     readRange(read);
+  for (const ResidualRead &read : residualReads)
+    readResidual(read);
   for (size_t bucket = 0; bucket < updates.size(); ++bucket)
     step.setUpdateCount(bucket, updates[bucket]);
   readRandom(seed);
@@ -292,6 +325,16 @@ void Loader::readRange(const Read &read) {
   }
 }
 
+void Loader::readResidual(const ResidualRead &read) {
+  std::span<std::byte> memory = step.region(read.region);
+  ResidualSlice slice{plan,
+                      place,
+                      {reinterpret_cast<float *>(memory.data()),
+                       memory.size() / sizeof(float)}};
+  changes.residuals.areMoved |=
+      addResidual(reader, *read.state, *read.parameter, slice);
+}
+
 void Loader::readRandom(uint64_t seed) {
   const CheckpointState *random = reader.find(kRandomRole, {kRandomName});
   size_t bytes = step.randomState().size();
@@ -311,12 +354,12 @@ void Loader::readRandom(uint64_t seed) {
 
 } // namespace
 
-MasterChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
-                             CheckpointReader &reader, Step &step) {
+StateChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
+                            CheckpointReader &reader, Step &step) {
   Loader loader(plan, place, reader, step);
   loader.planReads();
   loader.read(seed);
-  return loader.masterChanges();
+  return loader.stateChanges();
 }
 
 } // namespace fcdp

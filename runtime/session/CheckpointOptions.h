@@ -36,6 +36,21 @@ struct MasterChanges {
   size_t dropped = 0;
 };
 
+/// What became of the residuals of reductions in 8 or 4 bits.
+struct ResidualChanges {
+  /// The parameters that the checkpoint has none of: they begin as zeros.
+  size_t started = 0;
+  /// The parameters that the step has none of: theirs are lost.
+  size_t dropped = 0;
+  /// Other nodes than those that saved them have them now, or other parts.
+  bool areMoved = false;
+};
+
+struct StateChanges {
+  MasterChanges masters = {};
+  ResidualChanges residuals = {};
+};
+
 /// A checkpoint that states were loaded from.
 struct LoadedCheckpoint {
   std::string path;
@@ -43,7 +58,7 @@ struct LoadedCheckpoint {
   int64_t step = 0;
   /// The settings that its program gave, a JSON object.
   std::string job;
-  MasterChanges masters = {};
+  StateChanges changes = {};
 };
 
 } // namespace fcdp

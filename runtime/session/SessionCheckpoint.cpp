@@ -79,13 +79,17 @@ Session::loadCheckpoint(const std::string &path) {
               impl->takeRates(reader.index().job, *found + "/index.json.job");
               impl->takeLossScale(reader.index().job,
                                   *found + "/index.json.job");
-              MasterChanges masters = fcdp::loadCheckpoint(
+              StateChanges changes = fcdp::loadCheckpoint(
                   impl->plan, place(), impl->options.seed, reader, *impl->step);
               const CheckpointIndex &index = reader.index();
               loaded = {*found, index.step,
-                        Impl::withoutLossScale(index.job).dump(), masters};
+                        Impl::withoutLossScale(index.job).dump(), changes};
             }),
         "load of the checkpoint");
+    if (impl->plan.hasResiduals()) {
+      bool &areMoved = loaded->changes.residuals.areMoved;
+      areMoved = impl->isAnywhere(areMoved, "end of loading the checkpoint");
+    }
     impl->numSteps = loaded->step;
   });
   return loaded;

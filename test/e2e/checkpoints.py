@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`states` by (role, name); `own` by (role, name, rank), for states that each rank has of its own."""
+    """`states` by (role, name); `own` by (role, name, number), for states that each rank or each node has of its own."""
 
     index: dict[str, Any]
     states: dict[tuple[str, str], torch.Tensor]
@@ -33,6 +33,11 @@ def folders(run: Path) -> list[str]:
     return sorted(path.name for path in run.iterdir() if path.is_dir())
 
 
+def owner_of(piece: dict[str, int]) -> tuple[str, int]:
+    """Returns the kind and number of what has a piece for itself, or ("", -1) if all ranks have it together."""
+    return next(((kind, piece[kind]) for kind in ("rank", "node") if kind in piece), ("", -1))
+
+
 def read_checkpoint(path: Path) -> Checkpoint:
     index = json.loads((path / "index.json").read_text())
     files = []
@@ -43,18 +48,19 @@ def read_checkpoint(path: Path) -> Checkpoint:
     for state in index["states"]:
         role, name, dtype = state["role"], state["names"][0], DTYPES[state["dtype"]]
         numel = torch.Size(state["shape"]).numel()
-        for rank in sorted({piece.get("rank", -1) for piece in state["pieces"]}) or [-1]:
+        for kind, number in sorted({owner_of(piece) for piece in state["pieces"]}) or [("", -1)]:
             value, covered = torch.empty(numel, dtype=dtype), torch.zeros(numel, dtype=torch.int64)
             for piece in state["pieces"]:
-                if piece.get("rank", -1) != rank:
+                if owner_of(piece) != (kind, number):
                     continue
-                key = f"{role}/{name}@{piece['offset']}" + (f"#{rank}" if rank >= 0 else "")
+                suffix = {"": "", "rank": f"#{number}", "node": f"#node{number}"}[kind]
+                key = f"{role}/{name}@{piece['offset']}{suffix}"
                 part = slice(piece["offset"], piece["offset"] + piece["length"])
                 value[part] = files[piece["file"]].get_tensor(key)
                 covered[part] += 1
             assert (covered == 1).all(), (role, name)
-            if rank >= 0:
-                own[role, name, rank] = value.reshape(state["shape"])
+            if kind:
+                own[role, name, number] = value.reshape(state["shape"])
             else:
                 states[role, name] = value.reshape(state["shape"])
     return Checkpoint(index, states, own)

@@ -4,9 +4,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 
+from checkpoints import read_checkpoint
 from closed_forms import buckets, traffic
 from expectations import LIVE_RANGES
 from harness import Config, ToolError, Workshop, assert_bit_equal, read_log, read_plan, relative_error, run_command, tool
@@ -95,18 +96,74 @@ def test_frozen_parameters_have_no_residual(workshop: Workshop) -> None:
         assert ("residual" in bucket["states"]) == bool(bucket.get("trainable"))
 
 
-def test_resumed_runs_start_without_a_residual(workshop: Workshop, tmp_path: Path) -> None:
-    """Checkpoints do not have it, so the losses differ from those of a run without a break, but hardly."""
-    model, step = workshop.model(PLAIN.model), workshop.step(PLAIN)
-    saved, log = tmp_path / "saved", tmp_path / "log.jsonl"
-    tool(*run_command(step, model.archive, model.inputs, 3, f"--save-dir={saved}"))
-    said = tool(*run_command(step, model.archive, model.inputs, STEPS, f"--resume={saved}", f"--json={log}"))
+def train(workshop: Workshop, config: Config, run: Path, steps: int, *extra: str | Path) -> str:
+    model = workshop.model(config.model)
+    command = run_command(workshop.step(config), model.archive, model.inputs, steps, f"--save-dir={run}", *extra)
+    return tool(*command)
+
+
+RESUMED = [CONFIGS[0], CONFIGS[3], CONFIGS[6], CONFIGS[8], CONFIGS[10]]
+
+
+@pytest.mark.parametrize("config", RESUMED, ids=lambda config: config.name)
+def test_resumed_runs_go_on_bit_for_bit(workshop: Workshop, tmp_path: Path, config: Config) -> None:
+    log, run, out = tmp_path / "log.jsonl", tmp_path / "run", tmp_path / "parameters.safetensors"
+    train(workshop, config, run, 3)
+    said = train(workshop, config, run, STEPS, "--resume", f"--json={log}", f"--params-out={out}")
+    assert "left out" not in said
+    whole = workshop.run(config, STEPS)
+    assert [line["loss"] for line in read_log(log) if "loss" in line] == whole.losses[3:]
+    assert out.read_bytes() == whole.parameters.read_bytes()
+    saved = read_checkpoint(run / "step-00000003")
+    residuals = [value for (role, _, _), value in saved.own.items() if role == "residual"]
+    assert len(residuals) % config.nodes == 0
+    assert any(value.any() for value in residuals)
+
+
+def test_another_strategy_goes_on_with_the_same_residuals(workshop: Workshop, tmp_path: Path) -> None:
+    train(workshop, PLAIN, tmp_path / "run", 3)
+    log = tmp_path / "log.jsonl"
+    train(workshop, replace(PLAIN, strategy="zero3"), tmp_path / "run", STEPS, "--resume", f"--json={log}")
+    assert [line["loss"] for line in read_log(log) if "loss" in line] == workshop.run(PLAIN, STEPS).losses[3:]
+
+
+def total_residuals(path: Path) -> dict[str, torch.Tensor]:
+    """Returns what all nodes have left out of each parameter's mean gradient."""
+    saved = read_checkpoint(path)
+    totals: dict[str, torch.Tensor] = {}
+    for (role, name, _), value in saved.own.items():
+        if role == "residual":
+            totals[name] = totals.get(name, torch.zeros_like(value)) + value / saved.index["world_size"]
+    return totals
+
+
+@pytest.mark.parametrize(
+    "target",
+    [replace(PLAIN, nodes=4, local=1), replace(PLAIN, nodes=3, local=1), replace(PLAIN, layout="owned")],
+    ids=lambda config: config.name,
+)
+@pytest.mark.parametrize("source", [PLAIN, replace(PLAIN, nodes=3, local=1, reduce_wire="int4")], ids=lambda config: config.name)
+def test_other_nodes_and_layouts_have_the_same_residuals_in_sum(
+    workshop: Workshop, tmp_path: Path, source: Config, target: Config
+) -> None:
+    train(workshop, source, tmp_path / "first", 3)
+    said = train(workshop, target, tmp_path / "second", 3, f"--resume={tmp_path / 'first'}")
+    is_equal = (source.nodes, source.local, source.layout) == (target.nodes, target.local, target.layout)
+    assert ("goes on, in sum, on the nodes that there are now" in said) != is_equal
+    first, second = (total_residuals(tmp_path / name / "step-00000003") for name in ("first", "second"))
+    assert first.keys() == second.keys()
+    assert first
+    for name, value in first.items():
+        assert value.any()
+        torch.testing.assert_close(second[name], value, rtol=1e-5, atol=1e-9)
+
+
+def test_residuals_on_one_side_only(workshop: Workshop, tmp_path: Path) -> None:
+    train(workshop, exact(PLAIN), tmp_path / "exact", 3)
+    said = train(workshop, PLAIN, tmp_path / "quantised", STEPS, f"--resume={tmp_path / 'exact'}")
     assert "it starts as zeros" in said
-    whole = workshop.run(PLAIN, STEPS).losses
-    resumed = [line["loss"] for line in read_log(log) if "loss" in line]
-    assert np.allclose(resumed, whole[3:], rtol=1e-3)
-    assert resumed[0] == whole[3]
-    assert resumed != whole[3:]
+    said = train(workshop, exact(PLAIN), tmp_path / "again", STEPS, f"--resume={tmp_path / 'quantised'}")
+    assert "what they have left out in the checkpoint is lost" in said
 
 
 def test_one_node_has_no_wire(workshop: Workshop) -> None:

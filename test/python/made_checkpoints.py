@@ -22,13 +22,14 @@ DTYPES = {
 
 @dataclass
 class Made:
-    """A state; `tensors` has one for each rank if the ranks have their own."""
+    """A state; `tensors` has one for each rank, or for each node, if these have their own."""
 
     names: list[str]
     role: str
     tensor: torch.Tensor | None = None
     tensors: list[torch.Tensor] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    owner: str = "rank"  # Or "node".
 
     @property
     def like(self) -> torch.Tensor:
@@ -75,7 +76,14 @@ def model_states(world_size: int) -> list[Made]:
     ]
 
 
-def write(folder: Path, states: list[Made], world_size: int = 1, step: int = 7, seed: int = 0) -> Path:
+def residuals(nodes: int) -> list[Made]:
+    """What reductions in 8 bits have left out of a parameter on each node."""
+    return [Made(["fc.weight"], "residual", tensors=[torch.randn(5, 6) for _ in range(nodes)], owner="node")]
+
+
+def write(
+    folder: Path, states: list[Made], world_size: int = 1, step: int = 7, seed: int = 0, nodes: int = 1
+) -> Path:
     """Writes the states cut into random pieces, which are on random ranks."""
     rng = random.Random(seed)
     files: list[dict[str, torch.Tensor]] = [{} for _ in range(world_size)]
@@ -84,9 +92,11 @@ def write(folder: Path, states: list[Made], world_size: int = 1, step: int = 7, 
         pieces = []
         key = f"{state.role}/{state.names[0]}"
         if state.tensors is not None:
-            for rank, tensor in enumerate(state.tensors):
-                files[rank][f"{key}@0#{rank}"] = tensor.reshape(-1).clone()
-                pieces.append({"file": rank, "offset": 0, "length": tensor.numel(), "rank": rank})
+            kind = "" if state.owner == "rank" else "node"
+            for owner, tensor in enumerate(state.tensors):
+                rank = owner if state.owner == "rank" else owner * world_size // nodes
+                files[rank][f"{key}@0#{kind}{owner}"] = tensor.reshape(-1).clone()
+                pieces.append({"file": rank, "offset": 0, "length": tensor.numel(), state.owner: owner})
         else:
             flat = state.tensor.reshape(-1)
             cuts = sorted({0, flat.numel(), *(rng.randint(0, flat.numel()) for _ in range(world_size))})
@@ -111,7 +121,7 @@ def write(folder: Path, states: list[Made], world_size: int = 1, step: int = 7, 
         "version": 1,
         "step": step,
         "world_size": world_size,
-        "nodes": 1,
+        "nodes": nodes,
         "plan_hash": "0123abcd",
         "job": {"seed": 5, "micro_batches": 2},
         "files": [],

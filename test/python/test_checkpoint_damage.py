@@ -72,7 +72,7 @@ def steal_name(index):
         (cut_piece, "value/embed.weight: no piece for elements"),
         (grow_piece, "value/embed.weight: "),
         (drop_rank, "random/torch: no pieces of rank 1"),
-        (mix_ranks, "random/torch: some pieces belong to ranks, and some do not"),
+        (mix_ranks, "random/torch: not all pieces belong to ranks, to nodes, or to neither"),
         (change_shape, "exp_avg/fc.weight: no piece for elements 30 to 35"),
         (repeat_state, "expected states[24].names to be a name that no other state has"),
         (steal_name, "to be a name that no other state has, found \"head.weight\""),

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import warnings
 
-from check_steps import Mismatch, Reference, run
+from check_steps import Mismatch, Reference, owners_of, run
 from ir import Module
 from machine import Machine
 from mutations import BREAKING, HARMLESS, STATED, Plan
@@ -54,10 +54,12 @@ def make_plan(args, source):
     mode = source.choice(["sharded", "node", "node_host", "full"]) if K > 1 else "sharded"
     options = (f"nodes={nodes} ranks-per-node={locals_} strategy={strategy} accumulate={mode} micro-batches={K} "
                f"prefetch={source.randint(0, 2)} collectives={source.choice(['two-level', 'two-level', 'flat'])} "
-               f"optimizer=sgd,lr=0.5")
+               f"reduce-wire={source.choice(['raw', 'raw', 'int8'])} optimizer=sgd,lr=0.5")
     imported = opt(args, Step(source).text(), "--mlir-print-op-generic")
     planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
-    return options, Plan(planned, Module(planned)), Reference(imported, nodes, locals_, K, mode), CALLS[K]
+    module = Module(planned)
+    reference = Reference(imported, nodes, locals_, K, mode, owners=owners_of(module))
+    return options, Plan(planned, module), reference, CALLS[K]
 
 
 def find_fault(plan, reference, calls):

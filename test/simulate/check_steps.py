@@ -9,6 +9,7 @@ parameters must agree bit for bit over two steps.
 
 import argparse
 import itertools
+import math
 import shlex
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import numpy as np
 from ir import Module, shape_of
 from machine import Machine, Mismatch, sum_in_order, update
 from streams import Deadlock, policies
-from tensors import bytes_of, call, round_to, widen
+from tensors import bytes_of, call, message_bytes, round_to, rounded_to_few, widen
 
 STEPS = 2
 LR = 0.5
@@ -35,7 +36,7 @@ def noise(type_text, generator, limit=None):
 class Reference:
     """The imported step, run plainly."""
 
-    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model", reduce="model"):
+    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model", reduce="model", owners=None):
         self.module = Module(text)
         self.N, self.g, self.K, self.accumulation = nodes, locals_, micro_batches, accumulation
         generator = np.random.default_rng(7)
@@ -49,6 +50,9 @@ class Reference:
                         if master == "f32" and element in ("bf16", "f16") and parameters[n].get("trainable")}
         self.masters_after = []
         self.reduce = reduce
+        # By parameter, the node that owns each element, if reductions leave something out of what others send to it.
+        self.owners = owners or {}
+        self.residuals = {n: [np.zeros(owner.shape, np.float32) for _ in range(self.N)] for n, owner in self.owners.items()}
         weights = self.weights
         for step in range(STEPS):
             weights = self.run_step(step, weights)
@@ -62,7 +66,7 @@ class Reference:
                 self.losses.append((step, k, rank, loss))
                 made[-1].append(gradients)
         total = {name: self.sum([[self.packed(values[name], element) for values in ranks] for ranks in made],
-                                self.reduced_in(element))
+                                self.reduced_in(element), name)
                  for name, element in elements.items()}
         self.gradients.append(total)
         scale = np.float32(1 / (self.N * self.g * self.K))
@@ -85,7 +89,20 @@ class Reference:
         to = self.reduced_in(element)
         return gradient if element == to else round_to(widen(gradient, element), to)
 
-    def sum(self, values, element):
+    def sent(self, nodes, element, name):
+        """What the owner of each element gets from the nodes."""
+        if name not in self.owners:
+            return nodes
+        received = []
+        for node, (values, residual) in enumerate(zip(nodes, self.residuals[name])):
+            wanted = values + residual
+            few = widen(round_to(rounded_to_few(wanted), element), element).astype(np.float32)
+            is_own = self.owners[name] == node
+            residual[...] = np.where(is_own, 0, wanted - few)
+            received.append(np.where(is_own, values, few).astype(np.float32))
+        return received
+
+    def sum(self, values, element, name):
         """Returns the sum of values[k][rank] in the order of the accumulation mode. A sum in f32 that is reduced further
         is rounded then: the wire has the type of the reduction."""
         values = [[widen(v, element).astype(np.float32) for v in ranks] for ranks in values]
@@ -98,13 +115,13 @@ class Reference:
 
         def reduce(ranks):
             nodes = within_nodes(ranks)
-            return sum_in_order(rounded(nodes) if self.N > 1 and self.g > 1 else nodes)
+            return sum_in_order(self.sent(rounded(nodes) if self.N > 1 and self.g > 1 else nodes, element, name))
 
         if self.accumulation == "full" and self.K > 1:
             return reduce(rounded([sum_in_order(list(ks)) for ks in zip(*values)]))
         if self.accumulation in ("node", "node_host") and self.K > 1 and self.N > 1:
             nodes = [sum_in_order(list(ks)) for ks in zip(*map(within_nodes, values))]
-            return sum_in_order(rounded(nodes))
+            return sum_in_order(self.sent(rounded(nodes), element, name))
         return sum_in_order([reduce(ranks) for ranks in values])
 
     def run_rank(self, weights, inputs):
@@ -128,6 +145,23 @@ def roles(micro_batches):
     if micro_batches == 1:
         return ["only_microbatch"]
     return ["first_microbatch", *["next_microbatch"] * (micro_batches - 2), "last_microbatch"]
+
+
+def owners_of(module):
+    """By parameter whose reductions round, the node that owns each element."""
+    mesh = next(iter(module.of("mesh").values()))
+    shapes = {name: shape_of(p["type"])[0] for name, p in module.of("parameter").items()}
+    found = {}
+    for bucket in module.of("bucket").values():
+        if bucket.get("reduce_wire") not in ("int8", "int4"):
+            continue
+        # A slice of each rank of a node has a part for each node.
+        slice_ = bucket["elements"] // mesh["local"]
+        owner = np.arange(bucket["elements"]) % slice_ // (slice_ // mesh["node"])
+        for parameter, offset in bucket["members"]:
+            shape = shapes[parameter]
+            found[parameter] = owner[offset:offset + math.prod(shape)].reshape(shape)
+    return found
 
 
 def differ(what, expected, actual):
@@ -261,6 +295,10 @@ def check_bytes(machine, sent, strategy, accumulation, collectives, reduce="mode
             # A reduced gradient is gathered again in f32 if nodes own the same part.
             sums = {"ddp": 4 * reductions, "hsdp": 4, "mics": 4}.get(strategy, 0)
             wr = bucket["elements"] * (bytes_of(reduced[name]) * reductions + sums)
+            if (wire := bucket.get("reduce_wire", "raw")) in ("int8", "int4") and N > 1:
+                parts = N * machine.g
+                saved = bucket["elements"] * bytes_of(reduced[name]) - parts * message_bytes(wire, bucket["elements"] // parts)
+                wr -= saved
             expected += (K if accumulation == "sharded" else 1) * wr
     if any(bytes_ != expected * (N - 1) // N for bytes_ in sent):
         raise Mismatch(f"{sent} bytes leave a node, expected {expected * (N - 1) // N}")
@@ -304,6 +342,8 @@ def main():
                                                                                    args.prefetch, args.remat, bucket,
                                                                                    collectives=args.collectives, wire=args.wire,
                                                                                    reduce_wire=args.reduce_wire)))
+            if args.reduce_wire in ("int8", "int4"):
+                reference = Reference(plain, nodes, locals_, K, mode, args.master, args.reduce_dtype, owners_of(module))
             compiled += 1
             if args.compile_only:
                 continue

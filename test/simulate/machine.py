@@ -15,7 +15,7 @@ import numpy as np
 
 from ir import shape_of
 from streams import COLLECTIVES, STREAMS, Deadlock, Queues
-from tensors import DTYPES, bytes_of, call, round_to, widen
+from tensors import DTYPES, bytes_of, call, message_bytes, round_to, rounded_to_few, widen
 
 BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
 VIEWS = {"aten.t.default", "aten.view.default", "aten._unsafe_view.default"}
@@ -196,6 +196,9 @@ class Machine:
                     rank.by_role[name, "master"][:] = widen(part, bucket["storage"])
         for rank in self.ranks:
             rank.gradients = {}
+            for (_, role), state in rank.by_role.items():
+                if role == "residual":
+                    state[:] = 0
 
     def whole(self, parts, sharding="world"):
         """Puts together what each rank has, by its number. All that own a part must have the same."""
@@ -331,9 +334,12 @@ class Machine:
     def start_reduce_scatter(self, op, ranks):
         """Chunk i of the input goes to the scratch memory of rank i."""
         inputs = [self.ranks[r].env[op.operands[0]] for r in ranks]
+        if "residual" in op.attrs:
+            inputs = [self.quantized(op, r, i, x, len(ranks)) for i, (r, x) in enumerate(zip(ranks, inputs))]
         size = -(-inputs[0].size // len(ranks))
         padded = [np.append(x.reshape(-1), np.zeros(size * len(ranks) - x.size, x.dtype)) for x in inputs]
-        self.count(op, len(ranks), size * inputs[0].itemsize)
+        is_quantized = "residual" in op.attrs
+        self.count(op, len(ranks), message_bytes(op.attrs["code"], size) if is_quantized else size * inputs[0].itemsize)
         for i, r in enumerate(self.in_axis_order(op, ranks)):
             rank = self.ranks[r]
             chunks = np.concatenate([x[i * size:(i + 1) * size] for x in padded])
@@ -342,6 +348,18 @@ class Machine:
                 scratch[:] = chunks
                 chunks = scratch
             rank.env["scratch", op.result()] = chunks
+
+    def quantized(self, op, r, position, values, ranks):
+        """What a rank sends: its values and what was left out of them before, rounded. Its own part it keeps."""
+        element = shape_of(op.operand_types[0])[1]
+        residual = self.states[r][op.attrs["residual"]]
+        wanted = widen(values, element).astype(np.float32) + residual
+        sent = round_to(rounded_to_few(wanted), element)
+        left_out = wanted - widen(sent, element)
+        own = slice(position * values.size // ranks, (position + 1) * values.size // ranks)
+        sent[own], left_out[own] = values[own], 0
+        residual[:] = left_out
+        return sent
 
     def finish_reduce_scatter(self, op, ranks):
         element, to = shape_of(op.operand_types[0])[1], shape_of(op.result_types[0])[1]

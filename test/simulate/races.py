@@ -90,6 +90,10 @@ class Accesses:
                 writes.append(self.place(op.attrs["scratch"]))
         if "delta" in op.attrs:
             reads.append(self.state(self.module.of("state")[op.attrs["delta"]]))
+        if "residual" in op.attrs:
+            place = self.state(self.module.of("state")[op.attrs["residual"]])
+            reads.append(place)
+            writes.append(place)
         if op.name == "fcdp.accumulate":
             target = op.attrs["target"]
             state = self.module.of("state").get(target) or self.by_role[target, "grad"]

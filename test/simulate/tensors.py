@@ -20,6 +20,18 @@ DTYPES = {
 }
 
 
+def rounded_to_few(values):
+    """What a message of few bits says of float32 values. Each is rounded by itself, so that layouts do not matter."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + np.uint32(1 << 20)) & np.uint32(0xFFE00000)).view(np.float32)
+
+
+def message_bytes(wire, values):
+    """A header of 64 bytes, and for each block 2 bytes and its codes, rounded up to 64."""
+    block, codes = {"int8": (256, 256), "int4": (128, 64)}[wire]
+    return -(-(64 + -(-values // block) * (2 + codes)) // 64) * 64 if values else 0
+
+
 @functools.cache
 def bytes_of(element):
     return np.dtype(DTYPES[element]).itemsize

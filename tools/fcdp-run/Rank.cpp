@@ -135,6 +135,8 @@ public:
 private:
   void load();
   /// Loads a checkpoint; returns whether there was one.
+  /// Says what a checkpoint and the step do not have in common.
+  void printChanges(const StateChanges &changes);
   bool resume();
   void checkStepsLeft();
   void setRates();
@@ -223,6 +225,27 @@ void Rank::load() {
     print("weights: " + note);
 }
 
+void Rank::printChanges(const StateChanges &changes) {
+  if (size_t started = changes.masters.started)
+    print("the checkpoint has no masters of " + std::to_string(started) +
+          " parameters: they start from the parameters' values");
+  if (size_t dropped = changes.masters.dropped)
+    print("the step has no masters of " + std::to_string(dropped) +
+          " parameters: it goes on from their rounding");
+  if (size_t started = changes.residuals.started)
+    print("the checkpoint does not have what reductions in 8 or 4 bits have "
+          "left out of " +
+          std::to_string(started) + " parameters: it starts as zeros");
+  if (size_t dropped = changes.residuals.dropped)
+    print("the step has no reductions in 8 or 4 bits of " +
+          std::to_string(dropped) +
+          " parameters: what they have left out in the checkpoint is lost");
+  if (changes.residuals.areMoved)
+    print("the checkpoint is of other nodes or another layout: what reductions "
+          "in 8 or 4 bits have left out goes on, in sum, on the nodes that "
+          "there are now");
+}
+
 bool Rank::resume() {
   bool isPath = !options.resumeFrom.empty();
   const std::string &from = isPath ? options.resumeFrom : options.saveDir;
@@ -240,16 +263,7 @@ bool Rank::resume() {
              options.saveDir))
     lastSaved = firstStep;
   print("resumed from " + loaded->path);
-  if (size_t started = loaded->masters.started)
-    print("the checkpoint has no masters of " + std::to_string(started) +
-          " parameters: they start from the parameters' values");
-  if (size_t dropped = loaded->masters.dropped)
-    print("the step has no masters of " + std::to_string(dropped) +
-          " parameters: it goes on from their rounding");
-  if (session.plan().hasResiduals())
-    print(
-        "checkpoints do not have what reductions in 8 or 4 bits have left out "
-        "so far: it starts as zeros");
+  printChanges(loaded->changes);
   auto job = nlohmann::json::parse(loaded->job);
   if (job.contains("skipped_steps") &&
       job["skipped_steps"].is_number_unsigned())

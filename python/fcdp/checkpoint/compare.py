@@ -40,7 +40,7 @@ class Comparison:
 
 
 def compare(first: Checkpoint, second: Checkpoint, tolerance: float | None) -> Comparison:
-    """Compares all states that both formats can hold. States of ranks are compared for the ranks that both have.
+    """Compares all states that both formats can hold. States of ranks or nodes are compared for those that both have.
 
     With a tolerance, states count as equal if no element's relative difference exceeds it, whatever their types.
     """
@@ -66,17 +66,17 @@ def _by_key(checkpoint: Checkpoint, other: Checkpoint, result: Comparison) -> di
             continue
         # Not all formats tell buffers from parameters, or a state of each rank from one of all.
         kind = "model" if state.is_model else state.role
-        found.update({(kind, name, state.rank or 0): state for name in state.names})
+        found.update({(kind, name, state.owner): state for name in state.names})
     return found
 
 
 def _without_partner(ours: dict[Key, State], theirs: dict[Key, State], result: Comparison) -> list[str]:
     matched = {id(state) for key, state in ours.items() if key in theirs}
     lonely = {}
-    for (kind, name, rank), state in ours.items():
+    for (kind, name, owner), state in ours.items():
         if id(state) in matched:
             continue
-        if rank and any((kind, name, other) in theirs for other in range(rank)):
+        if owner and any((kind, name, other) in theirs for other in range(owner)):
             result.not_compared.append(state.label)
         else:
             lonely[id(state)] = state.label

@@ -14,7 +14,7 @@ from fcdp.checkpoint.dcp_writer import write_dcp
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.like import fit
 from fcdp.checkpoint.sharded import write_sharded
-from fcdp.checkpoint.state import OPTIMIZER_ROLES, Checkpoint, State
+from fcdp.checkpoint.state import OPTIMIZER_ROLES, RESIDUAL_ROLE, Checkpoint, State
 
 FORMATS = ("hf", "safetensors", "dcp", "fcdp")
 
@@ -81,9 +81,9 @@ def _chooser(source: Checkpoint, options: Options) -> Callable[[State], bool]:
     only_weights = options.format in ("hf", "safetensors")
 
     def choose(state: State) -> bool:
-        if only_weights and (not state.is_model or state.rank):
+        if only_weights and (not state.is_model or state.owner):
             return False
-        if options.without_optimizer and state.role in (*OPTIMIZER_ROLES, "master"):
+        if options.without_optimizer and state.role in (*OPTIMIZER_ROLES, "master", RESIDUAL_ROLE):
             return False
         return not options.only_trained or (state.role not in ("buffer", "random") and state.name in trained)
 
@@ -106,7 +106,7 @@ def _rename(states: Iterator[State], source: Checkpoint, options: Options) -> It
 
 
 def _check_names(states: list[State], source: Checkpoint) -> None:
-    counts = Counter((state.role, name, state.rank) for state in states for name in state.names)
+    counts = Counter((state.role, name, state.owner) for state in states for name in state.names)
     for (role, name, _), count in counts.items():
         if count > 1:
             found = f"{count} states {role}/{name}"

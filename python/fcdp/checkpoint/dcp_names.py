@@ -38,10 +38,12 @@ def key_of(path: KeyPath) -> str:
 
 
 def path_of(state: State, prefixes: Prefixes) -> KeyPath:
-    """Returns where a state is stored: of a state that each rank has, PyTorch gets that of rank 0."""
+    """Returns where a state is stored: of a state that each rank or node has, PyTorch gets the first."""
     if state.role in OPTIMIZER_ROLES:
         return prefixes.optimizer_path(state.name, state.role)
-    if state.is_model and not state.rank:
+    if state.is_model and not state.owner:
         return prefixes.model_path(state.name)
+    if state.node is not None:
+        return ("fcdp", "node", str(state.node), state.role, state.name)
     rank = () if state.rank is None else ("rank", str(state.rank))
     return ("fcdp", *rank, state.role, state.name)

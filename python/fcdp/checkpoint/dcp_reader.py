@@ -156,10 +156,10 @@ def _read_described(stored: _Folder, checkpoint: Checkpoint) -> None:
     checkpoint.nodes = fields.count("nodes", least=1, most=checkpoint.world_size)
     checkpoint.plan_hash, checkpoint.job = fields.text("plan_hash"), fields.object("job")
     for entry in fields.objects("states"):
-        checkpoint.states.append(_described_state(stored, entry, checkpoint.world_size))
+        checkpoint.states.append(_described_state(stored, entry, checkpoint))
 
 
-def _described_state(stored: _Folder, entry: Fields, world_size: int) -> State:
+def _described_state(stored: _Folder, entry: Fields, checkpoint: Checkpoint) -> State:
     names, role, key = entry.texts("names"), entry.text("role"), entry.text("key")
     if not names or role not in ROLES:
         raise entry.error("a state with names and a role", [list(names), role])
@@ -167,7 +167,8 @@ def _described_state(stored: _Folder, entry: Fields, world_size: int) -> State:
         raise entry.error("a tensor of this folder", key, "key")
     return stored.state(
         key, names, role,
-        rank=entry.optional_count("rank", most=world_size - 1),
+        rank=entry.optional_count("rank", most=checkpoint.world_size - 1),
+        node=entry.optional_count("node", most=checkpoint.nodes - 1),
         updates=entry.optional_count("updates"),
         trainable=entry.flag("trainable"),
         persistent=entry.flag("persistent"),

@@ -64,7 +64,7 @@ def _entries(checkpoint: Checkpoint, prefixes: Prefixes) -> Entries:
         path = dcp_names.path_of(state, prefixes)
         entries[path] = state
         described.append(_describe(state, key_of(path)))
-        if state.is_model and not state.rank:
+        if state.is_model and not state.owner:
             # A model's state_dict has tied parameters under each of their names.
             entries.update({prefixes.model_path(alias): state for alias in state.names[1:]})
         if state.role in ("exp_avg", "row_var", "variance"):
@@ -84,7 +84,7 @@ def _entries(checkpoint: Checkpoint, prefixes: Prefixes) -> Entries:
 
 
 def _describe(state: State, key: str) -> dict[str, Any]:
-    settings = {name: getattr(state, name) for name in ("rank", "updates", "trainable", "persistent")}
+    settings = {name: getattr(state, name) for name in ("rank", "node", "updates", "trainable", "persistent")}
     known = {name: value for name, value in settings.items() if value is not None}
     return {"names": state.names, "role": state.role, "key": key, **known}
 

@@ -48,7 +48,7 @@ def checkpoint_to_json(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _state_to_json(state: State) -> dict[str, Any]:
-    settings = {key: getattr(state, key) for key in ("rank", "updates", "trainable", "persistent")}
+    settings = {key: getattr(state, key) for key in ("rank", "node", "updates", "trainable", "persistent")}
     return {
         "names": list(state.names),
         "role": state.role,

@@ -117,8 +117,8 @@ def _metadata(checkpoint: Checkpoint, states: Iterable[State]) -> dict[str, str]
 
 
 def weights_of(checkpoint: Checkpoint) -> Iterator[State]:
-    """Yields the states that the format can hold: values and persistent buffers, of the first rank."""
-    return (state for state in checkpoint.states if state.is_model and not state.rank)
+    """Yields the states that the format can hold: values and persistent buffers, of the first rank or node."""
+    return (state for state in checkpoint.states if state.is_model and not state.owner)
 
 
 def write_one(path: Path, checkpoint: Checkpoint) -> None:

@@ -11,11 +11,14 @@ from typing import Any
 from fcdp.checkpoint.dtypes import TORCH_TYPES
 from fcdp.checkpoint.fields import Fields, read_json
 from fcdp.checkpoint.pieces import coverage_problem
-from fcdp.checkpoint.state import ROLES
+from fcdp.checkpoint.state import ROLES, owner_suffix
 
 FORMAT, VERSION, FILE_NAME = "fcdp-checkpoint", 1, "index.json"
 GREATEST_WORLD = 1 << 20
 _ADVICE = "the index is damaged: use another checkpoint"
+
+Owner = tuple[int | None, int | None]
+"""A rank or a node; neither of a state that all ranks have together."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Piece:
     offset: int
     length: int
     rank: int | None = None
+    node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,13 @@ class StateEntry:
 
     def tensor_name(self, piece: Piece) -> str:
         """Returns the name of a piece in its file."""
-        rank = "" if piece.rank is None else f"#{piece.rank}"
-        return f"{self.role}/{self.names[0]}@{piece.offset}{rank}"
+        return f"{self.role}/{self.names[0]}@{piece.offset}{owner_suffix(piece.rank, piece.node)}"
 
-    def by_rank(self) -> dict[int | None, list[Piece]]:
+    def by_owner(self) -> dict[Owner, list[Piece]]:
         pieces = defaultdict(list)
         for piece in self.pieces:
-            pieces[piece.rank].append(piece)
-        return pieces or {None: []}
+            pieces[piece.rank, piece.node].append(piece)
+        return pieces or {(None, None): []}
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,19 @@ class Index:
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the pieces of states."""
         for state in self.states:
-            label, elements, pieces = f"{state.role}/{state.names[0]}", math.prod(state.shape), state.by_rank()
-            if None in pieces and len(pieces) > 1:
-                yield f"{label}: some pieces belong to ranks, and some do not"
-            elif None not in pieces and len(pieces) < self.world_size:
-                yield f"{label}: no pieces of rank {next(rank for rank in range(self.world_size) if rank not in pieces)}"
-            for rank, parts in pieces.items():
+            label, elements, pieces = f"{state.role}/{state.names[0]}", math.prod(state.shape), state.by_owner()
+            kinds = {(rank is not None, node is not None) for rank, node in pieces}
+            if len(kinds) > 1 or (True, True) in kinds:
+                yield f"{label}: not all pieces belong to ranks, to nodes, or to neither"
+                continue
+            ranks = {rank for rank, _ in pieces if rank is not None}
+            nodes = {node for _, node in pieces if node is not None}
+            for kind, found, count in (("rank", ranks, self.world_size), ("node", nodes, self.nodes)):
+                if 0 < len(found) < count:
+                    yield f"{label}: no pieces of {kind} {next(i for i in range(count) if i not in found)}"
+            for (rank, node), parts in pieces.items():
                 if problem := coverage_problem([(part.offset, part.length) for part in parts], elements):
-                    yield f"{label}: {problem}" + ("" if rank is None else f" of rank {rank}")
+                    yield f"{label}: {problem}{_owner_text(rank, node)}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,6 +97,12 @@ class Index:
             "files": [vars(file) for file in self.files],
             "states": [_state_to_json(state) for state in self.states],
         }
+
+
+def _owner_text(rank: int | None, node: int | None) -> str:
+    if rank is not None:
+        return f" of rank {rank}"
+    return "" if node is None else f" of node {node}"
 
 
 def _state_to_json(state: StateEntry) -> dict[str, Any]:
@@ -161,4 +175,5 @@ def _read_piece(fields: Fields, index: Index) -> Piece:
         offset=fields.count("offset"),
         length=fields.count("length", least=1),
         rank=fields.optional_count("rank", most=index.world_size - 1),
+        node=fields.optional_count("node", most=index.nodes - 1),
     )

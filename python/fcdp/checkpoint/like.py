@@ -25,7 +25,7 @@ def fit(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     is_new = is_new and any(state.role in OPTIMIZER_ROLES for state in model.states)
     states, used = [], set()
     for wanted in model.states:
-        if wanted.rank or not _is_of_step(wanted):
+        if wanted.owner or not _is_of_step(wanted):
             continue
         found = [stored[key] for name in wanted.names if (key := (_kind(wanted), name)) in stored]
         used |= {id(state) for state in found}
@@ -44,7 +44,7 @@ def fit(source: Checkpoint, model: Checkpoint) -> Checkpoint:
 
 
 def _is_of_step(state: State) -> bool:
-    """Returns whether a state belongs to the step. Random states and computed buffers belong to the job."""
+    """Returns whether a state belongs to the step. Random states, residuals and computed buffers belong to the job."""
     return state.is_model or state.role in (*OPTIMIZER_ROLES, "master")
 
 
@@ -62,7 +62,7 @@ def _fitted(found: list[State], wanted: State, source: Path, model: Path) -> Sta
             expected = f"{first.name} and {other.name} to be equal, as one parameter has both names"
             raise CheckpointError(source, expected, "two tensors that differ", _ADVICE)
     settings = {key: getattr(wanted, key) for key in ("names", "role", "trainable", "persistent")}
-    return replace(first, rank=None, **settings)
+    return replace(first, rank=None, node=None, **settings)
 
 
 def _zeros(dtype: torch.dtype) -> Reader:

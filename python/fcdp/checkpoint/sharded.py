@@ -11,7 +11,7 @@ import torch
 
 from fcdp.checkpoint.dtypes import TORCH_TYPES
 from fcdp.checkpoint.errors import CheckpointError
-from fcdp.checkpoint.index import FILE_NAME, FileEntry, Index, Piece, StateEntry, read_index
+from fcdp.checkpoint.index import FILE_NAME, FileEntry, Index, Owner, Piece, StateEntry, read_index
 from fcdp.checkpoint.safetensors_files import StoredTensor, tensors_of, write_file
 from fcdp.checkpoint.state import Checkpoint, State
 
@@ -28,8 +28,8 @@ def open_sharded(folder: Path) -> Checkpoint:
     states = []
     for entry in index.states:
         problems += _piece_problems(entry, index, tensors)
-        for rank, pieces in entry.by_rank().items():
-            states.append(_make_state(entry, rank, pieces, tensors))
+        for owner, pieces in entry.by_owner().items():
+            states.append(_make_state(entry, owner, pieces, tensors))
     return Checkpoint(
         path=folder,
         format="fcdp",
@@ -98,30 +98,33 @@ class _Pieces:
 
 
 def _make_state(
-    entry: StateEntry, rank: int | None, pieces: list[Piece], tensors: list[dict[str, StoredTensor] | None]
+    entry: StateEntry, owner: Owner, pieces: list[Piece], tensors: list[dict[str, StoredTensor] | None]
 ) -> State:
     kept = sorted(pieces, key=lambda piece: piece.offset)
     stored = [(tensors[piece.file] or {}).get(entry.tensor_name(piece)) for piece in kept]
     parts = _Pieces(TORCH_TYPES[entry.dtype], [piece.offset for piece in kept], [t for t in stored if t])
     return State(
-        entry.names, entry.role, entry.dtype, entry.shape, parts.read, rank, entry.updates, entry.trainable,
-        entry.persistent,
+        entry.names, entry.role, entry.dtype, entry.shape, parts.read, owner[0], entry.updates, entry.trainable,
+        entry.persistent, owner[1],
     )  # fmt: skip
 
 
 def write_sharded(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes into an empty folder. The file of rank 0 has all states but those that belong to other ranks."""
-    world_size = checkpoint.world_size
+    """Writes into an empty folder. The file of rank 0 has all states but those that belong to other ranks or nodes.
+
+    The first rank of a node has the states of its node.
+    """
+    world_size, locals_ = checkpoint.world_size, checkpoint.world_size // checkpoint.nodes
     index = Index(checkpoint.step or 0, world_size, checkpoint.nodes, checkpoint.plan_hash, checkpoint.job, [])
-    index.states = list(_entries(checkpoint.states))
+    index.states = list(_entries(checkpoint.states, locals_))
     places = {(entry.role, entry.names[0]): entry for entry in index.states}
     for rank in range(world_size):
         name = f"rank-{rank:05}-of-{world_size:05}.safetensors"
         # An empty state has no pieces.
-        own = [state for state in checkpoint.states if (state.rank or 0) == rank and state.elements]
+        own = [state for state in checkpoint.states if _writer_of(state, locals_) == rank and state.elements]
         tensors = []
         for state in own:
-            piece = Piece(rank, 0, state.elements, state.rank)
+            piece = Piece(rank, 0, state.elements, state.rank, state.node)
             flat = replace(state, shape=(state.elements,))
             tensors.append((places[state.role, state.name].tensor_name(piece), flat))
         with open(folder / name, "wb") as file:
@@ -130,14 +133,22 @@ def write_sharded(folder: Path, checkpoint: Checkpoint) -> None:
     (folder / FILE_NAME).write_text(json.dumps(index.to_json(), indent=1) + "\n")
 
 
-def _entries(states: Iterable[State]) -> Iterator[StateEntry]:
-    """Puts the states that are one for all ranks, or that each rank has for itself, into one entry."""
+def _writer_of(state: State, locals_: int) -> int:
+    return (state.node or 0) * locals_ if state.rank is None else state.rank
+
+
+def _entries(states: Iterable[State], locals_: int) -> Iterator[StateEntry]:
+    """Puts the states that are one for all ranks, or that each rank or node has for itself, into one entry."""
     grouped: dict[tuple[str, str], list[State]] = {}
     for state in states:
         grouped.setdefault((state.role, state.name), []).append(state)
     for group in grouped.values():
         first = group[0]
-        pieces = tuple(Piece(state.rank or 0, 0, state.elements, state.rank) for state in group if state.elements)
+        pieces = tuple(
+            Piece(_writer_of(state, locals_), 0, state.elements, state.rank, state.node)
+            for state in group
+            if state.elements
+        )
         yield StateEntry(
             first.names, first.role, first.dtype, first.shape, pieces, first.updates, first.trainable, first.persistent
         )

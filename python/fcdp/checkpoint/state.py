@@ -14,12 +14,20 @@ from fcdp.checkpoint.dtypes import item_bytes
 _CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Of moments in 8 bits.
 _FACTORS = ("row_var", "col_var", "variance")  # Adafactor's.
 OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES, *_FACTORS)
-ROLES = ("value", "master", *OPTIMIZER_ROLES, "buffer", "random")
+RESIDUAL_ROLE = "residual"  # What reductions in 8 or 4 bits have left out, which each node has for itself.
+ROLES = ("value", "master", *OPTIMIZER_ROLES, RESIDUAL_ROLE, "buffer", "random")
 
 # States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.
 CHUNK_BYTES = 16 << 20
 
 Reader = Callable[[int, int], torch.Tensor]
+
+
+def owner_suffix(rank: int | None, node: int | None) -> str:
+    """Returns what follows the name of a state that a rank or a node has for itself."""
+    if rank is not None:
+        return f"#{rank}"
+    return "" if node is None else f"#node{node}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class State:
     updates: int | None = None
     trainable: bool | None = None
     persistent: bool | None = None
+    node: int | None = None  # Of a state that each node has for itself.
 
     @property
     def name(self) -> str:
@@ -42,7 +51,12 @@ class State:
 
     @property
     def label(self) -> str:
-        return f"{self.role}/{self.name}" + ("" if self.rank is None else f"#{self.rank}")
+        return f"{self.role}/{self.name}{owner_suffix(self.rank, self.node)}"
+
+    @property
+    def owner(self) -> int:
+        """Returns the rank or the node that has the state, or 0 if all have it together."""
+        return self.rank or self.node or 0
 
     @property
     def elements(self) -> int:

@@ -33,6 +33,64 @@ TEST(CheckpointIndexTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(index.toJson(), sampleIndex(50).toJson());
 }
 
+/// Two ranks on two nodes, each of which has its own values of one state.
+CheckpointIndex indexOfNodes() {
+  CheckpointIndex index = sampleIndex(50);
+  index.nodes = 2;
+  CheckpointState state{{"w"}, kResidualRole, DType::F32, {3}};
+  state.pieces = {{0, 0, 2, std::nullopt, 0},
+                  {1, 2, 1, std::nullopt, 0},
+                  {1, 0, 3, std::nullopt, 1}};
+  index.states.push_back(state);
+  return index;
+}
+
+TEST(CheckpointIndexTest, NodesHaveStatesOfTheirOwn) {
+  CheckpointIndex index = parseCheckpointIndex(indexOfNodes().toJson());
+  const CheckpointState &state = index.states.back();
+  EXPECT_TRUE(state.belongsToNodes());
+  EXPECT_FALSE(state.belongsToRanks());
+  EXPECT_EQ(pieceName(state, state.pieces[1]), "residual/w@2#node0");
+  EXPECT_EQ(pieceName(state, state.pieces[2]), "residual/w@0#node1");
+  EXPECT_EQ(index.toJson(), indexOfNodes().toJson());
+}
+
+TEST(CheckpointIndexTest, EachNodeHasTheWholeState) {
+  auto messageOf =
+      [](void (*change)(std::vector<CheckpointPiece> &)) -> std::string {
+    CheckpointIndex index = indexOfNodes();
+    change(index.states.back().pieces);
+    try {
+      parseCheckpointIndex(index.toJson());
+      return "";
+    } catch (const std::runtime_error &error) {
+      return error.what();
+    }
+  };
+  using Pieces = std::vector<CheckpointPiece>;
+  EXPECT_NE(messageOf([](Pieces &pieces) {
+              pieces.pop_back();
+            }).find("or of each of the 2 nodes, for residual/w"),
+            std::string::npos);
+  EXPECT_NE(messageOf([](Pieces &pieces) {
+              pieces[0].length = 1;
+            }).find("have a gap at element 1"),
+            std::string::npos);
+  EXPECT_NE(messageOf([](Pieces &pieces) {
+              pieces[0].node = 2;
+            }).find("pieces[0].node: expected an integer of at most 1"),
+            std::string::npos);
+  EXPECT_NE(messageOf([](Pieces &pieces) {
+              pieces[0].rank = 0;
+            }).find("to belong to a rank or to a node, got both"),
+            std::string::npos);
+  EXPECT_NE(messageOf([](Pieces &pieces) {
+              pieces[2].node.reset();
+              pieces[2].rank = 1;
+            }).find("of each of the 2 ranks, or of each of the 2 nodes"),
+            std::string::npos);
+}
+
 TEST(CheckpointIndexTest, TextThatIsNoJsonIsNotQuoted) {
   try {
     parseCheckpointIndex("{\"format\": \x01\xff}");
@@ -110,13 +168,14 @@ const BadIndex kBadIndices[] = {
      "the pieces of value/w overlap at element 3"},
     {"TooShort", "/states/0/pieces/1/length", "1",
      "the pieces of value/w end at element 5 of 6"},
-    {"NoPieces", "/states/0/pieces", "[]", "expected pieces of no rank, or of"},
+    {"NoPieces", "/states/0/pieces", "[]",
+     "expected pieces of all ranks together, of"},
     {"UnknownRank", "/states/1/pieces/0/rank", "2", "pieces[0].rank: expected"},
     {"RankMissing", "/states/1/pieces",
      R"([{"file": 0, "offset": 0, "length": 2, "rank": 0}])",
-     "expected pieces of no rank, or of each of the 2 ranks, for buffer/b"},
+     "of each of the 2 ranks, or of each of the 1 nodes, for buffer/b"},
     {"SomeOfRanks", "/states/1/pieces/1/rank", nullptr,
-     "expected pieces of no rank, or of each of the 2 ranks, for buffer/b"},
+     "of each of the 2 ranks, or of each of the 1 nodes, for buffer/b"},
     {"StatesAreNoList", "/states", "{}", "index.states: expected an array"},
 };
 

@@ -161,6 +161,35 @@ TEST_F(ShardsTest, RanksShareTheSavingOfWhatTheyAllHave) {
                     {"constant buffer", {0}}}));
 }
 
+// `a` is in elements 0 to 5 and `b` in 8 to 12; a slice has 8.
+TEST_F(ShardsTest, NodesSaveTheirResiduals) {
+  cut(plan::Sharding::world);
+  plan.buckets[0]->states = {
+      {plan::StateRole::residual, plan::DType::f32,
+       plan::Buf(plan::Arena::host, 0, 8 * sizeof(float), 0, 0)}};
+  CheckpointLayout layout(plan, /*randomBytes=*/1);
+  std::map<std::string, std::vector<std::vector<int64_t>>> pieces;
+  for (const CheckpointState &state : layout.index.states)
+    if (state.role == kResidualRole)
+      for (const CheckpointPiece &piece : state.pieces)
+        pieces[state.names[0]].push_back(
+            {*piece.node, piece.file, piece.offset, piece.length});
+  // `a` is in the slices of local rank 0 alone, and `b` in those of 1.
+  EXPECT_EQ(pieces["a"],
+            (std::vector<std::vector<int64_t>>{{0, 0, 0, 6}, {1, 2, 0, 6}}));
+  EXPECT_EQ(pieces["b"],
+            (std::vector<std::vector<int64_t>>{{0, 1, 0, 5}, {1, 3, 0, 5}}));
+  auto paddingOf = [&](uint32_t local) {
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    for (const PaddingRange &range : paddingOfSlice(plan, 0, local))
+      ranges.emplace_back(range.first, range.elements);
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  EXPECT_EQ(paddingOf(0), (Ranges{{6, 2}}));
+  EXPECT_EQ(paddingOf(1), (Ranges{{5, 3}}));
+}
+
 // `a` is in f32 in the file, and `b` in bf16.
 TEST_F(ShardsTest, MastersKeepWhatIsStoredInFloat32) {
   constexpr uint16_t kOne = 0x3f80, kThree = 0x4040;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/ResidualLoad.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace fcdp {
+
+namespace {
+
+/// Elements that are read at once.
+constexpr int64_t kMostElements = 1 << 20;
+
+/// Returns the node that gets what node `saved` has left out of node `owner`'s
+/// part.
+uint32_t receiverOf(uint32_t saved, uint32_t owner, uint32_t nodes) {
+  uint32_t node = saved % nodes;
+  return node == owner ? (node + 1) % nodes : node;
+}
+
+/// Returns the elements of `range` in node `owner`'s part of the slice.
+ShardRange rangeOfOwner(const ShardRange &range, uint32_t owner,
+                        int64_t partElements) {
+  int64_t begin = std::max(range.inShard, owner * partElements);
+  int64_t end = std::min(range.inShard + range.elements,
+                         (owner + int64_t(1)) * partElements);
+  return {range.inParameter + begin - range.inShard, begin,
+          std::max<int64_t>(end - begin, 0)};
+}
+
+/// Adds node `node`'s residual. Returns whether it has any.
+bool addNode(CheckpointReader &reader, const CheckpointState &state,
+             uint32_t node, const ShardRange &range, float scale,
+             std::span<float> values) {
+  bool hasAny = false;
+  std::vector<float> saved(size_t(std::min(range.elements, kMostElements)));
+  for (int64_t done = 0; done < range.elements; done += kMostElements) {
+    int64_t count = std::min(kMostElements, range.elements - done);
+    reader.read(state, node, range.inParameter + done, count,
+                reinterpret_cast<std::byte *>(saved.data()));
+    float *to = values.data() + range.inShard + done;
+    for (int64_t i = 0; i < count; ++i)
+      if (saved[i] != 0) {
+        to[i] += saved[i] * scale;
+        hasAny = true;
+      }
+  }
+  return hasAny;
+}
+
+} // namespace
+
+bool addResidual(CheckpointReader &reader, const CheckpointState &state,
+                 const plan::ParameterT &parameter,
+                 const ResidualSlice &slice) {
+  const Mesh &mesh = slice.plan.mesh;
+  const CheckpointIndex &index = reader.index();
+  const auto partElements = int64_t(slice.values.size() / mesh.nodes);
+  const ShardRange whole =
+      sliceRangeOf(slice.plan, parameter, slice.place.local);
+  const float scale = float(mesh.size()) / float(index.worldSize);
+  bool isMoved = index.nodes != mesh.nodes || index.worldSize != mesh.size();
+  for (uint32_t owner = 0; owner < mesh.nodes; ++owner) {
+    ShardRange range = rangeOfOwner(whole, owner, partElements);
+    if (range.elements == 0 || owner == slice.place.node)
+      continue;
+    for (uint32_t saved = 0; saved < index.nodes; ++saved)
+      if (receiverOf(saved, owner, mesh.nodes) == slice.place.node) {
+        bool hasAny = addNode(reader, state, saved, range, scale, slice.values);
+        isMoved |= hasAny && saved != slice.place.node;
+      }
+  }
+  return isMoved;
+}
+
+} // namespace fcdp

@@ -184,6 +184,11 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attribute("nodes", facts.nodes);
   json.attribute("ranks_per_node", facts.ranksPerNode);
   json.attribute("micro_batches", facts.microBatches);
+  if (facts.outer) {
+    json.attribute("outer_every", facts.outer->every);
+    json.attribute("outer_fragments", facts.outer->fragments);
+    json.attribute("outer_seconds", report.prediction.times.outerSeconds);
+  }
   writeTime(json, report.prediction);
   if (report.spread)
     writeSpread(json, *report.spread);
@@ -193,6 +198,11 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attributeObject("bytes", [&] {
     writeTraffic(json, "step", facts.step);
     writeTraffic(json, "init", facts.init);
+    if (facts.outer) {
+      writeTraffic(json, "outer_updates", facts.outer->updates);
+      json.attribute("inter_per_step", facts.outer->perStep);
+      json.attribute("exact_inter_per_step", facts.outer->exactPerStep);
+    }
     if (facts.evaluation) {
       writeTraffic(json, "first_evaluation", facts.evaluation->first);
       writeTraffic(json, "next_evaluation", facts.evaluation->next);

@@ -121,6 +121,37 @@ static VariantFacts measureVariant(ModuleOp module, const DeviceMemory &device,
   return facts;
 }
 
+/// Returns the bytes that a node sends to others in a step of exact training, in
+/// which it gathers each trained bucket and reduces its gradients once.
+static uint64_t countExactBytes(ModuleOp module, MeshOp mesh) {
+  llvm::DenseMap<StringAttr, int64_t> gradientBytes;
+  module.walk([&](PackOp pack) {
+    gradientBytes[pack.getBucketAttr().getAttr()] =
+        elementBytes(pack.getResult().getType().getElementType());
+  });
+  uint64_t bytes = 0;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      bytes += bucket.getElements() / mesh.getNode() * (mesh.getNode() - 1) *
+               (elementBytes(bucket.getWire()) +
+                gradientBytes.lookup(bucket.getSymNameAttr()));
+  return bytes;
+}
+
+static StepFacts::OuterFacts measureOuter(ModuleOp module, OuterAttr outer,
+                                          const LinkBytes &step) {
+  StepFacts::OuterFacts facts;
+  facts.every = outer.getEvery();
+  facts.fragments = outer.getFragments();
+  MeshOp mesh = getMesh(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (findRole(function) == Role::outer_update)
+      facts.updates.add(predictTraffic(function, mesh));
+  facts.perStep = step.inter + facts.updates.inter / facts.every;
+  facts.exactPerStep = countExactBytes(module, mesh);
+  return facts;
+}
+
 StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   StepFacts facts;
   MeshOp mesh = getMesh(module);
@@ -151,5 +182,7 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
       facts.evaluation->next = bytes;
     facts.step.add(bytes, StepFamily(facts.microBatches).countRuns(role));
   }
+  if (OuterAttr outer = getOuter(module))
+    facts.outer = measureOuter(module, outer, facts.step);
   return facts;
 }

@@ -140,6 +140,25 @@ static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   }
 }
 
+/// `outer step  1536 bytes between nodes every 32 steps: 48 a step, 1.6 % of exact
+/// training's 3072`
+static void printOuter(const StepFacts::OuterFacts &outer,
+                       llvm::raw_ostream &stream) {
+  stream << "outer steps ";
+  printBytes(outer.updates.inter, stream);
+  stream << " between nodes in " << outer.every
+         << (outer.every == 1 ? " step" : " steps");
+  if (outer.fragments > 1)
+    stream << ", in " << outer.fragments << " fragments";
+  stream << ": " << outer.perStep << " bytes a step";
+  if (outer.exactPerStep != 0)
+    stream << llvm::format(", %.3g %% of the ",
+                           100.0 * static_cast<double>(outer.perStep) /
+                               static_cast<double>(outer.exactPerStep))
+           << outer.exactPerStep << " of exact training";
+  stream << '\n';
+}
+
 void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printStorage(facts.storage, stream);
   printMemory(facts, stream);
@@ -149,6 +168,8 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   stream << " to host memory, ";
   printBytes(facts.step.hostToDevice, stream);
   stream << " from it\n";
+  if (facts.outer)
+    printOuter(*facts.outer, stream);
   printTraffic("init, once  ", facts.init, stream);
   printVariants(facts, stream);
   if (facts.evaluation) {
@@ -168,6 +189,14 @@ static void printBound(const StepPrediction &prediction,
   stream << llvm::format("            no schedule takes less than %.4g s: ",
                          *most)
          << kResourceNames[most - bounds.begin()] << '\n';
+}
+
+/// `            outer steps take 0.02 s of it`
+static void printOuterTime(const StepTimes &times, llvm::raw_ostream &stream) {
+  if (times.outerSeconds > 0)
+    stream << llvm::format(
+        "            outer steps take %.4g s of it on average\n",
+        times.outerSeconds);
 }
 
 /// `            variant 0 takes 0.12 s`
@@ -194,6 +223,7 @@ void fcdp::printExposure(const StepPrediction &prediction,
     isAny = true;
   }
   stream << (isAny ? "" : " nothing") << '\n';
+  printOuterTime(times, stream);
   printBound(prediction, stream);
   printVariantTimes(prediction, stream);
 }
@@ -219,6 +249,7 @@ static void printTimes(const StepPrediction &prediction,
     printPart("exposed " + stringifyActivity(static_cast<Activity>(i)),
               times.exposed[i], times.seconds, stream);
   printPart("bubble", prediction.bubble, times.seconds, stream);
+  printOuterTime(times, stream);
   printBound(prediction, stream);
   printVariantTimes(prediction, stream);
 }

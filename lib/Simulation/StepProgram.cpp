@@ -18,7 +18,8 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
 Activity fcdp::getActivity(Operation *op) {
   switch (chooseStream(op)) {
   case Stream::compute:
-    return isa<ShardUpdateOp, ClipGradientsOp, UnscaleGradientsOp>(op)
+    return isa<ShardUpdateOp, ClipGradientsOp, UnscaleGradientsOp,
+               OuterDifferenceOp, OuterUpdateOp>(op)
                ? Activity::optimizer
                : Activity::compute;
   case Stream::inter:
@@ -113,9 +114,15 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
   StepProgram program;
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
-  for (func::FuncOp function : getFunctionsOf(module, variant))
-    if (std::optional<Role> role = findRole(function))
+  if (OuterAttr outer = getOuter(module))
+    program.outerEvery = outer.getEvery();
+  for (func::FuncOp function : getFunctionsOf(module, variant)) {
+    std::optional<Role> role = findRole(function);
+    if (role == Role::outer_update)
+      program.outerUpdates.push_back(builder.build(function));
+    else if (role)
       program.functions[*role] = builder.build(function);
+  }
   return program;
 }
 
@@ -130,6 +137,28 @@ static void keepFrom(std::vector<TimedWork> &trace, uint32_t first,
     work.begin -= begin;
     work.end -= begin;
   }
+}
+
+/// Adds `share` of the times of a function.
+static void addTimes(StepTimes &times, const FunctionTimes &function,
+                     double share) {
+  for (unsigned i = 0; i < kNumActivities; ++i) {
+    times.busy[i] += share * function.busy[i];
+    times.onCompute[i] += share * function.onCompute[i];
+    times.exposed[i] += share * function.exposed[i];
+  }
+}
+
+/// Adds what outer updates take of a step on average. Nothing else runs
+/// meanwhile.
+static void addOuterUpdates(StepTimes &times, const StepProgram &program) {
+  double share = 1 / static_cast<double>(program.outerEvery);
+  for (const StepProgram::Function &update : program.outerUpdates) {
+    SimulatedRun run = simulate({&update.instructions});
+    times.outerSeconds += share * run.seconds;
+    addTimes(times, run.functions[0], share);
+  }
+  times.seconds += times.outerSeconds;
 }
 
 StepTimes fcdp::simulateStep(const StepProgram &program,
@@ -148,10 +177,7 @@ StepTimes fcdp::simulateStep(const StepProgram &program,
   StepTimes times;
   times.seconds = functions.back().end - functions[half - 1].end;
   for (const FunctionTimes &function : functions.drop_front(half))
-    for (unsigned i = 0; i < kNumActivities; ++i) {
-      times.busy[i] += function.busy[i];
-      times.onCompute[i] += function.onCompute[i];
-      times.exposed[i] += function.exposed[i];
-    }
+    addTimes(times, function, 1);
+  addOuterUpdates(times, program);
   return times;
 }

@@ -22,7 +22,8 @@ constexpr const char *kRoles[] = {
     "exp_avg_sq",    "momentum_buffer", "exp_avg_code",
     "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale",
     "row_var",       "col_var",         "variance",
-    "residual",      "buffer",          "random"};
+    "residual",      "outer",           "outer_momentum",
+    "buffer",        "random"};
 
 nlohmann::ordered_json toJson(const CheckpointPiece &piece) {
   nlohmann::ordered_json json = {

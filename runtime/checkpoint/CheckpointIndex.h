@@ -20,6 +20,9 @@ inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
 inline constexpr const char *kResidualRole = "residual";
+/// The parameters that nodes which train by themselves have in common, in f32.
+inline constexpr const char *kOuterRole = "outer";
+inline constexpr const char *kOuterMomentumRole = "outer_momentum";
 /// The name of the random state.
 inline constexpr const char *kRandomName = "torch";
 

@@ -15,13 +15,20 @@ const char *checkpointRole(plan::StateRole role) {
     return kMasterRole;
   case plan::StateRole::residual:
     return kResidualRole;
+  case plan::StateRole::outer:
+    return kOuterRole;
+  case plan::StateRole::outer_momentum:
+    return kOuterMomentumRole;
   default: // or gradients, and copies of values
     return isOptimizerState(role) ? plan::EnumNameStateRole(role) : nullptr;
   }
 }
 
-bool isOfNodes(plan::StateRole role) {
-  return role == plan::StateRole::residual;
+bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
+  bool isCommon = role == plan::StateRole::outer ||
+                  role == plan::StateRole::outer_momentum;
+  return role == plan::StateRole::residual ||
+         (findState(bucket, plan::StateRole::outer) && !isCommon);
 }
 
 /// Returns the byte of a region at which a range begins.
@@ -100,7 +107,7 @@ void CheckpointLayout::addBucket(
         saved.trainable = parameter->trainable;
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
-      if (isOfNodes(region.role()))
+      if (isOfNodes(region.role(), bucket))
         addSlices(plan, state, *parameter, region);
       else
         addParts(plan, state, *parameter, region);
@@ -128,7 +135,12 @@ void CheckpointLayout::addSlices(const StepPlan &plan, size_t state,
                                  const plan::State &region) {
   for (uint32_t rank = 0; rank < plan.mesh.size(); ++rank) {
     Place place = placeOf(plan.mesh, rank);
-    ShardRange range = sliceRangeOf(plan, parameter, place.local);
+    // The part that a rank owns of a bucket that nodes have for themselves is
+    // its slice.
+    ShardRange range =
+        region.role() == plan::StateRole::residual
+            ? sliceRangeOf(plan, parameter, place.local)
+            : stateRangeOf(plan, parameter, place.local, region.role());
     if (range.elements != 0)
       addPiece(
           state, rank,

@@ -138,6 +138,12 @@ inline bool updatesWhole(const plan::OptimizerUnion &optimizer) {
 /// Whether a state is one of the optimizer, which a checkpoint has.
 bool isOptimizerState(plan::StateRole role);
 
+/// Whether a state is one of outer steps.
+inline bool isOuterState(plan::StateRole role) {
+  return role == plan::StateRole::outer ||
+         role == plan::StateRole::outer_momentum;
+}
+
 /// The states that the optimizer keeps of a bucket.
 std::vector<plan::StateRole>
 optimizerStates(const plan::OptimizerUnion &optimizer);

@@ -167,6 +167,14 @@ private:
                   const std::vector<const plan::ParameterT *> &members);
   void planResidual(const plan::State &region, const plan::ParameterT &member);
   void planBuffer(size_t buffer);
+  /// Returns whether a parameter starts as the outer one: the checkpoint's nodes
+  /// have trained by themselves, and the step's nodes are not these.
+  bool startsAtOuter(const plan::ParameterT &member) const;
+  const CheckpointState *findStart(const plan::State &region,
+                                   const plan::ParameterT &member);
+  void compareOuter(const plan::BucketT &bucket,
+                    const plan::ParameterT &member);
+  uint32_t ownerOf(const CheckpointState &state) const;
   const CheckpointState *requireMember(const plan::BucketT &bucket,
                                        const plan::State &region,
                                        const plan::ParameterT &member);
@@ -185,6 +193,7 @@ private:
   std::vector<Read> reads;
   std::vector<ResidualRead> residualReads;
   std::vector<int64_t> updates; ///< by bucket
+  bool hasOuter = false;
   StateChanges changes;
 };
 
@@ -196,8 +205,10 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
                                              const plan::ParameterT &member) {
   std::string role = checkpointRole(region.role());
   DType storage = toDType(bucket.storage);
-  if (region.role() == plan::StateRole::shard)
+  if (region.role() == plan::StateRole::shard && !startsAtOuter(member))
     return match.require(role, member.names, storage, member.shape);
+  if (const CheckpointState *outer = findStart(region, member))
+    return outer;
   bool hasMaster = match.has(kMasterRole, member.names);
   if (region.role() == plan::StateRole::master && !hasMaster)
     return match.require(kValueRole, member.names, storage, member.shape);
@@ -208,6 +219,39 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
                        : hasMaster ? DType::F32
                                    : storage,
                        *stateShape(region.role(), member.shape));
+}
+
+bool Loader::startsAtOuter(const plan::ParameterT &member) const {
+  bool keepsNodes = plan.outer && reader.index().nodes == plan.mesh.nodes;
+  return match.has(kOuterRole, member.names) && !keepsNodes;
+}
+
+/// Returns the outer parameters if `region` starts as them, or null.
+const CheckpointState *Loader::findStart(const plan::State &region,
+                                         const plan::ParameterT &member) {
+  bool isValue = region.role() == plan::StateRole::shard ||
+                 region.role() == plan::StateRole::master;
+  if (!isValue || !startsAtOuter(member))
+    return nullptr;
+  match.ignore(checkpointRole(region.role()), member.names);
+  changes.outer.areJoined = true;
+  return match.require(kOuterRole, member.names, DType::F32, member.shape);
+}
+
+/// Notes the states of outer steps that only one side has of a parameter.
+void Loader::compareOuter(const plan::BucketT &bucket,
+                          const plan::ParameterT &member) {
+  auto compare = [&](plan::StateRole role) {
+    const std::string name = checkpointRole(role);
+    bool isWanted = findState(bucket, role);
+    bool isSaved = match.has(name, member.names);
+    if (isSaved && !isWanted)
+      match.ignore(name, member.names);
+    changes.outer.dropped |= isSaved && !isWanted;
+    changes.outer.started |= isWanted && !isSaved;
+  };
+  compare(plan::StateRole::outer);
+  compare(plan::StateRole::outer_momentum);
 }
 
 /// Counts the parameters that only one side has a master of.
@@ -235,8 +279,10 @@ void Loader::planBucket(size_t number,
                         const std::vector<const plan::ParameterT *> &members) {
   const plan::BucketT &bucket = *plan.buckets[number];
   uint32_t part = partOf(bucket.sharding, plan.mesh, place);
-  for (const plan::ParameterT *member : members)
+  for (const plan::ParameterT *member : members) {
     compareMasters(bucket, *member);
+    compareOuter(bucket, *member);
+  }
   for (const plan::State &region : bucket.states) {
     if (!checkpointRole(region.role()))
       continue;
@@ -248,6 +294,10 @@ void Loader::planBucket(size_t number,
         planResidual(region, *member);
         continue;
       }
+      bool isOuter = isOuterState(region.role());
+      if (isOuter && !match.has(checkpointRole(region.role()), member->names))
+        continue; // it starts as at the beginning of a job
+      hasOuter |= isOuter;
       const CheckpointState *state = requireMember(bucket, region, *member);
       ShardRange range = stateRangeOf(plan, *member, part, region.role());
       if (state && range.elements != 0)
@@ -301,6 +351,8 @@ void Loader::read(uint64_t seed) {
     readResidual(read);
   for (size_t bucket = 0; bucket < updates.size(); ++bucket)
     step.setUpdateCount(bucket, updates[bucket]);
+  if (hasOuter)
+    step.keepOuter();
   readRandom(seed);
 }
 
@@ -309,8 +361,7 @@ void Loader::readRange(const Read &read) {
                           ? step.region(*read.region).data() + read.byteOffset
                           : step.buffer(read.buffer).data();
   DType from = read.state->dtype;
-  // On more ranks than saved, a rank has the buffers of another one.
-  uint32_t owner = rank % reader.index().worldSize;
+  uint32_t owner = ownerOf(*read.state);
   if (from == read.dtype) {
     reader.read(*read.state, owner, read.first, read.count, target);
     return;
@@ -333,6 +384,15 @@ void Loader::readResidual(const ResidualRead &read) {
                        memory.size() / sizeof(float)}};
   changes.residuals.areMoved |=
       addResidual(reader, *read.state, *read.parameter, slice);
+}
+
+/// Returns whose state this rank gets, of one that ranks or nodes have for
+/// themselves. On more of them than saved, some get the same.
+uint32_t Loader::ownerOf(const CheckpointState &state) const {
+  if (!state.belongsToNodes())
+    return rank % reader.index().worldSize;
+  // Ranks that own a parameter together have one node's.
+  return plan.outer ? place.node % reader.index().nodes : 0;
 }
 
 void Loader::readRandom(uint64_t seed) {

@@ -46,9 +46,21 @@ struct ResidualChanges {
   bool areMoved = false;
 };
 
+/// What became of the states of outer steps.
+struct OuterChanges {
+  /// The checkpoint has none: all nodes begin with its parameters.
+  bool started = false;
+  /// The step has none: what they add to the parameters is lost.
+  bool dropped = false;
+  /// Other nodes than the saved ones, or one job, go on from the outer
+  /// parameters: what saved nodes have changed since is lost.
+  bool areJoined = false;
+};
+
 struct StateChanges {
   MasterChanges masters = {};
   ResidualChanges residuals = {};
+  OuterChanges outer = {};
 };
 
 /// A checkpoint that states were loaded from.

@@ -3,6 +3,7 @@
 
 #include "checkpoint/Shards.h"
 #include "core/SumKernels.h"
+#include "session/NodeMean.h"
 #include "session/SessionError.h"
 
 #include <algorithm>
@@ -175,7 +176,8 @@ void gatherState(const StepPlan &plan, Job &job, Step &step,
     return;
   }
   const plan::BucketT &bucket = *plan.buckets[state.parameter->bucket];
-  std::span<std::byte> own = step.region(*state.region);
+  const CommonPart common(plan, job, step, bucket, state.role, *state.region);
+  std::span<const std::byte> own = common.bytes();
   std::vector<Send> sends;
   std::vector<Recv> recvs;
   std::vector<uint32_t> owners = ownersOf(bucket, plan.mesh);
@@ -197,9 +199,12 @@ void gatherState(const StepPlan &plan, Job &job, Step &step,
 
 std::vector<std::byte> gatherShards(const StepPlan &plan, Job &job, Step &step,
                                     size_t bucket) {
-  std::span<std::byte> own = step.shard(bucket);
+  const plan::BucketT &of = *plan.buckets[bucket];
+  const CommonPart common(plan, job, step, of, plan::StateRole::shard,
+                          findState(of, plan::StateRole::shard)->buf());
+  std::span<const std::byte> own = common.bytes();
   Transport &control = job.control();
-  std::vector<uint32_t> owners = ownersOf(*plan.buckets[bucket], plan.mesh);
+  std::vector<uint32_t> owners = ownersOf(of, plan.mesh);
   if (job.rank() != 0) {
     std::vector<Send> sends;
     if (std::find(owners.begin(), owners.end(), job.rank()) != owners.end())

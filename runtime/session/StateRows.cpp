@@ -2,6 +2,7 @@
 #include "session/StateRows.h"
 
 #include "checkpoint/Shards.h"
+#include "session/NodeMean.h"
 
 #include <algorithm>
 #include <cstring>
@@ -35,10 +36,11 @@ public:
               const NamedState &state)
       : plan(plan), mesh(plan.mesh), job(job), state(state),
         bucket(*plan.buckets[state.parameter->bucket]),
-        region(step.region(*state.region).data()), ownRows(rowsOf(job.rank())),
-        width(byteSize(state.dtype)) {}
+        step(step), ownRows(rowsOf(job.rank())), width(byteSize(state.dtype)) {}
 
   void gather(std::byte *out) {
+    const CommonPart common(plan, job, step, bucket, state.role, *state.region);
+    const std::byte *region = common.bytes().data();
     std::vector<uint32_t> owners = ownersOf(bucket, mesh);
     for (uint32_t part = 0; part < owners.size(); ++part) {
       ShardRange range = stateRangeOf(plan, *state.parameter, part, state.role);
@@ -61,6 +63,7 @@ public:
   }
 
   void scatter(const std::byte *value) {
+    std::byte *region = step.region(*state.region).data();
     ShardRange own = partRangeOf(job.rank());
     for (uint32_t rank = 0; rank < mesh.size(); ++rank) {
       Overlap mine = overlapOf(own, rowsOf(rank));
@@ -96,7 +99,7 @@ private:
   Job &job;
   const NamedState &state;
   const plan::BucketT &bucket;
-  std::byte *const region;
+  Step &step;
   const ElementRange ownRows;
   const size_t width;
   std::vector<Send> sends;

@@ -76,7 +76,8 @@ public:
   std::span<std::byte> shard(size_t bucket);
   /// The same in f32, of a bucket that has a master.
   std::span<std::byte> master(size_t bucket);
-  /// This rank's bytes of a bucket's region in device memory.
+  /// This rank's bytes of a bucket's region. What is in the host arena, a GPU's
+  /// rank has there, too.
   std::span<std::byte> region(const plan::Buf &buf);
   /// Copies the bytes of a region from `offset` on to host memory, after all
   /// work of compute that was issued. After `init` only.
@@ -92,6 +93,10 @@ public:
   int64_t updateCount(size_t bucket) const;
   /// Before `init` only.
   void setUpdateCount(size_t bucket, int64_t count);
+
+  /// Has outer steps go on from the outer parameters that were written to their
+  /// regions. Otherwise they start as this rank's, in `init`. Before `init` only.
+  void keepOuter();
 
   /// The learning rate of the steps from the next one on.
   void setLearningRate(double rate);

@@ -12,7 +12,18 @@ from torch import nn
 
 import fcdp
 from fcdp.optimizers import optimizer_factory
-from harness import Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
+from harness import (
+    Config,
+    ToolError,
+    Workshop,
+    assert_bit_equal,
+    parameters,
+    read_log,
+    read_plan,
+    relative_error,
+    run_command,
+    tool,
+)
 from models import build
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -108,3 +119,132 @@ CONFIGS = [
 def test_losses_are_those_of_pytorch(workshop: Workshop, config: Config) -> None:
     expected, _ = diloco(workshop, config, STEPS)
     assert relative_error(workshop.run(config, STEPS).losses, expected) < 1e-5
+
+
+@pytest.mark.parametrize("config", [AVERAGED, replace(DILOCO, outer="4,dtype=f32")], ids=lambda config: config.name)
+def test_parameters_behind_an_outer_step_are_those_of_pytorch(workshop: Workshop, config: Config) -> None:
+    _, expected = diloco(workshop, config, STEPS)
+    trained = parameters(workshop.run(config, STEPS).parameters)
+    names = [name for name, p in build(config.model).named_parameters() if p.requires_grad]
+    for name, value in zip(names, expected, strict=True):
+        torch.testing.assert_close(trained[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_parameters_between_outer_steps_are_the_mean_of_the_nodes(workshop: Workshop) -> None:
+    """A job that has run two of three steps to the next outer step writes what averaging would make of its nodes."""
+    between = workshop.run(replace(DILOCO, outer="6,dtype=f32"), 5)
+    averaged = workshop.run(replace(DILOCO, outer="5,lr=1,momentum=0,dtype=f32"), 5)
+    one, other = parameters(between.parameters), parameters(averaged.parameters)
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
+
+
+def test_nothing_crosses_between_nodes_but_in_outer_steps(workshop: Workshop) -> None:
+    config = replace(DILOCO, micro_batches=2)
+    plan = read_plan(workshop.step(config))
+    outer = {f["variant"]: f["expected"]["inter_bytes"] for f in plan["functions"] if f["role"] == "outer_update"}
+    # Each rank sends its part of the sum to each other node, and the sum of its own part.
+    part = sum(bucket["elements"] // config.world for bucket in plan["buckets"] if bucket.get("trainable"))
+    assert outer == {0: config.world * (config.nodes - 1) * part * (4 + 4)}
+    assert [step.inter for step in workshop.run(config, STEPS).traffic] == [0, 0, outer[0], 0, 0, outer[0], 0, 0]
+
+
+def test_fragments_take_turns(workshop: Workshop) -> None:
+    config = replace(DILOCO, outer="4,fragments=2,dtype=f32")
+    plan = read_plan(workshop.step(config))
+    of = {f["variant"]: f["expected"]["inter_bytes"] for f in plan["functions"] if f["role"] == "outer_update"}
+    assert set(of) == {0, 1} and all(of.values())
+    # Fragment 1 follows half of the steps behind fragment 0.
+    sent = [step.inter for step in workshop.run(config, 10).traffic]
+    assert sent == [0, of[1], 0, of[0], 0, of[1], 0, of[0], 0, of[1]]
+    whole = workshop.run(replace(DILOCO, outer="4,dtype=f32"), 10)
+    assert sum(of.values()) == max(step.inter for step in whole.traffic)
+    assert relative_error(workshop.run(config, 10).losses, whole.losses) < 0.05
+
+
+@pytest.mark.parametrize("wire", ["raw", "coded", "int8", "int4"])
+def test_narrow_wires_send_less_and_hardly_change_losses(workshop: Workshop, wire: str) -> None:
+    config = replace(DILOCO, outer=f"3,wire={wire}")
+    narrow, plain = workshop.run(config, STEPS), workshop.run(DILOCO, STEPS)
+    assert relative_error(narrow.losses, plain.losses) < (0.02 if wire == "int4" else 0.005)
+    most = {"raw": 0.5, "coded": 0.5, "int8": 0.4, "int4": 0.35}[wire]
+    assert sum(step.inter for step in narrow.traffic) <= most * sum(step.inter for step in plain.traffic)
+    if wire == "coded":
+        assert narrow.losses == workshop.run(replace(config, outer="3,wire=raw"), STEPS).losses
+
+
+def test_short_types_with_masters_are_synchronized_in_their_masters(workshop: Workshop) -> None:
+    config = Config("gpt_bf16", strategy="hsdp", master="f32", optimizer="adamw,lr=1e-4,eps=1e-3", outer="3")
+    exact = replace(config, outer="", strategy="hsdp")
+    assert relative_error(workshop.run(config, STEPS).losses, workshop.run(exact, STEPS).losses) < 0.02
+
+
+@pytest.mark.parametrize("config", [DILOCO, replace(DILOCO, strategy="mics", micro_batches=2)], ids=lambda c: c.name)
+def test_runs_repeat_bit_for_bit(workshop: Workshop, config: Config) -> None:
+    again = workshop.run_object(workshop.step(config), config, STEPS, f"{config.name}-again")
+    assert_bit_equal(again, workshop.run(config, STEPS))
+
+
+RESUMED = [
+    DILOCO,
+    replace(DILOCO, outer="4,fragments=2,wire=int8"),
+    Config("gpt_bf16", strategy="hsdp", master="f32", outer="3"),
+    replace(DILOCO, optimizer="adamw8bit,lr=1e-3,eps=1e-3"),
+]
+
+
+def saved_run(workshop: Workshop, config: Config, steps: int, folder: Path) -> Path:
+    model, saved = workshop.model(config.model), folder / "saved"
+    tool(*run_command(workshop.step(config), model.archive, model.inputs, steps, f"--save-dir={saved}"))
+    return saved
+
+
+def resumed_run(workshop: Workshop, config: Config, steps: int, saved: Path, folder: Path) -> tuple[str, list[float], Path]:
+    model, log, out = workshop.model(config.model), folder / "log.jsonl", folder / "out.safetensors"
+    extra = (f"--resume={saved}", f"--json={log}", f"--params-out={out}")
+    said = tool(*run_command(workshop.step(config), model.archive, model.inputs, steps, *extra))
+    return said, [line["loss"] for line in read_log(log) if "loss" in line], out
+
+
+@pytest.mark.parametrize("config", RESUMED, ids=lambda config: config.name)
+def test_a_job_that_resumes_between_outer_steps_goes_on_bit_for_bit(
+    workshop: Workshop, config: Config, tmp_path: Path
+) -> None:
+    saved = saved_run(workshop, config, 5, tmp_path)
+    said, losses, out = resumed_run(workshop, config, STEPS, saved, tmp_path)
+    whole = workshop.run(config, STEPS)
+    assert "outer" not in said.replace(str(tmp_path), "")
+    assert losses == whole.losses[5:]
+    assert out.read_bytes() == whole.parameters.read_bytes()
+
+
+def test_other_nodes_go_on_from_the_outer_parameters(workshop: Workshop, tmp_path: Path) -> None:
+    saved = saved_run(workshop, DILOCO, 5, tmp_path)
+    for config in (replace(DILOCO, nodes=4, local=1), replace(DILOCO, outer=""), replace(DILOCO, outer="", strategy="fcdp")):
+        said, losses, _ = resumed_run(workshop, config, STEPS, saved, tmp_path)
+        assert "goes on from the outer parameters" in said
+        assert np.isfinite(losses).all()
+        # Those of the last outer step, behind step 3.
+        assert abs(losses[0] - workshop.run(DILOCO, STEPS).losses[5]) < 0.05
+
+
+def test_exact_training_may_go_on_with_outer_steps(workshop: Workshop, tmp_path: Path) -> None:
+    exact = replace(DILOCO, outer="")
+    saved = saved_run(workshop, exact, 5, tmp_path)
+    said, losses, _ = resumed_run(workshop, DILOCO, STEPS, saved, tmp_path)
+    assert "the checkpoint has no states of outer steps" in said
+    assert losses[0] == workshop.run(exact, STEPS).losses[5]
+
+
+def test_what_cannot_be_is_refused(workshop: Workshop) -> None:
+    for config, expected in [
+        (replace(DILOCO, strategy="fcdp"), "expected states that are sharded over the ranks of a node"),
+        (replace(DILOCO, nodes=1, local=4), "expected several nodes, got 1"),
+        (replace(DILOCO, model="convnet_bn"), "expected no buffer that the step writes"),
+        (replace(DILOCO, outer="0"), "of at least 1, first, got '0'"),
+        (replace(DILOCO, outer="3,fragments=4"), "expected 'fragments' to be a whole number of at most 3"),
+        (replace(DILOCO, outer="3,rate=1"), "an outer step has no 'rate'"),
+        (replace(DILOCO, outer="3,wire=delta"), "expected 'wire' to be one of raw, coded, int8, int4"),
+    ]:
+        with pytest.raises(ToolError, match=expected):
+            workshop.step(config)

@@ -75,6 +75,16 @@ struct StepFacts {
     LinkBytes first, next;
   };
   std::optional<EvaluationBytes> evaluation;
+  /// What synchronizes nodes by outer steps; none if every step does.
+  struct OuterFacts {
+    int64_t every = 1, fragments = 1;
+    /// Bytes of one node for the outer updates of all fragments together.
+    LinkBytes updates;
+    /// Bytes that a node sends to others per step on average, and that it would
+    /// send if each step gathered parameters and reduced gradients once.
+    uint64_t perStep = 0, exactPerStep = 0;
+  };
+  std::optional<OuterFacts> outer;
 };
 
 /// Measures a module in phase planned, whose device memory is `device`.

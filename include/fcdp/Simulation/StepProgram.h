@@ -18,6 +18,10 @@ struct StepProgram {
     std::vector<mlir::Operation *> ops;
   };
   std::map<Role, Function> functions;
+  /// The outer updates, by fragment, of which each runs once in `outerEvery`
+  /// steps; none without outer steps.
+  std::vector<Function> outerUpdates;
+  int64_t outerEvery = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
 
@@ -28,6 +32,9 @@ struct StepProgram {
 /// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
+  /// The part of it that outer updates take, on average over steps. All of it is
+  /// in the sums below, too.
+  double outerSeconds = 0;
   std::array<double, kNumActivities> busy{};
   /// The part of `busy` that is on the compute stream.
   std::array<double, kNumActivities> onCompute{};
@@ -43,7 +50,8 @@ StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf,
                             std::optional<int64_t> variant = std::nullopt);
 
-/// Simulates two steps in a row and returns the times of the second. If `trace`
+/// Simulates two steps in a row and returns the times of the second, and what
+/// outer updates add to each step on average. If `trace`
 /// is not null, it gets the work of that step in order of its end. Functions
 /// are numbered as in StepFamily::getStep. Seconds count from the step's
 /// beginning, so work that other streams began earlier has negative times.

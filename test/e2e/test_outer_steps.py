@@ -143,9 +143,9 @@ def test_nothing_crosses_between_nodes_but_in_outer_steps(workshop: Workshop) ->
     config = replace(DILOCO, micro_batches=2)
     plan = read_plan(workshop.step(config))
     outer = {f["variant"]: f["expected"]["inter_bytes"] for f in plan["functions"] if f["role"] == "outer_update"}
-    # Each rank sends its part of the sum to each other node, and the sum of its own part.
+    # Each of a node's ranks sends its part of the sum to each other node, and the sum of its own part.
     part = sum(bucket["elements"] // config.world for bucket in plan["buckets"] if bucket.get("trainable"))
-    assert outer == {0: config.world * (config.nodes - 1) * part * (4 + 4)}
+    assert outer == {0: config.local * (config.nodes - 1) * part * (4 + 4)}
     assert [step.inter for step in workshop.run(config, STEPS).traffic] == [0, 0, outer[0], 0, 0, outer[0], 0, 0]
 
 

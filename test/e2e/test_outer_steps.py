@@ -17,6 +17,7 @@ from harness import (
     ToolError,
     Workshop,
     assert_bit_equal,
+    compile_command,
     parameters,
     read_log,
     read_plan,
@@ -248,3 +249,9 @@ def test_what_cannot_be_is_refused(workshop: Workshop) -> None:
     ]:
         with pytest.raises(ToolError, match=expected):
             workshop.step(config)
+
+
+def test_messages_are_coded_on_cpus_only(workshop: Workshop, tmp_path: Path) -> None:
+    command = compile_command(replace(DILOCO, outer="3,wire=int8"), workshop.model("gpt").archive, tmp_path / "step.so")
+    with pytest.raises(ToolError, match="give no 'wire' for the target 'cuda'"):
+        tool(*command, "--target=cuda")

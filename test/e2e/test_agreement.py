@@ -97,3 +97,71 @@ def test_other_weights(workshop: Workshop, tmp_path: Path) -> None:
     expect_difference(said, "the ranks differ in the weights: ", str(whole), str(other))
 
 
+def test_one_byte_of_a_large_input(workshop: Workshop, tmp_path: Path) -> None:
+    """More than a sample of the file covers."""
+    model = workshop.model("gpt")
+    rows = np.load(model.inputs["ids"])
+    ids = np.resize(rows, (20_000_000 // rows[0].nbytes, *rows.shape[1:]))
+    paths = [tmp_path / "one.npy", tmp_path / "other.npy"]
+    np.save(paths[0], ids)
+    ids.flat[len(ids.flat) // 3 + 12_345] ^= 1
+    np.save(paths[1], ids)
+    inputs = {"ids": "", "labels": "random:1:9"}
+    said = run_ranks(
+        CONFIG,
+        [run_command(workshop.step(CONFIG), model.archive, {**inputs, "ids": path}, 2) for path in paths],
+    )
+    expect_difference(said, "the ranks differ in --input ids: ", *(f"{path}, {path.stat().st_size} bytes, digest" for path in paths))
+
+
+@pytest.fixture(scope="module")
+def checkpoints(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of runs: one and two with checkpoints of step 2, three with one of step 3."""
+    folder = tmp_path_factory.mktemp("runs")
+    model = workshop.model("gpt")
+    for name, steps, *extra in (("one", 2), ("two", 2, "--lr=0.5"), ("three", 3)):
+        command = run_command(workshop.step(CONFIG), model.archive, model.inputs, steps, f"--save-dir={folder / name}", *extra)
+        tool(*command)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "other, values",
+    [("two/step-00000002", ("step 2, ", "step 2, ")), ("three/step-00000003", ("step 2, ", "step 3, "))],
+)
+def test_other_checkpoints(
+    workshop: Workshop, checkpoints: Path, tmp_path: Path, other: str, values: tuple[str, str]
+) -> None:
+    """Each node has a folder of its own for what --resume names."""
+    model = workshop.model("gpt")
+    paths = [tmp_path / "of node 0", tmp_path / "of node 1"]
+    for path, source in zip(paths, ("one/step-00000002", other)):
+        shutil.copytree(checkpoints / source, path)
+    commands = [
+        run_command(workshop.step(CONFIG), model.archive, model.inputs, 4, f"--resume={path}") for path in paths
+    ]
+    said = run_ranks(CONFIG, commands)
+    expect_difference(
+        said,
+        "the ranks differ in --resume: ",
+        *(f"{path}, {value}" for path, value in zip(paths, values)),
+        "on rank 0 (node 0, local 0); ",
+        "on rank 1 (node 1, local 0); ",
+    )
+
+
+def test_equal_checkpoints_at_other_paths(workshop: Workshop, checkpoints: Path, tmp_path: Path) -> None:
+    model, log, port = workshop.model("gpt"), tmp_path / "log.jsonl", free_port()
+    shutil.copytree(checkpoints / "one", tmp_path / "copy")
+    ranks = [
+        (
+            run_command(workshop.step(CONFIG), model.archive, model.inputs, 3, f"--resume={run}", f"--json={log}"),
+            rank_environment(CONFIG, rank, port),
+        )
+        for rank, run in enumerate((checkpoints / "one", tmp_path / "copy"))
+    ]
+    with started(ranks) as processes:
+        for process in processes:
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+    assert [step["loss"] for step in read_log(log)] == workshop.run(CONFIG, 3).losses[2:]

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from harness import Config, Workshop, free_port, rank_environment, read_log, run_command, started, tool
+import fcdp
+from harness import Config, Workshop, compile_command, free_port, rank_environment, read_log, run_command, started, tool
 
 CONFIG = Config("gpt", 2, 1)
 
@@ -165,3 +167,30 @@ def test_equal_checkpoints_at_other_paths(workshop: Workshop, checkpoints: Path,
             _, errors = process.communicate(timeout=60)
             assert process.returncode == 0, errors
     assert [step["loss"] for step in read_log(log)] == workshop.run(CONFIG, 3).losses[2:]
+
+
+class Scaled(torch.nn.Module):
+    """Its step has a constant."""
+
+    def __init__(self, scale: float):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 1)
+        self.register_buffer("scale", torch.tensor([scale]), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.linear(x) * self.scale).square().mean()
+
+
+def test_other_constants(tmp_path: Path) -> None:
+    """Objects that differ in one bit of a constant, and are whole by themselves."""
+    rows = torch.randn(2, 2, 4)
+    np.save(tmp_path / "x.npy", rows.numpy())
+    commands = []
+    for name, scale in (("one", 1.0), ("other", -1.0)):
+        archive, step = tmp_path / f"{name}.pt2", tmp_path / f"{name}.so"
+        fcdp.export(Scaled(scale), (rows[0],), archive)
+        tool(*compile_command(CONFIG, archive, step))
+        commands.append(run_command(step, archive, {"x": tmp_path / "x.npy"}, 1))
+    said = run_ranks(CONFIG, commands)
+    expect_difference(said, "the ranks differ in the plan's hash: launcher rank 0 ", "launcher rank 1 ")

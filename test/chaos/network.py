@@ -5,24 +5,23 @@ Each rank is started by itself, as launchers do, on one of two hosts; a third ho
 try is. A job that ends must end on all ranks, each of which must say in one error which rank it has lost.
 """
 
-import os
 import random
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tries import CONFIG, END_SECONDS, ENDS, GOES_ON, LOG, OUT, STEPS, Expected, leftovers  # puts e2e on the path first
+from tries import CONFIG, END_SECONDS, ENDS, GOES_ON, LOG, OUT, STEPS, Expected, leftovers
 
-from harness import Workshop, rank_environment, read_log, run_command, started  # noqa: E402
-from wire import CUT, Fault, Host, Wire, why_impossible, wired, within  # noqa: E402
+# tries.py has made them known.
+from harness import Workshop, rank_environment, read_log, run_command, started  # isort: skip
+from wire import CUT, Fault, Host, Wire, why_impossible, wired, within  # isort: skip
 
 NODES, RANKS = 2, 4
 PORT = 29500
@@ -75,7 +74,7 @@ def some_connections(job: NetworkJob, fault: Fault) -> Fault:
     """The same for all connections, for those to the store, or for all others."""
     which = job.random.randrange(3)
     store = frozenset([job.store()])
-    return Fault(**{**fault.__dict__, "ports": store if which == 1 else frozenset(), "spares": store if which == 2 else frozenset()})
+    return replace(fault, ports=store if which == 1 else frozenset(), spares=store if which == 2 else frozenset())
 
 
 def outage(job: NetworkJob) -> Expected:
@@ -110,8 +109,9 @@ def lose(job: NetworkJob) -> Expected:
 def reset(job: NetworkJob) -> Expected:
     """One connection between the hosts. None but those for data and for the monitor are needed until the end."""
     near, far = job.random.choice([ports for ports in job.table(1, "01")])
-    kill = ["ss", "-K", "-t", "sport", "=", f":{near}", "and", "dport", "=", f":{far}"]
-    subprocess.run(job.hosts[1].command(*kill), check=True, capture_output=True)
+    kill = ["ss", "-K", "-t", "-H", "sport", "=", f":{near}", "and", "dport", "=", f":{far}"]
+    done = subprocess.run(job.hosts[1].command(*kill), check=True, capture_output=True, text=True)
+    assert done.stdout.count("ESTAB") == 1, done
     return Expected(True, True, r"rank \d")
 
 
@@ -131,41 +131,54 @@ def lose_host(job: NetworkJob) -> Expected:
     return ENDS
 
 
-def visit(job: NetworkJob, address: tuple[str, int], kind: str) -> None:
-    """Somebody connects, and is silent, or says something, or leaves."""
+def visit(job: NetworkJob, address: tuple[str, int], words: bytes, stays: bool) -> None:
+    """Somebody connects, says something, and stays or leaves."""
+
     def connect() -> None:
         with suppress(OSError):
             stranger = socket.create_connection(address, timeout=1)
-            if kind != "silent":
-                # Gloo's connections begin with a number, the next of which are small.
-                words = job.random.choice([job.random.randbytes(job.random.randrange(1, 200)), bytes([job.random.randrange(20), *bytes(7)])])
-                stranger.sendall(words)
-            if kind == "brief":
-                stranger.close()
-            else:
+            stranger.sendall(words)
+            if stays:
                 job.strangers.append(stranger)
+            else:
+                stranger.close()
+
     within(job.hosts[2], connect)
 
 
+def some_words(job: NetworkJob) -> bytes:
+    return job.random.choice([b"", job.random.randbytes(job.random.randrange(1, 200)), b"GET / HTTP/1.1\r\n\r\n"])
+
+
 def visit_running(job: NetworkJob) -> Expected:
-    kind = job.random.choice(["silent", "loud", "brief"])
+    words, stays = some_words(job), job.random.choice([True, False])
     for address in job.listening():
         for _ in range(job.random.randrange(1, 10)):
-            visit(job, address, kind)
+            visit(job, address, words, stays)
     return GOES_ON
 
 
-def visit_starting(job: NetworkJob) -> Expected:
-    """Every port, as soon as there is one."""
-    kind = job.random.choice(["silent", "loud", "brief"])
+def visit_each_port(job: NetworkJob, words: list[bytes], stays: bool) -> None:
+    """Until the first step, as soon as a rank listens at a port."""
     seen: set[tuple[str, int]] = set()
     while job.steps() == 0 and not job.is_over():
         with suppress(OSError):
             for address in set(job.listening()) - seen:
                 seen.add(address)
-                visit(job, address, kind)
+                for one in words:
+                    visit(job, address, one, stays)
         time.sleep(0.005)
+
+
+def visit_starting(job: NetworkJob) -> Expected:
+    visit_each_port(job, [some_words(job)], job.random.choice([True, False]))
     return GOES_ON
+
+
+def take_places(job: NetworkJob) -> Expected:
+    """Gloo's connections begin with a number of 8 bytes, which counts from 0. Who says it first has a rank's place."""
+    visit_each_port(job, [bytes([number, *bytes(7)]) for number in range(4)], stays=True)
+    return Expected(True, True, r"rank \d.*has a process that does not belong to the job taken its place")
 
 
 @dataclass(frozen=True)
@@ -185,21 +198,30 @@ ACCIDENTS = {
     "a host is lost": Accident(lose_host, SHORT_TIMEOUT),
     "a stranger connects to all ports": Accident(visit_running),
     "a stranger connects while ranks meet": Accident(visit_starting, when_starting=True),
+    "a stranger takes the places of ranks": Accident(take_places, SHORT_TIMEOUT, when_starting=True),
 }
 
 
-def judge(job: NetworkJob, expected: Expected, said: list[str], losses: list[float]) -> str:
+def errors_of(job: NetworkJob, accident: Accident, said: list[str]) -> list[list[str]]:
+    """The errors of each rank that had to say one. Before ranks have met, one rank of each host speaks for all."""
+    step = NODES if accident.when_starting else 1
+    killed = [rank.returncode == -signal.SIGKILL for rank in job.ranks]
+    return [re.findall("error: .*", said[rank]) for rank in range(0, RANKS, step) if not killed[rank]]
+
+
+def judge(job: NetworkJob, accident: Accident, expected: Expected, said: list[str], losses: list[float]) -> str:
     codes = [rank.returncode for rank in job.ranks]
-    alive = [(code, text) for code, text in zip(codes, said) if code != -signal.SIGKILL]
     ended = any(codes)
     if ended and not expected.may_end:
         return f"ended with {codes}: {said}"
     if not ended and not expected.may_go_on:
         return "went on as if nothing had happened"
-    for code, text in alive if ended else []:
-        if code != 1 or len(re.findall("error: ", text)) != 1 or not re.search(r"rank \d", text):
+    if ended and not {1, -signal.SIGKILL}.issuperset(codes):
+        return f"expected exit code 1 of each rank, got {codes}: {said}"
+    for errors in errors_of(job, accident, said) if ended else []:
+        if len(errors) != 1 or not re.search(expected.names or r"rank \d", errors[0]):
             return f"expected one error of each rank that names a rank, got {codes}: {said}"
-    done = [step["loss"] for step in read_log(job.folder / LOG)]
+    done = [step["loss"] for step in read_log(job.folder / LOG)] if job.steps() else []
     if done != losses[: len(done)] or (not ended and len(done) != STEPS):
         return f"computed something else in {len(done)} steps"
     # Rank 0 has the files of the job. Nobody is left to clear up after it.
@@ -244,4 +266,4 @@ def run(job: NetworkJob, accident: Accident, losses: list[float]) -> str:
             said.append(rank.communicate(timeout=max(end - time.monotonic(), 0.1))[1])
     except subprocess.TimeoutExpired:
         return f"still ran after {END_SECONDS} seconds and {job.steps()} steps"
-    return judge(job, expected, said, losses)
+    return judge(job, accident, expected, said, losses)

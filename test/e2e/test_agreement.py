@@ -113,7 +113,8 @@ def test_one_byte_of_a_large_input(workshop: Workshop, tmp_path: Path) -> None:
         CONFIG,
         [run_command(workshop.step(CONFIG), model.archive, {**inputs, "ids": path}, 2) for path in paths],
     )
-    expect_difference(said, "the ranks differ in --input ids: ", *(f"{path}, {path.stat().st_size} bytes, digest" for path in paths))
+    found = [f"{path}, {path.stat().st_size} bytes, digest" for path in paths]
+    expect_difference(said, "the ranks differ in --input ids: ", *found)
 
 
 @pytest.fixture(scope="module")

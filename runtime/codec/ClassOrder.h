@@ -5,9 +5,7 @@
 // class of exponents have less entropy than all together.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
+#include "codec/WideClassOrder.h"
 
 namespace fcdp {
 
@@ -20,7 +18,8 @@ struct ExponentBits {
 /// greater ones, too, and the last smaller ones.
 class ClassOrder {
 public:
-  static constexpr size_t kClasses = 8;
+  /// `mayBeWide` is false in tests of the loops that every processor has.
+  explicit ClassOrder(bool mayBeWide = true);
 
   /// Returns an exponent that few of the values exceed.
   static uint8_t chooseTop(const uint16_t *values, size_t count,
@@ -31,7 +30,7 @@ public:
   void classify(const uint16_t *values, size_t count, ExponentBits bits,
                 uint8_t top, uint8_t *classes);
   /// Returns the number of values of a class.
-  size_t size(size_t which) const;
+  size_t size(size_t which) const { return sizes[which]; }
 
   /// Puts the byte of each value into `out`, one class behind the other.
   void sort(const uint8_t *in, uint8_t *out) const;
@@ -42,14 +41,19 @@ private:
   /// Parts of the values whose loops run beside each other: within one, each
   /// byte's place depends on the one before.
   static constexpr size_t kLanes = 4;
-  using Places = std::array<std::array<uint32_t, kClasses>, kLanes>;
+  using Lanes = std::array<ClassSizes, kLanes>;
 
+  void countLanes();
+  Lanes findPlaces() const;
   template <typename Move>
   void forEach(Move move) const;
 
+  const bool isWide;
   const uint8_t *classes = nullptr;
   size_t count = 0;
-  Places sizes{};
+  ClassSizes sizes{};
+  /// Of each lane, unless loops are wide.
+  Lanes laneSizes{};
 };
 
 } // namespace fcdp

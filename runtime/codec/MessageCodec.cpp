@@ -42,7 +42,7 @@ constexpr uint32_t kSorted = 1u << 31;
 /// In front of a plane in the order of classes.
 struct ClassHeader {
   /// Bytes of the code of each class, as of a plane.
-  uint32_t bytes[ClassOrder::kClasses];
+  uint32_t bytes[kNumClasses];
   uint32_t top;
 };
 
@@ -157,7 +157,7 @@ uint32_t MessageCodec::encodeDifferences(DType type,
   order.sort(octets(low), octets(sorted));
   header.top = top;
   std::span<const std::byte> rest = sorted;
-  for (size_t which = 0; which < ClassOrder::kClasses; ++which) {
+  for (size_t which = 0; which < kNumClasses; ++which) {
     size_t size = order.size(which);
     if (end + size > out.size())
       return 0;
@@ -184,7 +184,7 @@ bool MessageCodec::decodeDifferences(DType type,
   order.classify(shorts(references), count, exponentOf(type),
                  uint8_t(header.top), octets(classes));
   std::span<std::byte> rest = sorted;
-  for (size_t which = 0; which < ClassOrder::kClasses; ++which) {
+  for (size_t which = 0; which < kNumClasses; ++which) {
     size_t size = order.size(which), bytes = header.bytes[which];
     if (bytes > code.size() || bytes > size ||
         !decodePlane(code.first(bytes), rest.first(size)))

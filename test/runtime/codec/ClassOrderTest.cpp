@@ -44,10 +44,10 @@ Weights makeWeights(DType type, size_t count, float rate) {
 } // namespace
 
 TEST(ClassOrder, BytesComeBack) {
-  for (size_t count : {0, 1, 3, 4, 7, 1000, 65536}) {
+  for (size_t count : {0, 1, 3, 4, 7, 63, 64, 65, 1001, 65536}) {
     Weights weights = makeWeights(DType::BF16, count, 1e-4f);
     uint8_t top = ClassOrder::chooseTop(weights.before.data(), count, kBF16);
-    ClassOrder order;
+    ClassOrder order, narrow(/*mayBeWide=*/false);
     Octets classes(count), in(count), sorted(count), back(count);
     for (size_t i = 0; i < count; ++i)
       in[i] = uint8_t(i * 7 + i / 256);
@@ -55,11 +55,17 @@ TEST(ClassOrder, BytesComeBack) {
     order.sort(in.data(), sorted.data());
     order.restore(sorted.data(), back.data());
     EXPECT_EQ(back, in);
+    Octets other(count), again(count);
+    narrow.classify(weights.before.data(), count, kBF16, top, classes.data());
+    narrow.sort(in.data(), other.data());
+    EXPECT_EQ(other, sorted);
+    narrow.restore(other.data(), again.data());
+    EXPECT_EQ(again, in);
     // The classes themselves are in order.
     order.sort(classes.data(), sorted.data());
     EXPECT_TRUE(std::is_sorted(sorted.begin(), sorted.end()));
     size_t sum = 0;
-    for (size_t which = 0; which < ClassOrder::kClasses; ++which)
+    for (size_t which = 0; which < kNumClasses; ++which)
       sum += order.size(which);
     EXPECT_EQ(sum, count);
   }

@@ -131,6 +131,12 @@ void FileSet::add(const std::string &name, const std::string &path) {
                   toText(status.st_mtim) + ":" + toText(status.st_ctim);
 }
 
+std::string FileSet::identity() const {
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(identityText)));
+  return toDigits(checksum.value());
+}
+
 uint64_t FileSet::totalBytes() const {
   uint64_t bytes = 0;
   for (const File &file : files)

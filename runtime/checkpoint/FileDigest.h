@@ -23,7 +23,8 @@ public:
 
   /// Differs from that of other files, and of the same files before a change.
   /// Equal for two processes that read the same files of one running system.
-  const std::string &identity() const { return identityText; }
+  /// Short, however many files there are, because all ranks exchange it.
+  std::string identity() const;
   /// "131072 bytes", or "3 files, 131072 bytes".
   std::string describe() const;
 

@@ -200,11 +200,13 @@ fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path);
  *
  * Collective. Loads all states, counts of updates and the random state from a
  * checkpoint or, if `path` is the folder of a run, from its latest one. It may
- * be of another mesh and strategy, and have masters or not. Before the first
- * step only, instead of fcdp_session_load_weights. *step becomes its number of
- * steps, or -1 if there is no complete checkpoint, which changes nothing. *job
- * becomes the text that fcdp_session_save_checkpoint was given; it lives until
- * the next call. Both may be null. */
+ * be of another mesh and strategy, and have masters or not. Each rank may name
+ * the checkpoint or the run by a path of its own; all fail if the contents
+ * differ. Before the first step only, instead of fcdp_session_load_weights.
+ * *step becomes its number of steps, or -1 if there is no complete checkpoint,
+ * which changes nothing. *job becomes the text that
+ * fcdp_session_save_checkpoint was given; it lives until the next call. Both
+ * may be null. */
 fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
                                          const char *path, int64_t *step,
                                          const char **job);

@@ -214,4 +214,5 @@ TEST_F(FileDigestTest, SeesAChangeBetweenTwoRanks) {
   EXPECT_EQ(FileSet(path).identity(), before);
   write("file", "contents");
   EXPECT_NE(FileSet(path).identity(), before);
+  EXPECT_EQ(before.size(), 16u);
 }

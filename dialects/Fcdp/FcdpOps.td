@@ -572,7 +572,7 @@ def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
 
     Example:
     ```mlir
-    %d = fcdp.outer_difference @bucket.fc : tensor<32xbf16>
+    %d = fcdp.outer_difference @bucket.outer : tensor<32xbf16>
     ```
 
     Constraints:
@@ -599,7 +599,7 @@ def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
 
     Example:
     ```mlir
-    fcdp.outer_update @bucket.fc with %sum scale 5.0e-01 : tensor<32xbf16>
+    fcdp.outer_update @bucket.outer with %sum scale 5.0e-01 : tensor<32xbf16>
     ```
 
     Constraints:

@@ -24,6 +24,15 @@
 // RUN: %edit %t/one.mlir --in outer_update --replace "fcdp.reduce_scatter %6 of @bucket.b" "fcdp.reduce_scatter %%0 of @bucket.b" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=THIS
 // THIS: error: 'fcdp.reduce_scatter' op for 'u' of @bucket.b in @outer_update: expected the difference of 'u' of @bucket.b since its last update, of this node
 
+// A difference from before the bucket's update.
+// RUN: %edit %t/one.mlir --in outer_update --repeat "fcdp.outer_update @bucket.a" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STALE
+// STALE: error: 'fcdp.outer_update' op for 'w' of @bucket.a in @outer_update: expected the difference of 'w' of @bucket.a since its last update, summed over nodes and gathered
+// STALE: note: its input is written here, on inter in @outer_update for 'w' of @bucket.a
+// RUN: %edit %t/one.mlir --in outer_update --delete "fcdp.outer_update @bucket.b" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: 'fcdp.bucket' op expected one update of 'u' of @bucket.b in @outer_update, got none
+// RUN: %edit %t/one.mlir --line "fcdp.outer_update @bucket.b" --replace "scale {{\S+}}" "scale 1.0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SCALE
+// SCALE: error: 'fcdp.outer_update' op expected a scale of {{.*}}, 1 / nodes, got {{.*}}
+
 //===--- Order
 // RUN: %edit %t/one.mlir --in outer_update --delete "fcdp.wait %%1 on inter_reduce" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=REDUCTION
 // REDUCTION: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @outer_update: reads bytes [{{[0-9]+}}, {{[0-9]+}}) of the device arena on inter_reduce, not ordered with another access to them; expected 'inter_reduce' to wait for 'compute'

@@ -38,7 +38,7 @@ private:
 };
 } // namespace
 
-static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
+static ArrayAttr onlyAxis(MLIRContext *context, Axis axis) {
   return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
 }
 
@@ -135,7 +135,7 @@ void OuterStepsPass::addStates(BucketOp bucket) {
 /// Replaces reductions over all ranks, with the gathers of what the ranks of a
 /// node own, by reductions within the node.
 void OuterStepsPass::reduceWithinNodes() {
-  ArrayAttr local = oneAxis(&getContext(), Axis::local);
+  ArrayAttr local = onlyAxis(&getContext(), Axis::local);
   for (auto function : getOperation().getOps<func::FuncOp>())
     for (auto sum : function.getOps<AccumulateOp>()) {
       AllGatherOp gather = findGather(sum);
@@ -169,7 +169,7 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
   Location loc = bucket.getLoc();
   auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
   auto meshName = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-  ArrayAttr nodes = oneAxis(&getContext(), Axis::node);
+  ArrayAttr nodes = onlyAxis(&getContext(), Axis::node);
   RankedTensorType slice =
       getStateType(bucket, StateRole::outer, mesh).clone(spec.type);
   auto nodeCount = static_cast<int64_t>(mesh.getNode());

@@ -51,6 +51,10 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
       for (Role role : getStep(microBatches))
         job.push_back(role);
     };
+    auto synchronize = [&] {
+      train();
+      job.push_back(Role::outer_update);
+    };
     // Every two of these follow each other, and each is the first once.
     train();
     train();
@@ -62,6 +66,11 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
     evaluate();
     evaluateOne();
     evaluateOne();
+    synchronize();
+    job.push_back(Role::outer_update); // of another fragment
+    train();
+    synchronize();
+    evaluate();
     job.push_back(Role::init); // another job
     evaluate();
     for (size_t i = 1; i < job.size(); ++i)
@@ -69,10 +78,11 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
           !llvm::is_contained(pairs[job[i - 1]], job[i]))
         pairs[job[i - 1]].push_back(job[i]);
   }
-  for (Role role : StepFamily(1).getRoles())
-    EXPECT_FALSE(pairs[role].empty());
-  for (Role role : StepFamily(3).getRoles())
-    EXPECT_FALSE(pairs[role].empty());
+  for (int64_t microBatches : {1, 3})
+    for (Role role : StepFamily(microBatches, /*evaluates=*/true,
+                                /*variants=*/1, /*fragments=*/1)
+                         .getRoles())
+      EXPECT_FALSE(pairs[role].empty());
   for (auto &[role, successors] : pairs) {
     llvm::sort(successors);
     llvm::ArrayRef<Role> stated = getSuccessors(role);
@@ -111,6 +121,26 @@ TEST(StepFamilyTest, evaluationsAreNoPartOfAStep) {
   }
 }
 
+TEST(StepFamilyTest, outerUpdatesComeBetweenSteps) {
+  EXPECT_TRUE(isSynchronized(Role::outer_update));
+  EXPECT_TRUE(isSynchronized(Role::next_evaluation));
+  EXPECT_FALSE(isSynchronized(Role::update));
+  EXPECT_FALSE(
+      isMicrobatch(Role::outer_update) || isEvaluation(Role::outer_update) ||
+      runsModel(Role::outer_update) || isFirstOfStep(Role::outer_update) ||
+      isLastOfStep(Role::outer_update));
+  for (int64_t microBatches : {1, 3}) {
+    StepFamily with(microBatches, /*evaluates=*/false, /*variants=*/1,
+                    /*fragments=*/4);
+    StepFamily without(microBatches);
+    EXPECT_EQ(with.getStep(), without.getStep());
+    EXPECT_EQ(with.getRoles().size(), without.getRoles().size() + 1);
+    EXPECT_TRUE(with.runs(Role::outer_update));
+    EXPECT_FALSE(without.runs(Role::outer_update));
+    EXPECT_EQ(with.countRuns(Role::outer_update), 0);
+  }
+}
+
 using VariantRoles = std::vector<VariantRole>;
 
 /// The functions of a job in the order in which it runs them: a step of each of
@@ -145,6 +175,45 @@ TEST(StepFamilyTest, membersAreOfEachVariant) {
                           {Role::update}}));
 }
 
+/// Fragments are no variants of the step, and each has one outer update.
+TEST(StepFamilyTest, membersAreOfEachFragment) {
+  auto members = StepFamily(1, /*evaluates=*/true, /*variants=*/2,
+                            /*fragments=*/3)
+                     .getVariantRoles();
+  EXPECT_EQ(VariantRoles(members.begin(), members.end()),
+            (VariantRoles{{Role::init},
+                          {Role::only_microbatch, 0},
+                          {Role::only_microbatch, 1},
+                          {Role::update},
+                          {Role::first_evaluation},
+                          {Role::next_evaluation},
+                          {Role::outer_update, 0},
+                          {Role::outer_update, 1},
+                          {Role::outer_update, 2}}));
+}
+
+/// Outer updates of any fragments follow each other and updates, and any
+/// variant of a step follows them.
+TEST(StepFamilyTest, fragmentsTakeAnyTurns) {
+  for (int64_t fragment : {0, 2}) {
+    VariantRole outer{Role::outer_update, fragment};
+    EXPECT_TRUE(mayFollow({Role::update}, outer));
+    EXPECT_TRUE(mayFollow({Role::outer_update, 1}, outer));
+    EXPECT_TRUE(mayFollow(outer, outer));
+    for (int64_t variant : {0, 1}) {
+      EXPECT_TRUE(mayFollow(outer, {Role::only_microbatch, variant}));
+      EXPECT_TRUE(mayFollow(outer, {Role::first_microbatch, variant}));
+      EXPECT_FALSE(mayFollow({Role::only_microbatch, variant}, outer));
+      EXPECT_FALSE(mayFollow(outer, {Role::last_microbatch, variant}));
+    }
+    EXPECT_TRUE(mayFollow(outer, {Role::first_evaluation}));
+    EXPECT_FALSE(mayFollow(outer, {Role::next_evaluation}));
+    EXPECT_FALSE(mayFollow(outer, {Role::update}));
+    EXPECT_FALSE(mayFollow({Role::init}, outer));
+    EXPECT_FALSE(mayFollow({Role::next_evaluation}, outer));
+  }
+}
+
 /// Steps of any variants follow each other, and no step changes its variant.
 TEST(StepFamilyTest, aStepIsOfOneVariant) {
   for (int64_t microBatches : {1, 4}) {
@@ -168,10 +237,11 @@ TEST(StepFamilyTest, aStepIsOfOneVariant) {
 TEST(StepFamilyTest, boundariesTellVariantsApartWithinAStep) {
   for (int64_t microBatches : {1, 3})
     for (bool evaluates : {false, true}) {
-      auto roles = StepFamily(microBatches, evaluates, 3).getVariantRoles();
+      auto roles = StepFamily(microBatches, evaluates, 3, /*fragments=*/2)
+                       .getVariantRoles();
       for (VariantRole before : roles)
         for (VariantRole after : roles) {
-          if (isEvaluation(before.role) || isEvaluation(after.role))
+          if (isSynchronized(before.role) || isSynchronized(after.role))
             continue; // nothing is in flight there
           EXPECT_EQ(mayFollow(before, after),
                     getBoundaryBehind(before) == getBoundaryBefore(after));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming DiLoCo,
-// arXiv 2501.18512).
+// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming
+// DiLoCo, arXiv 2501.18512).
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -38,7 +38,7 @@ private:
 };
 } // namespace
 
-static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
+static ArrayAttr onlyAxis(MLIRContext *context, Axis axis) {
   return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
 }
 
@@ -58,13 +58,24 @@ static std::string findObstacle(BucketOp bucket) {
   return "";
 }
 
+/// Returns the gather of a gradient that is reduced over all ranks at once,
+/// which `sum` adds, or null.
+static AllGatherOp findGather(AccumulateOp sum) {
+  auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
+  if (!gather || !gather->hasOneUse())
+    return {};
+  auto reduce = gather.getInput().getDefiningOp<ReduceScatterOp>();
+  bool isWhole = reduce && reduce->hasOneUse() && reduce.getAxes().size() == 2;
+  return isWhole ? gather : AllGatherOp();
+}
+
 LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   ModuleOp module = getOperation();
   if (mesh.getNode() == 1)
-    return module.emitError("outer: expected several nodes, got 1: a node alone "
-                            "has none to synchronize with");
-  if (spec.wire.value_or(Wire::raw) != Wire::raw &&
-      getTarget(module) == "cuda")
+    return module.emitError(
+        "outer: expected several nodes, got 1: a node alone "
+        "has none to synchronize with");
+  if (spec.wire.value_or(Wire::raw) != Wire::raw && getTarget(module) == "cuda")
     return module.emitError("outer: messages are coded on CPUs only: give no "
                             "'wire' for the target 'cuda'");
   for (auto buffer : module.getOps<BufferOp>())
@@ -75,6 +86,13 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   for (BucketOp bucket : trained)
     if (std::string obstacle = findObstacle(bucket); !obstacle.empty())
       return bucket.emitError("outer: ") << obstacle;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto sum : function.getOps<AccumulateOp>())
+      if (!findGather(sum))
+        return sum.emitOpError(
+            "outer: expected a gradient that is reduced over "
+            "all ranks at once, as before --fcdp-two-level "
+            "and --fcdp-accumulate");
   if (spec.outer.getFragments() > static_cast<int64_t>(trained.size()))
     return module.emitError("outer: expected at most as many fragments as "
                             "trained buckets, ")
@@ -82,8 +100,8 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   return success();
 }
 
-/// Gives consecutive buckets to each fragment, so that each has at least one and
-/// all have about as many elements.
+/// Gives consecutive buckets to each fragment, so that each has at least one
+/// and all have about as many elements.
 void OuterStepsPass::divide(MutableArrayRef<BucketOp> trained) {
   int64_t fragments = spec.outer.getFragments(), total = 0, before = 0;
   for (BucketOp bucket : trained)
@@ -120,10 +138,10 @@ void OuterStepsPass::addStates(BucketOp bucket) {
 /// Replaces reductions over all ranks, with the gathers of what the ranks of a
 /// node own, by reductions within the node.
 void OuterStepsPass::reduceWithinNodes() {
-  ArrayAttr local = oneAxis(&getContext(), Axis::local);
+  ArrayAttr local = onlyAxis(&getContext(), Axis::local);
   for (auto function : getOperation().getOps<func::FuncOp>())
     for (auto sum : function.getOps<AccumulateOp>()) {
-      auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
+      AllGatherOp gather = findGather(sum);
       auto reduce = gather.getInput().getDefiningOp<ReduceScatterOp>();
       OpBuilder builder(reduce);
       sum.getValueMutable().assign(ReduceScatterOp::create(
@@ -154,7 +172,7 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
   Location loc = bucket.getLoc();
   auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
   auto meshName = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-  ArrayAttr nodes = oneAxis(&getContext(), Axis::node);
+  ArrayAttr nodes = onlyAxis(&getContext(), Axis::node);
   RankedTensorType slice =
       getStateType(bucket, StateRole::outer, mesh).clone(spec.type);
   auto nodeCount = static_cast<int64_t>(mesh.getNode());
@@ -162,8 +180,8 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
       RankedTensorType::get({slice.getNumElements() / nodeCount}, spec.type);
   Value value =
       OuterDifferenceOp::create(builder, loc, slice, name, BufferAttr());
-  value = ReduceScatterOp::create(builder, loc, part, value, name, meshName,
-                                  nodes);
+  value =
+      ReduceScatterOp::create(builder, loc, part, value, name, meshName, nodes);
   return AllGatherOp::create(builder, loc, slice, value, name, meshName, nodes,
                              IntegerAttr());
 }

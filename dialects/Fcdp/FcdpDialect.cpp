@@ -288,11 +288,13 @@ double AdafactorAttr::getScratchTraffic() const {
 
 LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t every, FloatAttr lr, FloatAttr momentum,
-                                bool nesterov, int64_t fragments) {
+                                bool nesterov, int64_t fragments,
+                                bool overlap) {
   if (every < 1 || fragments < 1 || fragments > every) // C1
-    return emitError() << "expected 'every' of at least 1, and 'fragments' from "
-                          "1 to it, got "
-                       << every << " and " << fragments;
+    return emitError()
+           << "expected 'every' of at least 1, and 'fragments' from "
+              "1 to it, got "
+           << every << " and " << fragments;
   if (failed(verifyNumber(emitError, "lr", lr)) ||
       failed(verifyNumber(emitError, "momentum", momentum)))
     return failure();

@@ -19,8 +19,10 @@ struct StepProgram {
   };
   std::map<Role, Function> functions;
   /// The outer updates, by fragment, of which each runs once in `outerEvery`
-  /// steps; none without outer steps.
+  /// steps; none without outer steps. With `overlapsOuter` they are last
+  /// micro-batches that have an outer update in them.
   std::vector<Function> outerUpdates;
+  bool overlapsOuter = false;
   int64_t outerEvery = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
@@ -32,8 +34,8 @@ struct StepProgram {
 /// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
-  /// The part of it that outer updates take, on average over steps. All of it is
-  /// in the sums below, too.
+  /// The part of it that outer updates take, on average over steps. All of it
+  /// is in the sums below, too.
   double outerSeconds = 0;
   std::array<double, kNumActivities> busy{};
   /// The part of `busy` that is on the compute stream.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming DiLoCo,
-// arXiv 2501.18512).
+// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming
+// DiLoCo, arXiv 2501.18512).
 
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -30,8 +30,13 @@ private:
   void addStates(BucketOp bucket);
   void reduceWithinNodes();
   void scaleByNode();
-  void makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained);
+  void makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets);
+  void makeMicrobatch(func::FuncOp inner, int64_t fragment,
+                      ArrayRef<BucketOp> buckets);
+  void makeFunctions(int64_t fragment, ArrayRef<BucketOp> trained);
+  void setFragment(func::FuncOp function, Role role, int64_t fragment);
   Value sumDifferences(OpBuilder &builder, BucketOp bucket);
+  void update(OpBuilder &builder, BucketOp bucket, Value sum);
 
   OuterSpec spec;
   MeshOp mesh;
@@ -61,8 +66,9 @@ static std::string findObstacle(BucketOp bucket) {
 LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   ModuleOp module = getOperation();
   if (mesh.getNode() == 1)
-    return module.emitError("outer: expected several nodes, got 1: a node alone "
-                            "has none to synchronize with");
+    return module.emitError(
+        "outer: expected several nodes, got 1: a node alone "
+        "has none to synchronize with");
   for (auto buffer : module.getOps<BufferOp>())
     if (buffer.getMutableBuffer())
       return buffer.emitError("outer: expected no buffer that the step writes, "
@@ -71,6 +77,11 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   for (BucketOp bucket : trained)
     if (std::string obstacle = findObstacle(bucket); !obstacle.empty())
       return bucket.emitError("outer: ") << obstacle;
+  if (int64_t variants = countVariants(module);
+      spec.outer.getOverlap() && variants > 1)
+    return module.emitError("outer: expected a step of one shape, with which "
+                            "'overlap=on' works, got ")
+           << variants << " shapes";
   if (spec.outer.getFragments() > static_cast<int64_t>(trained.size()))
     return module.emitError("outer: expected at most as many fragments as "
                             "trained buckets, ")
@@ -78,8 +89,8 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   return success();
 }
 
-/// Gives consecutive buckets to each fragment, so that each has at least one and
-/// all have about as many elements.
+/// Gives consecutive buckets to each fragment, so that each has at least one
+/// and all have about as many elements.
 void OuterStepsPass::divide(MutableArrayRef<BucketOp> trained) {
   int64_t fragments = spec.outer.getFragments(), total = 0, before = 0;
   for (BucketOp bucket : trained)
@@ -158,43 +169,75 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
       RankedTensorType::get({slice.getNumElements() / nodeCount}, spec.type);
   Value value =
       OuterDifferenceOp::create(builder, loc, slice, name, BufferAttr());
-  value = ReduceScatterOp::create(builder, loc, part, value, name, meshName,
-                                  nodes);
+  value =
+      ReduceScatterOp::create(builder, loc, part, value, name, meshName, nodes);
   return AllGatherOp::create(builder, loc, slice, value, name, meshName, nodes,
                              IntegerAttr());
 }
 
-void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained) {
-  ModuleOp module = getOperation();
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+void OuterStepsPass::update(OpBuilder &builder, BucketOp bucket, Value sum) {
+  llvm::APFloat scale(1.0 / static_cast<double>(mesh.getNode()));
+  OuterUpdateOp::create(builder, bucket.getLoc(), bucket.getSymName(), sum,
+                        scale);
+}
+
+/// Names `function`, which is put at the end of the module.
+void OuterStepsPass::setFragment(func::FuncOp function, Role role,
+                                 int64_t fragment) {
   int64_t fragments = spec.outer.getFragments();
-  auto function = func::FuncOp::create(
-      builder, module.getLoc(),
-      getFunctionName({Role::outer_update, fragment}, fragments),
-      builder.getFunctionType({}, {}));
-  setRole(function, Role::outer_update);
+  function.setName(getFunctionName({role, fragment}, fragments));
+  setRole(function, role);
   if (fragments > 1)
     setVariant(function, fragment);
-  OpBuilder inside = OpBuilder::atBlockBegin(function.addEntryBlock());
-  llvm::APFloat scale(1.0 / static_cast<double>(mesh.getNode()));
+  getOperation().push_back(function);
+}
+
+void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets) {
+  auto function = func::FuncOp::create(
+      getOperation().getLoc(), "", FunctionType::get(&getContext(), {}, {}));
+  setFragment(function, Role::outer_update, fragment);
+  OpBuilder builder = OpBuilder::atBlockBegin(function.addEntryBlock());
   // A bucket is updated when the next one is on its way.
   BucketOp before;
   Value sum;
-  auto update = [&] {
+  for (BucketOp bucket : buckets) {
+    Value next = sumDifferences(builder, bucket);
     if (before)
-      OuterUpdateOp::create(inside, before.getLoc(), before.getSymName(), sum,
-                            scale);
-  };
-  for (BucketOp bucket : trained) {
-    if (static_cast<int64_t>(*bucket.getOuter()) != fragment)
-      continue;
-    Value next = sumDifferences(inside, bucket);
-    update();
+      update(builder, before, sum);
     before = bucket;
     sum = next;
   }
-  update();
-  func::ReturnOp::create(inside, function.getLoc());
+  update(builder, before, sum);
+  func::ReturnOp::create(builder, function.getLoc());
+}
+
+/// Copies `inner`, the last micro-batch of a step, with the outer update in it.
+/// Differences come behind the first fetches, which run meanwhile.
+void OuterStepsPass::makeMicrobatch(func::FuncOp inner, int64_t fragment,
+                                    ArrayRef<BucketOp> buckets) {
+  func::FuncOp function = inner.clone();
+  setFragment(function,
+              getRole(inner) == Role::only_microbatch
+                  ? Role::only_outer_microbatch
+                  : Role::last_outer_microbatch,
+              fragment);
+  Block &block = function.front();
+  OpBuilder begin(&*llvm::find_if_not(block, llvm::IsaPred<FetchOpInterface>));
+  OpBuilder end(block.getTerminator());
+  for (BucketOp bucket : buckets)
+    update(end, bucket, sumDifferences(begin, bucket));
+}
+
+void OuterStepsPass::makeFunctions(int64_t fragment,
+                                   ArrayRef<BucketOp> trained) {
+  auto buckets = llvm::filter_to_vector(trained, [&](BucketOp bucket) {
+    return static_cast<int64_t>(*bucket.getOuter()) == fragment;
+  });
+  if (!spec.outer.getOverlap())
+    return makeUpdate(fragment, buckets);
+  for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
+    if (Role role = getRole(function); isLastOfStep(role) && !isOuter(role))
+      makeMicrobatch(function, fragment, buckets);
 }
 
 void OuterStepsPass::runOnOperation() {
@@ -223,5 +266,5 @@ void OuterStepsPass::runOnOperation() {
     addStates(bucket);
   divide(trained);
   for (int64_t fragment = 0; fragment < spec.outer.getFragments(); ++fragment)
-    makeUpdate(fragment, trained);
+    makeFunctions(fragment, trained);
 }

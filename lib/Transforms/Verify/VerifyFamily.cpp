@@ -15,7 +15,7 @@ using namespace fcdp;
 static LogicalResult verifyName(func::FuncOp function, int64_t variants,
                                 int64_t fragments) {
   std::optional<Role> role = findRole(function);
-  int64_t count = role == Role::outer_update ? fragments : variants;
+  int64_t count = role && isOuter(*role) ? fragments : variants;
   bool hasVariant = role && count > 1 && hasVariants(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
       function.getSymName() == getFunctionName(getVariantRole(function), count))
@@ -44,9 +44,11 @@ static LogicalResult verifyFamily(ModuleOp module) {
   }
   llvm::sort(roles);
   const int64_t microBatches = getMicroBatches(module);
+  OuterAttr outer = getOuter(module);
+  const bool overlapsOuter = outer && outer.getOverlap();
   for (bool evaluates : {false, true}) {
     SmallVector<VariantRole> expected =
-        StepFamily(microBatches, evaluates, variants, fragments)
+        StepFamily(microBatches, evaluates, variants, fragments, overlapsOuter)
             .getVariantRoles();
     llvm::sort(expected);
     if (roles == expected)
@@ -60,14 +62,17 @@ static LogicalResult verifyFamily(ModuleOp module) {
          << ", and both or none of @first_evaluation and @next_evaluation, as "
             "'fcdp.micro_batches' is "
          << microBatches
-         << (fragments ? "; and @outer_update of each fragment of 'fcdp.outer'"
-                       : "");
+         << (!fragments          ? ""
+             : !overlapsOuter    ? "; and @outer_update"
+             : microBatches == 1 ? "; and @only_outer_microbatch"
+                                 : "; and @last_outer_microbatch")
+         << (fragments ? " of each fragment of 'fcdp.outer'" : "");
 }
 
-/// Checks that a bucket has the states of outer steps if there are any, and is in
-/// one of their fragments.
-static LogicalResult
-verifyOuterStates(BucketOp bucket, function_ref<bool(StateRole)> hasState) {
+/// Checks that a bucket has the states of outer steps if there are any, and is
+/// in one of their fragments.
+static LogicalResult verifyOuterStates(BucketOp bucket,
+                                       function_ref<bool(StateRole)> hasState) {
   auto outer = getOuter(bucket->getParentOfType<ModuleOp>());
   std::optional<uint64_t> fragment = bucket.getOuter();
   if (bucket.getTrainable() && fragment.has_value() != !!outer)
@@ -170,7 +175,7 @@ static LogicalResult verifyCount(func::FuncOp function, StringRef what,
 /// and loads it but for the first.
 static LogicalResult verifyHostSums(func::FuncOp function,
                                     const PartialSums &partialSums) {
-  Role role = getRole(function);
+  Role role = getInnerRole(getRole(function));
   bool isFirst = role == Role::first_microbatch;
   bool isLast = role == Role::last_microbatch;
   bool isNext = role == Role::next_microbatch;
@@ -295,23 +300,29 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// Checks that an outer update synchronizes each bucket of its fragment once, and
-/// does nothing else; no other function does it.
+/// Returns whether `op` may stand in a function of `role` as far as outer steps
+/// matter.
+static bool mayStandIn(Role role, Operation *op) {
+  if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
+    return isOuter(role);
+  return role != Role::outer_update ||
+         isa<AllGatherOp, ReduceScatterOp, RecordOp, WaitOp, ReleaseOp,
+             func::ReturnOp>(op);
+}
+
+/// Checks that a function that synchronizes nodes updates each bucket of its
+/// fragment once, and that no other one does it.
 static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
-  if (getRole(function) != Role::outer_update) {
-    for (Operation &op : function.front())
-      if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
-        return op.emitOpError("may not stand in @") << function.getSymName();
-    return success();
-  }
+  Role role = getRole(function);
   for (Operation &op : function.front())
-    if (!isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
-             RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
+    if (!mayStandIn(role, &op))
       return op.emitOpError("may not stand in @") << function.getSymName();
+  if (!isOuter(role))
+    return success();
   Counts counts = countTargets<OuterUpdateOp>(function);
   for (auto bucket : module.getOps<BucketOp>()) {
-    bool isOf = bucket.getOuter() ==
-                std::optional<uint64_t>(getVariant(function));
+    bool isOf =
+        bucket.getOuter() == std::optional<uint64_t>(getVariant(function));
     StringAttr name = bucket.getSymNameAttr();
     if (failed(verifyCount(function, "outer update", name, isOf,
                            counts.lookup(name))))

@@ -69,8 +69,9 @@ def export(setting: Setting, data: Data, folder: Path) -> Exported:
 
 def compiled(row: Compiled, setting: Setting, exported: Exported, data: Data, folder: Path) -> Program:
     step, log = folder / f"{row.name}.so", folder / f"{row.name}.jsonl"
+    strategy = [] if any(option.startswith("--strategy=") for option in row.options) else ["--strategy=fcdp"]
     command = [
-        *(BIN / "fcdp-compile", exported.archive, "-o", step, "--strategy=fcdp", f"--optimizer={OPTIMIZER}"),
+        *(BIN / "fcdp-compile", exported.archive, "-o", step, *strategy, f"--optimizer={OPTIMIZER}"),
         *(f"--nodes={NODES}", f"--ranks-per-node={RANKS_PER_NODE}", f"--micro-batches={setting.micro_batches}"),
         *(["--master=f32", "--reduce-dtype=bf16"] if setting.dtype == "bf16" else []),
         *row.options,
@@ -89,7 +90,9 @@ def compiled(row: Compiled, setting: Setting, exported: Exported, data: Data, fo
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         return Ran([x["loss"] for x in lines], [x["seconds"] for x in lines], lines[-1]["inter_bytes_sent"])
 
-    return Program(lambda steps: [*run, f"--steps={steps}", *inputs], read, int(sent[1]))
+    # The last step of a run may be one without an outer step.
+    planned = int(sent[1]) if row.cycle == 1 else None
+    return Program(lambda steps: [*run, f"--steps={steps}", *inputs], read, planned)
 
 
 def peer(row: Peer, setting: Setting, data: Data, folder: Path) -> Program:

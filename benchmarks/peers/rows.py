@@ -18,6 +18,8 @@ class Row:
     """Its losses are those of fcdp within the tolerance. Otherwise only the first one is, before any update."""
     cycle: int = 1
     """The number of steps after which its traffic repeats."""
+    rounds_masters: bool = False
+    """Its float32 masters begin as the bfloat16 parameters, whose losses differ more from fcdp's."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Peer(Row):
     """What of requirements.txt it needs."""
 
 
-SYNC_EVERY = 16  # steps between two synchronizations of torchft's algorithms
+SYNC_EVERY = 16  # steps between two synchronizations of fcdp's outer steps and torchft's algorithms
 
 
 def _coded(name: str, *options: str, exact: bool = True) -> Compiled:
@@ -55,6 +57,13 @@ COMPILED = [
     _coded("fcdp-coded", "--wire=delta", "--reduce-wire=coded"),
     _coded("fcdp-int8", "--wire=delta", "--reduce-wire=int8", exact=False),
     _coded("fcdp-int4", "--wire=delta", "--reduce-wire=int4", exact=False),
+    Compiled(
+        "fcdp-outer",
+        f"fcdp, `--strategy=hsdp --outer={SYNC_EVERY}`",
+        exact=False,
+        cycle=SYNC_EVERY,
+        options=("--strategy=hsdp", f"--outer={SYNC_EVERY}"),
+    ),
 ]
 
 
@@ -67,7 +76,7 @@ def _ddp(name: str, label: str, accumulates: bool = False, **settings: Any) -> P
 
 
 def _deepspeed(name: str, label: str, exact: bool = True, **zero: Any) -> Peer:
-    needs = dict(trainer="train_deepspeed", package="deepspeed")
+    needs = dict(trainer="train_deepspeed", package="deepspeed", rounds_masters=True)
     return Peer(f"deepspeed-{name}", f"DeepSpeed, {label}", exact=exact, settings=zero, **needs)
 
 

@@ -44,3 +44,5 @@ OPTIMIZER = f"adamw,lr={LR:g}"
 
 TOLERANCES = {"f32": 1e-5, "bf16": 5e-3}
 """Greatest relative difference of a loss of an exact row from fcdp's."""
+ROUNDED = 1e-2
+"""The same where the masters of parameters in bfloat16 begin as these."""

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a GPT and a Llama on text with each wire of reductions, and compares losses and bytes with exact training.
+"""Trains a GPT and a Llama on text with each wire of reductions, or with outer steps, and compares losses and bytes with exact
+training.
 
 Two nodes of two ranks on this machine, bfloat16 parameters with float32 masters, differences in gathers (--wire=delta, which is
-exact). Prints the mean loss of the last tenth of the steps, the loss of held-out text, both relative to those of exact
+exact). With --outer, nodes train by themselves between outer steps instead. Prints the mean loss of the last tenth of the steps, the loss of held-out text, both relative to those of exact
 reductions, and the bytes that nodes send in a step, in units of the model's bytes in bfloat16.
 """
 
@@ -33,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--wires", nargs="+", choices=WIRES, default=["raw", "int8", "int4"])
+    parser.add_argument("--outer", nargs="+", default=[], help="values of fcdp-compile's --outer to try, too, such as 32")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--micro-batches", type=int, default=1)
@@ -42,13 +44,19 @@ def main() -> None:
         parser.error(f"argument --steps: expected at least 10, got {args.steps}")
     for model in args.models:
         exact = None
-        for wire in args.wires:
-            found = train(Case(model, "masters"), wire, args, args.folder / f"{model}-{wire}")
+        for name, options in cases(args):
+            found = train(Case(model, "masters"), options, args, args.folder / f"{model}-{name}")
             exact = exact or found
-            report(f"{model} {wire}", found, exact)
+            report(f"{model} {name}", found, exact)
 
 
-def train(case: Case, wire: str, args: argparse.Namespace, folder: Path) -> dict[str, float]:
+def cases(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
+    """The name of each case, and its options."""
+    wires = [(wire, ["--strategy=fcdp", "--wire=delta", f"--reduce-wire={wire}"]) for wire in args.wires]
+    return wires + [(f"outer={outer}", ["--strategy=hsdp", f"--outer={outer}"]) for outer in args.outer]
+
+
+def train(case: Case, options: list[str], args: argparse.Namespace, folder: Path) -> dict[str, float]:
     folder.mkdir(parents=True, exist_ok=True)
     text = Text()
     model = build(case, text.vocabulary, seed=0)
@@ -60,9 +68,9 @@ def train(case: Case, wire: str, args: argparse.Namespace, folder: Path) -> dict
     fcdp.export(model.eval(), first(text.evaluation_rows(1)), folder / "eval.pt2", train=False)
     step, log = folder / "step.so", folder / "log.jsonl"
     run(
-        *(BIN / "fcdp-compile", folder / "train.pt2", f"--eval={folder / 'eval.pt2'}", "-o", step, "--strategy=fcdp"),
+        *(BIN / "fcdp-compile", folder / "train.pt2", f"--eval={folder / 'eval.pt2'}", "-o", step, *options),
         *(f"--nodes={NODES}", f"--ranks-per-node={LOCAL}", "--master=f32", "--clip-norm=1"),
-        *(f"--micro-batches={args.micro_batches}", "--accumulate=node", "--wire=delta", f"--reduce-wire={wire}"),
+        *(f"--micro-batches={args.micro_batches}", "--accumulate=node"),
         *(f"--optimizer=adamw,lr={args.lr},beta2=0.95,weight_decay=0.1", f"--group={case.decay_free}:weight_decay=0"),
     )
     inputs = text.training_rows(args.steps * args.micro_batches * NODES * LOCAL, 0).save(folder, "train")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what coded wires send and how long a step takes with them, on text, on a slow network.
+"""Measures what coded wires and outer steps send and how long a step takes with them, on text, on a slow network.
 
 A GPT in bfloat16 with float32 masters trains with AdamW on two hosts of two ranks each, made of network namespaces, at each
 learning rate. Predictions are those of fcdp-compile for the preset `cpu` with the network's bandwidth. Bytes are in units of W16, the model's bytes in bfloat16: what fcdp counts between nodes in a step, and what the
 kernel counts with all headers. The first steps of a run are not counted: the moments of AdamW fill, and each update is as long
-as the learning rate. Cases take turns, so that other load on the machine affects all alike. Ends with an error if a lossless
+as the learning rate. Cases take turns, so that other load on the machine affects all alike. Figures are medians over
+steps, and for outer steps means over whole periods: --steps and --skip must then be multiples of 32. Ends with an error if a lossless
 case gives another loss than raw wires. Needs root. All ranks share this machine's cores.
 """
 
@@ -39,6 +40,9 @@ CASES = {
     "delta+coded": ["--wire=delta", "--reduce-wire=coded"],
     "delta+int8": ["--wire=delta", "--reduce-wire=int8"],
     "delta+int4": ["--wire=delta", "--reduce-wire=int4"],
+    "outer32": ["--strategy=hsdp", "--outer=32"],
+    "outer32+int8": ["--strategy=hsdp", "--outer=32,wire=int8"],
+    "outer32/4": ["--strategy=hsdp", "--outer=32,fragments=4"],
     "auto": ["--wire=auto"],
     "auto+coded": ["--wire=auto", "--reduce-wire=coded"],
 }
@@ -60,16 +64,21 @@ class Case:
 
     @property
     def is_exact(self) -> bool:
-        return "int" not in self.name
+        return "int" not in self.name and not self.has_outer_steps
 
-    def median(self, key: str) -> float:
-        return statistics.median(step[key] for step in self.steps)
+    @property
+    def has_outer_steps(self) -> bool:
+        return self.name.startswith("outer")
+
+    def typical(self, key: str) -> float:
+        of_steps = statistics.mean if self.has_outer_steps else statistics.median
+        return of_steps(step[key] for step in self.steps)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lr", nargs="+", default=["1e-5", "1e-4", "3e-4"])
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=[case for case in CASES if "outer" not in case])
     parser.add_argument("--megabits", type=int, help="bandwidth of each host's uplink and direction (default: no limit)")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
@@ -80,6 +89,8 @@ def main() -> int:
     require_hosts("wires")
     if not 0 < args.skip < args.steps:
         parser.error("--skip: expected a number between 0 and --steps")
+    if any(case.startswith("outer") for case in args.cases) and (args.steps % 32 or args.skip % 32):
+        parser.error("--steps, --skip: expected multiples of 32 with outer steps")
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -135,11 +146,11 @@ def measure(case: Case, folder: Path, args: argparse.Namespace) -> None:
 def report(lr: str, cases: list[Case], model_bytes: int) -> None:
     print(f"\nlr {lr}\n| wires | sent, W16 a step | kernel, W16 a step, first steps in | seconds a step | of raw | predicted | exposed, s | loss |")
     print("|---|---|---|---|---|---|---|---|")
-    raw = cases[0].median("seconds")
+    raw = cases[0].typical("seconds")
     for case in cases:
-        sent, seconds = case.median("inter_bytes_sent") / model_bytes, case.median("seconds")
+        sent, seconds = case.typical("inter_bytes_sent") / model_bytes, case.typical("seconds")
         kernel = statistics.mean(case.kernel) / model_bytes
-        exposed = case.median("exposed_seconds")
+        exposed = case.typical("exposed_seconds")
         print(
             f"| {case.name} | {sent:.3f} | {kernel:.3f} | {seconds:.3f} | {seconds / raw:.3f} | {case.predicted:.3f} "
             f"| {exposed:.3f} | {case.losses[-1]:.6f} |",

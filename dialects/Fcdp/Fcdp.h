@@ -195,8 +195,10 @@ int64_t countParts(Sharding sharding, MeshOp mesh);
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
-/// Returns whether gathers of `bucket` may send differences: it is trained,
-/// gathered in bf16 or f16, and a slice of it stays in host memory.
+/// Returns whether gathers of `bucket` could send differences if a slice of it
+/// were in host memory: it is trained, and gathered in bf16 or f16.
+bool canCodeDeltas(BucketOp bucket);
+/// Returns whether they may: they could, and a slice stays in host memory.
 bool mayGatherDeltas(BucketOp bucket);
 
 /// Returns whether `wire` rounds values to codes, and leaves out a residual.

@@ -128,11 +128,15 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
   return success();
 }
 
+bool fcdp::canCodeDeltas(BucketOp bucket) {
+  Type wire = bucket.getWire();
+  return bucket.getTrainable() && (wire.isBF16() || wire.isF16());
+}
+
 bool fcdp::mayGatherDeltas(BucketOp bucket) {
   bool isInHost = bucket.getResidency() == Residency::host ||
                   bucket.getCarry() == Residency::host;
-  Type wire = bucket.getWire();
-  return bucket.getTrainable() && isInHost && (wire.isBF16() || wire.isF16());
+  return isInHost && canCodeDeltas(bucket);
 }
 
 bool fcdp::isQuantized(std::optional<Wire> wire) {

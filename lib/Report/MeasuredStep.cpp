@@ -22,8 +22,7 @@ struct StreamOps {
 class MeasuredStepBuilder {
 public:
   MeasuredStepBuilder(ModuleOp module, const MeasuredTrace &trace)
-      : module(module), trace(trace),
-        roles(StepFamily(getMicroBatches(module)).getStep()) {}
+      : module(module), trace(trace) {}
 
   llvm::Expected<SimulatedStep> build(const Cluster &cluster);
 
@@ -59,6 +58,8 @@ void MeasuredStepBuilder::collectOps() {
       made.ops.push_back(&op);
     }
   }
+  // Outer updates that did not run in this step have no spans.
+  roles = step.program.getRoles();
   for (auto [i, role] : llvm::enumerate(roles)) {
     const StepProgram::Function &function = step.program.functions[role];
     for (auto [j, instruction] : llvm::enumerate(function.instructions))

@@ -18,8 +18,7 @@ struct MemoryByOp {
 class TimelineBuilder {
 public:
   TimelineBuilder(ModuleOp module, const SimulatedStep &step)
-      : module(module), step(step),
-        roles(StepFamily(step.program.microBatches).getStep()) {}
+      : module(module), step(step), roles(step.program.getRoles()) {}
 
   FailureOr<Timeline> build();
 
@@ -46,7 +45,8 @@ LogicalResult TimelineBuilder::measureMemory() {
     return failure();
   for (func::FuncOp function : getFunctionsOf(module)) {
     std::optional<Role> role = findRole(function);
-    if (!role || !llvm::is_contained(roles, *role))
+    if (!role || !llvm::is_contained(roles, *role) ||
+        *role == Role::outer_update)
       continue;
     MemoryByOp &byOp = memory[*role];
     measureFunctionMemory(function, *layouts, &byOp.inUse);
@@ -84,6 +84,8 @@ void TimelineBuilder::addFullest(const MemoryByOp &memory, double time,
 
 void TimelineBuilder::addMemory(
     uint32_t function, llvm::ArrayRef<const Timeline::Span *> compute) {
+  if (roles[function] == Role::outer_update)
+    return; // several functions, of which some have run
   const MemoryByOp &byOp = memory.at(roles[function]);
   size_t position = 0;
   double time = function == 0 ? 0 : timeline.functions[function - 1].end;

@@ -15,6 +15,13 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
   return run;
 }
 
+llvm::SmallVector<Role> StepProgram::getRoles() const {
+  llvm::SmallVector<Role> roles = StepFamily(microBatches).getStep();
+  if (functions.count(Role::outer_update))
+    roles.push_back(Role::outer_update);
+  return roles;
+}
+
 Activity fcdp::getActivity(Operation *op) {
   switch (chooseStream(op)) {
   case Stream::compute:

@@ -9,71 +9,82 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <sys/stat.h>
-#include <vector>
 
 namespace fcdp {
 namespace {
 
-constexpr uint64_t kEndBytes = uint64_t(256) << 10, kBlockBytes = 16 << 10,
-                   kBlocks = 64;
+constexpr uint64_t kEndBytes = uint64_t(256) << 10, kSampleBytes = 16 << 10,
+                   kSamples = 64, kBlockBytes = 1 << 20;
 
-/// Reads ranges of a file into a checksum.
-class FileSampler {
-public:
-  explicit FileSampler(const std::string &path)
-      : path(path),
-        file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat status;
-    if (!file || fstat(file.get(), &status) != 0)
-      throwAt(path, std::string("cannot be read: ") + std::strerror(errno));
-    bytes = uint64_t(status.st_size);
-  }
+[[noreturn]] void throwUnread(const std::string &path, const char *reason) {
+  throwAt(path, std::string("cannot be read: ") + reason);
+}
 
-  uint64_t size() const { return bytes; }
-  void add(uint64_t begin, uint64_t count) {
-    std::vector<std::byte> buffer(std::min(count, kEndBytes));
-    for (uint64_t done = 0; done < count;) {
-      const size_t wanted = std::min<uint64_t>(buffer.size(), count - done);
-      ssize_t got =
-          pread(file.get(), buffer.data(), wanted, off_t(begin + done));
-      if (got < 0 && errno == EINTR)
-        continue;
-      if (got <= 0)
-        throwAt(path,
-                std::string("cannot be read: ") +
-                    (got == 0 ? "it became shorter" : std::strerror(errno)));
-      checksum.add(std::span(buffer).first(size_t(got)));
-      done += uint64_t(got);
-    }
-  }
-  uint64_t value() const { return checksum.value(); }
+FileDescriptor openFile(const std::string &path) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file)
+    throwUnread(path, std::strerror(errno));
+  return file;
+}
 
-private:
-  const std::string path;
-  FileDescriptor file;
-  uint64_t bytes = 0;
-  Checksum checksum;
+/// A range of bytes of one of the files.
+struct Block {
+  size_t file;
+  uint64_t begin, count;
 };
 
-std::string digestOfFile(const std::string &path) {
-  FileSampler sampler(path);
-  const uint64_t size = sampler.size();
-  if (size <= kMostWholeBytes) {
-    sampler.add(0, size);
-  } else {
-    sampler.add(0, kEndBytes);
-    const uint64_t between = size - 2 * kEndBytes - kBlockBytes;
-    for (uint64_t block = 0; block < kBlocks; ++block)
-      sampler.add(kEndBytes + between / kBlocks * block, kBlockBytes);
-    sampler.add(size - kEndBytes, kEndBytes);
+/// Adds the blocks of a whole file, each small enough to be read at once.
+void addWhole(std::vector<Block> &blocks, size_t file, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kBlockBytes)
+    blocks.push_back({file, at, std::min(kBlockBytes, bytes - at)});
+}
+
+void addSamples(std::vector<Block> &blocks, size_t file, uint64_t bytes) {
+  blocks.push_back({file, 0, kEndBytes});
+  const uint64_t between = bytes - 2 * kEndBytes - kSampleBytes;
+  for (uint64_t i = 0; i < kSamples; ++i)
+    blocks.push_back({file, kEndBytes + between / kSamples * i, kSampleBytes});
+  blocks.push_back({file, bytes - kEndBytes, kEndBytes});
+}
+
+void readBlock(const std::string &path, int file, const Block &block,
+               std::span<std::byte> out) {
+  for (uint64_t done = 0; done < block.count;) {
+    ssize_t got = pread(file, out.data() + done, block.count - done,
+                        off_t(block.begin + done));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      throwUnread(path, got == 0 ? "it became shorter" : std::strerror(errno));
+    done += uint64_t(got);
   }
-  return std::to_string(size) + " bytes, digest " + toDigits(sampler.value());
+}
+
+/// A block's content has the same checksum at no other place.
+uint64_t checksumOf(const Block &block, std::span<const std::byte> content) {
+  const uint64_t place[] = {block.file, block.begin};
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(place)));
+  checksum.add(content);
+  return checksum.value();
 }
 
 bool isOfWeights(const std::string &name) {
   return name.ends_with(".safetensors") ||
          name.ends_with(".safetensors.index.json");
+}
+
+/// Differs between machines, and between boots of one.
+std::string idOfSystem() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
+
+std::string toText(const timespec &time) {
+  return std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
 }
 
 } // namespace
@@ -86,23 +97,84 @@ std::string toDigits(uint64_t checksum) {
   return text;
 }
 
-std::string digestOf(const std::string &path) {
+FileSet::FileSet(const std::string &path) : identityText(idOfSystem()) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::is_directory(path, error))
-    return digestOfFile(path);
+  isFolder = fs::is_directory(path, error);
+  if (!isFolder) {
+    add("", path);
+    return;
+  }
   std::vector<std::string> names;
   for (const fs::directory_entry &entry : fs::directory_iterator(path, error))
     if (std::string name = entry.path().filename(); isOfWeights(name))
       names.push_back(name);
   std::sort(names.begin(), names.end());
-  Checksum all;
-  for (const std::string &name : names) {
-    const std::string text = name + " " + digestOfFile(path + "/" + name);
-    all.add(std::as_bytes(std::span(text)));
+  for (const std::string &name : names)
+    add(name, path + "/" + name);
+}
+
+FileSet::FileSet(const std::string &folder, std::vector<std::string> names)
+    : isFolder(true), identityText(idOfSystem()) {
+  for (const std::string &name : names)
+    add(name, folder + "/" + name);
+}
+
+void FileSet::add(const std::string &name, const std::string &path) {
+  struct stat status;
+  if (fstat(openFile(path).get(), &status) != 0)
+    throwUnread(path, std::strerror(errno));
+  files.push_back({name, path, uint64_t(status.st_size)});
+  identityText += " " + std::to_string(status.st_dev) + ":" +
+                  std::to_string(status.st_ino) + ":" +
+                  std::to_string(status.st_size) + ":" +
+                  toText(status.st_mtim) + ":" + toText(status.st_ctim);
+}
+
+uint64_t FileSet::totalBytes() const {
+  uint64_t bytes = 0;
+  for (const File &file : files)
+    bytes += file.bytes;
+  return bytes;
+}
+
+std::string FileSet::describe() const {
+  const std::string bytes = std::to_string(totalBytes()) + " bytes";
+  if (!isFolder)
+    return bytes;
+  return std::to_string(files.size()) +
+         (files.size() == 1 ? " file, " : " files, ") + bytes;
+}
+
+uint64_t FileSet::sumOfPart(uint32_t part, uint32_t parts,
+                            uint64_t mostBytes) const {
+  const bool isWhole = totalBytes() <= mostBytes;
+  std::vector<Block> blocks;
+  Checksum names;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string text =
+        files[i].name + " " + std::to_string(files[i].bytes);
+    names.add(std::as_bytes(std::span(text)));
+    if (isWhole || files[i].bytes <= kMostWholeBytes)
+      addWhole(blocks, i, files[i].bytes);
+    else
+      addSamples(blocks, i, files[i].bytes);
   }
-  return std::to_string(names.size()) + " files, digest " +
-         toDigits(all.value());
+  // Neighbours go to one part, which then reads its files in order.
+  const size_t begin = blocks.size() * part / parts,
+               end = blocks.size() * (part + 1) / parts;
+  uint64_t sum = part == 0 ? names.value() : 0;
+  std::vector<std::byte> buffer(begin == end ? 0 : kBlockBytes);
+  FileDescriptor file;
+  for (size_t i = begin; i < end; ++i) {
+    const Block &block = blocks[i];
+    const std::string &path = files[block.file].path;
+    if (i == begin || block.file != blocks[i - 1].file)
+      file = openFile(path);
+    readBlock(path, file.get(), block, buffer);
+    sum += checksumOf(block, std::span(buffer).first(block.count));
+  }
+  return sum;
 }
 
 } // namespace fcdp

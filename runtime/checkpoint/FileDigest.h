@@ -5,19 +5,50 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace fcdp {
 
-/// The largest file of which the digest covers all bytes.
+/// The largest file of which a sampled digest covers all bytes.
 inline constexpr uint64_t kMostWholeBytes = uint64_t(16) << 20;
 
-/// Returns "131072 bytes, digest 0123456789abcdef". The digest covers all bytes
-/// of a file of at most kMostWholeBytes. Of a larger one it covers the first
-/// and the last 256 KiB, where formats have their headers and tables of
-/// contents, and 64 blocks of 16 KiB at equal distances between. Of a folder it
-/// covers the names and digests of the safetensors files, and of their index.
-/// Throws std::runtime_error that names the file.
-std::string digestOf(const std::string &path);
+/// A file, or files of a folder, whose contents are compared. Functions throw
+/// std::runtime_error that names the file. Immutable.
+class FileSet {
+public:
+  /// A file, or the safetensors files of a folder and their index.
+  explicit FileSet(const std::string &path);
+  /// Files of a folder.
+  FileSet(const std::string &folder, std::vector<std::string> names);
+
+  /// Differs from that of other files, and of the same files before a change.
+  /// Equal for two processes that read the same files of one running system.
+  const std::string &identity() const { return identityText; }
+  /// "131072 bytes", or "3 files, 131072 bytes".
+  std::string describe() const;
+
+  /// Returns the checksum of a part of the contents. The sum of those of all
+  /// parts, modulo 2^64, depends on the contents, the sizes and the names in a
+  /// folder, and not on the number of parts. It covers all bytes if there are
+  /// at most `mostBytes`. Otherwise it covers, of each file of more than
+  /// kMostWholeBytes, the first and the last 256 KiB, where formats have their
+  /// headers and tables of contents, and 64 blocks of 16 KiB at equal distances
+  /// between.
+  uint64_t sumOfPart(uint32_t part, uint32_t parts, uint64_t mostBytes) const;
+
+private:
+  struct File {
+    std::string name; ///< in the folder, or ""
+    std::string path;
+    uint64_t bytes;
+  };
+  void add(const std::string &name, const std::string &path);
+  uint64_t totalBytes() const;
+
+  bool isFolder;
+  std::vector<File> files;
+  std::string identityText;
+};
 
 /// The digits of a checksum.
 std::string toDigits(uint64_t checksum);

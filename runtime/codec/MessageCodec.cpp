@@ -36,6 +36,22 @@ static_assert(sizeof(ChunkHeader) == kChunkHeaderBytes);
 
 /// ChunkHeader::low of a chunk that is not coded.
 constexpr uint32_t kDense = ~0u;
+/// Added to ChunkHeader::low if the plane is in the order of classes.
+constexpr uint32_t kSorted = 1u << 31;
+
+/// In front of a plane in the order of classes.
+struct ClassHeader {
+  /// Bytes of the code of each class, as of a plane.
+  uint32_t bytes[kNumClasses];
+  uint32_t top;
+};
+
+/// Chunks of fewer values have too few in a class.
+constexpr size_t kLeastSorted = 8192;
+
+ExponentBits exponentOf(DType type) {
+  return type == DType::F16 ? ExponentBits{10, 0x1f} : ExponentBits{7, 0xff};
+}
 
 template <typename Header>
 Header readHeader(const std::byte *from) {
@@ -99,11 +115,13 @@ bool hasReferences(const MessageCoding &coding) {
 
 } // namespace
 
-MessageCodec::MessageCodec() : high(kCodedChunkBytes), low(kCodedChunkBytes) {}
+MessageCodec::MessageCodec()
+    : high(kCodedChunkBytes), low(kCodedChunkBytes), classes(kCodedChunkBytes),
+      sorted(kCodedChunkBytes) {}
 
 size_t MessageCodec::encodePlane(std::span<const std::byte> plane,
                                  std::span<std::byte> out) {
-  if (isZero(plane))
+  if (plane.empty() || isZero(plane))
     return 0;
   if (size_t size = coder.encode(plane, out); size && size < plane.size())
     return size;
@@ -123,6 +141,61 @@ bool MessageCodec::decodePlane(std::span<const std::byte> code,
   return true;
 }
 
+/// Codes the low plane of differences in the order of classes, and returns
+/// ChunkHeader::low; or 0 if there is no room for that.
+uint32_t MessageCodec::encodeDifferences(DType type,
+                                         const std::byte *references,
+                                         size_t count,
+                                         std::span<std::byte> out) {
+  ClassHeader header{};
+  size_t end = sizeof(header);
+  if (count < kLeastSorted || isZero({low.data(), count}))
+    return 0;
+  ExponentBits bits = exponentOf(type);
+  uint8_t top = ClassOrder::chooseTop(shorts(references), count, bits);
+  order.classify(shorts(references), count, bits, top, octets(classes));
+  order.sort(octets(low), octets(sorted));
+  header.top = top;
+  std::span<const std::byte> rest = sorted;
+  for (size_t which = 0; which < kNumClasses; ++which) {
+    size_t size = order.size(which);
+    if (end + size > out.size())
+      return 0;
+    header.bytes[which] =
+        uint32_t(encodePlane(rest.first(size), out.subspan(end, size)));
+    rest = rest.subspan(size);
+    end += header.bytes[which];
+  }
+  std::memcpy(out.data(), &header, sizeof(header));
+  return uint32_t(end) | kSorted;
+}
+
+/// Decodes the low plane of differences. Returns false if the code is damaged.
+bool MessageCodec::decodeDifferences(DType type,
+                                     std::span<const std::byte> code,
+                                     const std::byte *references,
+                                     size_t count) {
+  if (code.size() < sizeof(ClassHeader))
+    return false;
+  auto header = readHeader<ClassHeader>(code.data());
+  code = code.subspan(sizeof(header));
+  if (header.top > 255)
+    return false;
+  order.classify(shorts(references), count, exponentOf(type),
+                 uint8_t(header.top), octets(classes));
+  std::span<std::byte> rest = sorted;
+  for (size_t which = 0; which < kNumClasses; ++which) {
+    size_t size = order.size(which), bytes = header.bytes[which];
+    if (bytes > code.size() || bytes > size ||
+        !decodePlane(code.first(bytes), rest.first(size)))
+      return false;
+    code = code.subspan(bytes);
+    rest = rest.subspan(size);
+  }
+  order.restore(octets(sorted), octets(low));
+  return code.empty();
+}
+
 /// Returns the bytes of the chunk with its header.
 size_t MessageCodec::encodeChunk(const MessageCoding &coding,
                                  std::span<const std::byte> values,
@@ -137,14 +210,18 @@ size_t MessageCodec::encodeChunk(const MessageCoding &coding,
     // Behind the exponents the bits of a fraction are random.
     bool isCoded = coding.code == WireCode::Delta;
     if (isCoded) {
-      header.low = uint32_t(encodePlane(lowPlane, {body, lowPlane.size()}));
+      header.low = encodeDifferences(coding.type, references, count,
+                                     {body, lowPlane.size()});
+      if (header.low == 0)
+        header.low = uint32_t(encodePlane(lowPlane, {body, lowPlane.size()}));
     } else {
       std::copy(lowPlane.begin(), lowPlane.end(), body);
       header.low = uint32_t(lowPlane.size());
     }
+    size_t lowBytes = header.low & ~kSorted;
     header.high =
-        uint32_t(encodePlane({high.data(), count}, {body + header.low, count}));
-    bytes = header.low + header.high;
+        uint32_t(encodePlane({high.data(), count}, {body + lowBytes, count}));
+    bytes = lowBytes + header.high;
   }
   if (bytes >= values.size()) {
     header.low = kDense;
@@ -193,8 +270,9 @@ size_t MessageCodec::decodeChunk(const MessageCoding &coding,
   if (!isDense && !hasReferences(coding))
     failDecoding("expected values as they are in the first gather, got "
                  "differences");
-  size_t bytes =
-      isDense ? values.size() : size_t(header.low) + size_t(header.high);
+  bool isSorted = !isDense && (header.low & kSorted) != 0;
+  size_t lowBytes = header.low & ~kSorted;
+  size_t bytes = isDense ? values.size() : lowBytes + size_t(header.high);
   if (bytes > chunk.size() || bytes > values.size())
     failDecoding("expected at most ", std::min(chunk.size(), values.size()),
                  " bytes of a chunk, got ", bytes);
@@ -202,10 +280,14 @@ size_t MessageCodec::decodeChunk(const MessageCoding &coding,
     std::copy_n(chunk.begin(), bytes, values.begin());
   } else {
     size_t count = values.size() / byteSize(coding.type);
-    if (!decodePlane(chunk.first(header.low),
-                     std::span(low).first(values.size() - count)) ||
-        !decodePlane(chunk.subspan(header.low, header.high),
-                     std::span(high).first(count)))
+    std::span<const std::byte> lowCode = chunk.first(lowBytes);
+    bool isGood =
+        isSorted
+            ? coding.code == WireCode::Delta &&
+                  decodeDifferences(coding.type, lowCode, references, count)
+            : decodePlane(lowCode, std::span(low).first(values.size() - count));
+    if (!isGood || !decodePlane(chunk.subspan(lowBytes, header.high),
+                                std::span(high).first(count)))
       failDecoding("its code is damaged");
     join(coding, octets(low), octets(high), references, values);
   }

@@ -4,6 +4,7 @@
 // chunks, each coded or, if its code would not be smaller, as it is.
 #pragma once
 
+#include "codec/ClassOrder.h"
 #include "codec/EntropyCoder.h"
 #include "core/Backend.h"
 #include "core/CodedMessage.h"
@@ -61,10 +62,17 @@ private:
   size_t encodePlane(std::span<const std::byte> plane,
                      std::span<std::byte> out);
   bool decodePlane(std::span<const std::byte> code, std::span<std::byte> plane);
+  uint32_t encodeDifferences(DType type, const std::byte *references,
+                             size_t count, std::span<std::byte> out);
+  bool decodeDifferences(DType type, std::span<const std::byte> code,
+                         const std::byte *references, size_t count);
 
   EntropyCoder coder;
+  ClassOrder order;
   /// Planes of a chunk: the one that is coded always, and the others.
   std::vector<std::byte> high, low;
+  /// The class of each value, and the low plane in their order.
+  std::vector<std::byte> classes, sorted;
 };
 
 } // namespace fcdp

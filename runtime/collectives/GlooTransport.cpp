@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/GlooTransport.h"
+#include "collectives/GroupProof.h"
 #include "collectives/Milliseconds.h"
 #include "collectives/TcpStore.h"
 
@@ -48,11 +49,15 @@ private:
   };
   struct Exchange;
 
+  void connect(const GlooDevice &device, const GlooGroupOptions &options);
+  /// Throws TransportError unless all peers have the secret.
+  void prove(const GlooGroupOptions &options);
+
   template <typename Post>
   void post(Exchange &exchange, const char *doing, size_t bytes, uint32_t peer,
             const std::byte *data, Post send);
 
-  const std::chrono::milliseconds timeout;
+  std::chrono::milliseconds timeout;
   c10::intrusive_ptr<Group> group;
 
   std::mutex mutex; ///< for posting and for the members below
@@ -82,16 +87,10 @@ struct GlooTransport::Exchange {
 GlooTransport::GlooTransport(const GlooDevice &device,
                              const GlooGroupOptions &options)
     : Transport(options.worldRanks, options.rank),
-      timeout(toMilliseconds(options.collectiveSeconds)) {
-  auto gloo = Group::Options::create(toMilliseconds(options.joinSeconds));
-  gloo->devices = {device};
-  gloo->threads = 1; // point-to-point transfers use the device's thread
-  auto store =
-      c10::make_intrusive<c10d::PrefixStore>(options.name, options.store);
+      timeout(toMilliseconds(options.joinSeconds)) {
   try {
-    group = c10::make_intrusive<Group>(store, int(options.rank),
-                                       int(options.worldRanks.size()), gloo);
-    group->setTimeout(timeout);
+    connect(device, options);
+    prove(options);
   } catch (const std::exception &error) {
     std::string ranks;
     for (uint32_t rank : options.worldRanks)
@@ -100,6 +99,39 @@ GlooTransport::GlooTransport(const GlooDevice &device,
                          " cannot connect group '" + options.name +
                          "' of ranks " + ranks + ": " + textOf(error));
   }
+  timeout = toMilliseconds(options.collectiveSeconds);
+  group->setTimeout(timeout);
+}
+
+void GlooTransport::connect(const GlooDevice &device,
+                            const GlooGroupOptions &options) {
+  auto gloo = Group::Options::create(toMilliseconds(options.joinSeconds));
+  gloo->devices = {device};
+  gloo->threads = 1; // point-to-point transfers use the device's thread
+  auto store =
+      c10::make_intrusive<c10d::PrefixStore>(options.name, options.store);
+  group =
+      c10::make_intrusive<Group>(store, int(options.rank), int(size()), gloo);
+}
+
+void GlooTransport::prove(const GlooGroupOptions &options) {
+  constexpr const char *what = "proof of belonging to the job";
+  constexpr const char *hint =
+      "has a process that does not belong to the job taken its place?";
+  uint32_t wrong;
+  try {
+    wrong = proveToPeers(
+        {options.secret, options.name, rank(), size()},
+        // What is sent here does not count as the job's.
+        [&](std::span<const Send> sends, std::span<const Recv> recvs) {
+          doExchange(sends, recvs, what, 0);
+        });
+  } catch (const TransportError &error) {
+    throw TransportError(std::string(error.what()) + "; " + hint, error.kind());
+  }
+  if (wrong != size())
+    throw TransportError("rank " + std::to_string(worldRank(wrong)) +
+                         " does not have the job's secret; " + hint);
 }
 
 template <typename Post>

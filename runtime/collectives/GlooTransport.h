@@ -31,6 +31,8 @@ struct GlooGroupOptions {
   /// Prefix of the group's keys in the store. It is equal on the ranks of one
   /// group and differs between groups.
   std::string name;
+  /// What the ranks prove to have before anything else is sent.
+  std::string secret;
   double joinSeconds = 60;
   double collectiveSeconds = 300;
 };

@@ -273,6 +273,7 @@ GlooJob::connect(const std::string &name,
   group.name = name + "-" + std::to_string(worldRanks[0]);
   group.worldRanks = worldRanks;
   group.store = glooStore;
+  group.secret = options.secret;
   group.joinSeconds = options.joinSeconds;
   group.collectiveSeconds = options.collectiveSeconds;
   return makeGlooTransport(device, group);

@@ -29,13 +29,6 @@ std::string listRanks(const Mesh &mesh, const std::vector<uint32_t> &ranks) {
   return text;
 }
 
-const Fact *findFact(const std::vector<Fact> &facts, const std::string &name) {
-  auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact &fact) {
-    return fact.name == name;
-  });
-  return found == facts.end() ? nullptr : &*found;
-}
-
 /// Returns the values of one fact in the order of the ranks.
 std::vector<Holders> valuesOf(const Fact &asked,
                               const std::vector<std::vector<Fact>> &facts) {
@@ -58,6 +51,13 @@ std::vector<Holders> valuesOf(const Fact &asked,
 }
 
 } // namespace
+
+const Fact *findFact(const std::vector<Fact> &facts, const std::string &name) {
+  auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact &fact) {
+    return fact.name == name;
+  });
+  return found == facts.end() ? nullptr : &*found;
+}
 
 std::string encode(const std::vector<Fact> &facts) {
   std::string text;

@@ -24,6 +24,9 @@ struct Fact {
   bool isOfSome = false;
 };
 
+/// Returns null if there is no fact of this name.
+const Fact *findFact(const std::vector<Fact> &facts, const std::string &name);
+
 std::string encode(const std::vector<Fact> &facts);
 /// The inverse. Throws std::runtime_error for another text.
 std::vector<Fact> decodeFacts(const std::string &text);

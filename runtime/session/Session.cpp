@@ -80,6 +80,17 @@ std::vector<Fact> sharedValues(const StepPlan &plan, Place place, Step &step) {
   return facts;
 }
 
+std::vector<FileFact> weightFiles(const std::vector<std::string> &paths) {
+  std::vector<FileFact> files;
+  for (const std::string &path : paths) {
+    std::string name = "the weights";
+    if (paths.size() > 1)
+      name += ", file " + std::to_string(files.size() + 1);
+    files.push_back({{name, "", path}, FileSet(path)});
+  }
+  return files;
+}
+
 } // namespace
 
 std::shared_ptr<const StepObject> loadStep(const std::string &path) {
@@ -154,50 +165,73 @@ SessionError Session::Impl::conclude(const std::exception &error,
   return {code, message};
 }
 
-void Session::Impl::agree(const std::optional<SessionError> &problem,
-                          const char *what, const std::vector<Fact> &facts,
-                          SessionErrorCode code) {
-  // Of what all ranks have, a checksum says whether it is the same.
-  constexpr char isProblem = '!', isFacts = '=';
-  std::vector<Fact> common, ofSome;
-  for (const Fact &fact : facts)
-    (fact.isOfSome ? ofSome : common).push_back(fact);
-  const std::string encoded = encode(common);
-  const std::vector<std::string> all = job->exchange(
-      problem ? isProblem + std::string(problem->what())
-              : isFacts + encode({{"", checksumOf(encoded)}}) + encode(ofSome),
-      what);
-  auto found = std::find_if(all.begin(), all.end(), [&](const auto &text) {
-    return text.starts_with(isProblem);
+std::vector<std::string>
+Session::Impl::exchangeTexts(const std::optional<SessionError> &problem,
+                             const char *what, const std::string &text) {
+  constexpr char isProblem = '!', isText = '=';
+  std::vector<std::string> all = job->exchange(
+      problem ? isProblem + std::string(problem->what()) : isText + text, what);
+  auto found = std::find_if(all.begin(), all.end(), [&](const auto &one) {
+    return one.starts_with(isProblem);
   });
-  std::string difference;
   if (found == all.end()) {
-    std::vector<std::vector<Fact>> ofRanks;
-    bool isSame = true;
-    for (const std::string &text : all) {
-      ofRanks.push_back(decodeFacts(text.substr(1)));
-      isSame &= ofRanks.back().at(0).value == ofRanks.front().at(0).value;
-    }
-    if (!isSame) {
-      ofRanks.clear();
-      for (const std::string &text : job->exchange(encoded, what))
-        ofRanks.push_back(decodeFacts(text));
-    }
-    difference = describeDifference(plan.mesh, ofRanks);
-    if (difference.empty())
-      return;
+    for (std::string &one : all)
+      one.erase(0, 1);
+    return all;
   }
   // All ranks have issued the same operations, so none waits for another.
   job->finish();
   phase = Phase::Failed;
-  if (!difference.empty())
-    throw SessionError(code, difference);
   const uint32_t first = found - all.begin();
   if (first == job->rank())
     throw *problem;
   throw SessionError(SessionErrorCode::PeerFailed,
                      describeRank(plan.mesh, first) +
                          " failed: " + found->substr(1));
+}
+
+void Session::Impl::agree(const std::optional<SessionError> &problem,
+                          const char *what, const std::vector<Fact> &facts,
+                          SessionErrorCode code) {
+  // Of what all ranks have, a checksum says whether it is the same.
+  std::vector<Fact> common, ofSome;
+  for (const Fact &fact : facts)
+    (fact.isOfSome ? ofSome : common).push_back(fact);
+  const std::string encoded = encode(common);
+  std::vector<std::vector<Fact>> ofRanks;
+  bool isSame = true;
+  for (const std::string &text :
+       exchangeTexts(problem, what,
+                     encode({{"", checksumOf(encoded)}}) + encode(ofSome))) {
+    ofRanks.push_back(decodeFacts(text));
+    isSame &= ofRanks.back().at(0).value == ofRanks.front().at(0).value;
+  }
+  if (!isSame) {
+    ofRanks.clear();
+    for (const std::string &text : job->exchange(encoded, what))
+      ofRanks.push_back(decodeFacts(text));
+  }
+  const std::string difference = describeDifference(plan.mesh, ofRanks);
+  if (difference.empty())
+    return;
+  job->finish();
+  phase = Phase::Failed;
+  throw SessionError(code, difference);
+}
+
+void Session::Impl::agreeOnFiles(
+    std::optional<SessionError> problem, const char *what,
+    const std::function<std::vector<FileFact>()> &makeFiles,
+    SessionErrorCode code) {
+  std::vector<FileFact> files;
+  if (!problem)
+    problem = problemOf(code, [&] { files = makeFiles(); });
+  FileAgreement agreement(plan.mesh, std::move(files));
+  const auto names = exchangeTexts(problem, what, agreement.names());
+  std::string sums;
+  problem = problemOf(code, [&] { sums = agreement.sums(job->rank(), names); });
+  const auto allSums = exchangeTexts(problem, what, sums);
+  agree(std::nullopt, what, agreement.facts(allSums), code);
 }
 
 std::vector<Fact> Session::Impl::openingFacts() const {
@@ -259,8 +293,12 @@ void Session::Impl::join() {
   if (!problem)
     problem = problemOf(SessionErrorCode::InputMismatch,
                         [&] { facts = openingFacts(); });
-  attempt(SessionErrorCode::Failed,
-          [&] { agree(problem, "check of the inputs", facts); });
+  attempt(SessionErrorCode::Failed, [&] {
+    agree(problem, "check of the inputs", facts);
+    agreeOnFiles(std::nullopt, "check of the inputs", [&] {
+      return options.files ? options.files() : std::vector<FileFact>();
+    });
+  });
 }
 
 void Session::Impl::makeStep() {
@@ -414,20 +452,18 @@ Session::loadWeights(const std::vector<std::string> &paths) {
     std::vector<Fact> facts;
     auto problem = Impl::problemOf(SessionErrorCode::BadWeights, [&] {
       MatchedWeights source(impl->plan, paths);
-      for (const std::string &path : paths)
-        facts.push_back({"the weights", digestOf(path), path});
-      for (size_t i = 0; paths.size() > 1 && i < paths.size(); ++i)
-        facts[i].name += ", file " + std::to_string(i + 1);
       Step &step = *impl->step;
       loadShards(
           impl->plan, place(), source, [&](size_t b) { return step.shard(b); },
           [&](size_t b) { return step.master(b); });
       loadBuffers(impl->plan, source, [&](size_t b) { return step.buffer(b); });
-      for (Fact &fact : sharedValues(impl->plan, place(), step))
-        facts.push_back(std::move(fact));
+      facts = sharedValues(impl->plan, place(), step);
       notes = source.notes();
     });
-    impl->agree(problem, "load of the weights", facts,
+    impl->agreeOnFiles(
+        problem, "load of the weights", [&] { return weightFiles(paths); },
+        SessionErrorCode::BadWeights);
+    impl->agree(std::nullopt, "load of the weights", facts,
                 SessionErrorCode::BadWeights);
   });
   return notes;

@@ -103,8 +103,13 @@ public:
   /// of a run, from its latest checkpoint; the number of steps, the count of
   /// updates and the random state go on from there. The checkpoint may be of
   /// another mesh and strategy. Returns none, and changes nothing, if a run has
-  /// no complete checkpoint. Before the first step only. Throws BadWeights.
-  std::optional<LoadedCheckpoint> loadCheckpoint(const std::string &path);
+  /// no complete checkpoint. Before the first step only. Throws BadWeights, on
+  /// all ranks also if they have read different checkpoints, which the message
+  /// calls `name`. Rank 0 chooses the checkpoint of a run; the path of the run
+  /// may differ between ranks.
+  std::optional<LoadedCheckpoint>
+  loadCheckpoint(const std::string &path,
+                 const std::string &name = "the checkpoint");
   /// Collective. Makes the folder for checkpoints, and allocates host memory
   /// for a copy of this rank's states. To be called once, after a checkpoint is
   /// loaded. Throws FileFailed if the folder cannot be written to, or has

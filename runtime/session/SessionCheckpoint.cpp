@@ -6,6 +6,8 @@
 
 #include "checkpoint/CheckpointFolders.h"
 
+#include <filesystem>
+
 namespace fcdp {
 
 namespace {
@@ -23,6 +25,30 @@ void checkLatest(const std::string &run, int64_t step) {
         "; resume from the latest one, or save to another folder");
 }
 
+/// The path of a checkpoint without that of its run, which may differ between
+/// nodes: a name, "." for the run itself, or "" for none.
+std::string withoutRun(const std::string &found, const std::string &run) {
+  if (found.empty())
+    return "";
+  return found == run ? "." : std::filesystem::path(found).filename().string();
+}
+
+std::string withRun(const std::string &name, const std::string &run) {
+  if (name.empty())
+    return "";
+  return name == "." ? run : (std::filesystem::path(run) / name).string();
+}
+
+/// What ranks compare of a checkpoint that they have read.
+FileFact checkpointFiles(const std::string &name, const std::string &path,
+                         const CheckpointIndex &index) {
+  std::vector<std::string> files = {kIndexName};
+  for (const CheckpointFile &file : index.files)
+    files.push_back(file.name);
+  return {{name, "step " + std::to_string(index.step), path},
+          FileSet(path, files)};
+}
+
 } // namespace
 
 std::optional<std::string>
@@ -35,11 +61,11 @@ Session::Impl::findCheckpointTogether(const std::string &path) {
                     if (job->rank() != 0)
                       return;
                     found = fcdp::findCheckpoint(path).value_or("");
-                    job->set(key, found);
+                    job->set(key, withoutRun(found, path));
                   }),
         "search for a checkpoint");
   if (job->rank() != 0)
-    found = job->get(key, kFindSeconds);
+    found = withRun(job->get(key, kFindSeconds), path);
   return found.empty() ? std::nullopt : std::optional(found);
 }
 
@@ -64,28 +90,28 @@ void Session::Impl::openRunFolder(const std::string &run) {
 }
 
 std::optional<LoadedCheckpoint>
-Session::loadCheckpoint(const std::string &path) {
+Session::loadCheckpoint(const std::string &path, const std::string &name) {
   impl->requireLoading("loading a checkpoint");
   std::optional<LoadedCheckpoint> loaded;
   impl->attempt(SessionErrorCode::BadWeights, [&] {
     auto found = impl->findCheckpointTogether(path);
     if (!found)
       return;
-    impl->agree(
-        Impl::problemOf(
-            SessionErrorCode::BadWeights,
-            [&] {
-              CheckpointReader reader(*found);
-              impl->takeRates(reader.index().job, *found + "/index.json.job");
-              impl->takeLossScale(reader.index().job,
-                                  *found + "/index.json.job");
-              StateChanges changes = fcdp::loadCheckpoint(
-                  impl->plan, place(), impl->options.seed, reader, *impl->step);
-              const CheckpointIndex &index = reader.index();
-              loaded = {*found, index.step,
-                        Impl::withoutLossScale(index.job).dump(), changes};
-            }),
-        "load of the checkpoint");
+    std::vector<FileFact> files;
+    auto problem = Impl::problemOf(SessionErrorCode::BadWeights, [&] {
+      CheckpointReader reader(*found);
+      impl->takeRates(reader.index().job, *found + "/index.json.job");
+      impl->takeLossScale(reader.index().job, *found + "/index.json.job");
+      StateChanges changes = fcdp::loadCheckpoint(
+          impl->plan, place(), impl->options.seed, reader, *impl->step);
+      const CheckpointIndex &index = reader.index();
+      loaded = {*found, index.step, Impl::withoutLossScale(index.job).dump(),
+                changes};
+      files = {checkpointFiles(name, *found, index)};
+    });
+    impl->agreeOnFiles(
+        problem, "load of the checkpoint", [&] { return std::move(files); },
+        SessionErrorCode::BadWeights);
     if (impl->plan.hasResiduals()) {
       bool &areMoved = loaded->changes.residuals.areMoved;
       areMoved = impl->isAnywhere(areMoved, "end of loading the checkpoint");

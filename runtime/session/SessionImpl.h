@@ -61,6 +61,16 @@ struct Session::Impl {
   void agree(const std::optional<SessionError> &problem, const char *what,
              const std::vector<Fact> &facts = {},
              SessionErrorCode code = SessionErrorCode::RendezvousFailed);
+  /// The same for the contents of files. `makeFiles` is not called if there is
+  /// a problem.
+  void agreeOnFiles(std::optional<SessionError> problem, const char *what,
+                    const std::function<std::vector<FileFact>()> &makeFiles,
+                    SessionErrorCode code = SessionErrorCode::RendezvousFailed);
+  /// Returns the texts of all ranks. Fails on all of them if any of them has a
+  /// problem.
+  std::vector<std::string>
+  exchangeTexts(const std::optional<SessionError> &problem, const char *what,
+                const std::string &text);
   /// What must be the same on all ranks before they make the step.
   std::vector<Fact> openingFacts() const;
   /// Notes a value that was set, which must be the same on all ranks.

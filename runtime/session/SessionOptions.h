@@ -3,6 +3,7 @@
 
 #include "core/OnNonfinite.h"
 #include "session/Agreement.h"
+#include "session/FileAgreement.h"
 #include "session/Launch.h"
 #include "session/LossScale.h"
 
@@ -58,6 +59,8 @@ struct SessionOptions {
   /// Called after `scan`. What it returns must be the same on all ranks;
   /// otherwise `open` fails on all of them.
   std::function<std::vector<Fact>()> facts;
+  /// The same for files, whose contents are compared.
+  std::function<std::vector<FileFact>()> files;
   /// Called on a thread of the session's own, with a sentence about a process
   /// that does not belong to the job and was refused. The job goes on.
   std::function<void(const std::string &message)> onStranger;

@@ -9,23 +9,35 @@ import collections
 import tempfile
 from pathlib import Path
 
-from tries import ACCIDENTS, Workshop, attempt, undisturbed
+import network
+import tries
+from tries import Workshop, undisturbed
+
+NO_NETWORK = network.why_impossible()
+KINDS = {
+    **{kind: tries.attempt for kind in tries.ACCIDENTS if kind not in tries.IMPOSSIBLE},
+    **{kind: network.attempt for kind in network.ACCIDENTS if not NO_NETWORK},
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=50, help="of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the first try; the others follow")
-    parser.add_argument("--kind", choices=list(ACCIDENTS), action="append", help="default: all")
+    parser.add_argument("--kind", choices=list(KINDS), action="append", help="default: all")
     args = parser.parse_args()
+    if NO_NETWORK:
+        print(f"the network is left out: {NO_NETWORK}")
+    for kind, reason in tries.IMPOSSIBLE.items():
+        print(f"{kind} is left out: {reason}")
     wrong: collections.Counter[str] = collections.Counter()
-    kinds = args.kind or list(ACCIDENTS)
+    kinds = args.kind or list(KINDS)
     with tempfile.TemporaryDirectory() as name:
         workshop = Workshop(Path(name))
         losses = undisturbed(workshop, Path(name) / "undisturbed")
         for seed in range(args.seed, args.seed + args.tries):
             for kind in kinds:
-                problem = attempt(workshop, Path(name) / "try", kind, seed, losses)
+                problem = KINDS[kind](workshop, Path(name) / "try", kind, seed, losses)
                 wrong[kind] += bool(problem)
                 if problem:
                     print(f"{kind}, seed {seed}: {problem}", flush=True)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tries import ACCIDENTS, Workshop, attempt, undisturbed
+import network
+from tries import ACCIDENTS, IMPOSSIBLE, Workshop, attempt, undisturbed
+
+NO_NETWORK = network.why_impossible()
 
 
 @pytest.fixture(scope="session")
@@ -20,4 +23,12 @@ def losses(workshop: Workshop) -> list[float]:
 
 @pytest.mark.parametrize("kind", ACCIDENTS)
 def test_accident(workshop: Workshop, losses: list[float], tmp_path: Path, kind: str) -> None:
+    if kind in IMPOSSIBLE:
+        pytest.skip(IMPOSSIBLE[kind])
     assert attempt(workshop, tmp_path / "try", kind, 1, losses) == ""
+
+
+@pytest.mark.skipif(bool(NO_NETWORK), reason=str(NO_NETWORK))
+@pytest.mark.parametrize("kind", network.ACCIDENTS)
+def test_accident_of_the_network(workshop: Workshop, losses: list[float], tmp_path: Path, kind: str) -> None:
+    assert network.attempt(workshop, tmp_path / "try", kind, 1, losses) == ""

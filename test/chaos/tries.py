@@ -15,8 +15,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,9 @@ MANY_STEPS = 1_000_000
 END_SECONDS = 40
 LOG = "log.jsonl"
 OUT = "results/out.safetensors"
+# What has no place in the folder of a try.
+ELSEWHERE = "elsewhere"
+DISK_BYTES = 4 << 20
 
 
 @dataclass
@@ -76,6 +81,24 @@ class Job:
         return self.random.choice(sorted(listening))
 
 
+def why_no_disk() -> str | None:
+    """Returns the reason why a try can have no disk of its own here, or None."""
+    with tempfile.TemporaryDirectory() as name, suppress(OSError, subprocess.CalledProcessError):
+        with small_disk(Path(name)):
+            return None
+    return "this user may not mount"
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)]
+    subprocess.run(mount, check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
     model = workshop.model(CONFIG.model)
     (folder / OUT).parent.mkdir()
@@ -88,7 +111,7 @@ def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
     command += [f"--json={folder / LOG}", f"--params-out={folder / OUT}", "--timeout=10"]
     process = subprocess.Popen(
         [str(part) for part in command],
-        env=environment(),
+        env=environment({"TMPDIR": str(folder.parent / ELSEWHERE)}),
         cwd=folder,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -106,6 +129,8 @@ class Expected:
     may_end: bool
     may_go_on: bool
     names: str = ""
+    # All steps are done although the job ends with an error.
+    is_whole: bool = False
 
 
 GOES_ON, ENDS = Expected(False, True), Expected(True, False)
@@ -131,6 +156,25 @@ def cut_file(job: Job) -> Expected:
     path = job.folder / name
     os.truncate(path, job.random.randrange(path.stat().st_size))
     return Expected(True, False, re.escape(name)) if name.endswith(".npy") else GOES_ON
+
+
+def change_file(job: Job) -> Expected:
+    """A file that is not needed any more. An input that changes is another input."""
+    path = job.folder / job.random.choice(["weights.pt2", "step.so"])
+    content = bytearray(path.read_bytes())
+    at = job.random.randrange(len(content))
+    content[at:] = job.random.randbytes(len(content) - at)
+    path.write_bytes(content)
+    return GOES_ON
+
+
+def fill_disk(job: Job) -> Expected:
+    """The log goes on elsewhere, and training goes on."""
+    with suppress(OSError), open(job.folder / "rest", "wb", buffering=0) as rest:
+        while True:
+            rest.write(bytes(4096))
+    names = r"--params-out .*No space left on device.* they are in .* instead; --json .*No space left.* is in .* instead"
+    return Expected(True, False, names, is_whole=True)
 
 
 def remove_file(job: Job) -> Expected:
@@ -159,7 +203,7 @@ def second_job(job: Job) -> Expected:
 def move_folder(job: Job) -> Expected:
     """The folder of a file that is written at the end is gone, so that it is kept elsewhere."""
     (job.folder / "results").rename(job.folder / "moved")
-    return Expected(True, False, r"--params-out .* they are in .* instead")
+    return Expected(True, False, r"--params-out .* they are in .* instead", is_whole=True)
 
 
 def interrupt(job: Job) -> Expected:
@@ -172,11 +216,16 @@ ACCIDENTS: dict[str, Callable[[Job], Expected]] = {
     "a rank is stopped for a while": stop,
     "a file is cut": cut_file,
     "a file is removed": remove_file,
+    "a file is changed": change_file,
+    "the disk is full": fill_disk,
     "a stranger connects": visit,
     "a second job has the same files": second_job,
     "the folder of the results is moved": move_folder,
     "the job is interrupted": interrupt,
 }
+
+# Kinds that this machine or this user cannot try, and why.
+IMPOSSIBLE = {"the disk is full": reason} if (reason := why_no_disk()) else {}
 
 
 def judge(job: Job, expected: Expected, errors: str, losses: list[float]) -> str:
@@ -188,19 +237,30 @@ def judge(job: Job, expected: Expected, errors: str, losses: list[float]) -> str
         return "went on as if nothing had happened"
     if ended and expected.names and (len(re.findall("error: ", errors)) != 1 or not re.search(expected.names, errors)):
         return f"expected one error that names {expected.names!r}, got {errors!r}"
-    done = [step["loss"] for step in read_log(job.folder / LOG)]
-    if done[:STEPS] != losses[: len(done)] or (not ended and len(done) != job.steps_to_do):
+    logs = [job.folder / LOG, *(job.folder.parent / ELSEWHERE).glob("*.jsonl")]
+    done = [step["loss"] for log in logs for step in read_log(log)]
+    must_be_whole = expected.is_whole if ended else True
+    if done[:STEPS] != losses[: len(done)] or (must_be_whole and len(done) != job.steps_to_do):
         return f"computed something else in {len(done)} steps"
-    left = [path.name for path in (*job.folder.iterdir(), *job.folder.glob("results/*")) if path.suffix in (".tmp", ".lock")]
-    if left:
-        return f"left {left}"
-    return ""
+    return leftovers(job.folder)
+
+
+def leftovers(folder: Path) -> str:
+    """What is wrong with the files that a job has left."""
+    left = [path.name for path in (*folder.iterdir(), *folder.glob("results/*")) if path.suffix in (".tmp", ".lock")]
+    return f"left {left}" if left else ""
 
 
 def attempt(workshop: Workshop, folder: Path, kind: str, seed: int, losses: list[float]) -> str:
     """Does one thing to one job; returns what is wrong, or an empty text."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    for made in (folder, folder.parent / ELSEWHERE):
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+    with small_disk(folder) if ACCIDENTS[kind] is fill_disk else nullcontext():
+        return _attempt(workshop, folder, kind, seed, losses)
+
+
+def _attempt(workshop: Workshop, folder: Path, kind: str, seed: int, losses: list[float]) -> str:
     job = start(workshop, folder, seed, MANY_STEPS if ACCIDENTS[kind] is second_job else STEPS)
     try:
         job.wait_for_step(job.random.randrange(1, STEPS // 4))
@@ -220,6 +280,7 @@ def attempt(workshop: Workshop, folder: Path, kind: str, seed: int, losses: list
 def undisturbed(workshop: Workshop, folder: Path) -> list[float]:
     """The losses of a job to which nothing happens."""
     folder.mkdir(parents=True)
+    (folder.parent / ELSEWHERE).mkdir(exist_ok=True)
     job = start(workshop, folder, 0, STEPS)
     _, errors = job.process.communicate(timeout=END_SECONDS)
     assert job.process.returncode == 0, errors

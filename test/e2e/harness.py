@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -36,6 +37,11 @@ ADAMW = "adamw,lr=1e-3,eps=1e-3"
 LION = "lion,lr=1e-3,weight_decay=0.5"
 # More than a test waits for.
 MANY_STEPS = 1_000_000
+# A script that starts the tests in the background has them ignore SIGINT, and nohup SIGHUP. The jobs that they start would
+# inherit that. A signal that has a handler here has its usual effect there.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 LAUNCHER_VARIABLES = (
     "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT".split()
 )

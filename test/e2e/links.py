@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts with netem."""
+"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts whose link is cut."""
 
 import contextlib
 import select
@@ -98,25 +98,6 @@ def delayed(port: int, delay: float) -> Iterator[Proxy]:
         yield proxy
     finally:
         proxy.close()
-
-
-def why_no_netem() -> str | None:
-    """Returns the reason why hosts with slow links cannot be made here, or None."""
-    if reason := why_impossible():
-        return reason
-    with hosts(1) as (host,):
-        try:
-            delay(host, 1)
-        except subprocess.CalledProcessError as error:
-            return f"no netem: {error.stderr}".strip()
-    return None
-
-
-def delay(host: Host, milliseconds: float, jitter: float = 0) -> None:
-    """Delays what leaves a host."""
-    words = ["delay", f"{milliseconds}ms", *([f"{jitter}ms"] if jitter else [])]
-    command = ["tc", "-n", host.name, "qdisc", "replace", "dev", DEVICE, "root", "netem", *words]
-    subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 def cut(host: Host, is_cut: bool) -> None:

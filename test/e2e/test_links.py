@@ -17,11 +17,13 @@ import pytest
 from torch.distributed import TCPStore
 
 from harness import MANY_STEPS, Config, Workshop, free_port, rank_environment, read_log, run_command, started, wait_for_step
-from links import Proxy, cut, delay, delayed, hosts, why_impossible, why_no_netem
+from links import Proxy, cut, delayed, hosts, why_impossible
+from wire import Fault, wired
+from wire import why_impossible as why_no_wire
 
 SECRET = "a job of test_links"
 ADDRESS = "fcdp/0/0/store-address"
-NO_NETEM = why_no_netem()
+NO_WIRE = why_no_wire()
 CONFIG = Config("gpt", 2, 1)
 
 
@@ -77,15 +79,13 @@ def test_a_slow_store(workshop: Workshop, tmp_path: Path, seconds: float) -> Non
     assert [step["loss"] for step in read_log(log)] == workshop.run(CONFIG, 3).losses
 
 
-@pytest.mark.skipif(bool(NO_NETEM), reason=str(NO_NETEM))
-@pytest.mark.xdist_group("hosts")
+@pytest.mark.skipif(bool(NO_WIRE), reason=str(NO_WIRE))
 @pytest.mark.parametrize("milliseconds, jitter", [(100, 0), (25, 25), (500, 0)])
 def test_a_slow_link(workshop: Workshop, tmp_path: Path, milliseconds: int, jitter: int) -> None:
     model, log = workshop.model("gpt"), tmp_path / "log.jsonl"
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 3, f"--json={log}")
-    with hosts(2) as made:
-        for host in made:
-            delay(host, milliseconds, jitter)
+    with wired(2) as (made, wire):
+        wire.fault = Fault(delay=milliseconds / 1000, jitter=jitter / 1000)
         commands = [
             (made[rank].command(*map(str, command)), rank_environment(CONFIG, rank, 29500, made[0].address))
             for rank in range(2)

@@ -13,10 +13,12 @@ from torch import nn
 import fcdp
 from fcdp.optimizers import optimizer_factory
 from harness import (
+    BIN,
     Config,
     ToolError,
     Workshop,
     assert_bit_equal,
+    compile_command,
     parameters,
     read_log,
     read_plan,
@@ -319,3 +321,20 @@ def test_what_cannot_be_is_refused(workshop: Workshop) -> None:
     ]:
         with pytest.raises(ToolError, match=expected):
             workshop.step(config)
+
+
+def test_messages_are_coded_on_cpus_only(workshop: Workshop, tmp_path: Path) -> None:
+    command = compile_command(replace(DILOCO, outer="3,wire=int8"), workshop.model("gpt").archive, tmp_path / "step.so")
+    with pytest.raises(ToolError, match="give no 'wire' for the target 'cuda'"):
+        tool(*command, "--target=cuda")
+
+
+@pytest.mark.parametrize("outer", ["3", "4,fragments=2"])
+def test_measured_steps_are_shown_with_and_without_an_outer_step(workshop: Workshop, outer: str, tmp_path: Path) -> None:
+    config = replace(DILOCO, outer=outer)
+    model, trace = workshop.model(config.model), tmp_path / "trace.json"
+    tool(*run_command(workshop.step(config), model.archive, model.inputs, 6, f"--trace={trace}"))
+    compiled = [part for part in compile_command(config, model.archive, trace) if str(part).startswith("--")]
+    shown = tool(BIN / "fcdp-sim", model.archive, *compiled, "--cluster=cpu", f"--measured={trace}")
+    assert "outer steps take" in shown
+    assert len([line for line in shown.splitlines() if line.startswith("time")]) == 2

@@ -65,6 +65,20 @@ def test_an_ignored_signal_stays_ignored(workshop: Workshop, number: signal.Sign
         assert not any(Path(f"/proc/{rank}").exists() for rank in ranks.values())
 
 
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_job_with_checkpoints_ends_with_one(workshop: Workshop, tmp_path: Path, is_ignored: bool) -> None:
+    """If the signal reaches the ranks, too, as members of a process group, and if they have inherited to ignore SIGTERM."""
+    prefix = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh"] if is_ignored else []
+    number = signal.SIGINT if is_ignored else signal.SIGTERM
+    with launched(workshop, prefix, f"--save-dir={tmp_path / 'saved'}") as launcher:
+        wait_for_step(launcher)
+        os.killpg(launcher.pid, number)
+        _, errors = launcher.communicate(timeout=60)
+        assert launcher.returncode == 128 + number, errors
+    assert errors == ""
+    assert len(list((tmp_path / "saved").glob("step-*"))) == 1
+
+
 def test_a_stopped_job_goes_on(workshop: Workshop) -> None:
     """Ctrl-Z and fg, for longer than the limit of silence."""
     with launched(workshop, [], "--timeout=50") as launcher:

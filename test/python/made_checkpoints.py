@@ -81,6 +81,16 @@ def residuals(nodes: int) -> list[Made]:
     return [Made(["fc.weight"], "residual", tensors=[torch.randn(5, 6) for _ in range(nodes)], owner="node")]
 
 
+def outer_states(nodes: int) -> list[Made]:
+    """A parameter that each node has for itself, and what nodes have in common."""
+    values = [torch.randn(3, 4).bfloat16() for _ in range(nodes)]
+    return [
+        Made(["own.weight"], "value", tensors=values, owner="node", settings={"updates": 7, "trainable": True}),
+        Made(["own.weight"], "outer", torch.randn(3, 4)),
+        Made(["own.weight"], "outer_momentum", torch.randn(3, 4)),
+    ]
+
+
 def write(
     folder: Path, states: list[Made], world_size: int = 1, step: int = 7, seed: int = 0, nodes: int = 1
 ) -> Path:

@@ -5,7 +5,8 @@ import json
 
 import pytest
 import torch
-from made_checkpoints import model_states, residuals, write
+from made_checkpoints import model_states, outer_states, residuals, write
+from safetensors.torch import load_file
 
 
 @pytest.fixture
@@ -78,3 +79,12 @@ def test_damage_is_named(tmp_path, ckpt, source, edit, text):
 def test_optimizer_states_can_be_left_out(tmp_path, ckpt, source):
     assert ckpt("convert", source, tmp_path / "out", "--to=fcdp", "--without-optimizer").code == 0
     assert "residual" not in ckpt("inspect", tmp_path / "out", "--states").out
+
+
+def test_weights_are_those_that_nodes_have_in_common(tmp_path, ckpt):
+    states = [*model_states(4), *outer_states(2)]
+    source = write(tmp_path / "step-00000007", states, world_size=4, nodes=2)
+    assert ckpt("inspect", source).code == 0
+    assert ckpt("convert", source, tmp_path / "out.safetensors", "--to=safetensors").code == 0
+    outer = next(state.tensor for state in states if state.role == "outer")
+    assert torch.equal(load_file(tmp_path / "out.safetensors")["own.weight"], outer.bfloat16())

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OptionFacts.h"
 
-#include "checkpoint/FileDigest.h"
-
 #include <sstream>
 
 namespace fcdp::run {
@@ -21,25 +19,37 @@ std::string spellOption(const std::optional<T> &value) {
   return text.str();
 }
 
-/// The files of an input, whose contents are compared, and the rest of its
-/// specification.
-void addInput(const std::string &option, const InputOption &input,
-              std::vector<Fact> &facts) {
+/// Calls `add` with the name and the specification of each file of an input.
+template <typename Add>
+void forEachFile(const std::string &option, const InputOption &input, Add add) {
   const std::string name = option + " " + input.name;
   const std::vector<std::string> files = splitFiles(input.spec);
-  for (size_t i = 0; i < files.size(); ++i) {
-    const std::string of =
-        files.size() == 1 ? name : name + ", file " + std::to_string(i + 1);
-    if (isRandom(files[i])) {
-      facts.push_back({of, files[i]});
-      continue;
-    }
-    const InputFile file = fileOf(files[i]);
-    facts.push_back(
-        {of,
-         (file.tokens.empty() ? "" : file.tokens + ", ") + digestOf(file.path),
-         file.path});
-  }
+  for (size_t i = 0; i < files.size(); ++i)
+    add(files.size() == 1 ? name : name + ", file " + std::to_string(i + 1),
+        files[i]);
+}
+
+void addInput(const std::string &option, const InputOption &input,
+              std::vector<Fact> &facts) {
+  forEachFile(
+      option, input, [&](const std::string &name, const std::string &spec) {
+        if (isRandom(spec))
+          return facts.push_back({name, spec});
+        const InputFile file = fileOf(spec);
+        facts.push_back(
+            {name, file.tokens.empty() ? "an array" : file.tokens, file.path});
+      });
+}
+
+void addFiles(const std::string &option, const InputOption &input,
+              std::vector<FileFact> &files) {
+  forEachFile(option, input,
+              [&](const std::string &name, const std::string &spec) {
+                if (isRandom(spec))
+                  return;
+                const std::string path = fileOf(spec).path;
+                files.push_back({{name, "", path}, FileSet(path)});
+              });
 }
 
 } // namespace
@@ -79,6 +89,15 @@ std::vector<Fact> factsOf(const Options &options) {
   for (const InputOption &input : options.evaluation.inputs)
     addInput("--eval-input", input, facts);
   return facts;
+}
+
+std::vector<FileFact> filesOf(const Options &options) {
+  std::vector<FileFact> files;
+  for (const InputOption &input : options.inputs)
+    addFiles("--input", input, files);
+  for (const InputOption &input : options.evaluation.inputs)
+    addFiles("--eval-input", input, files);
+  return files;
 }
 
 } // namespace fcdp::run

@@ -261,7 +261,7 @@ bool Rank::resume() {
   bool isPath = !options.resumeFrom.empty();
   const std::string &from = isPath ? options.resumeFrom : options.saveDir;
   progress.show("loading a checkpoint of " + from);
-  auto loaded = session.loadCheckpoint(from);
+  auto loaded = session.loadCheckpoint(from, "--resume");
   if (!loaded && isPath)
     throw std::runtime_error("--resume " + from +
                              ": expected a complete checkpoint, got none");
@@ -622,6 +622,7 @@ int runRank(const Options &options,
   };
   sessionOptions.scan = [&] { scanFiles(launch, files); };
   sessionOptions.facts = [&] { return factsOf(options); };
+  sessionOptions.files = [&] { return filesOf(options); };
   sessionOptions.onStranger = printWarning;
   // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {

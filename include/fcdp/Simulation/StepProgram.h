@@ -17,6 +17,7 @@ struct StepProgram {
     /// The operation of each instruction.
     std::vector<mlir::Operation *> ops;
   };
+  /// A program of a measured step has all outer updates as one function here.
   std::map<Role, Function> functions;
   /// The outer updates, by fragment, of which each runs once in `outerEvery`
   /// steps; none without outer steps. With `overlapsOuter` they are last
@@ -29,6 +30,9 @@ struct StepProgram {
 
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
+  /// Returns the roles of a step in the order in which they run, with outer updates
+  /// if they are among `functions`.
+  llvm::SmallVector<Role> getRoles() const;
 };
 
 /// Breakdown of the time of one optimizer step, in seconds.

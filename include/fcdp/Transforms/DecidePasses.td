@@ -47,7 +47,9 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     bucket per unit, and writes that number on the module as `fcdp.bucket_bytes`. It
     tries numbers that merge about 2, 4, 8, ... buckets, as long as the saved latencies
     can be a thousandth of the step. A bucket with a given decision is not merged. Among
-    plans of equal time it chooses the smallest.
+    plans of equal time it chooses the smallest. Times are those of what `wire` and
+    `reduce-wire` have buckets send between nodes: differences cost less, but only where
+    a slice stays in host memory. `--fcdp-decide-wires` with the same options writes it.
 
     Before:
 
@@ -66,7 +68,7 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
   }];
   let options = [
     Strategy, Accumulate, Collectives, Prefetch, Reductions, ClusterFile, ProfileFile,
-    DeviceMemory, HostMemory
+    DeviceMemory, HostMemory, Wire, ReduceWire
   ];
 }
 

@@ -13,9 +13,9 @@ namespace {
 class ProblemBuilder {
 public:
   ProblemBuilder(ModuleOp module, const CostModel &model,
-                 Accumulation accumulation)
+                 Accumulation accumulation, const WireChoice &wires)
       : module(module), model(model), mesh(getMesh(module)),
-        accumulation(accumulation) {}
+        accumulation(accumulation), wires(wires) {}
   void offerCollectives(ResidencyProblem &problem,
                         std::optional<Collectives> given);
   void addBuckets(ResidencyProblem &problem);
@@ -26,6 +26,7 @@ private:
   int64_t countStateBytes(const ResidencyProblem &problem);
   void findFetches(func::FuncOp function);
   void beginUse(Operation *fetch, StringAttr bucket);
+  Cost costBetweenNodes(ReduceScatterOp reduce);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
   void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
   void endUses();
@@ -34,6 +35,7 @@ private:
   const CostModel &model;
   MeshOp mesh;
   const Accumulation accumulation;
+  const WireChoice wires;
   llvm::DenseMap<StringAttr, unsigned> indices;
   llvm::DenseMap<StringAttr, StringAttr> units;
   /// The update of each bucket, by its name.
@@ -78,6 +80,9 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
     result.flatGather = model.costOfFlatGather(whole / (nodes * locals));
+    if (wires.getGatherWire(bucket, &model) == Wire::delta)
+      result.deltaGather =
+          model.costOfDeltaGather(nodes, whole / (nodes * locals));
   }
   if (locals > 1 && bucket.getSharding() != Sharding::none)
     result.intraGather =
@@ -140,6 +145,20 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   fetches.push_back(fetch);
 }
 
+/// Returns the cost of a reduction between nodes of a node slice each.
+Cost ProblemBuilder::costBetweenNodes(ReduceScatterOp reduce) {
+  auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+      reduce, reduce.getSourceAttr());
+  auto type = cast<RankedTensorType>(reduce.getInput().getType());
+  double part = static_cast<double>(byteSize(type)) / mesh.getWorldSize();
+  Wire wire = wires.getReduceWire(bucket);
+  return wire == Wire::raw
+             ? model.costOfReduction(Axis::node, mesh.getNode(), part)
+             : model.costOfCodedReduction(mesh.getNode(), part,
+                                          elementBytes(type.getElementType()),
+                                          wire);
+}
+
 void ProblemBuilder::addReduction(ResidencyProblem &problem,
                                   ReduceScatterOp reduce) {
   unsigned index = indices.lookup(reduce.getSourceAttr().getAttr());
@@ -151,8 +170,7 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
     bucket.intraReduce =
         model.costOfReduction(Axis::local, locals, whole / locals);
   if (nodes > 1)
-    bucket.interReduce =
-        model.costOfReduction(Axis::node, nodes, whole / (nodes * locals));
+    bucket.interReduce = costBetweenNodes(reduce);
   bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
   uses.back().reducedBytes += 2 * bytes; // packed, and scratch
@@ -245,7 +263,8 @@ void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
 
 ResidencyProblem fcdp::makeResidencyProblem(
     ModuleOp module, const CostModel &model, const MemoryBudget &budget,
-    Accumulation accumulation, std::optional<Collectives> collectives) {
+    Accumulation accumulation, std::optional<Collectives> collectives,
+    const WireChoice &wires) {
   ResidencyProblem problem;
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
@@ -253,7 +272,7 @@ ResidencyProblem fcdp::makeResidencyProblem(
   problem.hasSeveralNodes = getMesh(module).getNode() > 1;
   problem.microBatches = getMicroBatches(module);
   problem.isEvaluated = hasEvaluation(module);
-  ProblemBuilder builder(module, model, accumulation);
+  ProblemBuilder builder(module, model, accumulation, wires);
   builder.addBuckets(problem);
   // All variants share the decisions. The greatest has the least memory left.
   for (func::FuncOp function : getFunctionsOf(module)) {

@@ -104,9 +104,10 @@ Policies::Policies(const ResidencyProblem &problem,
                    llvm::ArrayRef<BucketResidency> plan)
     : problem(problem), ranges(problem), plan(plan) {
   for (const auto &[b, bucket] : llvm::enumerate(problem.buckets)) {
-    copies.push_back(CopyPolicy({plan[b].residency, plan[b].carry,
-                                 bucket.trainable, problem.microBatches > 1,
-                                 ranges.isUsedAgain(b), problem.isEvaluated}));
+    copies.push_back(
+        CopyPolicy({plan[b].residency, plan[b].carry, bucket.trainable,
+                    problem.microBatches > 1, ranges.isUsedAgain(b),
+                    problem.isEvaluated, bucket.sendsDeltas(plan[b])}));
     sums.push_back(problem.getSumPolicy(bucket));
   }
 }
@@ -145,7 +146,9 @@ void FunctionBuilder::fetch(unsigned index) {
     return;
   } else if (source == CopySource::network) {
     order(Stream::compute, Stream::inter);
-    work(Stream::inter, Activity::interGather, costs.interGather);
+    work(Stream::inter, Activity::interGather,
+         costs.sendsDeltas(plan[bucket]) ? *costs.deltaGather
+                                         : costs.interGather);
     order(Stream::inter, Stream::intra);
     bool isStored = isFirst && actions.fillsState &&
                     copies[bucket].state == CopyPlace::hostSlice;

@@ -27,6 +27,11 @@ llvm::Error ResidencyProblem::check() const {
       if (!isGood(*cost))
         return makeError("bucket '%s': expected finite costs of 0 s or more",
                          bucket.name.c_str());
+    if (bucket.deltaGather && !isGood(*bucket.deltaGather))
+      return makeError(
+          "bucket '%s': expected a finite cost of 0 s or more of a "
+          "gather of differences",
+          bucket.name.c_str());
     if (bucket.collectives.empty())
       return makeError("bucket '%s': expected collectives to choose from",
                        bucket.name.c_str());

@@ -8,6 +8,7 @@
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/Strategy.h"
+#include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
 namespace fcdp {
@@ -34,6 +35,7 @@ private:
   FailureOr<StepDecisions> planByPreset();
   FailureOr<StepDecisions> planByCost();
   StepChoices getChoices(const Cluster &described);
+  WireChoice getWires();
   SmallVector<Sharding> getShardings();
 
   std::optional<Cluster> described;
@@ -136,7 +138,7 @@ FailureOr<StepDecisions> DecidePass::planByPreset() {
     return plan;
   FailureOr<Cluster> described = getCluster("collectives");
   if (failed(described) ||
-      failed(planCollectives(module, CostModel(*described), plan)))
+      failed(planCollectives(module, CostModel(*described), getWires(), plan)))
     return failure();
   return plan;
 }
@@ -154,6 +156,12 @@ SmallVector<Sharding> DecidePass::getShardings() {
   add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
   add(Sharding::none, mesh.getWorldSize() > 1);
   return shardings;
+}
+
+/// Pre: the options are checked.
+WireChoice DecidePass::getWires() {
+  return {llvm::cantFail(parseGatherWire(wire)),
+          llvm::cantFail(parseReduceWire(reduceWire))};
 }
 
 StepChoices DecidePass::getChoices(const Cluster &described) {
@@ -186,6 +194,7 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
     return failure();
   StepChoices choices = getChoices(*described);
   choices.collectives = *chosen;
+  choices.wires = getWires();
   if (*accumulation)
     choices.accumulations = {**accumulation};
   return planStep(module, CostModel(*described), choices);
@@ -221,8 +230,10 @@ static bool isDecided(ModuleOp module) {
 void DecidePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)) ||
-      failed(
-          checkOptions(module, prefetch, reductions, deviceMemory, hostMemory)))
+      failed(checkOptions(module, prefetch, reductions, deviceMemory,
+                          hostMemory)) ||
+      failed(checkOption(module, "wire", wire)) ||
+      failed(checkOption(module, "reduce-wire", reduceWire)))
     return signalPassFailure();
   if (isDecided(module))
     return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "ApplyWires.h"
 #include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
@@ -30,12 +31,10 @@ public:
 private:
   LogicalResult checkGiven();
   FailureOr<std::optional<CostModel>> getModel();
-  void decideGathers(const std::optional<CostModel> &model);
-  void decideReductions();
+  void remark();
 
   std::optional<Cluster> described;
-  GatherWireSpec gathers = GatherWireSpec::raw;
-  Wire reductions = Wire::raw;
+  WireChoice choice;
 };
 } // namespace
 
@@ -51,9 +50,10 @@ LogicalResult DecideWiresPass::checkGiven() {
   if (failed(checkOption(module, "wire", wire)) ||
       failed(checkOption(module, "reduce-wire", reduceWire)))
     return failure();
-  gathers = llvm::cantFail(parseGatherWire(wire));
-  reductions = llvm::cantFail(parseReduceWire(reduceWire));
-  bool isCoded = gathers != GatherWireSpec::raw || reductions != Wire::raw;
+  choice = {llvm::cantFail(parseGatherWire(wire)),
+            llvm::cantFail(parseReduceWire(reduceWire))};
+  bool isCoded =
+      choice.gathers != GatherWireSpec::raw || choice.reductions != Wire::raw;
   if (isCoded && getTarget(module) == "cuda")
     return module.emitError("messages are coded on CPUs only: give neither "
                             "--wire nor --reduce-wire "
@@ -66,7 +66,7 @@ LogicalResult DecideWiresPass::checkGiven() {
 
 /// Returns the costs that `auto` compares.
 FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
-  if (gathers != GatherWireSpec::automatic)
+  if (choice.gathers != GatherWireSpec::automatic)
     return std::optional<CostModel>();
   ModuleOp module = getOperation();
   if (cluster.empty() && !described)
@@ -79,38 +79,21 @@ FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
   return std::optional<CostModel>(std::in_place, *found);
 }
 
-/// Returns whether a gather of differences takes less time than one of values.
-static bool isFaster(BucketOp bucket, MeshOp mesh, const CostModel &model) {
-  double part = static_cast<double>(bucket.getElements()) *
-                elementBytes(bucket.getWire()) / mesh.getWorldSize();
-  return model.costOfDeltaGather(mesh.getNode(), part).getTotal() <
-         model.costOfGather(Axis::node, mesh.getNode(), part).getTotal();
-}
-
-void DecideWiresPass::decideGathers(const std::optional<CostModel> &model) {
-  ModuleOp module = getOperation();
-  MeshOp mesh = getMesh(module);
-  for (auto bucket : module.getOps<BucketOp>()) {
-    if (bucket.getGatherWire() || !mayGatherDeltas(bucket))
+/// Says what gathers of each bucket send that could send differences.
+void DecideWiresPass::remark() {
+  if (!getContext().getRemarkEngine())
+    return;
+  for (auto bucket : getOperation().getOps<BucketOp>()) {
+    if (!mayGatherDeltas(bucket))
       continue;
-    bool isDelta = !model || isFaster(bucket, mesh, *model);
-    if (isDelta)
-      bucket.setGatherWire(Wire::delta);
-    if (model && module.getContext()->getRemarkEngine())
-      remark::passed(bucket.getLoc(),
-                     remark::RemarkOpts::name("wire").category(getArgument()))
-          << ("bucket " + bucket.getSymName() + ": gathers send " +
-              (isDelta ? "differences, which is predicted to be faster"
-                       : "values, as coding is predicted to take longer"))
-                 .str();
+    bool isDelta = bucket.getGatherWire() == Wire::delta;
+    remark::passed(bucket.getLoc(),
+                   remark::RemarkOpts::name("wire").category(getArgument()))
+        << ("bucket " + bucket.getSymName() + ": gathers send " +
+            (isDelta ? "differences, which is predicted to be faster"
+                     : "values, as coding is predicted to take longer"))
+               .str();
   }
-}
-
-void DecideWiresPass::decideReductions() {
-  for (auto bucket : getOperation().getOps<BucketOp>())
-    if (bucket.getTrainable() && !bucket.getReduceWire() &&
-        bucket.getCollectives() != Collectives::flat)
-      bucket.setReduceWire(reductions);
 }
 
 void DecideWiresPass::runOnOperation() {
@@ -119,16 +102,14 @@ void DecideWiresPass::runOnOperation() {
     return signalPassFailure();
   if (getMesh(module).getNode() == 1)
     return; // nothing is sent between nodes
-  if (reductions != Wire::raw)
-    decideReductions();
-  if (gathers == GatherWireSpec::raw)
-    return;
   FailureOr<std::optional<CostModel>> model = getModel();
   if (failed(model))
     return signalPassFailure();
-  decideGathers(*model);
+  applyWires(module, choice, *model ? &**model : nullptr);
+  if (*model)
+    remark();
   bool isUsed = llvm::any_of(module.getOps<BucketOp>(), mayGatherDeltas);
-  if (gathers == GatherWireSpec::delta && !isUsed) {
+  if (choice.gathers == GatherWireSpec::delta && !isUsed) {
     module.emitError(
         "wire 'delta' is for trained parameters that are gathered in "
         "bf16 or f16 and kept in host memory, and the step has none: "

@@ -90,8 +90,12 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
 }
 
 /// Returns the least time of plans that never fetch a copy again, whether they
-/// fit or not.
-static double estimateLeast(const ResidencyProblem &problem) {
+/// fit or not. Each gather takes as long as the fastest of the bucket.
+static double estimateLeast(ResidencyProblem problem) {
+  for (ResidencyProblem::Bucket &bucket : problem.buckets)
+    if (bucket.deltaGather &&
+        bucket.deltaGather->getTotal() < bucket.interGather.getTotal())
+      bucket.interGather = *bucket.deltaGather;
   double least = std::numeric_limits<double>::infinity();
   for (std::optional<Collectives> collectives :
        {std::optional(Collectives::two_level), std::optional(Collectives::flat),
@@ -187,8 +191,8 @@ static void addCandidates(ModuleOp cut, const Candidate &shared,
   for (Accumulation accumulation : choices.accumulations) {
     Candidate candidate = shared;
     candidate.accumulation = accumulation;
-    candidate.problem = makeResidencyProblem(cut, model, budget, accumulation,
-                                             choices.collectives);
+    candidate.problem = makeResidencyProblem(
+        cut, model, budget, accumulation, choices.collectives, choices.wires);
     if (llvm::Error error = candidate.problem.check())
       llvm::consumeError(std::move(error)); // explainMissing says it
     else
@@ -240,9 +244,9 @@ fcdp::findFinalists(ModuleOp module, const CostModel &model,
 
 std::string fcdp::explainMissing(ModuleOp module, const CostModel &model,
                                  const StepChoices &choices) {
-  ResidencyProblem problem =
-      makeResidencyProblem(module, model, choices.budget,
-                           choices.accumulations.front(), choices.collectives);
+  ResidencyProblem problem = makeResidencyProblem(
+      module, model, choices.budget, choices.accumulations.front(),
+      choices.collectives, choices.wires);
   problem.prefetch = getChoices(choices.prefetch).front();
   problem.reductions = getChoices(choices.reductions).front();
   llvm::Expected<ResidencySolution> solution = planResidency(problem);

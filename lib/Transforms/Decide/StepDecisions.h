@@ -38,6 +38,7 @@ struct StepChoices {
   /// The user's decisions, if any.
   std::optional<int64_t> prefetch, reductions;
   std::optional<Collectives> collectives;
+  WireChoice wires;
 };
 
 } // namespace fcdp

@@ -2,6 +2,7 @@
 
 #include "StepPlanning.h"
 
+#include "ApplyWires.h"
 #include "PhasePasses.h"
 #include "PlanSearch.h"
 #include "Shard/JoinBuckets.h"
@@ -44,17 +45,18 @@ LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
 static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
                                                  const StepDecisions &plan,
                                                  const CostModel &model,
-                                                 int64_t deviceBudget) {
+                                                 const StepChoices &choices) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   if (failed(applyPlan(*copy, plan)))
     return failure();
+  applyWires(*copy, choices.wires, &model);
   PassManager decided(module.getContext());
   buildDecided(decided);
   PassManager scheduled(module.getContext());
   buildScheduled(scheduled);
   if (failed(decided.run(*copy)))
     return failure();
-  if (llvm::Error error = decideOverlap(*copy, model, deviceBudget)) {
+  if (llvm::Error error = decideOverlap(*copy, model, choices.budget.device)) {
     llvm::consumeError(std::move(error));
     return OwningOpRef<ModuleOp>();
   }
@@ -92,7 +94,7 @@ public:
 
 private:
   FailureOr<OwningOpRef<ModuleOp>> schedule(const StepDecisions &plan) {
-    return ::schedule(module, plan, model, choices.budget.device);
+    return ::schedule(module, plan, model, choices);
   }
 
   ModuleOp module;
@@ -285,11 +287,12 @@ FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
+                                    const WireChoice &wires,
                                     StepDecisions &plan) {
   constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
   ResidencyProblem problem =
       makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,
-                           /*collectives=*/std::nullopt);
+                           /*collectives=*/std::nullopt, wires);
   problem.prefetch = plan.prefetch.value_or(kDefaultPrefetch);
   problem.reductions = plan.reductions.value_or(kDefaultReductions);
   for (auto [bucket, chosen] :

@@ -12,9 +12,11 @@ namespace fcdp {
 mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepDecisions &plan);
 
 /// Chooses, for each bucket of a plan, what makes a step take the least time:
-/// flat collectives or two-level ones. Its residencies stay.
+/// flat collectives or two-level ones. Its residencies stay. `wires` is what is
+/// sent.
 mlir::LogicalResult planCollectives(mlir::ModuleOp module,
                                     const CostModel &model,
+                                    const WireChoice &wires,
                                     StepDecisions &plan);
 
 /// The plan with which a step takes the least time, and of equally fast ones

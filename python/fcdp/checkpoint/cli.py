@@ -207,7 +207,7 @@ def _add_convert(commands: Any) -> None:
         help="format: a folder that Transformers loads, one safetensors file, a DCP folder, or a checkpoint of fcdp-run",
     )
     parser.add_argument("--only-trained", action="store_true", help="leave out frozen parameters and buffers")
-    parser.add_argument("--without-optimizer", action="store_true", help="leave out optimizer states, masters and residuals")
+    parser.add_argument("--without-optimizer", action="store_true", help="leave out optimizer states, masters, residuals and states of outer steps")
     parser.add_argument("--strip-prefix", default="", metavar="TEXT", help="take TEXT from the beginning of names")
     parser.add_argument("--add-prefix", default="", metavar="TEXT", help="put TEXT before names")
     parser.add_argument(

@@ -14,9 +14,10 @@ from fcdp.checkpoint.dcp_writer import write_dcp
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.like import fit
 from fcdp.checkpoint.sharded import write_sharded
-from fcdp.checkpoint.state import OPTIMIZER_ROLES, RESIDUAL_ROLE, Checkpoint, State
+from fcdp.checkpoint.state import OPTIMIZER_ROLES, OUTER_ROLE, OUTER_ROLES, RESIDUAL_ROLE, Checkpoint, State
 
-FORMATS = ("hf", "safetensors", "dcp", "fcdp")
+_WEIGHTS = ("hf", "safetensors")
+FORMATS = (*_WEIGHTS, "dcp", "fcdp")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Summary:
 
 def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
     """Writes `source` to `out`, which must not exist. Reads no more than one state at a time."""
-    states = list(_rename(filter(_chooser(source, options), source.states), source, options))
+    chosen_states = filter(_chooser(source, options), source.states)
+    if options.format in _WEIGHTS:
+        chosen_states = _common(chosen_states, source)
+    states = list(_rename(chosen_states, source, options))
     if not states:
         raise CheckpointError(source.path, "states to write", "none that were asked for", "see fcdp-ckpt inspect")
     _check_names(states, source)
@@ -78,16 +82,24 @@ def _chooser(source: Checkpoint, options: Options) -> Callable[[State], bool]:
         found, advice = "a source that does not say so", "convert without --only-trained"
         raise CheckpointError(source.path, "states that are known to be trained", found, advice)
     trained = {state.name for state in source.states if state.role == "value" and state.trainable}
-    only_weights = options.format in ("hf", "safetensors")
+    only_weights = options.format in _WEIGHTS
 
     def choose(state: State) -> bool:
         if only_weights and (not state.is_model or state.owner):
             return False
-        if options.without_optimizer and state.role in (*OPTIMIZER_ROLES, "master", RESIDUAL_ROLE):
+        if options.without_optimizer and state.role in (*OPTIMIZER_ROLES, "master", RESIDUAL_ROLE, *OUTER_ROLES):
             return False
         return not options.only_trained or (state.role not in ("buffer", "random") and state.name in trained)
 
     return choose
+
+
+def _common(states: Iterator[State], source: Checkpoint) -> Iterator[State]:
+    """Gives parameters that each node has for itself the values that nodes have in common."""
+    outer = {state.name: state for state in source.states if state.role == OUTER_ROLE}
+    for state in states:
+        common = outer.get(state.name) if state.role == "value" and state.node is not None else None
+        yield state if common is None else state.like(common)
 
 
 def _rename(states: Iterator[State], source: Checkpoint, options: Options) -> Iterator[State]:

@@ -3,19 +3,21 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fcdp.checkpoint.dtypes import item_bytes
+from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
 
 _CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Of moments in 8 bits.
 _FACTORS = ("row_var", "col_var", "variance")  # Adafactor's.
 OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES, *_FACTORS)
 RESIDUAL_ROLE = "residual"  # What reductions in 8 or 4 bits have left out, which each node has for itself.
-ROLES = ("value", "master", *OPTIMIZER_ROLES, RESIDUAL_ROLE, "buffer", "random")
+OUTER_ROLE = "outer"  # The parameters that nodes which train by themselves have in common, in float32.
+OUTER_ROLES = (OUTER_ROLE, "outer_momentum")
+ROLES = ("value", "master", *OPTIMIZER_ROLES, RESIDUAL_ROLE, *OUTER_ROLES, "buffer", "random")
 
 # States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.
 CHUNK_BYTES = 16 << 20
@@ -70,6 +72,11 @@ class State:
     def is_model(self) -> bool:
         """Returns whether PyTorch's state_dict of the model has this state."""
         return self.role == "value" or (self.role == "buffer" and self.persistent is not False)
+
+    def like(self, other: "State") -> "State":
+        """Returns this state with the values of another one, converted to its type."""
+        dtype = TORCH_TYPES[self.dtype]
+        return replace(self, node=None, read=lambda offset, length: other.read(offset, length).to(dtype))
 
     def chunks(self, step: int = 0) -> Iterator[torch.Tensor]:
         """Yields the elements in order, as contiguous tensors of one dimension, of `step` elements if that is given."""

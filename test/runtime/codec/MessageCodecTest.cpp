@@ -184,11 +184,16 @@ TEST(MessageCodec, RefusesAnotherKindOfMessage) {
   EXPECT_NE(failureOf(codec, kDelta, Bytes(10), references), "");
 }
 
-TEST(MessageCodec, NeverTakesDamageForValues) {
+class DamagedMessage : public ::testing::TestWithParam<size_t> {};
+
+// Of the greater size, bytes are in the order of classes.
+INSTANTIATE_TEST_SUITE_P(Sizes, DamagedMessage, ::testing::Values(3000, 40000));
+
+TEST_P(DamagedMessage, IsNeverTakenForValues) {
   // A flipped bit of a header, a code or a checksum is found, or it changes
   // nothing: some bytes of the header are not used.
   MessageCodec codec;
-  Bytes references = makeBits(3000, 1), values = makeMoved(references, 2);
+  Bytes references = makeBits(GetParam(), 1), values = makeMoved(references, 2);
   const Message message = encode(codec, kDelta, values, references);
   std::mt19937 random(5);
   size_t found = 0;
@@ -206,9 +211,9 @@ TEST(MessageCodec, NeverTakesDamageForValues) {
   EXPECT_GT(found, 1700u);
 }
 
-TEST(MessageCodec, RefusesAMessageThatIsCutShort) {
+TEST_P(DamagedMessage, IsRefusedIfItIsCutShort) {
   MessageCodec codec;
-  Bytes references = makeBits(3000, 1);
+  Bytes references = makeBits(GetParam(), 1);
   Message message = encode(codec, kDelta, makeMoved(references, 2), references);
   for (size_t size = 0; size < message.size; size += 7) {
     Bytes cut(message.bytes.begin(), message.bytes.begin() + long(size));

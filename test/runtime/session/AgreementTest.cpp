@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "session/Agreement.h"
-#include "checkpoint/FileDigest.h"
 #include "core/Checksum.h"
+#include "session/FileAgreement.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +41,31 @@ protected:
 
   std::string folder;
 };
+
+constexpr uint64_t allBytes = kMostBytesOfRank;
+
+std::string digestOf(const FileSet &files, uint64_t most = allBytes) {
+  return toDigits(files.sumOfPart(0, 1, most));
+}
+
+/// The facts of each rank about the file that it names.
+std::vector<std::vector<Fact>>
+compareFiles(const std::vector<std::string> &paths) {
+  std::vector<FileAgreement> ranks;
+  std::vector<std::string> names, sums;
+  for (const std::string &path : paths) {
+    ranks.emplace_back(
+        agreeingMesh,
+        std::vector<FileFact>{{{"--input ids", "", path}, FileSet(path)}});
+    names.push_back(ranks.back().names());
+  }
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    sums.push_back(ranks[rank].sums(rank, names));
+  std::vector<std::vector<Fact>> facts;
+  for (const FileAgreement &rank : ranks)
+    facts.push_back(rank.facts(sums));
+  return facts;
+}
 
 } // namespace
 
@@ -102,37 +127,91 @@ TEST(ChecksumTest, TellsEveryBitAndTheLengthApart) {
   EXPECT_TRUE(values.insert(valueOf()).second);
 }
 
-TEST_F(FileDigestTest, CoversAllOfASmallFile) {
-  const std::string path = write("small", std::string(100'001, 'x'));
-  const std::string before = digestOf(path);
-  EXPECT_EQ(before.rfind("100001 bytes, digest ", 0), 0u) << before;
-  EXPECT_EQ(digestOf(write("copy", std::string(100'001, 'x'))), before);
-  flip(path, 77'777);
-  EXPECT_NE(digestOf(path), before);
-  EXPECT_THROW(digestOf(folder + "/none"), std::runtime_error);
+// A change of one bit of a file that is read in parts.
+TEST_F(FileDigestTest, CoversAllBytes) {
+  const uint64_t size = kMostWholeBytes + 12'345;
+  const std::string path = write("large", std::string(size, 'x'));
+  std::set<std::string> digests = {digestOf(FileSet(path))};
+  EXPECT_FALSE(
+      digests.insert(digestOf(FileSet(write("copy", std::string(size, 'x')))))
+          .second);
+  for (uint64_t at : {uint64_t(0), size / 3, size / 2 + 77'777, size - 1}) {
+    flip(path, at);
+    const FileSet changed(path);
+    EXPECT_TRUE(digests.insert(digestOf(changed)).second) << at;
+    for (uint32_t parts : {2, 3, 40}) {
+      uint64_t sum = 0;
+      for (uint32_t part = 0; part < parts; ++part)
+        sum += changed.sumOfPart(part, parts, allBytes);
+      EXPECT_EQ(toDigits(sum), digestOf(changed)) << parts;
+    }
+  }
+  EXPECT_THROW(FileSet(folder + "/none"), std::runtime_error);
+}
+
+// Two blocks that change their places are a change.
+TEST_F(FileDigestTest, CoversTheOrder) {
+  const size_t block = size_t(1) << 20;
+  const std::string a(block, 'a'), b(block, 'b');
+  EXPECT_NE(digestOf(FileSet(write("ab", a + b))),
+            digestOf(FileSet(write("ba", b + a))));
 }
 
 // Changes where formats have their tables are found, and those of many bytes.
 TEST_F(FileDigestTest, SamplesALargeFile) {
   const uint64_t size = kMostWholeBytes + 12'345;
   const std::string path = write("large", std::string(size, 'x'));
-  std::set<std::string> digests = {digestOf(path)};
+  auto digest = [](const std::string &path) {
+    return digestOf(FileSet(path), size - 1);
+  };
+  std::set<std::string> digests = {digest(path)};
   for (uint64_t at : {uint64_t(0), uint64_t(200'000), size - 1}) {
     flip(path, at);
-    EXPECT_TRUE(digests.insert(digestOf(path)).second) << at;
+    EXPECT_TRUE(digests.insert(digest(path)).second) << at;
   }
   std::string other(size, 'x');
   for (size_t i = size / 3; i < size / 2; ++i)
     other[i] = 'y';
-  EXPECT_TRUE(digests.insert(digestOf(write("other", other))).second);
+  EXPECT_TRUE(digests.insert(digest(write("other", other))).second);
 }
 
 TEST_F(FileDigestTest, CoversTheFilesOfAFolder) {
   write("a.safetensors", "one");
   write("notes.txt", "of this node");
-  const std::string before = digestOf(folder);
+  const std::string before = digestOf(FileSet(folder));
+  EXPECT_EQ(FileSet(folder).describe(), "1 file, 3 bytes");
   write("notes.txt", "of another node");
-  EXPECT_EQ(digestOf(folder), before);
+  EXPECT_EQ(digestOf(FileSet(folder)), before);
   write("b.safetensors", "two");
-  EXPECT_NE(digestOf(folder), before);
+  EXPECT_NE(digestOf(FileSet(folder)), before);
+}
+
+// Ranks that read the same file share it, and nobody looks at what all share.
+TEST_F(FileDigestTest, IsCompared) {
+  const std::string content(5 << 20, 'x');
+  const std::string one = write("one", content), two = write("two", content);
+  EXPECT_EQ(compareFiles({one, one, one, one})[2][0].value, "5242880 bytes");
+  EXPECT_EQ(
+      describeDifference(agreeingMesh, compareFiles({one, one, two, two})), "");
+  flip(two, 4'000'000);
+  auto facts = compareFiles({one, one, two, two});
+  EXPECT_EQ(facts[0][0].value, facts[1][0].value);
+  const std::string text = describeDifference(agreeingMesh, facts);
+  EXPECT_NE(text.find(two + ", 5242880 bytes, digest "), std::string::npos)
+      << text;
+  EXPECT_EQ(text, describeDifference(agreeingMesh,
+                                     compareFiles({one, one, two, two})));
+  // The ranks of a node may name different files.
+  facts = compareFiles({one, two, one, one});
+  EXPECT_EQ(facts[0][0].value, facts[3][0].value);
+  EXPECT_NE(facts[0][0].value, facts[1][0].value);
+}
+
+// The same file after a change is another one.
+TEST_F(FileDigestTest, SeesAChangeBetweenTwoRanks) {
+  const std::string path = write("file", "content");
+  const std::string before = FileSet(path).identity();
+  EXPECT_EQ(FileSet(path).identity(), before);
+  write("file", "contents");
+  EXPECT_NE(FileSet(path).identity(), before);
 }

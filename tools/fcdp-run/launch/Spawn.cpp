@@ -123,6 +123,7 @@ void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
   dup2(errors, STDERR_FILENO);
   // A terminal sends it to all processes; the launcher passes it on, once.
   std::signal(SIGINT, SIG_IGN);
+  std::signal(kLaunchersSignal, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -184,7 +185,7 @@ private:
   int stopCode = 0;
   /// When to send the next, harder signal.
   Clock::time_point deadline = Clock::time_point::max();
-  int nextSignal = SIGTERM;
+  int nextSignal = kLaunchersSignal;
 };
 
 Ranks::~Ranks() {
@@ -235,7 +236,12 @@ void Ranks::fail(Clock::duration grace) {
 
 void Ranks::judge(const Child &child, int status) {
   std::string rank = "rank " + std::to_string(child.rank);
-  if (WIFSIGNALED(status)) {
+  if (WIFSIGNALED(status) && stopCode != 0 &&
+      WTERMSIG(status) == kLaunchersSignal) {
+    // It was asked before it could take note.
+    exitCode = exitCode == 0 ? stopCode : exitCode;
+    fail(kOwnEnd);
+  } else if (WIFSIGNALED(status)) {
     if (exitCode == 0)
       errorLines.print(rank + " was killed by signal " +
                        std::to_string(WTERMSIG(status)) + " (" +
@@ -273,11 +279,11 @@ void Ranks::readSignals() {
       // The second one does not wait for a checkpoint.
       onSignal = OnSignal::End;
       stopCode = exitCodeOf(int(info.ssi_signo));
-      signalAll(SIGTERM);
+      signalAll(kLaunchersSignal);
       continue;
     }
     exitCode = exitCodeOf(info.ssi_signo == SIGTERM ? SIGTERM : SIGINT);
-    nextSignal = SIGTERM;
+    nextSignal = kLaunchersSignal;
     deadline = Clock::now();
   }
 }

@@ -17,7 +17,7 @@ using RankBody = std::function<int(const Launch &)>;
 /// What a launcher does with the first SIGTERM or SIGINT.
 enum class OnSignal {
   End, ///< ends all ranks soon
-  Ask, ///< passes SIGTERM on, and waits until the ranks have ended
+  Ask, ///< passes it on, and waits until the ranks have ended
 };
 
 /// Runs `body` in a process of its own for each rank, and serves the job's

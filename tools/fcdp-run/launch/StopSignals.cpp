@@ -10,12 +10,12 @@ namespace {
 
 volatile std::sig_atomic_t noted = 0;
 
-void note(int signal) { noted = signal; }
+void note(int signal) { noted = signal == kLaunchersSignal ? SIGTERM : signal; }
 
 } // namespace
 
 void noteStopSignals() {
-  for (int signal : {SIGTERM, SIGINT}) {
+  for (int signal : {SIGTERM, SIGINT, kLaunchersSignal}) {
     struct sigaction action = {};
     // A launcher has its ranks ignore what it passes on itself.
     if (sigaction(signal, nullptr, &action) != 0 ||

@@ -3,6 +3,7 @@
 
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Planning/Residency/ResidencyPlanning.h"
+#include "fcdp/Planning/Residency/WireChoice.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fcdp {
@@ -17,10 +18,11 @@ struct MemoryBudget {
 /// in the order of the module. `accumulation` and `collectives` apply to
 /// buckets without their own. If `collectives` is none, they are to be chosen:
 /// flat is offered to a bucket if one gather or reduction is faster that way on
-/// idle links.
+/// idle links. `wires` applies to what buckets send between nodes.
 ResidencyProblem makeResidencyProblem(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     Accumulation accumulation,
-    std::optional<Collectives> collectives = Collectives::two_level);
+    std::optional<Collectives> collectives = Collectives::two_level,
+    const WireChoice &wires = {});
 
 } // namespace fcdp

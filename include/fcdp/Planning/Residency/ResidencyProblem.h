@@ -54,6 +54,9 @@ struct ResidencyProblem {
         interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
     /// A gather and a reduction in one step, where there are two levels.
     Cost flatGather, flatReduce;
+    /// The gather between nodes while a slice is in host memory, if it sends
+    /// differences from it.
+    std::optional<Cost> deltaGather;
     /// The decision on the sums of gradients; getSumPolicy says what it comes
     /// to.
     Accumulation accumulation = Accumulation::sharded;
@@ -62,6 +65,11 @@ struct ResidencyProblem {
     /// The choices; two_level is the first if it is one.
     llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
 
+    /// Returns whether gathers under `plan` send differences.
+    bool sendsDeltas(const BucketResidency &plan) const {
+      return deltaGather && (plan.residency == Residency::host ||
+                             plan.carry == Residency::host);
+    }
     /// Returns whether the sharding allows `plan`. Given decisions are allowed.
     bool allows(const BucketResidency &plan) const;
   };

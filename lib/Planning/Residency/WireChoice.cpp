@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Planning/Residency/WireChoice.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Returns whether a gather of differences takes less time than one of values.
+static bool isFaster(BucketOp bucket, const CostModel &model) {
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  double part = static_cast<double>(bucket.getElements()) *
+                elementBytes(bucket.getWire()) / mesh.getWorldSize();
+  return model.costOfDeltaGather(mesh.getNode(), part).getTotal() <
+         model.costOfGather(Axis::node, mesh.getNode(), part).getTotal();
+}
+
+Wire WireChoice::getGatherWire(BucketOp bucket, const CostModel *model) const {
+  if (bucket.getGatherWire())
+    return *bucket.getGatherWire();
+  if (gathers == GatherWireSpec::raw || !canCodeDeltas(bucket))
+    return Wire::raw;
+  return gathers == GatherWireSpec::delta || isFaster(bucket, *model)
+             ? Wire::delta
+             : Wire::raw;
+}
+
+Wire WireChoice::getReduceWire(BucketOp bucket) const {
+  if (bucket.getReduceWire())
+    return *bucket.getReduceWire();
+  return bucket.getTrainable() ? reductions : Wire::raw;
+}

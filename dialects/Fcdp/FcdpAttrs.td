@@ -298,7 +298,7 @@ def Fcdp_OuterAttr : Fcdp_Attr<"Outer", "outer"> {
     before.
 
     Constraints:
-    - (C1) `every` is positive, and `fragments` from 1 to `every`.
+    - (C1) `every` is from 1 to 2^31 - 1, and `fragments` from 1 to `every`.
     - (C2) `lr` and `momentum` are finite `f64` and not negative, and `nesterov` needs
       `momentum`.
   }];

@@ -8,6 +8,8 @@
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -290,10 +292,12 @@ LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t every, FloatAttr lr, FloatAttr momentum,
                                 bool nesterov, int64_t fragments,
                                 bool overlap) {
-  if (every < 1 || fragments < 1 || fragments > every) // C1
+  bool isEveryInRange =
+      every >= 1 && every <= std::numeric_limits<int32_t>::max();
+  if (!isEveryInRange || fragments < 1 || fragments > every) // C1
     return emitError()
-           << "expected 'every' of at least 1, and 'fragments' from "
-              "1 to it, got "
+           << "expected 'every' from 1 to 2^31 - 1, and 'fragments' "
+              "from 1 to it, got "
            << every << " and " << fragments;
   if (failed(verifyNumber(emitError, "lr", lr)) ||
       failed(verifyNumber(emitError, "momentum", momentum)))

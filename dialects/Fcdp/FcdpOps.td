@@ -240,8 +240,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     - (C5) `buffer`, where given, is device memory for the result.
     - (C6) `into` is a state of role `resident` or `prefetched` of the source, with the
       result's type.
-    - (C7) Without `range` the source is a bucket, the input has floats, and there is no
-      `into`.
+    - (C7) Without `range` the source is a bucket, the input is f32 unless the bucket has
+      `outer`, and there is no `into`.
     - (C8) `delta` is a state of role `cache` of the source, with the result's type, in a
       gather over `node` alone of elements in bf16 or f16. `scratch` is then given in the
       planned phase.
@@ -572,7 +572,7 @@ def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
 
     Example:
     ```mlir
-    %d = fcdp.outer_difference @bucket.fc : tensor<32xbf16>
+    %d = fcdp.outer_difference @bucket.outer : tensor<32xbf16>
     ```
 
     Constraints:
@@ -599,7 +599,7 @@ def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
 
     Example:
     ```mlir
-    fcdp.outer_update @bucket.fc with %sum scale 5.0e-01 : tensor<32xbf16>
+    fcdp.outer_update @bucket.outer with %sum scale 5.0e-01 : tensor<32xbf16>
     ```
 
     Constraints:

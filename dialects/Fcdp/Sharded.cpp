@@ -88,10 +88,15 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   }
   if (isOfGradient()) { // C7
     auto input = dyn_cast<RankedTensorType>(getInput().getType());
-    if (!symbols.lookupNearestSymbolFrom<BucketOp>(*this, getSourceAttr()) ||
-        !input || !isa<FloatType>(input.getElementType()) || getIntoAttr())
-      return emitOpError("without 'range' expected a flat gradient of a bucket "
-                         "and no 'into', got ")
+    auto bucket =
+        symbols.lookupNearestSymbolFrom<BucketOp>(*this, getSourceAttr());
+    bool hasType =
+        input && bucket &&
+        (input.getElementType().isF32() || bucket.getOuter().has_value());
+    if (!hasType || getIntoAttr())
+      return emitOpError("without 'range' expected an f32 gradient, or a "
+                         "difference of outer steps, of a bucket and no "
+                         "'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
   if (failed(verifyDelta(*this, symbols)))
@@ -408,8 +413,7 @@ static LogicalResult verifyOuter(Operation *op, FlatSymbolRefAttr name,
   if (!mesh)
     return op->emitOpError("expected a mesh in the module");
   RankedTensorType outer = getStateType(bucket, StateRole::outer, mesh);
-  if (type.getShape() != outer.getShape() ||
-      !isa<FloatType>(type.getElementType())) // C2
+  if (type.getShape() != outer.getShape()) // C2
     return op->emitOpError("expected ")
            << outer.getNumElements() << " floats, got " << type;
   return success();

@@ -77,12 +77,13 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                                           : bucket.storage,
                      uint64_t(numFactorElements(plan, bucket, role))};
   case StateRole::grad:
+  // A node has parameters of its own, so a rank owns its slice.
+  case StateRole::outer:
+  case StateRole::outer_momentum:
     return StateRule{plan::DType::f32, bucket.shardElements};
   case StateRole::node_grad:
   case StateRole::host_grad:
   case StateRole::residual:
-  case StateRole::outer:
-  case StateRole::outer_momentum:
     return StateRule{plan::DType::f32, bucket.elements / plan.mesh.locals};
   case StateRole::full_grad:
     return StateRule{plan::DType::f32, bucket.elements};

@@ -6,7 +6,6 @@
 #include "core/CodedMessage.h"
 #include "plan/StatePlaces.h"
 
-#include <cmath>
 #include <map>
 
 namespace fcdp {
@@ -94,8 +93,9 @@ private:
   void check(const plan::OuterUpdateT &op) const {
     checkOuter(op.bucket, op.elements);
     flat(".in", op.in, op.elements, op.type);
-    if (!std::isfinite(op.scale))
-      failCheck({where, ".scale"}, "expected a finite number");
+    if (double mean = 1.0 / plan.nodes; op.scale != mean)
+      failCheck({where, ".scale"}, "expected ", mean, ", 1 / nodes, got ",
+                op.scale);
   }
   void check(const plan::AllGatherT &op) const;
   void checkDelta(const plan::AllGatherT &op) const;

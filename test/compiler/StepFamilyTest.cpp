@@ -18,6 +18,12 @@ static Roles getStep(int64_t microBatches) {
   return Roles(step.begin(), step.end());
 }
 
+/// Returns the role of the micro-batch `last` with an outer update in it.
+static Role getOverlapped(Role last) {
+  return last == Role::only_microbatch ? Role::only_outer_microbatch
+                                       : Role::last_outer_microbatch;
+}
+
 TEST(StepFamilyTest, stepsOfOneTwoAndMoreMicroBatches) {
   EXPECT_EQ(getStep(1), (Roles{Role::only_microbatch, Role::update}));
   EXPECT_EQ(getStep(2), (Roles{Role::first_microbatch, Role::last_microbatch,
@@ -51,6 +57,14 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
       for (Role role : getStep(microBatches))
         job.push_back(role);
     };
+    auto synchronize = [&] {
+      train();
+      job.push_back(Role::outer_update);
+    };
+    auto overlap = [&] {
+      for (Role role : getStep(microBatches))
+        job.push_back(isLastOfStep(role) ? getOverlapped(role) : role);
+    };
     // Every two of these follow each other, and each is the first once.
     train();
     train();
@@ -62,17 +76,31 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
     evaluate();
     evaluateOne();
     evaluateOne();
+    overlap();
+    overlap();
+    evaluate();
+    overlap();
+    synchronize();
+    job.push_back(Role::outer_update); // of another fragment
+    train();
+    synchronize();
+    overlap();
+    synchronize();
+    evaluate();
     job.push_back(Role::init); // another job
+    overlap();
+    job.push_back(Role::init);
     evaluate();
     for (size_t i = 1; i < job.size(); ++i)
       if (job[i] != Role::init &&
           !llvm::is_contained(pairs[job[i - 1]], job[i]))
         pairs[job[i - 1]].push_back(job[i]);
   }
-  for (Role role : StepFamily(1).getRoles())
-    EXPECT_FALSE(pairs[role].empty());
-  for (Role role : StepFamily(3).getRoles())
-    EXPECT_FALSE(pairs[role].empty());
+  for (int64_t microBatches : {1, 3})
+    for (Role role : StepFamily(microBatches, /*evaluates=*/true,
+                                /*variants=*/1, /*fragments=*/1)
+                         .getRoles())
+      EXPECT_FALSE(pairs[role].empty());
   for (auto &[role, successors] : pairs) {
     llvm::sort(successors);
     llvm::ArrayRef<Role> stated = getSuccessors(role);
@@ -111,6 +139,56 @@ TEST(StepFamilyTest, evaluationsAreNoPartOfAStep) {
   }
 }
 
+TEST(StepFamilyTest, outerUpdatesComeBetweenSteps) {
+  EXPECT_TRUE(isSynchronized(Role::outer_update));
+  EXPECT_TRUE(isSynchronized(Role::next_evaluation));
+  EXPECT_FALSE(isSynchronized(Role::update));
+  EXPECT_FALSE(
+      isMicrobatch(Role::outer_update) || isEvaluation(Role::outer_update) ||
+      runsModel(Role::outer_update) || isFirstOfStep(Role::outer_update) ||
+      isLastOfStep(Role::outer_update));
+  for (int64_t microBatches : {1, 3}) {
+    StepFamily with(microBatches, /*evaluates=*/false, /*variants=*/1,
+                    /*fragments=*/4);
+    StepFamily without(microBatches);
+    EXPECT_EQ(with.getStep(), without.getStep());
+    EXPECT_EQ(with.getRoles().size(), without.getRoles().size() + 1);
+    EXPECT_TRUE(with.runs(Role::outer_update));
+    EXPECT_FALSE(without.runs(Role::outer_update));
+    EXPECT_EQ(with.countRuns(Role::outer_update), 0);
+  }
+}
+
+/// A micro-batch with an outer update in it stands where the one without it
+/// does.
+TEST(StepFamilyTest, outerUpdatesMayBeInMicrobatches) {
+  for (int64_t microBatches : {1, 3}) {
+    StepFamily family(microBatches, /*evaluates=*/true, /*variants=*/1,
+                      /*fragments=*/2, /*overlapsOuter=*/true);
+    Role last = *std::prev(getStep(microBatches).end(), 2);
+    Role outer = getOverlapped(last);
+    EXPECT_EQ(getInnerRole(outer), last);
+    EXPECT_EQ(getInnerRole(last), last);
+    EXPECT_TRUE(isOuter(outer) && isMicrobatch(outer) && isLastOfStep(outer));
+    EXPECT_FALSE(isOuter(last) || isSynchronized(outer));
+    EXPECT_EQ(isFirstOfStep(outer), microBatches == 1);
+    EXPECT_TRUE(family.runs(outer));
+    EXPECT_EQ(family.countRuns(outer), 0);
+    EXPECT_FALSE(llvm::is_contained(family.getRoles(), Role::outer_update));
+    auto members = family.getVariantRoles();
+    for (int64_t fragment : {0, 1}) {
+      VariantRole one{outer, fragment};
+      EXPECT_TRUE(llvm::is_contained(members, one));
+      EXPECT_EQ(getBoundaryBehind(one), getBoundaryBehind({last}));
+      EXPECT_EQ(getBoundaryBefore(one), getBoundaryBefore({last}));
+      for (const VariantRole &other : members) {
+        EXPECT_EQ(mayFollow(other, one), mayFollow(other, {last}));
+        EXPECT_EQ(mayFollow(one, other), mayFollow({last}, other));
+      }
+    }
+  }
+}
+
 using VariantRoles = std::vector<VariantRole>;
 
 /// The functions of a job in the order in which it runs them: a step of each of
@@ -145,6 +223,45 @@ TEST(StepFamilyTest, membersAreOfEachVariant) {
                           {Role::update}}));
 }
 
+/// Fragments are no variants of the step, and each has one outer update.
+TEST(StepFamilyTest, membersAreOfEachFragment) {
+  auto members = StepFamily(1, /*evaluates=*/true, /*variants=*/2,
+                            /*fragments=*/3)
+                     .getVariantRoles();
+  EXPECT_EQ(VariantRoles(members.begin(), members.end()),
+            (VariantRoles{{Role::init},
+                          {Role::only_microbatch, 0},
+                          {Role::only_microbatch, 1},
+                          {Role::update},
+                          {Role::first_evaluation},
+                          {Role::next_evaluation},
+                          {Role::outer_update, 0},
+                          {Role::outer_update, 1},
+                          {Role::outer_update, 2}}));
+}
+
+/// Outer updates of any fragments follow each other and updates, and any
+/// variant of a step follows them.
+TEST(StepFamilyTest, fragmentsTakeAnyTurns) {
+  for (int64_t fragment : {0, 2}) {
+    VariantRole outer{Role::outer_update, fragment};
+    EXPECT_TRUE(mayFollow({Role::update}, outer));
+    EXPECT_TRUE(mayFollow({Role::outer_update, 1}, outer));
+    EXPECT_TRUE(mayFollow(outer, outer));
+    for (int64_t variant : {0, 1}) {
+      EXPECT_TRUE(mayFollow(outer, {Role::only_microbatch, variant}));
+      EXPECT_TRUE(mayFollow(outer, {Role::first_microbatch, variant}));
+      EXPECT_FALSE(mayFollow({Role::only_microbatch, variant}, outer));
+      EXPECT_FALSE(mayFollow(outer, {Role::last_microbatch, variant}));
+    }
+    EXPECT_TRUE(mayFollow(outer, {Role::first_evaluation}));
+    EXPECT_FALSE(mayFollow(outer, {Role::next_evaluation}));
+    EXPECT_FALSE(mayFollow(outer, {Role::update}));
+    EXPECT_FALSE(mayFollow({Role::init}, outer));
+    EXPECT_FALSE(mayFollow({Role::next_evaluation}, outer));
+  }
+}
+
 /// Steps of any variants follow each other, and no step changes its variant.
 TEST(StepFamilyTest, aStepIsOfOneVariant) {
   for (int64_t microBatches : {1, 4}) {
@@ -168,10 +285,11 @@ TEST(StepFamilyTest, aStepIsOfOneVariant) {
 TEST(StepFamilyTest, boundariesTellVariantsApartWithinAStep) {
   for (int64_t microBatches : {1, 3})
     for (bool evaluates : {false, true}) {
-      auto roles = StepFamily(microBatches, evaluates, 3).getVariantRoles();
+      auto roles = StepFamily(microBatches, evaluates, 3, /*fragments=*/2)
+                       .getVariantRoles();
       for (VariantRole before : roles)
         for (VariantRole after : roles) {
-          if (isEvaluation(before.role) || isEvaluation(after.role))
+          if (isSynchronized(before.role) || isSynchronized(after.role))
             continue; // nothing is in flight there
           EXPECT_EQ(mayFollow(before, after),
                     getBoundaryBehind(before) == getBoundaryBefore(after));

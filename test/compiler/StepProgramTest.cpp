@@ -68,3 +68,40 @@ TEST(StepProgram, TokensCrossTheEndsOfFunctions) {
   EXPECT_DOUBLE_EQ(times.exposed[static_cast<unsigned>(Activity::intraGather)],
                    4);
 }
+
+/// Adds two outer updates of one second each, which run once in `every` steps.
+static std::string withOuterUpdates(int every) {
+  std::string text = kCrossing;
+  text.erase(text.rfind('}'));
+  for (int fragment : {0, 1})
+    text += "func.func @outer_update." + std::to_string(fragment) +
+            "(%x: tensor<64xf32>) attributes {fcdp.role = "
+            "#fcdp.role<outer_update>, fcdp.variant = " +
+            std::to_string(fragment) +
+            "} { %0 = aten.call \"aten.neg.default\"(self = %x) : "
+            "(tensor<64xf32>) -> tensor<64xf32>\n return }\n";
+  text += "}";
+  std::string outer = "module attributes {fcdp.outer = #fcdp.outer<every = " +
+                      std::to_string(every) +
+                      ", lr = 1.0, momentum = 0.0, nesterov = false, "
+                      "fragments = 2>, ";
+  std::string head = "module attributes {";
+  text.replace(text.find(head), head.size(), outer);
+  return text;
+}
+
+TEST(StepProgram, AStepHasItsShareOfOuterUpdates) {
+  MLIRContext context;
+  context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
+  for (int every : {2, 8}) {
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(withOuterUpdates(every), &context);
+    ASSERT_TRUE(module);
+    StepTimes times = simulateStep(makeStepProgram(*module, costOf));
+    EXPECT_DOUBLE_EQ(times.outerSeconds, 2.0 / every);
+    EXPECT_DOUBLE_EQ(times.seconds, 6 + 2.0 / every);
+    // Two operators of a second, and the share of two more.
+    EXPECT_DOUBLE_EQ(times.busy[static_cast<unsigned>(Activity::compute)],
+                     2 + 2.0 / every);
+  }
+}

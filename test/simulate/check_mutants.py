@@ -21,7 +21,7 @@ import sys
 import tempfile
 import warnings
 
-from check_steps import Mismatch, Reference, owners_of, run
+from check_steps import Mismatch, OuterReference, Reference, owners_of, run
 from ir import Module
 from machine import Machine
 from mutations import BREAKING, HARMLESS, STATED, Plan
@@ -29,10 +29,22 @@ from races import find_race
 from random_steps import Step
 from streams import Deadlock, Policy
 
+OUTER_SHARE = 0.2
+"""The part of the plans that have outer steps."""
+
 # From the first function of the first step on, each pair of neighbours in legal runs.
 CALLS = {
     1: ["init", "only_microbatch", "update", "only_microbatch", "update"],
     3: ["init", "first_microbatch", "next_microbatch", "next_microbatch", "last_microbatch", "update",
+        "first_microbatch", "last_microbatch", "update"],
+}
+
+
+# The same with outer steps, of which one comes after every second step.
+OUTER_STEPS = 3
+OUTER_CALLS = {
+    1: ["init", *["only_microbatch", "update"] * 2, "outer_update", "only_microbatch", "update"],
+    3: ["init", *["first_microbatch", "next_microbatch", "next_microbatch", "last_microbatch", "update"] * 2, "outer_update",
         "first_microbatch", "last_microbatch", "update"],
 }
 
@@ -49,6 +61,27 @@ def opt(args, text, *options):
 
 
 def make_plan(args, source):
+    return make_outer_plan(args, source) if source.random() < OUTER_SHARE else make_synchronous_plan(args, source)
+
+
+def make_outer_plan(args, source):
+    nodes, locals_ = source.choice([(2, 2), (2, 2), (2, 1)])
+    K, strategy = source.choice([1, 3]), source.choice(["hsdp", "mics"])
+    mode = source.choice(["sharded", "full"]) if K > 1 else "sharded"
+    settings = (f"2,wire={source.choice(['raw', 'int8'])},dtype={source.choice(['bf16', 'f32'])},"
+                f"momentum={source.choice(['0', '0.9'])}")
+    options = (f"nodes={nodes} ranks-per-node={locals_} strategy={strategy} accumulate={mode} micro-batches={K} "
+               f"prefetch={source.randint(0, 2)} outer={settings} optimizer=sgd,lr=0.5")
+    while "trainable" not in (text := Step(source).text()):
+        pass
+    imported = opt(args, text, "--mlir-print-op-generic")
+    planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
+    module = Module(planned)
+    reference = OuterReference(imported, module, nodes, locals_, K, mode, steps=OUTER_STEPS)
+    return options, Plan(planned, module), reference, OUTER_CALLS[K]
+
+
+def make_synchronous_plan(args, source):
     nodes, locals_ = source.choice([(2, 2), (2, 2), (2, 2), (1, 2), (2, 1)])
     K, strategy = source.choice([1, 3]), source.choice(["zero1", "zero2", "zero3", "hpz", "fcdp", "fcdp"])
     mode = source.choice(["sharded", "node", "node_host", "full"]) if K > 1 else "sharded"

@@ -18,11 +18,12 @@ import warnings
 import numpy as np
 
 from ir import Module, shape_of
-from machine import Machine, Mismatch, sum_in_order, update
+from machine import Machine, Mismatch, sum_in_order, update, update_outer
 from streams import Deadlock, policies
 from tensors import bytes_of, call, message_bytes, round_to, rounded_to_few, widen
 
 STEPS = 2
+OUTER_STEPS = 5  # some rounds of outer steps
 LR = 0.5
 
 
@@ -36,14 +37,16 @@ def noise(type_text, generator, limit=None):
 class Reference:
     """The imported step, run plainly."""
 
-    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model", reduce="model", owners=None):
+    def __init__(self, text, nodes, locals_, micro_batches, accumulation, master="model", reduce="model", owners=None,
+                 steps=STEPS):
         self.module = Module(text)
         self.N, self.g, self.K, self.accumulation = nodes, locals_, micro_batches, accumulation
         generator = np.random.default_rng(7)
         parameters = self.module.of("parameter")
         self.weights = {n: noise(p["type"], generator) for n, p in parameters.items()}
         self.inputs = [[[{n: noise(i["type"], generator, i.get("limit")) for n, i in self.module.of("input").items()}
-                         for _ in range(self.N * self.g)] for _ in range(self.K)] for _ in range(STEPS)]
+                         for _ in range(self.N * self.g)] for _ in range(self.K)] for _ in range(steps)]
+        self.steps = steps
         self.losses, self.gradients, self.after = [], [], []
         elements = {n: shape_of(p["type"])[1] for n, p in parameters.items()}
         self.masters = {n: widen(self.weights[n], element).astype(np.float32) for n, element in elements.items()
@@ -53,9 +56,20 @@ class Reference:
         # By parameter, the node that owns each element, if reductions leave something out of what others send to it.
         self.owners = owners or {}
         self.residuals = {n: [np.zeros(owner.shape, np.float32) for _ in range(self.N)] for n, owner in self.owners.items()}
+        self.run_steps()
+
+    def run_steps(self):
         weights = self.weights
-        for step in range(STEPS):
+        for step in range(self.steps):
             weights = self.run_step(step, weights)
+
+    def groups(self, step):
+        """Ranks that train together, with their gradients, and their parameters after the step."""
+        yield range(self.N * self.g), self.gradients[step], self.after[step], self.masters_after[step]
+
+    def outer_updates(self, step):
+        """The outer updates that follow a step, in order."""
+        return []
 
     def run_step(self, step, weights):
         made, elements = [], {}
@@ -141,6 +155,81 @@ class Reference:
         return loss, (gradients, elements)
 
 
+class OuterReference(Reference):
+    """The same with outer steps: each node trains by itself, on the data of its ranks. `module` says how they are
+    synchronized."""
+
+    def __init__(self, text, module, nodes, locals_, micro_batches, accumulation, master="model", reduce="model",
+                 steps=OUTER_STEPS):
+        self.settings = module.attrs["fcdp.outer"]
+        self.fragments = {parameter: bucket["outer"] for bucket in module.of("bucket").values() if "outer" in bucket
+                          for parameter, _ in bucket["members"]}
+        self.types = {op.attrs["source"]: shape_of(op.result_types[0])[1] for body in module.functions.values()
+                      for op in body if op.name == "fcdp.outer_difference"}
+        self.sent_in = {parameter: self.types[name] for name, bucket in module.of("bucket").items() if "outer" in bucket
+                        for parameter, _ in bucket["members"]}
+        self.nodes = [Reference(text, 1, locals_, micro_batches, accumulation, master, reduce, steps=0)
+                      for _ in range(nodes)]
+        super().__init__(text, nodes, locals_, micro_batches, accumulation, master, reduce, owners_of(module), steps)
+
+    def run_steps(self):
+        parameters = self.module.of("parameter")
+        self.elements = {name: shape_of(parameters[name]["type"])[1] for name in self.fragments}
+        self.outer = {name: widen(self.weights[name], element).astype(np.float32) for name, element in self.elements.items()}
+        has_momentum = self.settings["momentum"] != 0
+        self.momenta = {name: np.zeros_like(values) if has_momentum else None for name, values in self.outer.items()}
+        self.behind = []
+        for n, node in enumerate(self.nodes):
+            node.inputs = [[ranks[n * self.g:(n + 1) * self.g] for ranks in batches] for batches in self.inputs]
+        weights = [node.weights for node in self.nodes]
+        for step in range(self.steps):
+            weights = [node.run_step(step, values) for node, values in zip(self.nodes, weights)]
+            due = self.due(step)
+            for name in self.fragments:
+                if self.fragments[name] in due:
+                    self.synchronize(name, weights)
+            self.behind.append([(dict(values), dict(node.masters)) for node, values in zip(self.nodes, weights)])
+        self.losses = [(step, k, n * self.g + rank, loss) for n, node in enumerate(self.nodes)
+                       for step, k, rank, loss in node.losses]
+
+    def due(self, step):
+        """The fragments that are synchronized after a step, which are counted from 1 on for that."""
+        every, count = self.settings["every"], self.settings["fragments"]
+        since = {p: step + 1 - p * every // count for p in range(count)}
+        return [p for p, steps in since.items() if steps >= 0 and steps % every == 0]
+
+    def outer_updates(self, step):
+        several = self.settings["fragments"] > 1
+        return [f"outer_update.{p}" if several else "outer_update" for p in self.due(step)]
+
+    def synchronize(self, name, weights):
+        element, sent_in = self.elements[name], self.sent_in[name]
+
+        def on_the_wire(values):
+            return widen(round_to(values, sent_in), sent_in).astype(np.float32)
+
+        own = [node.masters.get(name, widen(values[name], element)) for node, values in zip(self.nodes, weights)]
+        differences = [on_the_wire(self.outer[name] - values.astype(np.float32)) for values in own]
+        total = on_the_wire(sum_in_order(self.sent(differences, sent_in, name)))
+        self.outer[name] = update_outer(self.outer[name], self.momenta[name], total, 1 / self.N, self.settings)
+        for n, node in enumerate(self.nodes):
+            weights[n] = dict(weights[n], **{name: round_to(self.outer[name], element)})
+            if name in node.masters:
+                node.masters[name] = self.outer[name]
+
+    def groups(self, step):
+        for n, node in enumerate(self.nodes):
+            yield self.ranks_of(n), node.gradients[step], node.after[step], node.masters_after[step]
+
+    def groups_behind(self, step):
+        """The same after the outer updates that follow the step, which need no gradients."""
+        for n, (weights, masters) in enumerate(self.behind[step]):
+            yield self.ranks_of(n), None, weights, masters
+
+    def ranks_of(self, node):
+        return range(node * self.g, (node + 1) * self.g)
+
+
 def roles(micro_batches):
     if micro_batches == 1:
         return ["only_microbatch"]
@@ -169,27 +258,29 @@ def differ(what, expected, actual):
         raise Mismatch(f"{what} differs:\nexpected {expected.reshape(-1)[:8]}\ngot      {actual.reshape(-1)[:8]}")
 
 
-def compare_buckets(machine, call, reference, step):
+def compare_buckets(machine, call, reference, step, group):
+    ranks, gradients, after, masters_after = group
+
     def whole(name, role):
         sharding = machine.module.of("bucket")[name]["sharding"]
-        return machine.whole({r: states[name, role] for r, states in call.after.items()}, sharding)
+        return machine.whole({r: call.after[r][name, role] for r in ranks}, sharding)
 
     for name, bucket in machine.module.of("bucket").items():
         padding = np.ones(bucket["elements"], bool)
-        gradient = whole(name, "grad") if bucket.get("trainable") else None
+        gradient = whole(name, "grad") if bucket.get("trainable") and gradients is not None else None
         shard = whole(name, "shard")
         master = whole(name, "master") if "master" in bucket else None
         for parameter, offset in bucket["members"]:
-            expected = reference.after[step][parameter].reshape(-1)
+            expected = after[parameter].reshape(-1)
             padding[offset:offset + expected.size] = False
             differ(f"step {step}: {parameter}", expected, shard[offset:offset + expected.size])
             if gradient is not None:
-                expected = reference.gradients[step][parameter].reshape(-1)
+                expected = gradients[parameter].reshape(-1)
                 differ(f"step {step}: gradient of {parameter}", expected, gradient[offset:offset + expected.size])
-            if (master is not None) != (parameter in reference.masters):
+            if (master is not None) != (parameter in masters_after):
                 raise Mismatch(f"{parameter} has a master where none is expected, or none where one is")
             if master is not None:
-                expected = reference.masters_after[step][parameter].reshape(-1)
+                expected = masters_after[parameter].reshape(-1)
                 differ(f"step {step}: master of {parameter}", expected, master[offset:offset + expected.size])
         if shard[padding].any():
             raise Mismatch(f"step {step}: padding of {name} is not zero")
@@ -208,23 +299,29 @@ def run(reference, module, policy):
     machine = Machine(module, reference.weights)
     bucketed = bool(module.of("bucket")) or not module.of("parameter")
     nothing = [{}] * len(machine.ranks)
-    steps = range(STEPS if bucketed else 1)
+    steps = range(reference.steps if bucketed else 1)
     calls = [("init", nothing)]
     for step in steps:
         calls += [(role, reference.inputs[step][k]) for k, role in enumerate(roles(reference.K))]
         calls += [("update", nothing)] if bucketed else []
+        calls += [(name, nothing) for name in reference.outer_updates(step)]
     done = machine.run(calls, policy)[1:]
     sent = []
     for step in steps:
-        of_step, done = done[:reference.K + bucketed], done[reference.K + bucketed:]
+        count = reference.K + bucketed
+        outer = done[count:count + len(reference.outer_updates(step))]
+        of_step, done = done[:count], done[count + len(outer):]
         losses = [(step, k, r, x) for k, call in enumerate(of_step) for r, x in call.losses.items()]
         if sorted(losses) != sorted(x for x in reference.losses if x[0] == step):
             raise Mismatch(f"step {step}: losses differ")
         if bucketed:
-            compare_buckets(machine, of_step[-1], reference, step)
+            for group in reference.groups(step):
+                compare_buckets(machine, of_step[-1], reference, step, group)
+            for group in reference.groups_behind(step) if outer else ():
+                compare_buckets(machine, outer[-1], reference, step, group)
         else:
             compare_parameters(machine, of_step[-1], reference)
-        sent.append(sum(call.bytes_between_nodes for call in of_step) // machine.N)
+        sent.append(sum(call.bytes_between_nodes for call in of_step + outer) // machine.N)
     return machine, sent
 
 
@@ -242,7 +339,7 @@ STAGES = {
     "sharded-buckets": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}"],
     "sharded": ["--fcdp-shard={shard}", "--fcdp-narrow-gathers", "--fcdp-bucket=sharding={sharding} {bucket}",
                 "--fcdp-decide=strategy={strategy} accumulate={accumulation} prefetch={prefetch} reductions={reductions} "
-                "collectives={collectives}", "--fcdp-decide-wires=wire={wire} reduce-wire={reduce_wire}", "--fcdp-two-level",
+                "collectives={collectives}", "--fcdp-outer-steps=outer={outer}", "--fcdp-decide-wires=wire={wire} reduce-wire={reduce_wire}", "--fcdp-two-level",
                 "--fcdp-accumulate", "--fcdp-cache", "--fcdp-code-wires"],
 }
 STAGES["scheduled"] = [*STAGES["sharded"], "--fcdp-prefetch", "--fcdp-prefetch-across", "--fcdp-delay-sums", "--fcdp-schedule"]
@@ -255,12 +352,13 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 
 
 def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
-           reductions=2, collectives="two-level", wire="raw", reduce_wire="raw"):
+           reductions=2, collectives="two-level", wire="raw", reduce_wire="raw", outer=""):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
              f"optimizer=sgd,lr={LR}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
               "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
-              "reductions": reductions, "collectives": collectives, "wire": wire, "reduce_wire": reduce_wire}
+              "reductions": reductions, "collectives": collectives, "wire": wire, "reduce_wire": reduce_wire,
+              "outer": outer}
     first = [f"--fcdp-decide-remat=remat={remat}", "--fcdp-remat"]
     return first + [option.format(**values) for option in STAGES[stage]]
 
@@ -304,6 +402,21 @@ def check_bytes(machine, sent, strategy, accumulation, collectives, reduce="mode
         raise Mismatch(f"{sent} bytes leave a node, expected {expected * (N - 1) // N}")
 
 
+def check_outer_bytes(machine, sent, reference):
+    """Between nodes only outer steps send something: each rank its part of the sums, and the sum of its own part."""
+    for step, bytes_ in enumerate(sent):
+        expected, due = 0, reference.due(step)
+        for name, bucket in machine.module.of("bucket").items():
+            if bucket.get("outer") not in due:
+                continue
+            part = bucket["elements"] // machine.g // machine.N
+            width, wire = bytes_of(reference.types[name]), bucket.get("reduce_wire", "raw")
+            reduced = message_bytes(wire, part) if wire in ("int8", "int4") else part * width
+            expected += machine.g * (machine.N - 1) * (reduced + part * width)
+        if bytes_ != expected:
+            raise Mismatch(f"step {step}: {bytes_} bytes leave a node, expected {expected}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module")
@@ -319,6 +432,7 @@ def main():
     parser.add_argument("--collectives", default="two-level")
     parser.add_argument("--wire", default="raw", help="what gathers send between nodes")
     parser.add_argument("--reduce-wire", default="raw", help="what reductions send between nodes")
+    parser.add_argument("--outer", default="", help="outer steps, as the compiler's option has them")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--random", type=int, default=2, help="random policies beside the fixed ones")
@@ -341,8 +455,11 @@ def main():
             module = Module(compile_step(args.opt, args.module, *passes(stage, strategy, mode, nodes, locals_, K,
                                                                                    args.prefetch, args.remat, bucket,
                                                                                    collectives=args.collectives, wire=args.wire,
-                                                                                   reduce_wire=args.reduce_wire)))
-            if args.reduce_wire in ("int8", "int4"):
+                                                                                   reduce_wire=args.reduce_wire,
+                                                                                   outer=args.outer)))
+            if args.outer:
+                reference = OuterReference(plain, module, nodes, locals_, K, mode, args.master, args.reduce_dtype)
+            elif args.reduce_wire in ("int8", "int4"):
                 reference = Reference(plain, nodes, locals_, K, mode, args.master, args.reduce_dtype, owners_of(module))
             compiled += 1
             if args.compile_only:
@@ -351,7 +468,9 @@ def main():
             for policy in turn[:count]:
                 try:
                     machine, sent = run(reference, module, policy)
-                    if stage in ("sharded", "scheduled", "planned"):
+                    if args.outer:
+                        check_outer_bytes(machine, sent, reference)
+                    elif stage in ("sharded", "scheduled", "planned"):
                         check_bytes(machine, sent, strategy, mode, args.collectives, args.reduce_dtype)
                 except (Mismatch, Deadlock) as error:
                     sys.exit(f"{mesh}, {K} micro-batches, {strategy}, {mode}, {stage}, streams {policy.streams}: {error}")

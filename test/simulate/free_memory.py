@@ -2,7 +2,8 @@
 """The bytes of the device arena that are free for results of operators, operation by operation: a second opinion on
 lib/Planning/Memory/ReservedMemory.cpp."""
 
-BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.outer_difference", "fcdp.pack",
+            "fcdp.reduce_scatter"}
 OPERATORS = {"aten.call", "fcdp.clip_gradients", "fcdp.loss", "fcdp.pack", "fcdp.shard_update",
              "fcdp.unscale_gradients", "fcdp.write_buffer"}
 WHOLE_VIEWS = ("aten.t.", "aten.view.", "aten._unsafe_view.")
@@ -102,7 +103,8 @@ class FreeMemory:
         for buffer, begin, owner in function.buffers():
             yield begin, function.end(owner), self.extent(buffer)
         for before in self.functions:
-            if name in SUCCESSORS[before]:
+            # Nothing is in flight where an outer update begins or ends.
+            if name in SUCCESSORS.get(before, ()):
                 yield from self.in_flight(self.functions[before], function)
         for state_name, state in self.module.of("state").items():
             if state["role"] == "prefetched":

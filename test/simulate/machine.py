@@ -17,7 +17,8 @@ from ir import shape_of
 from streams import COLLECTIVES, STREAMS, Deadlock, Queues
 from tensors import DTYPES, bytes_of, call, message_bytes, round_to, rounded_to_few, widen
 
-BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.outer_difference", "fcdp.pack",
+            "fcdp.reduce_scatter"}
 VIEWS = {"aten.t.default", "aten.view.default", "aten._unsafe_view.default"}
 COPIES = {"fcdp.cache_store", "fcdp.cache_load"}
 NOISE_BYTES = 1 << 20
@@ -25,6 +26,11 @@ NOISE_BYTES = 1 << 20
 
 class Mismatch(Exception):
     pass
+
+
+def is_synchronized(function):
+    """Whether nothing is in flight where the function begins and where it ends."""
+    return function.startswith("outer_update")
 
 
 class Rank:
@@ -40,7 +46,9 @@ class Call:
     def __init__(self, machine, before, function, inputs):
         self.body = machine.module.functions[function]
         self.inputs = inputs
-        self.live_ins = late_buffers(before.body) if before and machine.planned else []
+        self.is_synchronized = is_synchronized(function)
+        has_live_ins = before and machine.planned and not self.is_synchronized
+        self.live_ins = late_buffers(before.body) if has_live_ins else []
         self.events, self.started = set(), set()
         self.losses, self.bytes_between_nodes = {}, 0
         self.after, self.gradients = {}, {}
@@ -194,10 +202,12 @@ class Machine:
                 part[:] = flat[self.owned(rank, bucket["sharding"]) * part.size:][:part.size]
                 if "master" in bucket:
                     rank.by_role[name, "master"][:] = widen(part, bucket["storage"])
+                if "outer" in bucket:
+                    rank.by_role[name, "outer"][:] = widen(part, bucket["storage"])
         for rank in self.ranks:
             rank.gradients = {}
             for (_, role), state in rank.by_role.items():
-                if role == "residual":
+                if role in ("residual", "outer_momentum"):
                     state[:] = 0
 
     def whole(self, parts, sharding="world"):
@@ -215,18 +225,24 @@ class Machine:
         """Runs functions one after another, each a pair of its name and the
         inputs of all ranks. Streams are not joined between them but by what
         the functions say. Gives, for each call, the states after it."""
-        running = []
+        running, before = [], None
         for call in calls:
-            running.append(Call(self, running[-1] if running else None, *call))
+            running.append(Call(self, before, *call))
+            # What is live into a function passes those between by.
+            before = before if running[-1].is_synchronized else running[-1]
         keys = policy.order([(rank, stream) for rank in range(len(self.ranks)) for stream in STREAMS])
-        queues = Queues(keys, running, self.group)
+        for part in between_synchronizations(running):
+            self.run_part(part, keys, policy)
+        return running
+
+    def run_part(self, calls, keys, policy):
+        queues = Queues(keys, calls, self.group)
         while queues.ready:
             place = policy.pick(queues.ready)
             rank, stream = keys[place]
             queues.advance(self.step(rank, queues.head(place)), stream)
         if stuck := queues.stuck():
             raise Deadlock(f"nothing can go on: {stuck}")
-        return running
 
     def group(self, rank, op):
         key = rank, *op.attrs["axes"]
@@ -489,6 +505,48 @@ class Machine:
             shard[:] = round_to(master, bucket["storage"])
         else:
             shard[:] = update(shard, gradient, scale, lr, bucket["storage"])
+
+
+    def own(self, rank, target):
+        """What outer steps synchronize: the optimizer's parameters, and their type."""
+        if (target, "master") in rank.by_role:
+            return rank.by_role[target, "master"], "f32"
+        return rank.by_role[target, "shard"], self.module.of("bucket")[target]["storage"]
+
+    def do_outer_difference(self, rank, index, op):
+        target = op.attrs["source"]
+        own, element = self.own(rank, target)
+        difference = rank.by_role[target, "outer"] - widen(own, element).astype(np.float32)
+        rank.env[op.result()][:] = round_to(difference, shape_of(op.result_types[0])[1])
+
+    def do_outer_update(self, rank, index, op):
+        target = op.attrs["target"]
+        total = widen(rank.env[op.operands[0]], shape_of(op.operand_types[0])[1]).astype(np.float32)
+        outer, momentum = rank.by_role[target, "outer"], rank.by_role.get((target, "outer_momentum"))
+        outer[:] = update_outer(outer, momentum, total, op.attrs["scale"], self.module.attrs["fcdp.outer"])
+        if (target, "master") in rank.by_role:
+            rank.by_role[target, "master"][:] = outer
+        rank.by_role[target, "shard"][:] = round_to(outer, self.module.of("bucket")[target]["storage"])
+
+
+def between_synchronizations(calls):
+    """Runs of calls of which each begins when the ones before have ended on all streams."""
+    parts = []
+    for i, call in enumerate(calls):
+        if i == 0 or call.is_synchronized or calls[i - 1].is_synchronized:
+            parts.append([])
+        parts[-1].append(call)
+    return parts
+
+
+def update_outer(outer, momentum, total, scale, settings):
+    """SGD in f32 on the mean of differences. Momentum is updated in place."""
+    gradient = total * np.float32(scale)
+    if momentum is not None:
+        momentum[...] = momentum * np.float32(settings["momentum"]) + gradient
+        ahead = momentum * np.float32(settings["momentum"]) + gradient
+        gradient = ahead if settings["nesterov"] else momentum
+    return outer - gradient * np.float32(settings["lr"])
 
 
 def sum_in_order(chunks):

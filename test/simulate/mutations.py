@@ -29,7 +29,7 @@ class Plan:
         """Names, each with the first line of the body after the line of its arguments."""
         for i, line in enumerate(self.lines):
             if '"func.func"' in line:
-                name = re.search(r'sym_name = "(\w+)"', line).group(1)
+                name = re.search(r'sym_name = "([\w.]+)"', line).group(1)
                 yield name, i + 1 + self.lines[i + 1].lstrip().startswith("^bb0")
 
     def with_body(self, name, body):
@@ -182,7 +182,8 @@ def change_cache(plan, random):
 def change_operand(plan, random):
     """Another earlier value of the same type, made by one of our operations."""
     def suits(op):
-        return op.name in ASYNC | {"fcdp.accumulate", "fcdp.add", "fcdp.view_member", "fcdp.cast_shard"} and op.operands
+        return op.operands and op.name in ASYNC | {"fcdp.accumulate", "fcdp.add", "fcdp.cast_shard", "fcdp.outer_update",
+                                                   "fcdp.view_member"}
     name, i = pick(plan, random, suits)
     if not name:
         return None
@@ -191,7 +192,7 @@ def change_operand(plan, random):
     others = [v for o, _ in plan.bodies[name][:i] for v, t in zip(o.results, o.result_types)
               if t == op.operand_types[0] and v not in (op.operands[0], *released)
               and (o.name in ASYNC or o.name.startswith("fcdp.read_")
-                   or o.name in ("fcdp.add", "fcdp.pack", "fcdp.cast_shard"))]
+                   or o.name in ("fcdp.add", "fcdp.pack", "fcdp.cast_shard", "fcdp.outer_difference"))]
     if not others:
         return None
     value, op = random.choice(others), copy.copy(op)
@@ -259,8 +260,8 @@ def swap_gradients(plan, random):
 
 
 def change_scale(plan, random):
-    """The sum of gradients in place of their mean, or half of that."""
-    name, i = pick(plan, random, lambda op: op.name == "fcdp.shard_update")
+    """The sum of gradients or differences in place of their mean, or half of that."""
+    name, i = pick(plan, random, lambda op: op.name in ("fcdp.shard_update", "fcdp.outer_update"))
     if not name:
         return None
     pair = plan.bodies[name][i]
@@ -277,8 +278,8 @@ BREAKING = {
     "another stream waits": wait_elsewhere,
     "an operation is on another stream": run_elsewhere,
     "a buffer is elsewhere": move_buffer,
-    "a sum, update or store is missing": drop("fcdp.accumulate", "fcdp.shard_update", "fcdp.cache_store"),
-    "a sum or update is there twice": repeat("fcdp.accumulate", "fcdp.shard_update"),
+    "a sum, update or store is missing": drop("fcdp.accumulate", "fcdp.shard_update", "fcdp.cache_store", "fcdp.outer_update"),
+    "a sum or update is there twice": repeat("fcdp.accumulate", "fcdp.shard_update", "fcdp.outer_update"),
     "a sum starts or goes on": change_mode,
     "a collective is over the other axis": change_axis,
     "a cache is another bucket's": change_cache,

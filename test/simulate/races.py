@@ -5,9 +5,11 @@
 import numpy as np
 
 from free_memory import FreeMemory, Function
+from machine import is_synchronized
 
 STREAMS = {name: i for i, name in enumerate(["compute", "inter", "intra", "d2h", "h2d", "inter_reduce", "intra_reduce"])}
-BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.pack", "fcdp.reduce_scatter"}
+BUFFERED = {"fcdp.add", "fcdp.all_gather", "fcdp.cache_load", "fcdp.cast_shard", "fcdp.outer_difference", "fcdp.pack",
+            "fcdp.reduce_scatter"}
 VALUE_ELEMENTS = 16  # of each value of random_steps.py, in f32
 VIEWS = {"aten.t", "aten.view", "aten.expand", "aten.permute", "aten.transpose"}
 
@@ -108,11 +110,19 @@ class Accesses:
         if op.name == "fcdp.cache_load":
             reads.append(self.state(self.module.of("state")[op.attrs["source"]]))
         if op.name == "fcdp.shard_update":
-            states = [s for (bucket, role), s in self.by_role.items()
-                      if bucket == op.attrs["target"] and role in ("shard", "grad")]
-            reads += [self.state(s) for s in states]
-            writes += [self.state(s) for s in states]
+            states = self.states_of(op.attrs["target"], ("shard", "grad"))
+            reads += states
+            writes += states
+        if op.name == "fcdp.outer_difference":
+            reads += self.states_of(op.attrs["source"], ("shard", "outer"))
+        if op.name == "fcdp.outer_update":
+            states = self.states_of(op.attrs["target"], ("shard", "outer", "outer_momentum"))
+            reads += states
+            writes += states
         return [(*p, False) for p in reads] + [(*p, True) for p in writes]
+
+    def states_of(self, target, roles):
+        return [self.state(s) for (bucket, role), s in self.by_role.items() if bucket == target and role in roles]
 
     def is_own_part(self, op, part, whole):
         mesh = next(iter(self.module.of("mesh").values()))
@@ -159,6 +169,8 @@ class Checker:
         events, time = {}, 0
         for name in calls:
             body, used = self.module.functions[name], {}
+            if is_synchronized(name):
+                known[:] = known.diagonal()
             records = dict(self.module.arguments[name])
             views = {}
             for i, (op, accesses) in enumerate(zip(body, self.accesses(name, node, local))):
@@ -184,6 +196,8 @@ class Checker:
                     arenas[arena].access(place, writes, stream, known[stream], time)
             if used:
                 raise Race(f"{next(iter(used))} is not released")
+            if is_synchronized(name):
+                known[:] = known.diagonal()
 
     @staticmethod
     def note_uses(op, views, used, stream, time, runs):

@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from check_steps import Reference, check_bytes, run
+from check_steps import OuterReference, Reference, check_bytes, run
 from ir import Module, Op, shape_of
-from machine import Mismatch
+from machine import Mismatch, between_synchronizations, update_outer
 from streams import STREAMS, Deadlock, Policy, Queues, policies
 from tensors import call, round_to, widen
 from tiny import IMPORTED, PLANNED
@@ -151,6 +151,37 @@ def test_bytes_are_those_of_the_closed_form() -> None:
     assert sent == [128, 128]  # half of a gather and of a reduction of 128 bytes each, in each step
     with pytest.raises(Mismatch, match="bytes leave a node, expected 128"):
         check_bytes(machine, [128, 64], "zero3", "sharded", "two-level")
+
+
+# --- outer steps ---
+
+
+def test_an_outer_update_is_sgd_on_the_mean_difference() -> None:
+    outer, momentum, total = (np.array([value], np.float32) for value in (8, 1, 4))
+    settings = {"lr": 0.5, "momentum": 0.5, "nesterov": False}
+    # The mean of two nodes is 2, and the momentum 0.5 * 1 + 2.
+    assert update_outer(outer, momentum, total, 0.5, settings).tolist() == [8 - 0.5 * 2.5]
+    assert momentum.tolist() == [2.5]
+    # Then it is 0.5 * 2.5 + 2, and Nesterov's rule looks ahead by half of that.
+    settings["nesterov"] = True
+    assert update_outer(outer, momentum, total, 0.5, settings).tolist() == [8 - 0.5 * (2 + 0.5 * 3.25)]
+    assert update_outer(outer, None, total, 0.5, settings).tolist() == [8 - 0.5 * 2]
+
+
+def test_fragments_take_turns() -> None:
+    made = OuterReference.__new__(OuterReference)
+    made.settings = {"every": 4, "fragments": 2}
+    assert [made.due(step) for step in range(8)] == [[], [1], [], [0], [], [1], [], [0]]
+    assert made.outer_updates(3) == ["outer_update.0"]
+    made.settings = {"every": 2, "fragments": 1}
+    assert [made.outer_updates(step) for step in range(4)] == [[], ["outer_update"], [], ["outer_update"]]
+
+
+def test_streams_are_joined_at_an_outer_update() -> None:
+    calls = [Running([]) for _ in range(5)]
+    for call, is_synchronized in zip(calls, (False, False, True, True, False)):
+        call.is_synchronized = is_synchronized
+    assert between_synchronizations(calls) == [calls[:2], calls[2:3], calls[3:4], calls[4:]]
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def OuterStepsPass : FcdpPass<"fcdp-outer-steps"> {
       %d = fcdp.outer_difference @bucket.a : tensor<32xf32>
       %r = fcdp.reduce_scatter %d of @bucket.a over @world[node] : tensor<32xf32> to tensor<16xf32>
       %s = fcdp.all_gather %r of @bucket.a over @world[node] : tensor<16xf32> to tensor<32xf32>
-      fcdp.outer_update @bucket.a with %s scale 5.0e-01 : tensor<32xf32>
+      fcdp.outer_update @bucket.a with %s scale 5.000000e-01 : tensor<32xf32>
       return
     }
     ```

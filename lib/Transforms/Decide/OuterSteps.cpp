@@ -43,7 +43,7 @@ private:
 };
 } // namespace
 
-static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
+static ArrayAttr onlyAxis(MLIRContext *context, Axis axis) {
   return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
 }
 
@@ -63,6 +63,17 @@ static std::string findObstacle(BucketOp bucket) {
   return "";
 }
 
+/// Returns the gather of a gradient that is reduced over all ranks at once,
+/// which `sum` adds, or null.
+static AllGatherOp findGather(AccumulateOp sum) {
+  auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
+  if (!gather || !gather->hasOneUse())
+    return {};
+  auto reduce = gather.getInput().getDefiningOp<ReduceScatterOp>();
+  bool isWhole = reduce && reduce->hasOneUse() && reduce.getAxes().size() == 2;
+  return isWhole ? gather : AllGatherOp();
+}
+
 LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   ModuleOp module = getOperation();
   if (mesh.getNode() == 1)
@@ -80,6 +91,13 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
   for (BucketOp bucket : trained)
     if (std::string obstacle = findObstacle(bucket); !obstacle.empty())
       return bucket.emitError("outer: ") << obstacle;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto sum : function.getOps<AccumulateOp>())
+      if (!findGather(sum))
+        return sum.emitOpError(
+            "outer: expected a gradient that is reduced over "
+            "all ranks at once, as before --fcdp-two-level "
+            "and --fcdp-accumulate");
   if (int64_t variants = countVariants(module);
       spec.outer.getOverlap() && variants > 1)
     return module.emitError("outer: expected a step of one shape, with which "
@@ -130,10 +148,10 @@ void OuterStepsPass::addStates(BucketOp bucket) {
 /// Replaces reductions over all ranks, with the gathers of what the ranks of a
 /// node own, by reductions within the node.
 void OuterStepsPass::reduceWithinNodes() {
-  ArrayAttr local = oneAxis(&getContext(), Axis::local);
+  ArrayAttr local = onlyAxis(&getContext(), Axis::local);
   for (auto function : getOperation().getOps<func::FuncOp>())
     for (auto sum : function.getOps<AccumulateOp>()) {
-      auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
+      AllGatherOp gather = findGather(sum);
       auto reduce = gather.getInput().getDefiningOp<ReduceScatterOp>();
       OpBuilder builder(reduce);
       sum.getValueMutable().assign(ReduceScatterOp::create(
@@ -164,7 +182,7 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
   Location loc = bucket.getLoc();
   auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
   auto meshName = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-  ArrayAttr nodes = oneAxis(&getContext(), Axis::node);
+  ArrayAttr nodes = onlyAxis(&getContext(), Axis::node);
   RankedTensorType slice =
       getStateType(bucket, StateRole::outer, mesh).clone(spec.type);
   auto nodeCount = static_cast<int64_t>(mesh.getNode());

@@ -300,25 +300,16 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// Returns whether `op` may stand in a function of `role` as far as outer steps
-/// matter.
-static bool mayStandIn(Role role, Operation *op) {
-  if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
-    return isOuter(role);
-  return role != Role::outer_update ||
-         isa<AllGatherOp, ReduceScatterOp, RecordOp, WaitOp, ReleaseOp,
-             func::ReturnOp>(op);
-}
-
 /// Checks that a function that synchronizes nodes updates each bucket of its
-/// fragment once, and that no other one does it.
+/// fragment once, and that one which is no micro-batch does nothing else.
 static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
-  Role role = getRole(function);
-  for (Operation &op : function.front())
-    if (!mayStandIn(role, &op))
-      return op.emitOpError("may not stand in @") << function.getSymName();
-  if (!isOuter(role))
+  if (!isOuter(getRole(function)))
     return success();
+  for (Operation &op : function.front())
+    if (!isMicrobatch(getRole(function)) &&
+        !isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
+             RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
+      return op.emitOpError("may not stand in @") << function.getSymName();
   Counts counts = countTargets<OuterUpdateOp>(function);
   for (auto bucket : module.getOps<BucketOp>()) {
     bool isOf =

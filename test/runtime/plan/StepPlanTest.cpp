@@ -255,6 +255,111 @@ void setWhole(Json &m) {
       one["whole"] = stateOf(m, "grad")["buf"];
 }
 
+/// Has outer updates of so many fragments, of which none does anything.
+void setOuter(Json &m, int fragments = 1) {
+  m["outer"] = {{"every", 4},
+                {"lr", 0.7},
+                {"momentum", 0.9},
+                {"nesterov", true},
+                {"fragments", fragments}};
+  for (int fragment = 0; fragment < fragments; ++fragment) {
+    Json function = m["functions"].back();
+    function["role"] = "outer_update";
+    function["variant"] = fragment;
+    function["first"] = function["end"] = m["ops"].size();
+    m["functions"].push_back(function);
+  }
+}
+
+/// The same, with the states of outer steps, and with `op` on the bucket.
+void setOuterOf(Json &m, Json op) {
+  setOuter(m);
+  for (const char *role : {"outer", "outer_momentum"})
+    m["buckets"][0]["states"].push_back(state(role, "f32", host(1024, 8)));
+  op["bucket"] = 0;
+  op["elements"] = 2;
+  append(m, std::move(op));
+}
+
+void setDifference(Json &m) {
+  setOuterOf(
+      m,
+      {{"kind", "outer_difference"}, {"out", device(512, 8)}, {"type", "f32"}});
+}
+
+void setOuterUpdate(Json &m) {
+  setOuterOf(m, {{"kind", "outer_update"},
+                 {"in", device(512, 8)},
+                 {"type", "f32"},
+                 {"scale", 0.5}});
+}
+
+TEST(StepPlanTest, ReadsOuterSteps) {
+  FakeStep step = linearStep(2, 2, 3);
+  setOuter(step.plan, 2);
+  StepPlan plan = step.load();
+  EXPECT_EQ(plan.outer->every, 4u);
+  EXPECT_EQ(plan.outer->fragments, 2u);
+  EXPECT_EQ(plan.numVariants(), 1u);
+  EXPECT_EQ(plan.indexOf(plan::Role::outer_update, 1), 6u);
+  for (auto change : {setDifference, setOuterUpdate}) {
+    FakeStep other = linearStep(2, 2, 3);
+    change(other.plan);
+    EXPECT_NO_THROW(other.load());
+  }
+  // An update without momentum keeps none.
+  FakeStep plain = linearStep(2, 2, 3);
+  setOuterUpdate(plain.plan);
+  plain.plan["outer"]["momentum"] = 0;
+  eraseState(plain.plan, "outer_momentum");
+  EXPECT_NO_THROW(plain.load());
+}
+
+TEST(StepPlanTest, OuterStepsNeedNodes) {
+  FakeStep step = linearStep(1, 2, 3);
+  setOuter(step.plan);
+  expectRefused(step, step.bytes(),
+                "plan.outer: expected several nodes, got 1");
+}
+
+using Fragments = std::vector<uint32_t>;
+
+TEST(StepPlanTest, FragmentsTakeTurns) {
+  StepPlan plan;
+  EXPECT_EQ(plan.outerFragments(4), Fragments{});
+  plan.outer = std::make_unique<plan::OuterT>();
+  plan.outer->every = 4;
+  plan.outer->fragments = 1;
+  for (int64_t step = 1; step <= 12; ++step)
+    EXPECT_EQ(plan.outerFragments(step),
+              step % 4 == 0 ? Fragments{0} : Fragments{})
+        << step;
+  // The first of them comes after a whole round.
+  plan.outer->fragments = 2;
+  std::vector<Fragments> due;
+  for (int64_t step = 1; step <= 10; ++step)
+    due.push_back(plan.outerFragments(step));
+  EXPECT_EQ(due, (std::vector<Fragments>{
+                     {}, {1}, {}, {0}, {}, {1}, {}, {0}, {}, {1}}));
+}
+
+/// Each fragment is due once in `every` steps, also where the number of steps
+/// is no multiple of theirs.
+TEST(StepPlanTest, EachFragmentIsDueOnceInARound) {
+  StepPlan plan;
+  plan.outer = std::make_unique<plan::OuterT>();
+  for (auto [every, fragments] :
+       {std::pair(1u, 1u), {5u, 3u}, {7u, 7u}, {100u, 8u}}) {
+    plan.outer->every = every;
+    plan.outer->fragments = fragments;
+    std::vector<int> counts(fragments);
+    for (int64_t step = 2 * every + 1; step <= 3 * every; ++step)
+      for (uint32_t fragment : plan.outerFragments(step))
+        ++counts[fragment];
+    EXPECT_EQ(counts, std::vector<int>(fragments, 1)) << every;
+  }
+}
+
 struct Refusal {
   const char *name;
   std::function<void(Json &)> change;
@@ -289,11 +394,7 @@ const Refusal kRefusals[] = {
        m["functions"].back()["first"] = m["ops"].size();
      },
      "plan.functions[5]: 'update' is there twice"},
-    {"FunctionOfAVariant",
-     [](Json &m) {
-       addVariant(m);
-       m["functions"][0]["variant"] = 1;
-     },
+    {"FunctionOfAVariant", [](Json &m) { m["functions"][0]["variant"] = 1; },
      "plan.functions[0].variant: expected 0 for 'init', got 1"},
     {"VariantHuge",
      [](Json &m) {
@@ -329,6 +430,123 @@ const Refusal kRefusals[] = {
      },
      "plan.inputs[1].variant: expected 0 for an input of the evaluation, got "
      "1"},
+    {"OuterEveryZero",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["every"] = 0;
+     },
+     "plan.outer.fragments: expected from 1 to 'every', got 1 of 0"},
+    {"OuterWithoutFragments", [](Json &m) { setOuter(m, 0); },
+     "plan.outer.fragments: expected from 1 to 'every', got 0 of 4"},
+    {"OuterFragmentsOfAStep", [](Json &m) { setOuter(m, 5); },
+     "plan.outer.fragments: expected from 1 to 'every', got 5 of 4"},
+    {"OuterFragmentsHuge",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["every"] = m["outer"]["fragments"] = 4294967295;
+     },
+     "plan.outer.fragments: expected a number up to that of the 6 functions, "
+     "got 4294967295"},
+    {"OuterRate",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["lr"] = -1;
+     },
+     "plan.outer.lr: expected a finite number of at least 0, got -1"},
+    {"OuterMomentum",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["momentum"] = -0.5;
+     },
+     "plan.outer.momentum: expected a finite number of at least 0, got -0.5"},
+    {"OuterUpdateOfNoFragment",
+     [](Json &m) {
+       setOuter(m);
+       m["functions"].back()["variant"] = 1;
+     },
+     "plan.functions: expected 'outer_update' of 1 fragments, as 'outer' says, "
+     "got fragment 1"},
+    {"OuterUpdateWithoutOuter",
+     [](Json &m) {
+       setOuter(m);
+       m.erase("outer");
+     },
+     "plan.functions: expected 'outer_update' of 0 fragments, as 'outer' says, "
+     "got fragment 0"},
+    {"OuterUpdateMissing",
+     [](Json &m) {
+       setOuter(m, 2);
+       m["functions"].erase(5);
+     },
+     "plan.functions: 'outer_update' of fragment 0 is missing"},
+    {"OuterUpdateTwice",
+     [](Json &m) {
+       setOuter(m, 2);
+       m["functions"].back()["variant"] = 0;
+     },
+     "plan.functions[6]: 'outer_update' is there twice"},
+    {"OuterBytes",
+     [](Json &m) {
+       setDifference(m);
+       stateOf(m, "outer")["buf"]["bytes"] = 16;
+     },
+     "states.outer.bytes: expected 8 (2 elements of f32), got 16"},
+    {"OuterMomentumType",
+     [](Json &m) {
+       setDifference(m);
+       stateOf(m, "outer_momentum")["dtype"] = "bf16";
+     },
+     "states.outer_momentum.dtype: expected f32, got bf16"},
+    {"DifferenceWithoutOuter",
+     [](Json &m) {
+       setDifference(m);
+       m.erase("outer");
+       m["functions"].erase(5);
+       m["functions"].back()["end"] = m["ops"].size();
+     },
+     "expected 'outer' in the plan"},
+    {"DifferenceWithoutState",
+     [](Json &m) {
+       setDifference(m);
+       eraseState(m, "outer");
+     },
+     "bucket 'b' has no state 'outer' and 'outer_momentum'"},
+    {"OuterUpdateWithoutMomentum",
+     [](Json &m) {
+       setOuterUpdate(m);
+       eraseState(m, "outer_momentum");
+     },
+     "bucket 'b' has no state 'outer' and 'outer_momentum'"},
+    {"DifferenceElements",
+     [](Json &m) {
+       setDifference(m);
+       op(m, "outer_difference")["elements"] = 4;
+     },
+     ".elements: expected the 2 elements of the shard of bucket 'b', got 4"},
+    {"DifferenceBytes",
+     [](Json &m) {
+       setDifference(m);
+       op(m, "outer_difference")["type"] = "bf16";
+     },
+     ".out.bytes: expected 4 (2 elements of bf16), got 8"},
+    {"OuterUpdateBytes",
+     [](Json &m) {
+       setOuterUpdate(m);
+       op(m, "outer_update")["in"]["bytes"] = 4;
+     },
+     ".in.bytes: expected 8 (2 elements of f32), got 4"},
+    {"OuterUpdateBucket",
+     [](Json &m) {
+       setOuterUpdate(m);
+       op(m, "outer_update")["bucket"] = 1;
+     },
+     "index 1 is out of range: there are 1 buckets"},
+    {"OuterUpdateScale",
+     [](Json &m) {
+       setOuterUpdate(m);
+       op(m, "outer_update")["scale"] = 0.25;
+     },
+     ".scale: expected 0.5, 1 / nodes, got 0.25"},
     {"ArenaTooSmall", [](Json &m) { m["device_bytes"] = 100; },
      "inside the device arena of 100 bytes"},
     {"HostArenaTooSmall", [](Json &m) { m["host_bytes"] = 31; },

@@ -6,8 +6,8 @@
 func.func private @phases() attributes {values = [#fcdp.phase<imported>, #fcdp.phase<sharded>, #fcdp.phase<scheduled>, #fcdp.phase<planned>]}
 
 // CHECK-LABEL: func.func private @roles
-// CHECK-SAME: [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>]
-func.func private @roles() attributes {values = [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>]}
+// CHECK-SAME: [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>, #fcdp.role<first_evaluation>, #fcdp.role<next_evaluation>, #fcdp.role<outer_update>]
+func.func private @roles() attributes {values = [#fcdp.role<init>, #fcdp.role<only_microbatch>, #fcdp.role<first_microbatch>, #fcdp.role<next_microbatch>, #fcdp.role<last_microbatch>, #fcdp.role<update>, #fcdp.role<first_evaluation>, #fcdp.role<next_evaluation>, #fcdp.role<outer_update>]}
 
 // CHECK-LABEL: func.func private @bare
 // CHECK-SAME: [#fcdp<axis node>, #fcdp<axis local>, #fcdp<stream compute>, #fcdp<stream inter>, #fcdp<stream intra>, #fcdp<stream d2h>, #fcdp<stream h2d>, #fcdp<stream inter_reduce>, #fcdp<stream intra_reduce>
@@ -18,8 +18,8 @@ func.func private @bare() attributes {values = [#fcdp<axis node>, #fcdp<axis loc
 func.func private @decisions() attributes {values = [#fcdp<residency full>, #fcdp<residency node>, #fcdp<residency host>, #fcdp<residency drop>, #fcdp<accumulate_mode overwrite>, #fcdp<accumulate_mode add>, #fcdp<accumulation node_host>, #fcdp<arena device>, #fcdp<arena host>]}
 
 // CHECK-LABEL: func.func private @state_roles
-// CHECK-SAME: [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>]
-func.func private @state_roles() attributes {values = [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>]}
+// CHECK-SAME: [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>, #fcdp<state_role residual>, #fcdp<state_role outer>, #fcdp<state_role outer_momentum>]
+func.func private @state_roles() attributes {values = [#fcdp<state_role shard>, #fcdp<state_role grad>, #fcdp<state_role exp_avg>, #fcdp<state_role exp_avg_sq>, #fcdp<state_role momentum_buffer>, #fcdp<state_role cache>, #fcdp<state_role residual>, #fcdp<state_role outer>, #fcdp<state_role outer_momentum>]}
 
 // CHECK-LABEL: func.func private @places
 // CHECK-SAME: [#fcdp.member<@w, 64>, #fcdp.buffer<arena = host, offset = 1, bytes = 2, node_stride = 3, local_stride = 4>, #fcdp.buffer<arena = device, offset = 0, bytes = 0>]
@@ -51,6 +51,13 @@ func.func private @optimizers() attributes {values = [
 // CHECK-LABEL: func.func private @groups
 // CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]
 func.func private @groups() attributes {values = [#fcdp.group<lr = 0.5, weight_decay = 0.0>]}
+
+// CHECK-LABEL: func.func private @outer
+// CHECK-SAME: #fcdp.outer<every = 500, lr = 0.69999999999999996 : f64, momentum = 9.000000e-01 : f64, nesterov = true, fragments = 4>
+// CHECK-SAME: #fcdp.outer<every = 1, lr = 0.000000e+00 : f64, momentum = 0.000000e+00 : f64, nesterov = false, fragments = 1>
+func.func private @outer() attributes {values = [
+  #fcdp.outer<every = 500, lr = 0.7, momentum = 0.9, nesterov = true, fragments = 4>,
+  #fcdp.outer<every = 1, lr = 0.0, momentum = 0.0, nesterov = false, fragments = 1>]}
 
 // CHECK-LABEL: func.func private @types
 // CHECK-SAME: (!fcdp.token, !fcdp.shard<tensor<8x4xbf16>>, !fcdp.shard<tensor<f32>>, !fcdp.shard<tensor<0x4xf8E4M3FN>>)

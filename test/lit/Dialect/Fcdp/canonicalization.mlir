@@ -8,6 +8,7 @@ fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.buffer @mean : tensor<64xf32> name "mean" persistent mutable
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members [@w at 0]
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
+fcdp.bucket @outer unit "fc" elements 64 storage f32 wire f32 trainable sharding node outer 0 members []
 
 // Merging would keep the parameter alive from forward to backward.
 // CHECK-LABEL: func.func @equal_gathers_stay_apart
@@ -43,6 +44,23 @@ func.func @equal_loads_packs_and_reductions_stay_apart(%g: tensor<3x4xf32>) -> (
   %e = fcdp.reduce_scatter %c of @bucket over @world[local, node] : tensor<64xf32> to tensor<16xf32>
   %f = fcdp.reduce_scatter %d of @bucket over @world[local, node] : tensor<64xf32> to tensor<16xf32>
   return %a, %b, %e, %f : tensor<32xf32>, tensor<32xf32>, tensor<16xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func.func @differences_and_updates_of_outer_parameters_stay_apart
+func.func @differences_and_updates_of_outer_parameters_stay_apart() {
+  // CHECK-NEXT: %[[A:.*]] = fcdp.outer_difference
+  // CHECK-NEXT: %[[B:.*]] = fcdp.outer_difference
+  // CHECK-NEXT: fcdp.outer_update @outer with %[[A]]
+  // CHECK-NEXT: fcdp.outer_update @outer with %[[B]]
+  // CHECK-NEXT: fcdp.outer_update @outer with %[[B]]
+  // CHECK-NEXT: return
+  %unused = fcdp.outer_difference @outer : tensor<32xf32>
+  %a = fcdp.outer_difference @outer : tensor<32xf32>
+  %b = fcdp.outer_difference @outer : tensor<32xf32>
+  fcdp.outer_update @outer with %a scale 0.5 : tensor<32xf32>
+  fcdp.outer_update @outer with %b scale 0.5 : tensor<32xf32>
+  fcdp.outer_update @outer with %b scale 0.5 : tensor<32xf32>
+  return
 }
 
 // Reads and pure operations hold no memory of the pool.

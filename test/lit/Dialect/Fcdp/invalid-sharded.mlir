@@ -1495,7 +1495,7 @@ fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable sharding node members [@w at 0]
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 func.func @all_gather_c7_type(%g: tensor<16xbf16>) {
-  // expected-error@+1 {{without 'range' expected an f32 gradient of a bucket and no 'into', got 'tensor<16xbf16>' of @bucket}}
+  // expected-error@+1 {{without 'range' expected an f32 gradient, or a difference of outer steps, of a bucket and no 'into', got 'tensor<16xbf16>' of @bucket}}
   %0 = fcdp.all_gather %g of @bucket over @world[node] : tensor<16xbf16> to tensor<32xbf16>
   return
 }
@@ -1507,7 +1507,7 @@ fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable sharding node members [@w at 0]
 fcdp.state @resident resident of @bucket in device : tensor<32xf32>
 func.func @all_gather_c7_into(%g: tensor<16xf32>) {
-  // expected-error@+1 {{without 'range' expected an f32 gradient of a bucket and no 'into', got}}
+  // expected-error@+1 {{without 'range' expected an f32 gradient, or a difference of outer steps, of a bucket and no 'into', got}}
   %0 = fcdp.all_gather %g of @bucket over @world[node] into @resident : tensor<16xf32> to tensor<32xf32>
   return
 }
@@ -1519,7 +1519,7 @@ fcdp.parameter @w : tensor<3x4xf32> unit "fc" trainable names ["w"]
 fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire bf16 trainable sharding node members [@w at 0]
 fcdp.state @resident resident of @bucket in device : tensor<32xbf16>
 func.func @all_gather_c7_parameter(%g: !fcdp.shard<tensor<3x4xf32>>) {
-  // expected-error@+1 {{without 'range' expected an f32 gradient of a bucket and no 'into', got '!fcdp.shard<tensor<3x4xf32>>' of @w}}
+  // expected-error@+1 {{without 'range' expected an f32 gradient, or a difference of outer steps, of a bucket and no 'into', got '!fcdp.shard<tensor<3x4xf32>>' of @w}}
   %0 = fcdp.all_gather %g of @w over @world[node, local] : !fcdp.shard<tensor<3x4xf32>> to tensor<3x4xf32>
   return
 }

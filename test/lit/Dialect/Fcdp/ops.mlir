@@ -2,8 +2,8 @@
 // RUN: fcdp-opt %s --mlir-print-op-generic | fcdp-opt | FileCheck %s
 // RUN: fcdp-opt %s --emit-bytecode | fcdp-opt | FileCheck %s
 
-// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
-module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
+// CHECK: module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4 : i64, fcdp.outer = #fcdp.outer<every = 8, lr = 0.69999999999999996 : f64, momentum = 9.000000e-01 : f64, nesterov = true, fragments = 2>, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
+module attributes {fcdp.archive = "gpt.pt2", fcdp.loss_weight = "mask", fcdp.micro_batches = 4, fcdp.outer = #fcdp.outer<every = 8, lr = 0.7, momentum = 0.9, nesterov = true, fragments = 2>, fcdp.phase = #fcdp.phase<planned>, fcdp.remat = "unit", fcdp.strategy = "fcdp", fcdp.target = "cuda"} {
 
 // CHECK-NEXT: fcdp.mesh @world(node = 2, local = 2)
 fcdp.mesh @world(node = 2, local = 2)
@@ -64,6 +64,8 @@ fcdp.bucket @bucket.whole unit "" elements 64 storage f32 wire f32 sharding none
 fcdp.bucket @bucket.world unit "" elements 64 storage f32 wire f32 sharding world members []
 // CHECK-NEXT: fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
 fcdp.bucket @bucket.empty unit "" elements 0 storage f32 wire f32 members []
+// CHECK-NEXT: fcdp.bucket @bucket.outer unit "" elements 64 storage bf16 wire bf16 master f32 trainable sharding node residency drop accumulation full reduce_wire int8 outer 1 members []
+fcdp.bucket @bucket.outer unit "" elements 64 storage bf16 wire bf16 master f32 trainable sharding node residency drop accumulation full reduce_wire int8 outer 1 members []
 
 // CHECK-NEXT: fcdp.state @fc.shard shard of @bucket.fc in device : tensor<16xf32>
 // CHECK-SAME: at <arena = device, offset = 0, bytes = 64>
@@ -93,6 +95,12 @@ fcdp.state @fc.full_grad full_grad of @bucket.fc in device : tensor<64xf32>
 fcdp.state @fc.host_grad host_grad of @bucket.fc in host : tensor<32xf32>
 // CHECK-NEXT: fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
 fcdp.state @fc.prefetched prefetched of @bucket.fc in device : tensor<64xbf16>
+// CHECK-NEXT: fcdp.state @outer.outer outer of @bucket.outer in host : tensor<32xf32>
+fcdp.state @outer.outer outer of @bucket.outer in host : tensor<32xf32>
+// CHECK-NEXT: fcdp.state @outer.outer_momentum outer_momentum of @bucket.outer in host : tensor<32xf32>
+fcdp.state @outer.outer_momentum outer_momentum of @bucket.outer in host : tensor<32xf32>
+// CHECK-NEXT: fcdp.state @outer.residual residual of @bucket.outer in host : tensor<32xf32>
+fcdp.state @outer.residual residual of @bucket.outer in host : tensor<32xf32>
 
 // CHECK-NEXT: fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
 fcdp.state @slice.grad grad of @bucket.slice in device : tensor<32xf32>
@@ -129,6 +137,24 @@ func.func @scale() -> tensor<f32> {
 func.func @clip() {
   // CHECK-NEXT: fcdp.clip_gradients to 1.000000e+00 scale 2.500000e-01
   fcdp.clip_gradients to 1.0 scale 0.25
+  return
+}
+
+// CHECK-LABEL: func.func @outer
+// CHECK-SAME: attributes {fcdp.role = #fcdp.role<outer_update>, fcdp.variant = 1 : i64}
+func.func @outer() attributes {fcdp.role = #fcdp.role<outer_update>, fcdp.variant = 1} {
+  // CHECK: %[[D:.*]] = fcdp.outer_difference @bucket.outer {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 64>} : tensor<32xbf16>
+  %d = fcdp.outer_difference @bucket.outer {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 64>} : tensor<32xbf16>
+  // CHECK: %[[R:.*]] = fcdp.reduce_scatter %[[D]] of @bucket.outer over @world[node] code int8 residual @outer.residual : tensor<32xbf16> to tensor<16xbf16>
+  %r = fcdp.reduce_scatter %d of @bucket.outer over @world[node] code int8 residual @outer.residual : tensor<32xbf16> to tensor<16xbf16>
+  // CHECK: %[[S:.*]] = fcdp.all_gather %[[R]] of @bucket.outer over @world[node] : tensor<16xbf16> to tensor<32xbf16>
+  %s = fcdp.all_gather %r of @bucket.outer over @world[node] : tensor<16xbf16> to tensor<32xbf16>
+  // CHECK: fcdp.outer_update @bucket.outer with %[[S]] scale 5.000000e-01 : tensor<32xbf16>
+  fcdp.outer_update @bucket.outer with %s scale 0.5 : tensor<32xbf16>
+  // CHECK: %[[F:.*]] = fcdp.outer_difference @bucket.outer : tensor<32xf32>
+  %f = fcdp.outer_difference @bucket.outer : tensor<32xf32>
+  // CHECK: fcdp.outer_update @bucket.outer with %[[F]] scale 2.500000e-01 : tensor<32xf32>
+  fcdp.outer_update @bucket.outer with %f scale 0.25 : tensor<32xf32>
   return
 }
 

@@ -30,7 +30,8 @@ def Fcdp_Role : Fcdp_Enum<"Role", "a member of the step's family of functions", 
   I32EnumAttrCase<"first_microbatch", 2>, I32EnumAttrCase<"next_microbatch", 3>,
   I32EnumAttrCase<"last_microbatch", 4>, I32EnumAttrCase<"update", 5>,
   I32EnumAttrCase<"first_evaluation", 6>, I32EnumAttrCase<"next_evaluation", 7>,
-  I32EnumAttrCase<"outer_update", 8>]>;
+  I32EnumAttrCase<"outer_update", 8>, I32EnumAttrCase<"only_outer_microbatch", 9>,
+  I32EnumAttrCase<"last_outer_microbatch", 10>]>;
 def Fcdp_RoleAttr : Fcdp_EnumAttr<Fcdp_Role, "role">;
 
 def Fcdp_Axis : Fcdp_Enum<"Axis", "an axis of the mesh: `node` joins equal local "
@@ -292,7 +293,9 @@ def Fcdp_OuterAttr : Fcdp_Attr<"Outer", "outer"> {
     gradient, with which stochastic gradient descent with `lr`, `momentum` and
     `nesterov` updates the outer parameters. All nodes go on from there. Buckets are
     divided into `fragments`, which take turns: fragment p is synchronized after step t
-    if t - p `every` / `fragments` is a multiple of `every`.
+    if t - p `every` / `fragments` is a multiple of `every`. With `overlap`, that runs in the
+    last micro-batch of the step behind it, whose gradients are those of the parameters from
+    before.
 
     Constraints:
     - (C1) `every` is from 1 to 2^31 - 1, and `fragments` from 1 to `every`.
@@ -302,7 +305,8 @@ def Fcdp_OuterAttr : Fcdp_Attr<"Outer", "outer"> {
   let genVerifyDecl = 1;
   let parameters = (ins "int64_t":$every, "::mlir::FloatAttr":$lr,
                         "::mlir::FloatAttr":$momentum, "bool":$nesterov,
-                        "int64_t":$fragments);
+                        "int64_t":$fragments,
+                        DefaultValuedParameter<"bool", "false">:$overlap);
   let extraClassDeclaration = [{
     /// Returns the states of a bucket that outer steps keep.
     ::llvm::SmallVector<::fcdp::StateRole> getStates() const;

@@ -290,7 +290,8 @@ double AdafactorAttr::getScratchTraffic() const {
 
 LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t every, FloatAttr lr, FloatAttr momentum,
-                                bool nesterov, int64_t fragments) {
+                                bool nesterov, int64_t fragments,
+                                bool overlap) {
   bool isEveryInRange =
       every >= 1 && every <= std::numeric_limits<int32_t>::max();
   if (!isEveryInRange || fragments < 1 || fragments > every) // C1

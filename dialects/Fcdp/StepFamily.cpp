@@ -13,6 +13,8 @@ bool fcdp::isMicrobatch(Role role) {
   case Role::first_microbatch:
   case Role::next_microbatch:
   case Role::last_microbatch:
+  case Role::only_outer_microbatch:
+  case Role::last_outer_microbatch:
     return true;
   case Role::init:
   case Role::update:
@@ -32,12 +34,30 @@ bool fcdp::runsModel(Role role) {
   return isMicrobatch(role) || isEvaluation(role);
 }
 
+bool fcdp::isOuter(Role role) {
+  return role == Role::outer_update || role == Role::only_outer_microbatch ||
+         role == Role::last_outer_microbatch;
+}
+
+Role fcdp::getInnerRole(Role role) {
+  switch (role) {
+  case Role::only_outer_microbatch:
+    return Role::only_microbatch;
+  case Role::last_outer_microbatch:
+    return Role::last_microbatch;
+  default:
+    return role;
+  }
+}
+
 bool fcdp::isFirstOfStep(Role role) {
-  return role == Role::only_microbatch || role == Role::first_microbatch;
+  Role inner = getInnerRole(role);
+  return inner == Role::only_microbatch || inner == Role::first_microbatch;
 }
 
 bool fcdp::isLastOfStep(Role role) {
-  return role == Role::only_microbatch || role == Role::last_microbatch;
+  Role inner = getInnerRole(role);
+  return inner == Role::only_microbatch || inner == Role::last_microbatch;
 }
 
 bool fcdp::isSynchronized(Role role) {
@@ -46,16 +66,18 @@ bool fcdp::isSynchronized(Role role) {
 
 llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
   static constexpr Role kBegin[] = {
-      Role::only_microbatch, Role::first_microbatch, Role::first_evaluation};
+      Role::only_microbatch, Role::first_microbatch, Role::first_evaluation,
+      Role::only_outer_microbatch};
   static constexpr Role kAgain[] = {Role::next_microbatch,
-                                    Role::last_microbatch};
+                                    Role::last_microbatch,
+                                    Role::last_outer_microbatch};
   static constexpr Role kEnd[] = {Role::update};
   static constexpr Role kUpdated[] = {
       Role::only_microbatch, Role::first_microbatch, Role::first_evaluation,
-      Role::outer_update};
+      Role::outer_update, Role::only_outer_microbatch};
   static constexpr Role kEvaluated[] = {
       Role::next_evaluation, Role::only_microbatch, Role::first_microbatch,
-      Role::first_evaluation};
+      Role::first_evaluation, Role::only_outer_microbatch};
   switch (role) {
   case Role::init:
     return kBegin;
@@ -67,6 +89,8 @@ llvm::ArrayRef<Role> fcdp::getSuccessors(Role role) {
     return kAgain;
   case Role::only_microbatch:
   case Role::last_microbatch:
+  case Role::only_outer_microbatch:
+  case Role::last_outer_microbatch:
     return kEnd;
   case Role::first_evaluation:
   case Role::next_evaluation:
@@ -83,21 +107,25 @@ Role fcdp::getBoundary(Role role) {
   return role;
 }
 
+int64_t fcdp::getStepVariant(VariantRole which) {
+  return isOuter(which.role) ? 0 : which.variant;
+}
+
 bool fcdp::mayFollow(VariantRole before, VariantRole after) {
   bool isWithinStep = isMicrobatch(before.role) && isMicrobatch(after.role);
   return llvm::is_contained(getSuccessors(before.role), after.role) &&
-         (!isWithinStep || before.variant == after.variant);
+         (!isWithinStep || getStepVariant(before) == getStepVariant(after));
 }
 
 FunctionBoundary fcdp::getBoundaryBehind(VariantRole which) {
   Role after = getSuccessors(which.role).front();
   bool isWithinStep = isMicrobatch(which.role) && isMicrobatch(after);
-  return {after, isWithinStep ? which.variant : 0};
+  return {after, isWithinStep ? getStepVariant(which) : 0};
 }
 
 FunctionBoundary fcdp::getBoundaryBefore(VariantRole which) {
   bool isWithinStep = isMicrobatch(which.role) && !isFirstOfStep(which.role);
-  return {getBoundary(which.role), isWithinStep ? which.variant : 0};
+  return {getBoundary(which.role), isWithinStep ? getStepVariant(which) : 0};
 }
 
 llvm::SmallVector<Role> StepFamily::getRoles() const {
@@ -105,22 +133,25 @@ llvm::SmallVector<Role> StepFamily::getRoles() const {
   if (microBatches == 1)
     roles.push_back(Role::only_microbatch);
   else
-    roles.append({Role::first_microbatch, Role::next_microbatch,
-                  Role::last_microbatch});
+    roles.append(
+        {Role::first_microbatch, Role::next_microbatch, Role::last_microbatch});
   roles.push_back(Role::update);
   if (evaluates)
     roles.append({Role::first_evaluation, Role::next_evaluation});
   if (fragments > 0)
-    roles.push_back(Role::outer_update);
+    roles.push_back(!overlapsOuter      ? Role::outer_update
+                    : microBatches == 1 ? Role::only_outer_microbatch
+                                        : Role::last_outer_microbatch);
   return roles;
 }
 
 llvm::SmallVector<VariantRole> StepFamily::getVariantRoles() const {
   llvm::SmallVector<Role> all = getRoles();
-  llvm::SmallVector<Role> batches(llvm::make_filter_range(all, isMicrobatch));
+  llvm::SmallVector<Role> batches(llvm::make_filter_range(
+      all, [](Role role) { return isMicrobatch(role) && !isOuter(role); }));
   llvm::SmallVector<VariantRole> roles;
   for (Role role : all) {
-    if (role == Role::outer_update)
+    if (isOuter(role))
       for (int64_t fragment = 0; fragment < fragments; ++fragment)
         roles.push_back({role, fragment});
     else if (!isMicrobatch(role))
@@ -142,7 +173,7 @@ llvm::SmallVector<Role> StepFamily::getStep() const {
 }
 
 int64_t StepFamily::countRuns(Role role) const {
-  if (role == Role::init || isSynchronized(role) ||
+  if (role == Role::init || isSynchronized(role) || isOuter(role) ||
       !llvm::is_contained(getRoles(), role))
     return 0;
   return role == Role::next_microbatch ? microBatches - 2 : 1;

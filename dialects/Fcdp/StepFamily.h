@@ -7,12 +7,15 @@
 //   init ((first next* last | only) update outer_update* | evaluation)*
 //   evaluation = first_evaluation next_evaluation*
 //
-// in the compiler. Whether an outer update follows an update, and those of which
-// fragments, is known when the job runs. A step of several shapes has a variant for each of them,
-// with micro-batches of its own: all micro-batches of one step are of one
-// variant. The prover reads it, too: the grammar is what the runtime promises,
-// so it is an assumption of the proof. The runtime links no MLIR and says by
-// itself which function it calls next.
+// in the compiler. Whether an outer update follows an update, and those of
+// which fragments, is known when the job runs. Where outer updates overlap,
+// `last` is last_microbatch or last_outer_microbatch, and `only` likewise,
+// which has the outer update of a fragment in it; then there is no
+// outer_update. A step of several shapes has a variant for each of them, with
+// micro-batches of its own: all micro-batches of one step are of one variant.
+// The prover reads it, too: the grammar is what the runtime promises, so it is
+// an assumption of the proof. The runtime links no MLIR and says by itself
+// which function it calls next.
 #pragma once
 
 #include "dialects/Fcdp/Enums.h"
@@ -35,6 +38,14 @@ bool isEvaluation(Role role);
 /// isEvaluation.
 bool runsModel(Role role);
 
+/// Returns whether a function of `role` synchronizes a fragment with other
+/// nodes.
+bool isOuter(Role role);
+
+/// Returns the role of the same micro-batch without an outer update in it;
+/// `role` for others.
+Role getInnerRole(Role role);
+
 /// Returns whether `role` is a step's first micro-batch. Sums of gradients
 /// start there, and copies of trained parameters from before it are stale.
 bool isFirstOfStep(Role role);
@@ -48,8 +59,8 @@ bool isLastOfStep(Role role);
 bool isSynchronized(Role role);
 
 /// Returns the roles that may run after `role`. But for those that are
-/// synchronized, two roles that may be followed by one that is not have the same
-/// of these as successors, or none in common.
+/// synchronized, two roles that may be followed by one that is not have the
+/// same of these as successors, or none in common.
 llvm::ArrayRef<Role> getSuccessors(Role role);
 
 /// Returns the boundary that `role` comes after: the first role that may follow
@@ -57,8 +68,8 @@ llvm::ArrayRef<Role> getSuccessors(Role role);
 Role getBoundary(Role role);
 
 /// A function of the family: its role, and its variant, which is 0 for
-/// functions that all variants share. The variant of an outer update is the
-/// fragment that it synchronizes.
+/// functions that all variants share. The variant of one that synchronizes
+/// nodes is the fragment.
 struct VariantRole {
   Role role;
   int64_t variant = 0;
@@ -70,6 +81,10 @@ struct VariantRole {
     return std::tie(role, variant) < std::tie(other.role, other.variant);
   }
 };
+
+/// Returns the variant of the step that has `which`: steps whose nodes are
+/// synchronized by their micro-batches have one.
+int64_t getStepVariant(VariantRole which);
 
 /// Returns whether `after` may run after `before`: the role may, and all
 /// micro-batches of a step are of one variant.
@@ -88,12 +103,14 @@ FunctionBoundary getBoundaryBefore(VariantRole which);
 class StepFamily {
 public:
   /// Pre: `microBatches` and `variants` are 1 or more. `evaluates` tells
-  /// whether the job evaluates the model between steps. `fragments` is the number
-  /// of those of outer steps, or 0 if there are none.
+  /// whether the job evaluates the model between steps. `fragments` is the
+  /// number of those of outer steps, or 0 if there are none, and
+  /// `overlapsOuter` tells whether micro-batches have outer updates in them.
   explicit StepFamily(int64_t microBatches, bool evaluates = false,
-                      int64_t variants = 1, int64_t fragments = 0)
+                      int64_t variants = 1, int64_t fragments = 0,
+                      bool overlapsOuter = false)
       : microBatches(microBatches), evaluates(evaluates), variants(variants),
-        fragments(fragments) {}
+        fragments(fragments), overlapsOuter(overlapsOuter) {}
 
   /// Returns each function that there is, in program order. The micro-batches
   /// of a variant are together.
@@ -112,7 +129,7 @@ public:
   /// Returns whether a job runs the function of `role`.
   bool runs(Role role) const {
     return role == Role::init || (evaluates && isEvaluation(role)) ||
-           (fragments > 0 && role == Role::outer_update) || countRuns(role) > 0;
+           (fragments > 0 && isOuter(role)) || countRuns(role) > 0;
   }
 
 private:
@@ -120,6 +137,7 @@ private:
   bool evaluates;
   int64_t variants;
   int64_t fragments;
+  bool overlapsOuter;
 };
 
 } // namespace fcdp

@@ -16,7 +16,7 @@ VariantRole fcdp::getVariantRole(func::FuncOp function) {
 }
 
 bool fcdp::hasVariants(Role role) {
-  return isMicrobatch(role) || role == Role::outer_update;
+  return isMicrobatch(role) || isOuter(role);
 }
 
 std::string fcdp::getFunctionName(VariantRole which, int64_t count) {
@@ -29,13 +29,14 @@ std::string fcdp::getFunctionName(VariantRole which, int64_t count) {
 int64_t fcdp::countVariants(ModuleOp module) {
   int64_t last = 0;
   for (auto function : module.getOps<func::FuncOp>())
-    if (findRole(function) != Role::outer_update)
+    if (std::optional<Role> role = findRole(function); !role || !isOuter(*role))
       last = std::max(last, getVariant(function));
   return last + 1;
 }
 
 bool fcdp::isOfVariant(func::FuncOp function, int64_t variant) {
-  return findRole(function) == Role::outer_update ||
+  std::optional<Role> role = findRole(function);
+  return (role && isOuter(*role)) ||
          findVariant(function).value_or(variant) == variant;
 }
 

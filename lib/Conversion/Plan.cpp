@@ -27,6 +27,7 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
     plan.outer->momentum = outer.getMomentum().getValueAsDouble();
     plan.outer->nesterov = outer.getNesterov();
     plan.outer->fragments = outer.getFragments();
+    plan.outer->overlap = outer.getOverlap();
   }
   MeshOp mesh = getMesh(module);
   plan.nodes = mesh.getNode();

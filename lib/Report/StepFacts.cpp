@@ -121,8 +121,8 @@ static VariantFacts measureVariant(ModuleOp module, const DeviceMemory &device,
   return facts;
 }
 
-/// Returns the bytes that a node sends to others in a step of exact training, in
-/// which it gathers each trained bucket and reduces its gradients once.
+/// Returns the bytes that a node sends to others in a step of exact training,
+/// in which it gathers each trained bucket and reduces its gradients once.
 static uint64_t countExactBytes(ModuleOp module, MeshOp mesh) {
   llvm::DenseMap<StringAttr, int64_t> gradientBytes;
   module.walk([&](PackOp pack) {
@@ -138,6 +138,22 @@ static uint64_t countExactBytes(ModuleOp module, MeshOp mesh) {
   return bytes;
 }
 
+/// Returns the bytes of the outer update that `function` has, alone or within a
+/// micro-batch.
+static LinkBytes measureOuter(func::FuncOp function, MeshOp mesh) {
+  LinkBytes bytes = predictTraffic(function, mesh);
+  Role inner = getInnerRole(getRole(function));
+  if (inner == Role::outer_update)
+    return bytes;
+  auto module = function->getParentOfType<ModuleOp>();
+  LinkBytes rest = predictTraffic(findFunction(module, inner), mesh);
+  bytes.inter -= rest.inter;
+  bytes.intra -= rest.intra;
+  bytes.hostToDevice -= rest.hostToDevice;
+  bytes.deviceToHost -= rest.deviceToHost;
+  return bytes;
+}
+
 static StepFacts::OuterFacts measureOuter(ModuleOp module, OuterAttr outer,
                                           const LinkBytes &step) {
   StepFacts::OuterFacts facts;
@@ -145,8 +161,8 @@ static StepFacts::OuterFacts measureOuter(ModuleOp module, OuterAttr outer,
   facts.fragments = outer.getFragments();
   MeshOp mesh = getMesh(module);
   for (auto function : module.getOps<func::FuncOp>())
-    if (findRole(function) == Role::outer_update)
-      facts.updates.add(predictTraffic(function, mesh));
+    if (isOuter(getRole(function)))
+      facts.updates.add(measureOuter(function, mesh));
   facts.perStep = step.inter + facts.updates.inter / facts.every;
   facts.exactPerStep = countExactBytes(module, mesh);
   return facts;

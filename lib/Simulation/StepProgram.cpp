@@ -122,10 +122,11 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
   if (OuterAttr outer = getOuter(module))
-    program.outerEvery = outer.getEvery();
+    std::tie(program.outerEvery, program.overlapsOuter) =
+        std::pair(outer.getEvery(), outer.getOverlap());
   for (func::FuncOp function : getFunctionsOf(module, variant)) {
     std::optional<Role> role = findRole(function);
-    if (role == Role::outer_update)
+    if (role && isOuter(*role))
       program.outerUpdates.push_back(builder.build(function));
     else if (role)
       program.functions[*role] = builder.build(function);
@@ -156,35 +157,74 @@ static void addTimes(StepTimes &times, const FunctionTimes &function,
   }
 }
 
-/// Adds what outer updates take of a step on average. Nothing else runs
-/// meanwhile.
-static void addOuterUpdates(StepTimes &times, const StepProgram &program) {
-  double share = 1 / static_cast<double>(program.outerEvery);
-  for (const StepProgram::Function &update : program.outerUpdates) {
-    SimulatedRun run = simulate({&update.instructions});
-    times.outerSeconds += share * run.seconds;
-    addTimes(times, run.functions[0], share);
+/// Returns the times of the second of two steps in a row; the first one has no
+/// step before it to overlap with.
+static StepTimes simulateSecond(llvm::ArrayRef<const InstructionList *> first,
+                                llvm::ArrayRef<const InstructionList *> second,
+                                std::vector<TimedWork> *trace) {
+  llvm::SmallVector<const InstructionList *> two(first);
+  two.append(second.begin(), second.end());
+  SimulatedRun run = simulate(two, trace);
+  llvm::ArrayRef<FunctionTimes> functions = run.functions;
+  size_t half = first.size();
+  double begin = functions[half - 1].end;
+  if (trace)
+    keepFrom(*trace, half, begin);
+  StepTimes times;
+  times.seconds = functions.back().end - begin;
+  for (const FunctionTimes &function : functions.drop_front(half))
+    addTimes(times, function, 1);
+  return times;
+}
+
+/// Returns what an outer update takes. Nothing else runs meanwhile.
+static StepTimes simulateAlone(const InstructionList &update) {
+  SimulatedRun run = simulate({&update});
+  StepTimes times;
+  times.seconds = run.seconds;
+  addTimes(times, run.functions[0], 1);
+  return times;
+}
+
+/// Returns the times of a step whose last micro-batch, in front of the update,
+/// is replaced by `last`.
+static StepTimes simulateWith(llvm::ArrayRef<const InstructionList *> step,
+                              const InstructionList &last) {
+  llvm::SmallVector<const InstructionList *> replaced(step);
+  replaced[step.size() - 2] = &last;
+  return simulateSecond(step, replaced, nullptr);
+}
+
+static void addTimes(StepTimes &times, const StepTimes &other, double share) {
+  times.seconds += share * other.seconds;
+  for (unsigned i = 0; i < kNumActivities; ++i) {
+    times.busy[i] += share * other.busy[i];
+    times.onCompute[i] += share * other.onCompute[i];
+    times.exposed[i] += share * other.exposed[i];
   }
-  times.seconds += times.outerSeconds;
+}
+
+/// Adds what outer updates add to a step on average.
+static void addOuterUpdates(StepTimes &times, const StepProgram &program,
+                            llvm::ArrayRef<const InstructionList *> step) {
+  double share = 1 / static_cast<double>(program.outerEvery);
+  const StepTimes plain = times;
+  for (const StepProgram::Function &update : program.outerUpdates) {
+    if (program.overlapsOuter) {
+      addTimes(times, simulateWith(step, update.instructions), share);
+      addTimes(times, plain, -share);
+    } else {
+      addTimes(times, simulateAlone(update.instructions), share);
+    }
+  }
+  times.outerSeconds = times.seconds - plain.seconds;
 }
 
 StepTimes fcdp::simulateStep(const StepProgram &program,
                              std::vector<TimedWork> *trace) {
   llvm::SmallVector<const InstructionList *> step =
       program.getRun(StepFamily(program.microBatches).getStep());
-  // Take the second of two steps: the first one has no step before it to
-  // overlap with.
-  llvm::SmallVector<const InstructionList *> two(step);
-  two.append(step);
-  SimulatedRun run = simulate(two, trace);
-  llvm::ArrayRef<FunctionTimes> functions = run.functions;
-  size_t half = step.size();
-  if (trace)
-    keepFrom(*trace, half, functions[half - 1].end);
-  StepTimes times;
-  times.seconds = functions.back().end - functions[half - 1].end;
-  for (const FunctionTimes &function : functions.drop_front(half))
-    addTimes(times, function, 1);
-  addOuterUpdates(times, program);
+  StepTimes times = simulateSecond(step, step, trace);
+  addOuterUpdates(times, program, step);
   return times;
 }

@@ -118,8 +118,8 @@ fcdp::collectUsages(func::FuncOp function, MeshOp mesh,
       usages[pack.getBucketAttr().getAttr()].gradientBytes =
           elementBytes(pack.getResult().getType().getElementType());
     if (auto difference = dyn_cast<OuterDifferenceOp>(inner))
-      usages[difference.getSourceAttr().getAttr()].gradientBytes = elementBytes(
-          difference.getResult().getType().getElementType());
+      usages[difference.getSourceAttr().getAttr()].differenceBytes =
+          elementBytes(difference.getResult().getType().getElementType());
   }
   for (auto &[name, usage] : usages)
     usage.rangeCount = countRanges(usage, order);

@@ -27,6 +27,8 @@ struct BucketUsage {
   bool crosses = false;
   /// Bytes of an element of its gradients; 0 if there are no gradients.
   int64_t gradientBytes = 0;
+  /// The same of the differences by which nodes are synchronized.
+  int64_t differenceBytes = 0;
   /// Bytes that one rank sends and copies.
   LinkBytes bytes;
   /// One operation that sends or copies, by link.

@@ -201,12 +201,13 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
   return bytes;
 }
 
-/// Returns the bytes that a rank sends to synchronize a bucket with other nodes:
-/// its part of the sum of differences to each, and the sum of its own part.
+/// Returns the bytes that a rank sends to synchronize a bucket with other
+/// nodes: its part of the sum of differences to each, and the sum of its own
+/// part.
 static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
   int64_t nodes = mesh.getNode();
-  int64_t part = static_cast<int64_t>(bucket.getElements()) /
-                 mesh.getLocal() / nodes;
+  int64_t part =
+      static_cast<int64_t>(bucket.getElements()) / mesh.getLocal() / nodes;
   LinkBytes bytes;
   bytes.inter = (nodes - 1) * part * width;
   std::optional<Wire> wire = bucket.getReduceWire();
@@ -218,16 +219,13 @@ static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
 }
 
 /// Returns the bytes of one rank.
-static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
-                               Role role, MeshOp mesh, int64_t uses,
-                               bool hasSeveral) {
+static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
+                              Role role, MeshOp mesh, int64_t uses,
+                              bool hasSeveral) {
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
   int64_t elements = bucket.getElements();
   int64_t gathered = elements * elementBytes(bucket.getWire());
   LinkBytes bytes;
-  if (role == Role::outer_update)
-    return usage.gradientBytes ? countOuter(bucket, usage.gradientBytes, mesh)
-                               : bytes;
   if (uses > 0) {
     Counts counts = isEvaluation(role)
                         ? countEvaluated(bucket, role, uses, hasSeveral)
@@ -276,6 +274,19 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
   int64_t sum = elements * static_cast<int64_t>(sizeof(float)) / locals;
   bytes.hostToDevice += counts.sumLoads * sum;
   bytes.deviceToHost += counts.sumStores * sum;
+  return bytes;
+}
+
+/// Adds the bytes of an outer update of the bucket to those of the rest.
+static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
+                               Role role, MeshOp mesh, int64_t uses,
+                               bool hasSeveral) {
+  LinkBytes bytes;
+  if (role != Role::outer_update)
+    bytes =
+        getInnerForm(bucket, usage, getInnerRole(role), mesh, uses, hasSeveral);
+  if (isOuter(role) && usage.differenceBytes)
+    bytes.add(countOuter(bucket, usage.differenceBytes, mesh));
   return bytes;
 }
 

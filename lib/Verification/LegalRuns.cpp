@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// More than any known plan needs, for each two variants that steps after each
-/// other have.
+/// More than any known plan needs, for each two variants, or fragments with
+/// their micro-batches, that steps after each other have.
 static constexpr size_t kMaxStates = 256;
 
 //===----------------------------------------------------------------------===//
@@ -244,7 +244,8 @@ static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   };
   if (failed(visit({Role::init}, run.begin())))
     return failure();
-  const size_t most = kMaxStates * plan.variants * plan.variants;
+  const size_t kinds = plan.variants + countFragments(module);
+  const size_t most = kMaxStates * kinds * kinds;
   while (!open.empty()) {
     auto [which, state] = std::move(open.back());
     open.pop_back();

@@ -118,11 +118,24 @@ LogicalResult PlanRun::checkContent(const BufferModel &buffer,
   return diag;
 }
 
+bool PlanRun::isReplaced(int32_t bucket) const {
+  return isMicrobatch(function->role) && now->updates[bucket] >= firstIndex;
+}
+
 LogicalResult PlanRun::checkFresh(const Content &content) {
-  if (content.kind != ContentKind::weights ||
-      content.version == now->versions[content.bucket])
+  if (content.kind != ContentKind::weights)
+    return success();
+  bool isFresh = content.version == now->versions[content.bucket];
+  if (isFresh && !isReplaced(content.bucket))
     return success();
   InFlightDiagnostic diag = emitError();
+  if (isFresh) {
+    diag << "reads " << plan.describe(content.bucket)
+         << " behind its outer update; a micro-batch computes with the "
+            "parameters from before it";
+    attachNote(diag, now->updates[content.bucket], "updated here");
+    return diag;
+  }
   diag << "reads a dirty copy of " << plan.describe(content.bucket)
        << ", from before its update";
   attachWriter(diag, content, "the copy was made here");
@@ -161,7 +174,8 @@ LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
   return success();
 }
 
-/// Checks that a gradient is reduced over all ranks that a step reduces it over.
+/// Checks that a gradient is reduced over all ranks that a step reduces it
+/// over.
 LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
   if (failed(checkSum(content, bucket)))
     return failure();

@@ -107,14 +107,13 @@ LogicalResult PlanRun::leave() {
       return function->buffers[i].op->emitOpError("in @")
              << func::FuncOp(function->op).getSymName()
              << ": expected one release of its result, got none";
-  bool isUpdate = function->role == Role::update;
-  if (!isUpdate && !isSynchronized(function->role))
-    return success();
   for (auto [bucket, updated] : llvm::zip(plan.buckets, now->updates))
     if (isUpdatedHere(bucket.op) && updated < firstIndex)
       return BucketOp(bucket.op).emitOpError("expected one update of ")
              << describeBucket(bucket.op) << " in @"
              << func::FuncOp(function->op).getSymName() << ", got none";
+  if (function->role != Role::update && !isSynchronized(function->role))
+    return success();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     StateRole role = StateOp(plan.states[i].op).getRole();
     if (!isSaved(role) || findContent(i))
@@ -135,7 +134,7 @@ LogicalResult PlanRun::leave() {
 }
 
 bool PlanRun::isUpdatedHere(BucketOp bucket) const {
-  if (function->role == Role::outer_update)
+  if (isOuter(function->role))
     return bucket.getOuter() == std::optional<uint64_t>(function->variant);
   return function->role == Role::update && bucket.getTrainable();
 }
@@ -146,9 +145,10 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
     now->clocks.synchronize();
   // As the runtime does.
   if (isFirstOfStep(entered.role)) {
-    if (state.variant >= 0 && state.variant != entered.variant)
+    int64_t variant = getStepVariant({entered.role, entered.variant});
+    if (state.variant >= 0 && state.variant != variant)
       now->clocks.waitFor(static_cast<size_t>(Stream::compute));
-    state.variant = entered.variant;
+    state.variant = variant;
   }
   enter(entered);
   for (const PlanInstruction &instruction : entered.instructions)

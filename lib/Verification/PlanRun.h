@@ -57,6 +57,9 @@ private:
   mlir::LogicalResult leave();
   /// Returns whether the current function is one that must update `bucket`.
   bool isUpdatedHere(BucketOp bucket) const;
+  /// Returns whether the current function is a micro-batch that has updated
+  /// `bucket`.
+  bool isReplaced(int32_t bucket) const;
   mlir::LogicalResult issue(const PlanInstruction &instruction);
   mlir::LogicalResult issueOn(const PlanInstruction &instruction);
   mlir::LogicalResult writeFreeRanges(const PlanInstruction &instruction);

@@ -149,17 +149,18 @@ void checkOuter(const StepPlan &plan) {
   if (!plan.outer)
     return;
   const plan::OuterT &outer = *plan.outer;
-  if (outer.every == 0 || outer.fragments == 0 ||
-      outer.fragments > outer.every)
+  if (outer.every == 0 || outer.fragments == 0 || outer.fragments > outer.every)
     failCheck("outer.fragments", "expected from 1 to 'every', got ",
               outer.fragments, " of ", outer.every);
-  for (auto [name, number] :
-       {std::pair("outer.lr", outer.lr),
-        std::pair("outer.momentum", outer.momentum)})
+  for (auto [name, number] : {std::pair("outer.lr", outer.lr),
+                              std::pair("outer.momentum", outer.momentum)})
     if (!std::isfinite(number) || number < 0)
       failCheck(name, "expected a finite number of at least 0, got ", number);
   if (plan.nodes < 2)
     failCheck("outer", "expected several nodes, got ", plan.nodes);
+  if (outer.overlap && plan.numVariants() > 1)
+    failCheck("outer.overlap", "expected a step of one shape, got ",
+              plan.numVariants());
 }
 
 /// The functions are those of a step, and their operations are all that there
@@ -176,7 +177,7 @@ void checkFamily(const StepPlan &plan) {
       failCheck(where + ".variant", "expected a number below that of the ",
                 plan.functions.size(), " functions, got ", function.variant);
     if (function.variant != 0 && !isMicrobatch(function.role) &&
-        function.role != Role::outer_update)
+        !isOuter(function.role))
       failCheck(where + ".variant", "expected 0 for '",
                 EnumNameRole(function.role), "', got ", function.variant);
     if (!roles.insert({function.role, function.variant}).second)
@@ -205,20 +206,22 @@ void checkFamily(const StepPlan &plan) {
   if (fragments > plan.functions.size())
     failCheck("outer.fragments", "expected a number up to that of the ",
               plan.functions.size(), " functions, got ", fragments);
+  const Role outer = !plan.overlapsOuter()    ? Role::outer_update
+                     : plan.microBatches == 1 ? Role::only_outer_microbatch
+                                              : Role::last_outer_microbatch;
   for (uint32_t fragment = 0; fragment < fragments; ++fragment)
-    needed.emplace_back(Role::outer_update, fragment);
+    needed.emplace_back(outer, fragment);
   for (const auto &[role, variant] : roles)
-    if (role == Role::outer_update && variant >= fragments)
-      failCheck("functions", "expected '", EnumNameRole(role), "' of ",
-                fragments, " fragments, as 'outer' says, got fragment ",
-                variant);
+    if (isOuter(role) && (role != outer || variant >= fragments))
+      failCheck("functions", "expected '", EnumNameRole(outer), "' of ",
+                fragments, " fragments, as 'outer' says, got '",
+                EnumNameRole(role), "' of fragment ", variant);
   for (const auto &[role, variant] : needed)
     if (!roles.count({role, variant}))
       failCheck("functions", "'", EnumNameRole(role), "'",
-                plan.numVariants() > 1 && isMicrobatch(role)
+                isOuter(role) ? " of fragment " + std::to_string(variant)
+                : plan.numVariants() > 1 && isMicrobatch(role)
                     ? " of variant " + std::to_string(variant)
-                : role == Role::outer_update
-                    ? " of fragment " + std::to_string(variant)
                     : "",
                 " is missing; a step of ", plan.microBatches,
                 " micro-batches needs it");

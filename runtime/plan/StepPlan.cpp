@@ -140,15 +140,16 @@ size_t StepPlan::indexOf(plan::Role role, uint32_t variant) const {
 uint32_t StepPlan::numVariants() const {
   uint32_t last = 0;
   for (const auto &function : functions)
-    if (isMicrobatch(function->role))
+    if (isMicrobatch(function->role) && !isOuter(function->role))
       last = std::max(last, function->variant);
   return last + 1;
 }
 
 std::vector<uint32_t> StepPlan::outerFragments(int64_t step) const {
   std::vector<uint32_t> due;
-  for (uint32_t p = 0; outer && p < outer->fragments; ++p) {
-    int64_t since = step - int64_t(p) * outer->every / outer->fragments;
+  int64_t after = overlapsOuter() ? step - 1 : step;
+  for (uint32_t p = 0; after > 0 && outer && p < outer->fragments; ++p) {
+    int64_t since = after - int64_t(p) * outer->every / outer->fragments;
     if (since >= 0 && since % outer->every == 0)
       due.push_back(p);
   }

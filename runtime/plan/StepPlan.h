@@ -43,12 +43,22 @@ inline bool isEvaluation(plan::Role role) {
          role == plan::Role::next_evaluation;
 }
 
+/// Whether a function of that role synchronizes a fragment with other nodes,
+/// alone or within a micro-batch.
+inline bool isOuter(plan::Role role) {
+  return role == plan::Role::outer_update ||
+         role == plan::Role::only_outer_microbatch ||
+         role == plan::Role::last_outer_microbatch;
+}
+
 /// Whether a function of that role computes a micro-batch of a step.
 inline bool isMicrobatch(plan::Role role) {
   return role == plan::Role::only_microbatch ||
          role == plan::Role::first_microbatch ||
          role == plan::Role::next_microbatch ||
-         role == plan::Role::last_microbatch;
+         role == plan::Role::last_microbatch ||
+         role == plan::Role::only_outer_microbatch ||
+         role == plan::Role::last_outer_microbatch;
 }
 
 /// The state of a bucket, or null.
@@ -186,8 +196,12 @@ struct StepPlan : plan::PlanT {
   /// The buffers that are states of the job: all but constants of evaluations
   /// and of variants, whose names may be those of other buffers.
   std::vector<size_t> stateBuffers() const;
-  /// The fragments whose outer updates follow step `step`, counted from 1.
+  /// The fragments whose outer updates follow step `step`, counted from 1;
+  /// where they overlap, the one that is updated in its last micro-batch, if
+  /// any.
   std::vector<uint32_t> outerFragments(int64_t step) const;
+  /// Whether outer updates run within micro-batches.
+  bool overlapsOuter() const { return outer && outer->overlap; }
   /// Ranks of an axis.
   uint32_t ranks(Axis axis) const;
   /// Whether losses are scaled.

@@ -58,7 +58,11 @@ struct Step::Impl {
         firstPool(poolArena(state), systemMemory()),
         nextPool(poolArena(state), systemMemory()),
         outerPool(poolArena(state), systemMemory()) {
-    for (uint32_t i = 0; i < state.plan.numVariants(); ++i)
+    const StepPlan &plan = state.plan;
+    size_t kinds = plan.numVariants();
+    if (plan.overlapsOuter())
+      kinds += plan.outer->fragments;
+    for (size_t i = 0; i < kinds; ++i)
       pools.push_back(
           std::make_unique<ResultPool>(poolArena(state), systemMemory()));
   }
@@ -67,18 +71,24 @@ struct Step::Impl {
   /// "first_microbatch", or "first_microbatch.1" for a variant of several.
   std::string nameOf(plan::Role role, uint32_t fragment) const {
     std::string name = plan::EnumNameRole(role);
+    if (isOuter(role))
+      return state.plan.outer->fragments > 1
+                 ? name + "." + std::to_string(fragment)
+                 : name;
     if (state.plan.numVariants() > 1 && isMicrobatch(role))
       return name + "." + std::to_string(variant);
-    if (role == plan::Role::outer_update && state.plan.outer->fragments > 1)
-      return name + "." + std::to_string(fragment);
     return name;
   }
   c10::Allocator &systemMemory() const {
     return isOnCpu() ? routeCpuAllocations()
                      : static_cast<c10::Allocator &>(*gpuMemory);
   }
-  /// The memory of the results of steps of the variant that runs.
-  ResultPool &pool() const { return *pools[variant]; }
+  /// The memory of the results of steps of the variant that runs, or of those
+  /// with that outer update in them.
+  ResultPool &pool() const { return outerPoolOf(overlapped); }
+  ResultPool &outerPoolOf(std::optional<uint32_t> fragment) const {
+    return *pools[fragment ? state.plan.numVariants() + *fragment : variant];
+  }
   /// The memory of the results of a function.
   ResultPool &poolOf(plan::Role role) {
     switch (role) {
@@ -118,11 +128,14 @@ struct Step::Impl {
   /// compute begin a step while compute ends the one before, which is proved
   /// for steps of one variant alone.
   void changeTo(uint32_t next);
-  /// Runs the operations of a function; of the variant that runs, if it is a
-  /// micro-batch, and of `fragment`, if it is an outer update.
+  /// Runs the operations of a function; of `fragment`, if it synchronizes
+  /// nodes, else of the variant that runs, if it is a micro-batch.
   void call(plan::Role role, uint32_t fragment = 0);
   /// Has the outer parameters be those of the job, once.
   void startOuter();
+  /// Returns whether steps of several kinds run the function, which has its
+  /// results now in this pool, now in that.
+  bool isShared(const plan::FunctionT &function) const;
   /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
   /// Until the oldest step that is not read has ended, on a GPU.
@@ -143,10 +156,13 @@ struct Step::Impl {
   HostCopies hostCopies;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
-  /// Those of steps, by variant, each of which records its own allocations.
+  /// Those of steps, by variant, and behind them those of steps with an outer
+  /// update in them, by fragment. Each records its own allocations.
   std::vector<std::unique_ptr<ResultPool>> pools;
   /// The variant of the step that runs, or of the last one.
   uint32_t variant = 0;
+  /// The fragment whose outer update is in the last micro-batch of that step.
+  std::optional<uint32_t> overlapped;
   /// Recorded at the end of the last step, on a GPU.
   std::optional<uint32_t> lastEnd;
   /// Those of the first batch of an evaluation, and of the others. Each records
@@ -325,18 +341,26 @@ static const plan::FunctionT &findFunction(const StepPlan &plan, size_t op) {
   return **found;
 }
 
+bool Step::Impl::isShared(const plan::FunctionT &function) const {
+  if (object.plan().overlapsOuter() && !isOuter(function.role))
+    return function.role != plan::Role::only_microbatch &&
+           function.role != plan::Role::last_microbatch;
+  return object.plan().numVariants() > 1 && !isMicrobatch(function.role);
+}
+
 void Step::Impl::makeSegments(GraphCapture &capture) {
   const StepPlan &plan = object.plan();
   for (OpRange range : findSegments(plan)) {
     const plan::FunctionT &function = findFunction(plan, range.first);
-    // What all variants share has its results now in this pool, now in that.
-    if (plan.numVariants() > 1 && !isMicrobatch(function.role))
+    if (isShared(function))
       continue;
     auto first = ops.begin() + range.first, end = ops.begin() + range.end;
     std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
                                                  std::make_move_iterator(end));
     segments.push_back(std::make_unique<GraphSegment>(
-        plan, range, std::move(own), capture, *pools[function.variant]));
+        plan, range, std::move(own), capture,
+        isOuter(function.role) ? outerPoolOf(function.variant)
+                               : *pools[function.variant]));
     for (size_t i = 0; first + i < end; ++i)
       first[i] = std::make_unique<InSegment>(*segments.back(), i);
   }
@@ -463,8 +487,9 @@ void Step::Impl::execute(size_t index, ResultPool &memory) {
 }
 
 void Step::Impl::call(plan::Role role, uint32_t fragment) {
-  size_t index =
-      state.plan.indexOf(role, isMicrobatch(role) ? variant : fragment);
+  size_t index = state.plan.indexOf(role, isOuter(role)        ? fragment
+                                          : isMicrobatch(role) ? variant
+                                                               : 0);
   const plan::FunctionT &function = *state.plan.functions[index];
   ResultPool &memory = poolOf(role);
   memory.beginFunction(state.plan.reservations[index], function.results);
@@ -527,14 +552,18 @@ void Step::init() {
 
 namespace {
 
-/// Returns the role of the function that runs micro-batch k of a step.
-plan::Role roleOf(int64_t k, int64_t microBatches) {
+/// Returns the role of the function that runs micro-batch k of a step; the last
+/// one has an outer update in it, or not.
+plan::Role roleOf(int64_t k, int64_t microBatches, bool overlapsOuter) {
   if (microBatches == 1)
-    return plan::Role::only_microbatch;
+    return overlapsOuter ? plan::Role::only_outer_microbatch
+                         : plan::Role::only_microbatch;
   if (k == 0)
     return plan::Role::first_microbatch;
-  return k + 1 == microBatches ? plan::Role::last_microbatch
-                               : plan::Role::next_microbatch;
+  if (k + 1 < microBatches)
+    return plan::Role::next_microbatch;
+  return overlapsOuter ? plan::Role::last_outer_microbatch
+                       : plan::Role::last_microbatch;
 }
 
 } // namespace
@@ -559,6 +588,9 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
   StepState &state = impl->state;
   const StepPlan &plan = state.plan;
   impl->changeTo(variant);
+  impl->overlapped.reset();
+  if (plan.overlapsOuter() && !fragments.empty())
+    impl->overlapped = fragments.front();
   state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
@@ -572,7 +604,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
     fillInputs(k);
     ComputeScope scope(impl->pool(), impl->computeStream);
     impl->hostCopies.uploadInputs(impl->filling);
-    call(roleOf(k, plan.microBatches));
+    call(roleOf(k, plan.microBatches, impl->overlapped.has_value()),
+         impl->overlapped.value_or(0));
   }
   state.skipsUpdates =
       state.onNonfinite == OnNonfinite::Skip && impl->isLossNonfinite();
@@ -581,8 +614,9 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
     call(plan::Role::update);
   }
   impl->checkGradients();
-  for (uint32_t fragment : fragments)
-    updateOuter(fragment);
+  if (!plan.overlapsOuter())
+    for (uint32_t fragment : fragments)
+      updateOuter(fragment);
   if (!impl->isOnCpu())
     state.backend.record(
         impl->lastEnd.emplace(impl->eventOfStep(state.losses.newest())),

@@ -95,7 +95,8 @@ public:
   void setUpdateCount(size_t bucket, int64_t count);
 
   /// Has outer steps go on from the outer parameters that were written to their
-  /// regions. Otherwise they start as this rank's, in `init`. Before `init` only.
+  /// regions. Otherwise they start as this rank's, in `init`. Before `init`
+  /// only.
   void keepOuter();
 
   /// The learning rate of the steps from the next one on.
@@ -114,15 +115,15 @@ public:
   /// Runs once, before the first step and after the shards are filled.
   void init();
   /// Runs one optimizer step of a variant; calls `fillInputs(k)` before
-  /// micro-batch k, which has that variant's inputs. Then synchronizes the nodes
-  /// by the outer updates of `fragments`. On
-  /// the CPU, and with a recorder, all work is done when it returns. On a GPU
-  /// the work is issued, and nothing has waited for it. At most kMostUnread
-  /// steps may have unread losses.
+  /// micro-batch k, which has that variant's inputs. Then synchronizes the
+  /// nodes by the outer updates of `fragments`; if they overlap, by that of the
+  /// one fragment, in the last micro-batch. On the CPU, and with a recorder,
+  /// all work is done when it returns. On a GPU the work is issued, and nothing
+  /// has waited for it. At most kMostUnread steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs,
            uint32_t variant = 0, std::span<const uint32_t> fragments = {});
-  /// Synchronizes the nodes by the outer update of a fragment, between steps, and
-  /// waits for it.
+  /// Synchronizes the nodes by the outer update of a fragment, between steps,
+  /// and waits for it.
   void updateOuter(uint32_t fragment);
   /// Runs the model on `batches` batches without a step, which the plan must
   /// have functions for, and returns their losses, for which it waits; calls

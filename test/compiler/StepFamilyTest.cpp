@@ -18,6 +18,12 @@ static Roles getStep(int64_t microBatches) {
   return Roles(step.begin(), step.end());
 }
 
+/// Returns the role of the micro-batch `last` with an outer update in it.
+static Role getOverlapped(Role last) {
+  return last == Role::only_microbatch ? Role::only_outer_microbatch
+                                       : Role::last_outer_microbatch;
+}
+
 TEST(StepFamilyTest, stepsOfOneTwoAndMoreMicroBatches) {
   EXPECT_EQ(getStep(1), (Roles{Role::only_microbatch, Role::update}));
   EXPECT_EQ(getStep(2), (Roles{Role::first_microbatch, Role::last_microbatch,
@@ -55,6 +61,10 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
       train();
       job.push_back(Role::outer_update);
     };
+    auto overlap = [&] {
+      for (Role role : getStep(microBatches))
+        job.push_back(isLastOfStep(role) ? getOverlapped(role) : role);
+    };
     // Every two of these follow each other, and each is the first once.
     train();
     train();
@@ -66,12 +76,20 @@ TEST(StepFamilyTest, successorsAreThePairsThatJobsRun) {
     evaluate();
     evaluateOne();
     evaluateOne();
+    overlap();
+    overlap();
+    evaluate();
+    overlap();
     synchronize();
     job.push_back(Role::outer_update); // of another fragment
     train();
     synchronize();
+    overlap();
+    synchronize();
     evaluate();
     job.push_back(Role::init); // another job
+    overlap();
+    job.push_back(Role::init);
     evaluate();
     for (size_t i = 1; i < job.size(); ++i)
       if (job[i] != Role::init &&
@@ -138,6 +156,36 @@ TEST(StepFamilyTest, outerUpdatesComeBetweenSteps) {
     EXPECT_TRUE(with.runs(Role::outer_update));
     EXPECT_FALSE(without.runs(Role::outer_update));
     EXPECT_EQ(with.countRuns(Role::outer_update), 0);
+  }
+}
+
+/// A micro-batch with an outer update in it stands where the one without it
+/// does.
+TEST(StepFamilyTest, outerUpdatesMayBeInMicrobatches) {
+  for (int64_t microBatches : {1, 3}) {
+    StepFamily family(microBatches, /*evaluates=*/true, /*variants=*/1,
+                      /*fragments=*/2, /*overlapsOuter=*/true);
+    Role last = *std::prev(getStep(microBatches).end(), 2);
+    Role outer = getOverlapped(last);
+    EXPECT_EQ(getInnerRole(outer), last);
+    EXPECT_EQ(getInnerRole(last), last);
+    EXPECT_TRUE(isOuter(outer) && isMicrobatch(outer) && isLastOfStep(outer));
+    EXPECT_FALSE(isOuter(last) || isSynchronized(outer));
+    EXPECT_EQ(isFirstOfStep(outer), microBatches == 1);
+    EXPECT_TRUE(family.runs(outer));
+    EXPECT_EQ(family.countRuns(outer), 0);
+    EXPECT_FALSE(llvm::is_contained(family.getRoles(), Role::outer_update));
+    auto members = family.getVariantRoles();
+    for (int64_t fragment : {0, 1}) {
+      VariantRole one{outer, fragment};
+      EXPECT_TRUE(llvm::is_contained(members, one));
+      EXPECT_EQ(getBoundaryBehind(one), getBoundaryBehind({last}));
+      EXPECT_EQ(getBoundaryBefore(one), getBoundaryBefore({last}));
+      for (const VariantRole &other : members) {
+        EXPECT_EQ(mayFollow(other, one), mayFollow(other, {last}));
+        EXPECT_EQ(mayFollow(one, other), mayFollow({last}, other));
+      }
+    }
   }
 }
 

@@ -34,6 +34,7 @@ STEPS = 8
 
 AVERAGED = Config("gpt", strategy="hsdp", outer="1,lr=1,momentum=0,dtype=f32")
 DILOCO = Config("gpt", strategy="hsdp", outer="3,dtype=f32")
+OVERLAPPED = Config("gpt", strategy="hsdp", outer="3,dtype=f32,overlap=on")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Outer:
     lr: float
     momentum: float
     nesterov: bool
+    fragments: int
+    overlap: bool
 
     @staticmethod
     def of(config: Config) -> "Outer":
@@ -51,7 +54,25 @@ class Outer:
         given = dict(setting.split("=") for setting in settings)
         momentum = float(given.get("momentum", 0.9))
         nesterov = given.get("optimizer", "nesterov") == "nesterov" and momentum != 0
-        return Outer(int(first), float(given.get("lr", 0.7)), momentum, nesterov)
+        fragments, overlap = int(given.get("fragments", 1)), given.get("overlap") == "on"
+        return Outer(int(first), float(given.get("lr", 0.7)), momentum, nesterov, fragments, overlap)
+
+    def due(self, step: int) -> list[int]:
+        """The fragments that are synchronized after that step, counted from 1."""
+        since = [step - p * self.every // self.fragments for p in range(self.fragments)]
+        return [p for p, steps in enumerate(since) if step > 0 and steps >= 0 and steps % self.every == 0]
+
+
+def fragments(plan: dict) -> dict[int, list[str]]:
+    """The parameters that the outer updates of each fragment synchronize."""
+    of: dict[int, list[str]] = {}
+    for function in plan["functions"]:
+        for op in plan["ops"][function["first"] : function["end"]]:
+            if op["kind"] == "outer_update":
+                members = [p["names"][0] for p in plan["parameters"] if p["bucket"] == op["bucket"]]
+                of.setdefault(function["variant"], []).extend(members)
+    return of
+
 
 
 class Node:
@@ -59,13 +80,14 @@ class Node:
 
     def __init__(self, model: nn.Module, config: Config, node: int):
         self.model = copy.deepcopy(model)
+        self.named = dict(self.model.named_parameters())
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.stepper = optimizer_factory(config.optimizer)(self.parameters)
         self.config = config
         ranks = range(node * config.local, (node + 1) * config.local)
         self.rows = [k * config.world + rank for k in range(config.micro_batches) for rank in ranks]
 
-    def step(self, batches: list) -> float:
+    def backward(self, batches: list) -> float:
         total = 0.0
         self.stepper.zero_grad()
         for row in self.rows:
@@ -76,8 +98,28 @@ class Node:
             parameter.grad /= len(self.rows)
         if self.config.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
-        self.stepper.step()
         return total
+
+
+class Synchronizer:
+    """The outer parameters, of which all nodes have a copy, and their optimizer."""
+
+    def __init__(self, model: nn.Module, nodes: list[Node], outer: Outer, of: dict[int, list[str]]):
+        self.named = dict(model.named_parameters())
+        self.nodes = nodes
+        self.of = of
+        settings = {"lr": outer.lr, "momentum": outer.momentum, "nesterov": outer.nesterov}
+        self.steppers = {p: torch.optim.SGD([self.named[name] for name in names], **settings) for p, names in of.items()}
+
+    def update(self, fragment: int) -> None:
+        for name in self.of[fragment]:
+            parameter = self.named[name]
+            copies = [node.named[name].detach() for node in self.nodes]
+            parameter.grad = sum(parameter.detach() - own for own in copies) / len(copies)
+        self.steppers[fragment].step()
+        for name in self.of[fragment]:
+            for node in self.nodes:
+                node.named[name].data.copy_(self.named[name].detach())
 
 
 def diloco(workshop: Workshop, config: Config, steps: int) -> tuple[list[float], list[torch.Tensor]]:
@@ -86,22 +128,19 @@ def diloco(workshop: Workshop, config: Config, steps: int) -> tuple[list[float],
     data = fcdp.batches_from_npy(workshop.model(config.model).inputs, config.world, config.micro_batches)
     model = build(config.model)
     nodes = [Node(model, config, node) for node in range(config.nodes)]
-    common = [p for p in model.parameters() if p.requires_grad]
-    stepper = torch.optim.SGD(common, lr=outer.lr, momentum=outer.momentum, nesterov=outer.nesterov)
+    synchronizer = Synchronizer(model, nodes, outer, fragments(read_plan(workshop.step(config))))
     losses = []
     for step in range(1, steps + 1):
         batches = data(step - 1)
-        losses.append(sum(node.step(batches) for node in nodes) / (config.world * config.micro_batches))
-        if step % outer.every:
-            continue
-        for parameter, *copies in zip(common, *(node.parameters for node in nodes)):
-            parameter.grad = sum(parameter.detach() - own.detach() for own in copies) / config.nodes
-        stepper.step()
-        with torch.no_grad():
-            for parameter, *copies in zip(common, *(node.parameters for node in nodes)):
-                for own in copies:
-                    own.copy_(parameter)
-    return losses, [p.detach() for p in common]
+        losses.append(sum(node.backward(batches) for node in nodes) / (config.world * config.micro_batches))
+        # With overlap, gradients of the parameters from before are applied behind an outer update.
+        for fragment in outer.due(step - 1) if outer.overlap else []:
+            synchronizer.update(fragment)
+        for node in nodes:
+            node.stepper.step()
+        for fragment in [] if outer.overlap else outer.due(step):
+            synchronizer.update(fragment)
+    return losses, [p.detach() for p in model.parameters() if p.requires_grad]
 
 
 CONFIGS = [
@@ -114,6 +153,14 @@ CONFIGS = [
     replace(DILOCO, clip_norm=0.5),
     replace(DILOCO, nodes=4, local=1),
     replace(DILOCO, nodes=3, local=2, optimizer="sgd,lr=0.1,momentum=0.9"),
+    replace(DILOCO, outer="4,fragments=2,dtype=f32"),
+    OVERLAPPED,
+    replace(OVERLAPPED, micro_batches=3),
+    replace(OVERLAPPED, outer="4,fragments=2,dtype=f32,overlap=on"),
+    replace(OVERLAPPED, outer="4,fragments=2,dtype=f32,overlap=on", micro_batches=3, clip_norm=0.5),
+    replace(OVERLAPPED, outer="1,dtype=f32,overlap=on", micro_batches=2, accumulate="full"),
+    replace(OVERLAPPED, strategy="mics", micro_batches=2),
+    replace(OVERLAPPED, nodes=4, local=1),
 ]
 
 
@@ -164,6 +211,23 @@ def test_fragments_take_turns(workshop: Workshop) -> None:
     assert relative_error(workshop.run(config, 10).losses, whole.losses) < 0.05
 
 
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_outer_updates_overlap_with_the_step_behind(workshop: Workshop, micro_batches: int) -> None:
+    config = replace(OVERLAPPED, outer="4,fragments=2,dtype=f32,overlap=on", micro_batches=micro_batches)
+    plan = read_plan(workshop.step(config))
+    role = "only_outer_microbatch" if micro_batches == 1 else "last_outer_microbatch"
+    of = {f["variant"]: f["expected"]["inter_bytes"] for f in plan["functions"] if f["role"] == role}
+    assert set(of) == {0, 1} and all(of.values())
+    assert not [f for f in plan["functions"] if f["role"] == "outer_update"]
+    run = workshop.run(config, 10)
+    assert [step.inter for step in run.traffic] == [0, 0, of[1], 0, of[0], 0, of[1], 0, of[0], 0]
+    behind = workshop.run(replace(config, outer="4,fragments=2,dtype=f32"), 10)
+    assert sum(of.values()) == behind.traffic[1].inter + behind.traffic[3].inter
+    # Step 3 is the first one that computes with other parameters.
+    assert run.losses[:2] == behind.losses[:2] and run.losses[2] != behind.losses[2]
+    assert relative_error(run.losses, behind.losses) < 0.05
+
+
 @pytest.mark.parametrize("wire", ["raw", "coded", "int8", "int4"])
 def test_narrow_wires_send_less_and_hardly_change_losses(workshop: Workshop, wire: str) -> None:
     config = replace(DILOCO, outer=f"3,wire={wire}")
@@ -181,7 +245,10 @@ def test_short_types_with_masters_are_synchronized_in_their_masters(workshop: Wo
     assert relative_error(workshop.run(config, STEPS).losses, workshop.run(exact, STEPS).losses) < 0.02
 
 
-@pytest.mark.parametrize("config", [DILOCO, replace(DILOCO, strategy="mics", micro_batches=2)], ids=lambda c: c.name)
+REPEATED = [DILOCO, replace(DILOCO, strategy="mics", micro_batches=2), replace(OVERLAPPED, micro_batches=2)]
+
+
+@pytest.mark.parametrize("config", REPEATED, ids=lambda config: config.name)
 def test_runs_repeat_bit_for_bit(workshop: Workshop, config: Config) -> None:
     again = workshop.run_object(workshop.step(config), config, STEPS, f"{config.name}-again")
     assert_bit_equal(again, workshop.run(config, STEPS))
@@ -192,6 +259,9 @@ RESUMED = [
     replace(DILOCO, outer="4,fragments=2,wire=int8"),
     Config("gpt_bf16", strategy="hsdp", master="f32", outer="3"),
     replace(DILOCO, optimizer="adamw8bit,lr=1e-3,eps=1e-3"),
+    # One step before an outer update, and in front of the micro-batch that has it.
+    replace(OVERLAPPED, micro_batches=2),
+    replace(OVERLAPPED, outer="5,wire=int8,overlap=on"),
 ]
 
 
@@ -245,6 +315,7 @@ def test_what_cannot_be_is_refused(workshop: Workshop) -> None:
         (replace(DILOCO, model="convnet_bn"), "expected no buffer that the step writes"),
         (replace(DILOCO, outer="0"), "of at least 1, first, got '0'"),
         (replace(DILOCO, outer="3,fragments=4"), "expected 'fragments' to be a whole number of at most 3"),
+        (replace(DILOCO, outer="3,overlap=yes"), "expected 'overlap' to be one of off, on"),
         (replace(DILOCO, outer="3,rate=1"), "an outer step has no 'rate'"),
         (replace(DILOCO, outer="3,wire=delta"), "expected 'wire' to be one of raw, coded, int8, int4"),
     ]:

@@ -13,14 +13,14 @@ namespace fcdp {
 Role getRole(mlir::func::FuncOp function);
 
 /// Returns the variant of `function`; 0 for a function that all variants share.
-/// That of an outer update is its fragment.
+/// That of one that synchronizes nodes is its fragment.
 int64_t getVariant(mlir::func::FuncOp function);
 
 /// Returns the role, which `function` must have, and the variant.
 VariantRole getVariantRole(mlir::func::FuncOp function);
 
-/// Returns whether functions of `role` have a variant, or a fragment, if there are
-/// several.
+/// Returns whether functions of `role` have a variant, or a fragment, if there
+/// are several.
 bool hasVariants(Role role);
 
 /// Returns the name of that function in a family with `count` of its role.

@@ -20,8 +20,10 @@ struct StepProgram {
   /// A program of a measured step has all outer updates as one function here.
   std::map<Role, Function> functions;
   /// The outer updates, by fragment, of which each runs once in `outerEvery`
-  /// steps; none without outer steps.
+  /// steps; none without outer steps. With `overlapsOuter` they are last
+  /// micro-batches that have an outer update in them.
   std::vector<Function> outerUpdates;
+  bool overlapsOuter = false;
   int64_t outerEvery = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
@@ -36,8 +38,8 @@ struct StepProgram {
 /// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
-  /// The part of it that outer updates take, on average over steps. All of it is
-  /// in the sums below, too.
+  /// The part of it that outer updates take, on average over steps. All of it
+  /// is in the sums below, too.
   double outerSeconds = 0;
   std::array<double, kNumActivities> busy{};
   /// The part of `busy` that is on the compute stream.

@@ -158,8 +158,10 @@ def Outer : PipelineOption<
   "trains by itself, and then an optimizer of its own moves the outer parameters, from "
   "which all go on, by the mean of what the nodes have changed. Settings are "
   "optimizer=nesterov or sgd (nesterov), lr (0.7), momentum (0.9), fragments=P, which take "
-  "turns (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), and wire=raw, coded, "
-  "int8 or int4 (that of --reduce-wire). It needs a strategy that shards within a node, such "
+  "turns (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), wire=raw, coded, "
+  "int8 or int4 (that of --reduce-wire), and overlap=on or off (off): whether changes are "
+  "sent while the last micro-batch of the next step computes, with the parameters from "
+  "before. It needs a strategy that shards within a node, such "
   "as hsdp">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",

@@ -60,7 +60,8 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
 static MemoryUse classify(Operation *op) {
   auto load = dyn_cast<CacheLoadOp>(op);
   bool isGradient =
-      isa<AddOp, PackOp, ReduceScatterOp, OuterDifferenceOp>(op) || (load && load.isOfGradient());
+      isa<AddOp, PackOp, ReduceScatterOp, OuterDifferenceOp>(op) ||
+      (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;
 }
 
@@ -297,7 +298,8 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
     return failure();
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
-  StepFamily family(getMicroBatches(module), hasEvaluation(module));
+  StepFamily family(getMicroBatches(module), hasEvaluation(module),
+                    /*variants=*/1, countFragments(module));
   for (auto function : module.getOps<func::FuncOp>()) {
     const FunctionMemory &part = memory.functions.emplace_back(
         measureFunctionMemory(function, *layouts));

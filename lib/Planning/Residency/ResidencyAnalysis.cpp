@@ -276,7 +276,7 @@ ResidencyProblem fcdp::makeResidencyProblem(
   builder.addBuckets(problem);
   // All variants share the decisions. The greatest has the least memory left.
   for (func::FuncOp function : getFunctionsOf(module)) {
-    if (isFirstOfStep(getRole(function)))
+    if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
       builder.addUses(problem, function);
   }
   builder.offerCollectives(problem, collectives);

@@ -18,7 +18,7 @@ static constexpr llvm::StringLiteral kCategory = "fcdp-decide";
 static llvm::DenseMap<StringAttr, int64_t> countUses(ModuleOp module) {
   llvm::DenseMap<StringAttr, int64_t> uses;
   for (func::FuncOp function : getFunctionsOf(module))
-    if (isFirstOfStep(getRole(function)))
+    if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
       for (auto gather : function.getOps<AllGatherOp>())
         if (!gather.isOfGradient())
           ++uses[gather.getSourceAttr().getAttr()];

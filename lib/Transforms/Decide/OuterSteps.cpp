@@ -30,8 +30,13 @@ private:
   void addStates(BucketOp bucket);
   void reduceWithinNodes();
   void scaleByNode();
-  void makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained);
+  void makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets);
+  void makeMicrobatch(func::FuncOp inner, int64_t fragment,
+                      ArrayRef<BucketOp> buckets);
+  void makeFunctions(int64_t fragment, ArrayRef<BucketOp> trained);
+  void setFragment(func::FuncOp function, Role role, int64_t fragment);
   Value sumDifferences(OpBuilder &builder, BucketOp bucket);
+  void update(OpBuilder &builder, BucketOp bucket, Value sum);
 
   OuterSpec spec;
   MeshOp mesh;
@@ -93,6 +98,11 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
             "outer: expected a gradient that is reduced over "
             "all ranks at once, as before --fcdp-two-level "
             "and --fcdp-accumulate");
+  if (int64_t variants = countVariants(module);
+      spec.outer.getOverlap() && variants > 1)
+    return module.emitError("outer: expected a step of one shape, with which "
+                            "'overlap=on' works, got ")
+           << variants << " shapes";
   if (spec.outer.getFragments() > static_cast<int64_t>(trained.size()))
     return module.emitError("outer: expected at most as many fragments as "
                             "trained buckets, ")
@@ -186,37 +196,69 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
                              IntegerAttr());
 }
 
-void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> trained) {
-  ModuleOp module = getOperation();
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+void OuterStepsPass::update(OpBuilder &builder, BucketOp bucket, Value sum) {
+  llvm::APFloat scale(1.0 / static_cast<double>(mesh.getNode()));
+  OuterUpdateOp::create(builder, bucket.getLoc(), bucket.getSymName(), sum,
+                        scale);
+}
+
+/// Names `function`, which is put at the end of the module.
+void OuterStepsPass::setFragment(func::FuncOp function, Role role,
+                                 int64_t fragment) {
   int64_t fragments = spec.outer.getFragments();
-  auto function = func::FuncOp::create(
-      builder, module.getLoc(),
-      getFunctionName({Role::outer_update, fragment}, fragments),
-      builder.getFunctionType({}, {}));
-  setRole(function, Role::outer_update);
+  function.setName(getFunctionName({role, fragment}, fragments));
+  setRole(function, role);
   if (fragments > 1)
     setVariant(function, fragment);
-  OpBuilder inside = OpBuilder::atBlockBegin(function.addEntryBlock());
-  llvm::APFloat scale(1.0 / static_cast<double>(mesh.getNode()));
+  getOperation().push_back(function);
+}
+
+void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets) {
+  auto function = func::FuncOp::create(
+      getOperation().getLoc(), "", FunctionType::get(&getContext(), {}, {}));
+  setFragment(function, Role::outer_update, fragment);
+  OpBuilder builder = OpBuilder::atBlockBegin(function.addEntryBlock());
   // A bucket is updated when the next one is on its way.
   BucketOp before;
   Value sum;
-  auto update = [&] {
+  for (BucketOp bucket : buckets) {
+    Value next = sumDifferences(builder, bucket);
     if (before)
-      OuterUpdateOp::create(inside, before.getLoc(), before.getSymName(), sum,
-                            scale);
-  };
-  for (BucketOp bucket : trained) {
-    if (static_cast<int64_t>(*bucket.getOuter()) != fragment)
-      continue;
-    Value next = sumDifferences(inside, bucket);
-    update();
+      update(builder, before, sum);
     before = bucket;
     sum = next;
   }
-  update();
-  func::ReturnOp::create(inside, function.getLoc());
+  update(builder, before, sum);
+  func::ReturnOp::create(builder, function.getLoc());
+}
+
+/// Copies `inner`, the last micro-batch of a step, with the outer update in it.
+/// Differences come behind the first fetches, which run meanwhile.
+void OuterStepsPass::makeMicrobatch(func::FuncOp inner, int64_t fragment,
+                                    ArrayRef<BucketOp> buckets) {
+  func::FuncOp function = inner.clone();
+  setFragment(function,
+              getRole(inner) == Role::only_microbatch
+                  ? Role::only_outer_microbatch
+                  : Role::last_outer_microbatch,
+              fragment);
+  Block &block = function.front();
+  OpBuilder begin(&*llvm::find_if_not(block, llvm::IsaPred<FetchOpInterface>));
+  OpBuilder end(block.getTerminator());
+  for (BucketOp bucket : buckets)
+    update(end, bucket, sumDifferences(begin, bucket));
+}
+
+void OuterStepsPass::makeFunctions(int64_t fragment,
+                                   ArrayRef<BucketOp> trained) {
+  auto buckets = llvm::filter_to_vector(trained, [&](BucketOp bucket) {
+    return static_cast<int64_t>(*bucket.getOuter()) == fragment;
+  });
+  if (!spec.outer.getOverlap())
+    return makeUpdate(fragment, buckets);
+  for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
+    if (Role role = getRole(function); isLastOfStep(role) && !isOuter(role))
+      makeMicrobatch(function, fragment, buckets);
 }
 
 void OuterStepsPass::runOnOperation() {
@@ -245,5 +287,5 @@ void OuterStepsPass::runOnOperation() {
     addStates(bucket);
   divide(trained);
   for (int64_t fragment = 0; fragment < spec.outer.getFragments(); ++fragment)
-    makeUpdate(fragment, trained);
+    makeFunctions(fragment, trained);
 }

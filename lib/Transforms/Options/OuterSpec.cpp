@@ -14,7 +14,15 @@ using namespace fcdp;
 static constexpr double kMostSteps = 1u << 31;
 
 namespace {
-enum SettingIndex { kOptimizer, kRate, kMomentum, kFragments, kType, kWire };
+enum SettingIndex {
+  kOptimizer,
+  kRate,
+  kMomentum,
+  kFragments,
+  kType,
+  kWire,
+  kOverlap
+};
 } // namespace
 
 static SmallVector<Setting> makeSettings() {
@@ -28,7 +36,8 @@ static SmallVector<Setting> makeSettings() {
            0,
            0,
            {stringifyWire(Wire::raw), stringifyWire(Wire::coded),
-            stringifyWire(Wire::int8), stringifyWire(Wire::int4)}}};
+            stringifyWire(Wire::int8), stringifyWire(Wire::int4)}},
+          {"overlap", 0, 0, 0, {"off", "on"}}};
 }
 
 static Type getType(double index, MLIRContext *context) {
@@ -61,12 +70,13 @@ llvm::Expected<OuterSpec> fcdp::parseOuter(StringRef text,
       *settings[kOptimizer].value == 0 && *settings[kMomentum].value != 0;
   Builder builder(context);
   OuterSpec spec;
-  spec.outer =
-      OuterAttr::get(context, every, builder.getF64FloatAttr(*settings[kRate].value),
-                     builder.getF64FloatAttr(*settings[kMomentum].value),
-                     nesterov, static_cast<int64_t>(fragments));
+  spec.outer = OuterAttr::get(
+      context, every, builder.getF64FloatAttr(*settings[kRate].value),
+      builder.getF64FloatAttr(*settings[kMomentum].value), nesterov,
+      static_cast<int64_t>(fragments), *settings[kOverlap].value != 0);
   spec.type = getType(*settings[kType].value, context);
   if (std::optional<double> wire = settings[kWire].value)
-    spec.wire = symbolizeWire(settings[kWire].words[static_cast<size_t>(*wire)]);
+    spec.wire =
+        symbolizeWire(settings[kWire].words[static_cast<size_t>(*wire)]);
   return spec;
 }

@@ -53,6 +53,8 @@ static void delaySums(Block &block, size_t byDefault) {
 static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   SmallVector<AccumulateOp> sums;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    if (isa<OuterUpdateOp>(op)) // works on other states
+      continue;
     auto sum = dyn_cast<AccumulateOp>(op);
     if (!sum)
       break;

@@ -28,16 +28,19 @@ struct Batch {
   }
 };
 
-/// A fetch of @next_microbatch, and the same one of @last_microbatch.
+/// A fetch of @next_microbatch, and the same one of each micro-batch that may
+/// be the last.
 struct Crosser {
-  Fetch *next, *last;
+  Fetch *next;
+  SmallVector<Fetch *, 2> last;
   BucketOp bucket;
 };
 
 /// The micro-batches of one variant of the step, of which there are several in
 /// a step.
 struct Variant {
-  Batch first, next, last;
+  Batch first, next;
+  std::vector<Batch> last;
   SmallVector<Crosser> crossers;
 };
 
@@ -98,18 +101,31 @@ static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
       symbols.lookup<StateOp>(load.getSource()).getBucket());
 }
 
-/// The first fetches of both, as far as both may be made in the function
+/// Returns fetch `index` of each of `batches`, as far as it is the same as
+/// `fetch` and may move to another function.
+static SmallVector<Fetch *, 2> findTwins(const Fetch &fetch, size_t index,
+                                         MutableArrayRef<Batch> batches) {
+  SmallVector<Fetch *, 2> twins;
+  for (Batch &batch : batches)
+    if (index < batch.fetches.size() && isAlone(batch.fetches[index]) &&
+        isSame(fetch, batch.fetches[index]))
+      twins.push_back(&batch.fetches[index]);
+  return twins;
+}
+
+/// The first fetches of all, as far as all may be made in the function
 /// before. No fetch overtakes another, and a bucket has one state.
-static SmallVector<Crosser>
-findCrossers(Batch &next, Batch &last, size_t distance, SymbolTable &symbols) {
+static SmallVector<Crosser> findCrossers(Variant &variant, size_t distance,
+                                         SymbolTable &symbols) {
   llvm::SmallPtrSet<Operation *, 4> seen;
   SmallVector<Crosser> crossers;
-  for (auto [fetch, twin] : llvm::zip(next.fetches, last.fetches)) {
+  for (auto [index, fetch] : llvm::enumerate(variant.next.fetches)) {
     BucketOp bucket = findBucket(fetch, symbols);
-    if (fetch.range >= distance || !isAlone(fetch) || !isAlone(twin) ||
-        !isSame(fetch, twin) || !seen.insert(bucket).second)
+    SmallVector<Fetch *, 2> twins = findTwins(fetch, index, variant.last);
+    if (fetch.range >= distance || !isAlone(fetch) ||
+        twins.size() != variant.last.size() || !seen.insert(bucket).second)
       break;
-    crossers.push_back({&fetch, &twin, bucket});
+    crossers.push_back({&fetch, std::move(twins), bucket});
   }
   return crossers;
 }
@@ -225,7 +241,8 @@ static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
                 state);
   for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states)) {
     replaceByRead(*crosser.next, state);
-    replaceByRead(*crosser.last, state);
+    for (Fetch *last : crosser.last)
+      replaceByRead(*last, state);
   }
 }
 
@@ -246,13 +263,14 @@ void PrefetchAcrossPass::runOnOperation() {
     return;
   std::map<int64_t, Variant> variants;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto [role, index] = getVariantRole(function);
-    if (!isMicrobatch(role) || role == Role::only_microbatch)
+    VariantRole which = getVariantRole(function);
+    if (!isMicrobatch(which.role) ||
+        (isFirstOfStep(which.role) && isLastOfStep(which.role)))
       continue;
-    Variant &variant = variants[index];
-    Batch &batch = role == Role::first_microbatch  ? variant.first
-                   : role == Role::next_microbatch ? variant.next
-                                                   : variant.last;
+    Variant &variant = variants[getStepVariant(which)];
+    Batch &batch = isFirstOfStep(which.role)  ? variant.first
+                   : isLastOfStep(which.role) ? variant.last.emplace_back()
+                                              : variant.next;
     batch = {function, findFetches(function.front())};
     llvm::for_each(batch.fetches, addReads);
   }
@@ -260,8 +278,7 @@ void PrefetchAcrossPass::runOnOperation() {
     return;
   SymbolTable symbols(module);
   for (auto &[index, variant] : variants)
-    variant.crossers =
-        findCrossers(variant.next, variant.last, *distance, symbols);
+    variant.crossers = findCrossers(variant, *distance, symbols);
   keepCommon(variants);
   SmallVector<StateOp> states;
   for (const Crosser &crosser : variants.begin()->second.crossers)

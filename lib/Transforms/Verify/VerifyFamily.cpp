@@ -15,7 +15,7 @@ using namespace fcdp;
 static LogicalResult verifyName(func::FuncOp function, int64_t variants,
                                 int64_t fragments) {
   std::optional<Role> role = findRole(function);
-  int64_t count = role == Role::outer_update ? fragments : variants;
+  int64_t count = role && isOuter(*role) ? fragments : variants;
   bool hasVariant = role && count > 1 && hasVariants(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
       function.getSymName() == getFunctionName(getVariantRole(function), count))
@@ -44,9 +44,11 @@ static LogicalResult verifyFamily(ModuleOp module) {
   }
   llvm::sort(roles);
   const int64_t microBatches = getMicroBatches(module);
+  OuterAttr outer = getOuter(module);
+  const bool overlapsOuter = outer && outer.getOverlap();
   for (bool evaluates : {false, true}) {
     SmallVector<VariantRole> expected =
-        StepFamily(microBatches, evaluates, variants, fragments)
+        StepFamily(microBatches, evaluates, variants, fragments, overlapsOuter)
             .getVariantRoles();
     llvm::sort(expected);
     if (roles == expected)
@@ -60,8 +62,11 @@ static LogicalResult verifyFamily(ModuleOp module) {
          << ", and both or none of @first_evaluation and @next_evaluation, as "
             "'fcdp.micro_batches' is "
          << microBatches
-         << (fragments ? "; and @outer_update of each fragment of 'fcdp.outer'"
-                       : "");
+         << (!fragments          ? ""
+             : !overlapsOuter    ? "; and @outer_update"
+             : microBatches == 1 ? "; and @only_outer_microbatch"
+                                 : "; and @last_outer_microbatch")
+         << (fragments ? " of each fragment of 'fcdp.outer'" : "");
 }
 
 /// Checks that a bucket has the states of outer steps if there are any, and is
@@ -170,7 +175,7 @@ static LogicalResult verifyCount(func::FuncOp function, StringRef what,
 /// and loads it but for the first.
 static LogicalResult verifyHostSums(func::FuncOp function,
                                     const PartialSums &partialSums) {
-  Role role = getRole(function);
+  Role role = getInnerRole(getRole(function));
   bool isFirst = role == Role::first_microbatch;
   bool isLast = role == Role::last_microbatch;
   bool isNext = role == Role::next_microbatch;
@@ -295,13 +300,14 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// Checks that an outer update synchronizes each bucket of its fragment once,
-/// and does nothing else.
+/// Checks that a function that synchronizes nodes updates each bucket of its
+/// fragment once, and that one which is no micro-batch does nothing else.
 static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
-  if (getRole(function) != Role::outer_update)
+  if (!isOuter(getRole(function)))
     return success();
   for (Operation &op : function.front())
-    if (!isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
+    if (!isMicrobatch(getRole(function)) &&
+        !isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
              RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
       return op.emitOpError("may not stand in @") << function.getSymName();
   Counts counts = countTargets<OuterUpdateOp>(function);

@@ -51,7 +51,7 @@ static LogicalResult verifyScale(ModuleOp module, Operation *op,
 /// Checks that only outer updates synchronize nodes, and that differences
 /// become their mean over nodes.
 static LogicalResult verifyOuter(ModuleOp module, func::FuncOp function) {
-  if (getRole(function) != Role::outer_update)
+  if (!isOuter(getRole(function)))
     for (Operation &op : function.front())
       if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
         return op.emitOpError("may not stand in @") << function.getSymName();

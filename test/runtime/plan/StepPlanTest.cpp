@@ -343,6 +343,26 @@ TEST(StepPlanTest, FragmentsTakeTurns) {
                      {}, {1}, {}, {0}, {}, {1}, {}, {0}, {}, {1}}));
 }
 
+/// What is due behind a step runs in the next one, if there is one.
+TEST(StepPlanTest, FragmentsThatOverlapTakeTurnsAStepLater) {
+  StepPlan plan;
+  EXPECT_FALSE(plan.overlapsOuter());
+  plan.outer = std::make_unique<plan::OuterT>();
+  plan.outer->overlap = true;
+  EXPECT_TRUE(plan.overlapsOuter());
+  plan.outer->every = 4;
+  plan.outer->fragments = 2;
+  std::vector<Fragments> due;
+  for (int64_t step = 1; step <= 9; ++step)
+    due.push_back(plan.outerFragments(step));
+  EXPECT_EQ(due,
+            (std::vector<Fragments>{{}, {}, {1}, {}, {0}, {}, {1}, {}, {0}}));
+  // In each of these steps is one of them.
+  plan.outer->every = plan.outer->fragments = 3;
+  for (int64_t step = 4; step <= 9; ++step)
+    EXPECT_EQ(plan.outerFragments(step).size(), 1u) << step;
+}
+
 /// Each fragment is due once in `every` steps, also where the number of steps
 /// is no multiple of theirs.
 TEST(StepPlanTest, EachFragmentIsDueOnceInARound) {
@@ -386,8 +406,8 @@ const Refusal kRefusals[] = {
        m["functions"].erase(1);
      },
      "'first_microbatch' is missing"},
-    {"FunctionUnknown", [](Json &m) { m["functions"][0]["role"] = 9; },
-     "plan.functions[0].role: the value 9 is unknown"},
+    {"FunctionUnknown", [](Json &m) { m["functions"][0]["role"] = 11; },
+     "plan.functions[0].role: the value 11 is unknown"},
     {"FunctionTwice",
      [](Json &m) {
        m["functions"].push_back(m["functions"].back());
@@ -465,14 +485,36 @@ const Refusal kRefusals[] = {
        m["functions"].back()["variant"] = 1;
      },
      "plan.functions: expected 'outer_update' of 1 fragments, as 'outer' says, "
-     "got fragment 1"},
+     "got 'outer_update' of fragment 1"},
     {"OuterUpdateWithoutOuter",
      [](Json &m) {
        setOuter(m);
        m.erase("outer");
      },
      "plan.functions: expected 'outer_update' of 0 fragments, as 'outer' says, "
-     "got fragment 0"},
+     "got 'outer_update' of fragment 0"},
+    {"OuterUpdateThatOverlaps",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["overlap"] = true;
+     },
+     "plan.functions: expected 'last_outer_microbatch' of 1 fragments, as "
+     "'outer' says, got 'outer_update' of fragment 0"},
+    {"OuterMicrobatchMissing",
+     [](Json &m) {
+       setOuter(m);
+       m["functions"].erase(5);
+       m["outer"]["overlap"] = true;
+     },
+     "plan.functions: 'last_outer_microbatch' of fragment 0 is missing"},
+    {"OuterMicrobatchOfVariants",
+     [](Json &m) {
+       setOuter(m);
+       m["outer"]["overlap"] = true;
+       addVariant(m);
+       m["functions"][2]["variant"] = 1;
+     },
+     "plan.outer.overlap: expected a step of one shape, got 2"},
     {"OuterUpdateMissing",
      [](Json &m) {
        setOuter(m, 2);

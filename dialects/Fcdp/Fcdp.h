@@ -124,8 +124,8 @@ void setMicroBatches(mlir::ModuleOp module, int64_t count);
 std::optional<double> getClipNorm(mlir::ModuleOp module);
 void setClipNorm(mlir::ModuleOp module, double norm);
 
-/// Returns how nodes are synchronized by outer steps, or null if they are in every
-/// step.
+/// Returns how nodes are synchronized by outer steps, or null if they are in
+/// every step.
 OuterAttr getOuter(mlir::ModuleOp module);
 void setOuter(mlir::ModuleOp module, OuterAttr outer);
 /// Returns the number of fragments of outer steps; 0 without them.
@@ -220,8 +220,8 @@ bool isOptimizerState(StateRole role);
 /// Returns whether a state of `role` is that of outer steps.
 bool isOuterState(StateRole role);
 
-/// Returns the number of ranks over which a step reduces gradients: all, or with
-/// outer steps those of a node.
+/// Returns the number of ranks over which a step reduces gradients: all, or
+/// with outer steps those of a node.
 int64_t countReducedRanks(mlir::ModuleOp module);
 
 /// Returns the elements of an optimizer's state for a parameter. It has a scale

@@ -296,8 +296,8 @@ Cost Estimator::inOuterStates(RankedTensorType type, int64_t outerTimes,
   double states = static_cast<double>(type.getNumElements()) * kGradientBytes;
   Cost cost = inMemory(bytesOf(type) + states * (outerTimes + ownTimes));
   // It works on pieces, each of which is copied by itself.
-  cost.seconds = std::max(
-      cost.seconds, outerTimes * model.costOfLoad(states).getTotal());
+  cost.seconds =
+      std::max(cost.seconds, outerTimes * model.costOfLoad(states).getTotal());
   return cost;
 }
 

@@ -71,8 +71,9 @@ public:
     llvm::TypeSwitch<Operation *>(op)
         .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
               AccumulateOp, AddOp, UnscaleGradientsOp, ClipGradientsOp,
-              ShardUpdateOp, OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp, CacheStoreOp,
-              CacheLoadOp, RecordOp, WaitOp>([&](auto typed) { add(typed); })
+              ShardUpdateOp, OuterDifferenceOp, OuterUpdateOp, AllGatherOp,
+              ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
+            [&](auto typed) { add(typed); })
         .Default([&](Operation *) {
           error() << "the runtime has no call for this operation";
         });

@@ -140,8 +140,8 @@ static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   }
 }
 
-/// `outer step  1536 bytes between nodes every 32 steps: 48 a step, 1.6 % of exact
-/// training's 3072`
+/// `outer step  1536 bytes between nodes every 32 steps: 48 a step, 1.6 % of
+/// exact training's 3072`
 static void printOuter(const StepFacts::OuterFacts &outer,
                        llvm::raw_ostream &stream) {
   stream << "outer steps ";

@@ -25,8 +25,8 @@ const char *checkpointRole(plan::StateRole role) {
 }
 
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
-  bool isCommon = role == plan::StateRole::outer ||
-                  role == plan::StateRole::outer_momentum;
+  bool isCommon =
+      role == plan::StateRole::outer || role == plan::StateRole::outer_momentum;
   return role == plan::StateRole::residual ||
          (findState(bucket, plan::StateRole::outer) && !isCommon);
 }

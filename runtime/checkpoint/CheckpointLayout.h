@@ -26,9 +26,9 @@ struct SavedPiece {
 /// The role of a bucket's state in checkpoints; null if it does not outlive a
 /// step.
 const char *checkpointRole(plan::StateRole role);
-/// Returns whether each node has its own state of this role of a bucket, of which
-/// each of its ranks has a slice: residuals, and with outer steps all but what
-/// nodes have in common.
+/// Returns whether each node has its own state of this role of a bucket, of
+/// which each of its ranks has a slice: residuals, and with outer steps all but
+/// what nodes have in common.
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket);
 
 /// The layout of a plan's checkpoints, the same on all ranks. Immutable.

@@ -138,9 +138,10 @@ public:
 
   /// Makes `*number`, on each rank, the sum over all ranks, added in the order
   /// of the shards that they own. `scratch` has room for a number of each rank,
-  /// and gets the ranks' numbers in that order; both are in memory that the compute stream works on, which is where this
-  /// runs. Counts as control traffic. On the CPU backend it blocks, and throws
-  /// std::runtime_error if a rank is gone.
+  /// and gets the ranks' numbers in that order; both are in memory that the
+  /// compute stream works on, which is where this runs. Counts as control
+  /// traffic. On the CPU backend it blocks, and throws std::runtime_error if a
+  /// rank is gone.
   virtual void sumOverRanks(double *number, double *scratch,
                             const char *what) = 0;
 

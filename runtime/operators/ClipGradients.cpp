@@ -46,8 +46,9 @@ public:
                                scratch.mutable_data_ptr<double>(), what);
     // The numbers are in the order of shards: rank (n, l) owns shard l N + n.
     if (state.plan.outer)
-      at::sum_out(sum, scratch.view({-1, int64_t(state.plan.mesh.nodes)})
-                           .select(1, int64_t(state.place.node)),
+      at::sum_out(sum,
+                  scratch.view({-1, int64_t(state.plan.mesh.nodes)})
+                      .select(1, int64_t(state.place.node)),
                   0);
     // As in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays NaN.
     sum.sqrt_().mul_(op.gradScale);

@@ -49,8 +49,7 @@ public:
 private:
   static at::Tensor find(uint32_t bucket, plan::StateRole role,
                          StepState &state) {
-    const plan::State *found =
-        findState(*state.plan.buckets[bucket], role);
+    const plan::State *found = findState(*state.plan.buckets[bucket], role);
     if (!found)
       return {};
     DType type = toDType(found->dtype());
@@ -93,12 +92,11 @@ public:
         in(state.flat(op.in, int64_t(op.elements), toDType(op.type))) {}
 
   void run(StepState &) override {
-    OuterStates::forEachPiece(
-        in.numel(), [&](int64_t begin, int64_t elements) {
-          at::Tensor gradient = states.piece(0, elements);
-          gradient.copy_(in.narrow(0, begin, elements)).mul_(scale);
-          update(gradient, begin, elements);
-        });
+    OuterStates::forEachPiece(in.numel(), [&](int64_t begin, int64_t elements) {
+      at::Tensor gradient = states.piece(0, elements);
+      gradient.copy_(in.narrow(0, begin, elements)).mul_(scale);
+      update(gradient, begin, elements);
+    });
   }
 
 private:

@@ -167,8 +167,8 @@ private:
                   const std::vector<const plan::ParameterT *> &members);
   void planResidual(const plan::State &region, const plan::ParameterT &member);
   void planBuffer(size_t buffer);
-  /// Returns whether a parameter starts as the outer one: the checkpoint's nodes
-  /// have trained by themselves, and the step's nodes are not these.
+  /// Returns whether a parameter starts as the outer one: the checkpoint's
+  /// nodes have trained by themselves, and the step's nodes are not these.
   bool startsAtOuter(const plan::ParameterT &member) const;
   const CheckpointState *findStart(const plan::State &region,
                                    const plan::ParameterT &member);

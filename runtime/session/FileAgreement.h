@@ -16,8 +16,8 @@ struct FileFact {
   FileSet files;
 };
 
-/// The most bytes of one set of files that each rank of a node looks at, about a
-/// second of its time. So all bytes are compared of files of up to so many
+/// The most bytes of one set of files that each rank of a node looks at, about
+/// a second of its time. So all bytes are compared of files of up to so many
 /// times the ranks of a node.
 inline constexpr uint64_t kMostBytesOfRank = uint64_t(2) << 30;
 

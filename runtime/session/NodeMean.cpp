@@ -13,7 +13,8 @@ constexpr const char *kMean = "mean of the nodes' parameters";
 /// Elements of which all nodes' values are in memory at once.
 constexpr size_t kMeanElements = 1 << 20;
 
-/// Exchanges a rank's part with the ranks of other nodes that have the same part.
+/// Exchanges a rank's part with the ranks of other nodes that have the same
+/// part.
 class NodeExchange {
 public:
   NodeExchange(const Mesh &mesh, Job &job, DType dtype)

@@ -12,9 +12,9 @@
 namespace fcdp {
 
 /// A rank's part of a region of a bucket, to be read by other ranks. With outer
-/// steps each node has parameters of its own; what is read then is their mean over
-/// nodes, added in f64 in their order and rounded once. It is the nodes' value
-/// where all have the same.
+/// steps each node has parameters of its own; what is read then is their mean
+/// over nodes, added in f64 in their order and rounded once. It is the nodes'
+/// value where all have the same.
 class CommonPart {
 public:
   /// Called by all ranks, for `buf` of the state `role` of `bucket`.

@@ -56,8 +56,8 @@ void updateMaster(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state);
 
 /// Called by all ranks: collects the whole of a state in `out` on rank 0. Of
-/// parameters that each node has for itself, here and below, it is the mean over
-/// nodes, and of other such states the first node's.
+/// parameters that each node has for itself, here and below, it is the mean
+/// over nodes, and of other such states the first node's.
 void gatherState(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, std::byte *out);
 

@@ -35,8 +35,8 @@ public:
   RowExchange(const StepPlan &plan, Job &job, Step &step,
               const NamedState &state)
       : plan(plan), mesh(plan.mesh), job(job), state(state),
-        bucket(*plan.buckets[state.parameter->bucket]),
-        step(step), ownRows(rowsOf(job.rank())), width(byteSize(state.dtype)) {}
+        bucket(*plan.buckets[state.parameter->bucket]), step(step),
+        ownRows(rowsOf(job.rank())), width(byteSize(state.dtype)) {}
 
   void gather(std::byte *out) {
     const CommonPart common(plan, job, step, bucket, state.role, *state.region);

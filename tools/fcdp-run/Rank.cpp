@@ -241,16 +241,20 @@ void Rank::printChanges(const StateChanges &changes) {
           std::to_string(dropped) +
           " parameters: what they have left out in the checkpoint is lost");
   if (changes.outer.started)
-    print("the checkpoint has no states of outer steps: all nodes start from its "
-          "parameters, and momentum as zeros");
+    print(
+        "the checkpoint has no states of outer steps: all nodes start from its "
+        "parameters, and momentum as zeros");
   if (changes.outer.dropped)
     print("the step has no outer steps, or none with momentum: their states in "
           "the checkpoint are lost");
   if (changes.outer.areJoined)
-    print("the checkpoint is of other nodes, which trained by themselves: the job "
-          "goes on from the outer parameters, which these had in common, and with "
+    print("the checkpoint is of other nodes, which trained by themselves: the "
+          "job "
+          "goes on from the outer parameters, which these had in common, and "
+          "with "
           "the optimizer's states of " +
-          std::string(session.plan().outer ? "one of them for each node" : "the first"));
+          std::string(session.plan().outer ? "one of them for each node"
+                                           : "the first"));
   if (changes.residuals.areMoved)
     print("the checkpoint is of other nodes or another layout: what reductions "
           "in 8 or 4 bits have left out goes on, in sum, on the nodes that "

@@ -30,8 +30,8 @@ struct StepProgram {
 
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
-  /// Returns the roles of a step in the order in which they run, with outer updates
-  /// if they are among `functions`.
+  /// Returns the roles of a step in the order in which they run, with outer
+  /// updates if they are among `functions`.
   llvm::SmallVector<Role> getRoles() const;
 };
 

@@ -17,7 +17,8 @@ struct StepProgram {
     /// The operation of each instruction.
     std::vector<mlir::Operation *> ops;
   };
-  /// A program of a measured step has all outer updates as one function here.
+  /// A program of a measured step has all outer updates as one function here,
+  /// or the micro-batch with the one that ran.
   std::map<Role, Function> functions;
   /// The outer updates, by fragment, of which each runs once in `outerEvery`
   /// steps; none without outer steps. With `overlapsOuter` they are last
@@ -30,8 +31,8 @@ struct StepProgram {
 
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
-  /// Returns the roles of a step in the order in which they run, with outer updates
-  /// if they are among `functions`.
+  /// Returns the roles of a step in the order in which they run, with outer
+  /// updates if they are among `functions`.
   llvm::SmallVector<Role> getRoles() const;
 };
 

@@ -27,6 +27,7 @@ public:
   llvm::Expected<SimulatedStep> build(const Cluster &cluster);
 
 private:
+  bool hasRun(func::FuncOp function) const;
   void collectOps();
   llvm::Error place(const Span &span);
   void addWait(const Span &wait);
@@ -43,11 +44,23 @@ private:
 };
 } // namespace
 
+/// Returns whether `function` may be in the trace: of micro-batches with outer
+/// updates in them, that is the one with the update that the trace has.
+bool MeasuredStepBuilder::hasRun(func::FuncOp function) const {
+  Role role = getRole(function);
+  if (!isOuter(role) || !isMicrobatch(role))
+    return true;
+  auto updates = function.getOps<OuterUpdateOp>();
+  return !updates.empty() && llvm::any_of(trace.spans, [&](const Span &span) {
+    return span.name == getLabel(*updates.begin());
+  });
+}
+
 void MeasuredStepBuilder::collectOps() {
   step.program.microBatches = getMicroBatches(module);
   for (func::FuncOp function : getFunctionsOf(module)) {
     std::optional<Role> role = findRole(function);
-    if (!role)
+    if (!role || !hasRun(function))
       continue;
     StepProgram::Function &made = step.program.functions[*role];
     for (Operation &op : function.front().without_terminator()) {

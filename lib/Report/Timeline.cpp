@@ -23,6 +23,7 @@ public:
   FailureOr<Timeline> build();
 
 private:
+  bool isShown(func::FuncOp function) const;
   LogicalResult measureMemory();
   void addSpans();
   void addFunctions();
@@ -39,16 +40,23 @@ private:
 };
 } // namespace
 
+/// Returns whether the step has run all of `function` by itself.
+bool TimelineBuilder::isShown(func::FuncOp function) const {
+  std::optional<Role> role = findRole(function);
+  if (!role || *role == Role::outer_update || !llvm::is_contained(roles, *role))
+    return false;
+  const std::vector<Operation *> &ops = step.program.functions.at(*role).ops;
+  return ops.empty() || ops[0]->getParentOp() == function;
+}
+
 LogicalResult TimelineBuilder::measureMemory() {
   FailureOr<MemoryLayouts> layouts = computeMemoryLayouts(module);
   if (failed(layouts))
     return failure();
   for (func::FuncOp function : getFunctionsOf(module)) {
-    std::optional<Role> role = findRole(function);
-    if (!role || !llvm::is_contained(roles, *role) ||
-        *role == Role::outer_update)
+    if (!isShown(function))
       continue;
-    MemoryByOp &byOp = memory[*role];
+    MemoryByOp &byOp = memory[getRole(function)];
     measureFunctionMemory(function, *layouts, &byOp.inUse);
     for (Operation &op : function.front())
       byOp.positions.try_emplace(&op, byOp.positions.size());

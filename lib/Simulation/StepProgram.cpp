@@ -19,6 +19,9 @@ llvm::SmallVector<Role> StepProgram::getRoles() const {
   llvm::SmallVector<Role> roles = StepFamily(microBatches).getStep();
   if (functions.count(Role::outer_update))
     roles.push_back(Role::outer_update);
+  for (Role outer : {Role::only_outer_microbatch, Role::last_outer_microbatch})
+    if (functions.count(outer))
+      llvm::replace(roles, getInnerRole(outer), outer);
   return roles;
 }
 

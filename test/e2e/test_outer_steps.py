@@ -329,7 +329,7 @@ def test_messages_are_coded_on_cpus_only(workshop: Workshop, tmp_path: Path) -> 
         tool(*command, "--target=cuda")
 
 
-@pytest.mark.parametrize("outer", ["3", "4,fragments=2"])
+@pytest.mark.parametrize("outer", ["3", "4,fragments=2", "5,overlap=on", "3,fragments=3,overlap=on"])
 def test_measured_steps_are_shown_with_and_without_an_outer_step(workshop: Workshop, outer: str, tmp_path: Path) -> None:
     config = replace(DILOCO, outer=outer)
     model, trace = workshop.model(config.model), tmp_path / "trace.json"

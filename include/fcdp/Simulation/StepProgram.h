@@ -17,7 +17,8 @@ struct StepProgram {
     /// The operation of each instruction.
     std::vector<mlir::Operation *> ops;
   };
-  /// A program of a measured step has all outer updates as one function here.
+  /// A program of a measured step has all outer updates as one function here,
+  /// or the micro-batch with the one that ran.
   std::map<Role, Function> functions;
   /// The outer updates, by fragment, of which each runs once in `outerEvery`
   /// steps; none without outer steps. With `overlapsOuter` they are last

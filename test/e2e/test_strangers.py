@@ -34,16 +34,21 @@ def last_words(rank: subprocess.Popen[str]) -> str:
     return rank.communicate(timeout=20)[1]
 
 
-def addresses_of(process: int) -> set[str]:
-    """The addresses on which a process listens, as the kernel writes them."""
+def listening(process: int) -> set[tuple[str, int]]:
+    """The addresses, as the kernel writes them, and ports on which a process listens."""
     sockets = {link.readlink().name for link in Path(f"/proc/{process}/fd").iterdir() if _is_socket(link)}
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                found.add(fields[1].split(":")[0])
+                address, port = fields[1].split(":")
+                found.add((address, int(port, 16)))
     return found
+
+
+def addresses_of(process: int) -> set[str]:
+    return {address for address, _ in listening(process)}
 
 
 def _is_socket(link: Path) -> bool:
@@ -51,13 +56,6 @@ def _is_socket(link: Path) -> bool:
         return link.readlink().name.startswith("socket:")
     except OSError:
         return False
-
-
-def port_of_store(rank: subprocess.Popen[str], other: int) -> int:
-    """The port to which both connections of the monitor and the store of rank 1 go: the most frequent remote one."""
-    text = subprocess.run(["ss", "-tnpH"], capture_output=True, text=True, check=True).stdout
-    ports = re.findall(rf"127\.0\.0\.1:(\d+)\s+users:.*pid={rank.pid},", text)
-    return int(max((port for port in ports if int(port) != other), key=ports.count))
 
 
 def test_a_second_process_of_a_rank(workshop: Workshop) -> None:
@@ -79,11 +77,14 @@ def test_a_second_process_of_a_rank(workshop: Workshop) -> None:
 def test_silent_and_loud_connections(workshop: Workshop) -> None:
     port = free_port()
     with job(workshop, port) as ranks, contextlib.ExitStack() as stack:
-        store = port_of_store(ranks[1], port)
-        for _ in range(150):
-            stack.enter_context(socket.create_connection(("127.0.0.1", store)))
-        loud = stack.enter_context(socket.create_connection(("127.0.0.1", store)))
-        loud.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        # The store's, and that of Gloo's connections for data.
+        for _, own in listening(ranks[0].pid):
+            if own == port:
+                continue
+            for _ in range(150):
+                stack.enter_context(socket.create_connection(("127.0.0.1", own)))
+            loud = stack.enter_context(socket.create_connection(("127.0.0.1", own)))
+            loud.sendall(b"GET / HTTP/1.1\r\n\r\n")
         expect_alive(ranks, 8)
         errors = last_words(ranks[0])
     for words in ("says nothing: it was refused", "is another program: it was refused"):

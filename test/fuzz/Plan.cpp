@@ -63,10 +63,10 @@ public:
 
   template <typename Op>
   void operator()(const Op &op) const {
-    if constexpr (requires { op.in; }) {
+    if constexpr (requires { op.in; })
       region(op.in);
+    if constexpr (requires { op.out; })
       region(op.out);
-    }
     if constexpr (requires { op.slot; })
       slot(op.slot);
     if constexpr (requires { op.free; })

@@ -140,8 +140,8 @@ static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   }
 }
 
-/// `outer step  1536 bytes between nodes every 32 steps: 48 a step, 1.6 % of
-/// exact training's 3072`
+/// `outer steps 1536 bytes between nodes in 32 steps: 48 bytes a step, 1.56 %
+/// of the 3072 of exact training`
 static void printOuter(const StepFacts::OuterFacts &outer,
                        llvm::raw_ostream &stream) {
   stream << "outer steps ";

@@ -124,9 +124,10 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
   StepProgram program;
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
-  if (OuterAttr outer = getOuter(module))
-    std::tie(program.outerEvery, program.overlapsOuter) =
-        std::pair(outer.getEvery(), outer.getOverlap());
+  if (OuterAttr outer = getOuter(module)) {
+    program.outerEvery = outer.getEvery();
+    program.overlapsOuter = outer.getOverlap();
+  }
   for (func::FuncOp function : getFunctionsOf(module, variant)) {
     std::optional<Role> role = findRole(function);
     if (role && isOuter(*role))

@@ -146,9 +146,9 @@ struct Session::Impl {
   std::unique_ptr<Job> job;
   RankDevice device;
   std::unique_ptr<Step> step;
-  /// Null before `openCheckpoints`.
   /// Of rank 0, while there is a saver.
   std::optional<RunLock> runLock;
+  /// Null before `openCheckpoints`.
   std::unique_ptr<CheckpointSaver> saver;
   /// Optimizer steps done, and calls of `loadCheckpoint`.
   int64_t numSteps = 0, numLoads = 0;

@@ -156,8 +156,9 @@ struct Step::Impl {
   HostCopies hostCopies;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
-  /// Those of steps, by variant, and behind them those of steps with an outer
-  /// update in them, by fragment. Each records its own allocations.
+  /// Memory of the results of steps, by variant, and behind it that of steps
+  /// with an outer update in them, by fragment. Each records its own
+  /// allocations.
   std::vector<std::unique_ptr<ResultPool>> pools;
   /// The variant of the step that runs, or of the last one.
   uint32_t variant = 0;

@@ -3,6 +3,7 @@
 // DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming
 // DiLoCo, arXiv 2501.18512).
 
+#include "Shard/Axes.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Transforms/Options/OuterSpec.h"
@@ -42,10 +43,6 @@ private:
   MeshOp mesh;
 };
 } // namespace
-
-static ArrayAttr onlyAxis(MLIRContext *context, Axis axis) {
-  return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
-}
 
 /// Returns what keeps the gradients of `bucket` from being reduced within the
 /// node alone, or an empty string.
@@ -148,7 +145,7 @@ void OuterStepsPass::addStates(BucketOp bucket) {
 /// Replaces reductions over all ranks, with the gathers of what the ranks of a
 /// node own, by reductions within the node.
 void OuterStepsPass::reduceWithinNodes() {
-  ArrayAttr local = onlyAxis(&getContext(), Axis::local);
+  ArrayAttr local = oneAxis(&getContext(), Axis::local);
   for (auto function : getOperation().getOps<func::FuncOp>())
     for (auto sum : function.getOps<AccumulateOp>()) {
       AllGatherOp gather = findGather(sum);
@@ -182,7 +179,7 @@ Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
   Location loc = bucket.getLoc();
   auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
   auto meshName = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-  ArrayAttr nodes = onlyAxis(&getContext(), Axis::node);
+  ArrayAttr nodes = oneAxis(&getContext(), Axis::node);
   RankedTensorType slice =
       getStateType(bucket, StateRole::outer, mesh).clone(spec.type);
   auto nodeCount = static_cast<int64_t>(mesh.getNode());

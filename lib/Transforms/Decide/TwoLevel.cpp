@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Shard/Axes.h"
 #include "Verify/VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"
@@ -29,10 +30,6 @@ static SmallVector<Axis> getWorkingAxes(OpTy op, MeshOp mesh) {
   return axes;
 }
 
-static ArrayAttr oneAxis(OpBuilder &builder, Axis axis) {
-  return builder.getArrayAttr({AxisAttr::get(builder.getContext(), axis)});
-}
-
 static void splitGather(AllGatherOp gather, MeshOp mesh) {
   OpBuilder builder(gather);
   Value value = gather.getInput();
@@ -43,7 +40,7 @@ static void splitGather(AllGatherOp gather, MeshOp mesh) {
         RankedTensorType::get({type.getNumElements() * mesh.getSize(axis)},
                               type.getElementType()),
         value, gather.getSourceAttr(), gather.getMeshAttr(),
-        oneAxis(builder, axis), gather.getRangeAttr());
+        oneAxis(builder.getContext(), axis), gather.getRangeAttr());
   }
   gather.replaceAllUsesWith(value);
   gather.erase();
@@ -66,7 +63,7 @@ static void splitReduction(ReduceScatterOp reduce, MeshOp mesh) {
         RankedTensorType::get({type.getNumElements() / mesh.getSize(axis)},
                               element),
         value, reduce.getSourceAttr(), reduce.getMeshAttr(),
-        oneAxis(builder, axis));
+        oneAxis(builder.getContext(), axis));
   }
   reduce.replaceAllUsesWith(value);
   reduce.erase();

@@ -2,15 +2,13 @@
 
 #include "ShardStates.h"
 
+#include "Axes.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace fcdp;
-
-static ArrayAttr oneAxis(MLIRContext *context, Axis axis) {
-  return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
-}
 
 /// Gathers from what this rank owns of `bucket`, or, if that is all, nothing.
 static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {

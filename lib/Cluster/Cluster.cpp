@@ -13,21 +13,11 @@
 
 using namespace fcdp;
 
-/// Efficiency of attention relative to that of other products, used if a
-/// description does not give it. Attention is slower because its products are
-/// thin and the softmax is between them. The value is fitted to runs on A100
-/// (benchmarks/simulator).
-static constexpr double kAttentionShare = 0.4;
-
 static constexpr ClusterPreset kPresets[] = {
 #include "Presets.inc"
 };
 
 llvm::ArrayRef<ClusterPreset> fcdp::getClusterPresets() { return kPresets; }
-
-double Device::getAttentionEfficiency() const {
-  return attentionEfficiency.value_or(kAttentionShare * computeEfficiency);
-}
 
 int64_t Cluster::getSharers(const Link &link) const {
   switch (link.sharing) {
@@ -91,7 +81,6 @@ llvm::Error Cluster::check() const {
            {"device.flops.f16", device.flops.f16},
            {"device.compute_efficiency", device.computeEfficiency},
            {"device.memory_efficiency", device.memoryEfficiency},
-           {"device.attention_efficiency", device.getAttentionEfficiency()},
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
            {"host.numa_nodes", host.numaNodes},
@@ -102,8 +91,7 @@ llvm::Error Cluster::check() const {
       return error;
   for (auto [field, share] :
        {std::pair("compute_efficiency", device.computeEfficiency),
-        std::pair("memory_efficiency", device.memoryEfficiency),
-        std::pair("attention_efficiency", device.getAttentionEfficiency())})
+        std::pair("memory_efficiency", device.memoryEfficiency)})
     if (share > 1)
       return llvm::createStringError(llvm::formatv(
           "expected 'device.{0}' to be at most 1, got {1}", field, share));

@@ -4,6 +4,7 @@
 
 #include "core/CodedMessage.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,7 +22,7 @@ static constexpr int64_t kGradientBytes = 4;
 /// measured time already includes contention for memory.
 static Cost withTotal(Cost estimate, double seconds) {
   double latency = std::min(estimate.latency, seconds);
-  return {estimate.resource, latency, seconds - latency};
+  return {estimate.resource, latency, seconds - latency, 0, 0, estimate.issue};
 }
 
 /// Returns the profile's cost of `kind` or, if it has none, `estimate(bytes)`.
@@ -59,6 +60,13 @@ public:
       : model(model), cluster(model.getCluster()) {}
 
   Cost estimate(Operation *op) const {
+    Cost cost = estimateDevice(op);
+    cost.issue = getIssueTime(op, cost);
+    return cost;
+  }
+
+private:
+  Cost estimateDevice(Operation *op) const {
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
               CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,
@@ -67,8 +75,7 @@ public:
             [&](auto concrete) { return costOf(concrete); })
         .Default(Cost());
   }
-
-private:
+  double getIssueTime(Operation *op, const Cost &cost) const;
   Cost costOf(aten::CallOp call) const;
   Cost costOf(CollectiveOpInterface collective) const;
   Cost costOf(CacheStoreOp store) const {
@@ -152,7 +159,13 @@ double Estimator::bytesOf(Type type) const {
 
 Cost Estimator::costOf(aten::CallOp call) const {
   OperatorWork work = measureWork(call);
-  Device device = cluster.device;
+  const Device &device = cluster.device;
+  if (cluster.fusion == Fusion::pointwise && canBeFused(call)) {
+    FusedTraffic traffic = measureFusedTraffic(call);
+    work.bytes = traffic.bytes;
+    if (!traffic.isLast)
+      return {Resource::compute, 0, device.getMemoryTime(work.bytes)};
+  }
   Cost estimated{Resource::compute, device.launchLatency,
                  costOfWork(device, work), device.getMemoryTime(work.bytes)};
   if (cluster.profile) {
@@ -163,6 +176,23 @@ Cost Estimator::costOf(aten::CallOp call) const {
   if (work.bytes == 0 && work.flops == 0)
     return {};
   return estimated;
+}
+
+/// Views cost the device nothing. An operator without launch is part of the
+/// kernel of another.
+double Estimator::getIssueTime(Operation *op, const Cost &cost) const {
+  const IssueTimes &issue = cluster.host.issue;
+  if (isa<CollectiveOpInterface, CacheStoreOp, CacheLoadOp>(op))
+    return issue.transfer;
+  bool isWork = cost.latency > 0 || cost.seconds > 0;
+  auto call = dyn_cast<aten::CallOp>(op);
+  if (!call)
+    return isWork ? issue.op : 0;
+  if (!isWork)
+    return issue.view;
+  bool isJoined = cluster.fusion == Fusion::pointwise && canBeFused(call) &&
+                  !measureFusedTraffic(call).isLast;
+  return isJoined ? 0 : issue.op;
 }
 
 Cost Estimator::costOf(CollectiveOpInterface collective) const {
@@ -283,11 +313,10 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
     bytes += 2 * stateBytes(target, role, cluster.getWorldSize());
   Cost cost = inMemory("shard_update",
                        owned.elements * elementBytes(owned.updated), bytes);
-  OperatorWork products;
-  products.flops = countFlops(update, cluster.getWorldSize());
-  products.type = BFloat16Type::get(update.getContext());
+  const Device &device = cluster.device;
   if (!isMeasured("shard_update"))
-    cost.seconds += costOfWork(cluster.device, products);
+    cost.seconds += countFlops(update, cluster.getWorldSize()) /
+                    (device.flops.bf16 * device.computeEfficiency);
   return cost;
 }
 

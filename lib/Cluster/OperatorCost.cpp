@@ -17,7 +17,7 @@ static RankedTensorType getSizedType(Value value) {
   return hasByteSize(type) ? type : RankedTensorType();
 }
 
-static double bytesOf(Value value) {
+double fcdp::countBytes(Value value) {
   RankedTensorType type = getSizedType(value);
   return type ? byteSize(type) : 0;
 }
@@ -25,7 +25,7 @@ static double bytesOf(Value value) {
 static double bytesOf(ValueRange values) {
   double sum = 0;
   for (Value value : values)
-    sum += bytesOf(value);
+    sum += countBytes(value);
   return sum;
 }
 
@@ -54,7 +54,9 @@ static void addProduct(OperatorWork &work, Type type, double batch, double m,
   if (!(batch * m * n * k > 0)) // no elements, or not a number
     return;
   work.type = type;
-  work.flops += 2 * batch * m * n * k;
+  work.product = {batch, m, n, k};
+  ++work.products;
+  work.flops += work.product.getFlops();
 }
 
 static void addMatMul(OperatorWork &work, CallOp call) {
@@ -107,8 +109,11 @@ static void addConvolutionBackward(OperatorWork &work, CallOp call) {
   addConvolution(work, call, getTensor(call, "grad_output"), times);
 }
 
-/// Adds `products` matrix products of the size of query x key. A causal mask
-/// halves them.
+/// The products of fused attention's forward pass.
+static constexpr unsigned kForwardProducts = 2;
+
+/// Adds `products` matrix products of the size of query x key. A causal kernel
+/// computes half of them. One that is given a mask computes all.
 static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
   RankedTensorType query = getTensor(call, "query"),
                    key = getTensor(call, "key");
@@ -118,7 +123,8 @@ static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
          columns = key.getDimSize(key.getRank() - 2),
          depth = query.getShape().back();
   double share = isTrue(call.getArgument("is_causal")) ? 0.5 : 1;
-  work.isAttention = true;
+  bool isMasked = getTensor(call, "attn_mask") || getTensor(call, "attn_bias");
+  work.attention = {columns, products > kForwardProducts, isMasked};
   addProduct(work, query.getElementType(),
              products * share * elements(query) / (rows * depth), rows, columns,
              depth);
@@ -139,7 +145,7 @@ OperatorWork fcdp::measureWork(CallOp call) {
     break;
   case Work::Lookup:
     if (!call.getOperands().empty())
-      work.bytes += results - bytesOf(call.getOperands().front());
+      work.bytes += results - countBytes(call.getOperands().front());
     break;
   case Work::MatMul:
     addMatMul(work, call);
@@ -153,7 +159,7 @@ OperatorWork fcdp::measureWork(CallOp call) {
   // Dao et al., "FlashAttention" (2022): the forward pass has 2 products; the
   // backward pass computes the scores again and has 4 more.
   case Work::Attention:
-    addAttention(work, call, 2);
+    addAttention(work, call, kForwardProducts);
     break;
   case Work::AttentionBackward:
     addAttention(work, call, 5);
@@ -163,23 +169,27 @@ OperatorWork fcdp::measureWork(CallOp call) {
   return work;
 }
 
-static double getRate(const FlopRates &rates, Type type) {
+static RateType getRateType(Type type) {
   if (type.isF64())
-    return rates.f64;
+    return RateType::f64;
   if (type.isBF16())
-    return rates.bf16;
-  return type.isF16() ? rates.f16 : rates.f32;
+    return RateType::bf16;
+  return type.isF16() ? RateType::f16 : RateType::f32;
 }
 
 double fcdp::peakTimeOfWork(const Device &device, const OperatorWork &work) {
-  return work.flops == 0 ? 0 : work.flops / getRate(device.flops, work.type);
+  return work.flops == 0
+             ? 0
+             : work.flops / device.flops.get(getRateType(work.type));
 }
 
 double fcdp::costOfWork(const Device &device, const OperatorWork &work) {
-  double seconds = device.getMemoryTime(work.bytes);
   if (work.flops == 0)
-    return seconds;
-  double share = work.isAttention ? device.getAttentionEfficiency()
-                                  : device.computeEfficiency;
-  return seconds + peakTimeOfWork(device, work) / share;
+    return device.getMemoryTime(work.bytes);
+  RateType type = getRateType(work.type);
+  if (work.attention)
+    return std::max(device.getAttentionTime(type, work.flops, *work.attention),
+                    device.getMemoryTime(work.bytes));
+  return work.products *
+         device.getProductTime(type, work.product, work.bytes / work.products);
 }

@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -13,8 +14,9 @@ using namespace fcdp;
 
 llvm::StringRef fcdp::stringifyActivity(Activity activity) {
   static constexpr llvm::StringLiteral names[kNumActivities] = {
-      "compute",      "optimizer",    "inter gather", "inter reduce",
-      "intra gather", "intra reduce", "host store",   "host load"};
+      "compute",      "optimizer",    "inter gather",
+      "inter reduce", "intra gather", "intra reduce",
+      "host store",   "host load",    "host issue"};
   return names[static_cast<unsigned>(activity)];
 }
 
@@ -29,6 +31,9 @@ struct Issued {
   /// The number of this record in the run or, for a wait, of the record that it
   /// waits for.
   uint32_t record = kNoRecord;
+  /// Seconds from the time at which the host begins to issue, or from its wait,
+  /// to that at which this is issued.
+  double issued = 0;
 };
 
 struct StreamState {
@@ -47,7 +52,8 @@ struct StreamState {
 class Simulator {
 public:
   Simulator(llvm::ArrayRef<const InstructionList *> run,
-            std::vector<TimedWork> *trace);
+            std::vector<TimedWork> *trace,
+            std::optional<size_t> hostWaitsBefore);
   SimulatedRun take();
 
 private:
@@ -57,10 +63,15 @@ private:
   bool advance(StreamState &stream);
   void finish(StreamState &stream);
   void leave(StreamState &stream);
+  /// Ends the host's wait if compute has finished what it waits for.
+  void endHostWait();
   void pass(double seconds);
   double findNextEvent() const;
   void findSlowdowns();
   std::optional<Activity> findWhatHolds(const StreamState &stream) const;
+  /// Returns the seconds until the stream's next instruction is issued: 0 if it
+  /// is, and infinity if the host waits for compute first.
+  double findIssueDelay(const StreamState &stream) const;
   std::array<StreamState, kNumSimulatedStreams> streams;
   std::vector<bool> recorded;
   /// The stream of each record.
@@ -75,22 +86,42 @@ private:
   llvm::SmallVector<const Instruction *> firstOf;
   SimulatedRun result;
   double now = 0;
+  /// Seconds that the host has taken for what it has issued since its wait.
+  double issuing = 0;
+  /// The first function behind the host's wait, and the time at which the wait
+  /// ends.
+  uint32_t waitsBefore = kNoRecord;
+  double waitEnds = std::numeric_limits<double>::infinity();
 };
 } // namespace
 
+static bool takesTimeToIssue(llvm::ArrayRef<const InstructionList *> run) {
+  return llvm::any_of(run, [](const InstructionList *list) {
+    return llvm::any_of(*list, [](const Instruction &instruction) {
+      return instruction.cost.issue > 0;
+    });
+  });
+}
+
 Simulator::Simulator(llvm::ArrayRef<const InstructionList *> run,
-                     std::vector<TimedWork> *trace)
+                     std::vector<TimedWork> *trace,
+                     std::optional<size_t> hostWaitsBefore)
     : trace(trace) {
+  if (hostWaitsBefore && takesTimeToIssue(run))
+    waitsBefore = *hostWaitsBefore;
   result.functions.resize(run.size());
   for (size_t i = 0; i < run.size(); ++i) {
     firstOf.push_back(run[i]->data());
+    if (i == waitsBefore)
+      issuing = 0;
     issue(i, *run[i]);
   }
 }
 
 void Simulator::issue(uint32_t function, const InstructionList &list) {
   for (const Instruction &instruction : list) {
-    Issued issued{&instruction, function};
+    issuing += instruction.cost.issue;
+    Issued issued{&instruction, function, kNoRecord, issuing};
     if (instruction.kind == Instruction::record) {
       issued.record = recorded.size();
       latestRecord[instruction.event] = issued.record;
@@ -106,10 +137,18 @@ void Simulator::issue(uint32_t function, const InstructionList &list) {
   }
 }
 
+double Simulator::findIssueDelay(const StreamState &stream) const {
+  const Issued &front = stream.front();
+  double begin = front.function >= waitsBefore ? waitEnds : 0;
+  return std::max(begin + front.issued - now, 0.0);
+}
+
 bool Simulator::advance(StreamState &stream) {
   bool moved = false;
   while (!stream.isDone() && !stream.isWorking) {
     const Issued &front = stream.front();
+    if (findIssueDelay(stream) > 0)
+      return moved;
     const Instruction &instruction = *front.instruction;
     if (instruction.kind == Instruction::work) {
       stream.isWorking = true;
@@ -151,6 +190,14 @@ void Simulator::leave(StreamState &stream) {
   if (&stream == &streams[kComputeStream])
     result.functions[stream.front().function].end = now;
   ++stream.next;
+  endHostWait();
+}
+
+void Simulator::endHostWait() {
+  const StreamState &compute = streams[kComputeStream];
+  if (std::isinf(waitEnds) &&
+      (compute.isDone() || compute.front().function >= waitsBefore))
+    waitEnds = now;
 }
 
 /// Gives each user of a resource an equal share of it, and scales its demand
@@ -180,15 +227,19 @@ void Simulator::findSlowdowns() {
   });
 }
 
-/// Returns the seconds until the next latency or work ends, or infinity if
-/// nothing runs.
+/// Returns the seconds until the next latency or work ends or the next
+/// instruction of a stream is issued, or infinity if nothing runs.
 double Simulator::findNextEvent() const {
   double next = std::numeric_limits<double>::infinity();
-  for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
-    if (streams[i].isWorking)
-      next = std::min(next, streams[i].latency > 0
-                                ? streams[i].latency
-                                : streams[i].seconds * slowdowns[i]);
+  for (unsigned i = 0; i < kNumSimulatedStreams; ++i) {
+    const StreamState &stream = streams[i];
+    if (stream.isWorking)
+      next = std::min(next, stream.latency > 0 ? stream.latency
+                                               : stream.seconds * slowdowns[i]);
+    else if (!stream.isDone())
+      if (double delay = findIssueDelay(stream); delay > 0)
+        next = std::min(next, delay);
+  }
   return next;
 }
 
@@ -203,6 +254,8 @@ Simulator::findWhatHolds(const StreamState &waiting) const {
     const Issued &front = stream->front();
     if (stream->isWorking)
       return front.instruction->activity;
+    if (findIssueDelay(*stream) > 0)
+      return Activity::hostIssue;
     stream = &streams[streamOf[front.record]];
   }
   return std::nullopt;
@@ -231,6 +284,7 @@ void Simulator::pass(double seconds) {
 }
 
 SimulatedRun Simulator::take() {
+  endHostWait(); // there may be nothing that it waits for
   for (;;) {
     for (bool moved = true; moved;) {
       moved = false;
@@ -261,6 +315,7 @@ SimulatedRun Simulator::take() {
 }
 
 SimulatedRun fcdp::simulate(llvm::ArrayRef<const InstructionList *> run,
-                            std::vector<TimedWork> *trace) {
-  return Simulator(run, trace).take();
+                            std::vector<TimedWork> *trace,
+                            std::optional<size_t> hostWaitsBefore) {
+  return Simulator(run, trace, hostWaitsBefore).take();
 }

@@ -62,6 +62,8 @@ private:
 
   llvm::function_ref<Cost(Operation *)> costOf;
   uint32_t numEvents = 0;
+  /// Seconds to issue operations that do no work, since the last one that does.
+  double issuing = 0;
   /// Events of tokens within a function, and of tokens that cross function
   /// boundaries.
   llvm::DenseMap<Value, uint32_t> events;
@@ -104,8 +106,11 @@ void ProgramBuilder::add(StepProgram::Function &function, Operation *op) {
     instruction.cost = costOf(op);
     setStream(getStream(op));
     // Views, releases and similar operations do no work.
-    if (instruction.cost.latency == 0 && instruction.cost.seconds == 0)
+    if (instruction.cost.latency == 0 && instruction.cost.seconds == 0) {
+      issuing += instruction.cost.issue;
       return;
+    }
+    instruction.cost.issue += std::exchange(issuing, 0);
   }
   function.instructions.push_back(instruction);
   function.ops.push_back(op);
@@ -168,7 +173,7 @@ static StepTimes simulateSecond(llvm::ArrayRef<const InstructionList *> first,
                                 std::vector<TimedWork> *trace) {
   llvm::SmallVector<const InstructionList *> two(first);
   two.append(second.begin(), second.end());
-  SimulatedRun run = simulate(two, trace);
+  SimulatedRun run = simulate(two, trace, first.size());
   llvm::ArrayRef<FunctionTimes> functions = run.functions;
   size_t half = first.size();
   double begin = functions[half - 1].end;

@@ -81,23 +81,65 @@ TEST(Cluster, HostMemoryMayHaveABandwidth) {
                                  "whole number below 2^53, got '0'");
 }
 
-TEST(Cluster, AttentionNeedsNoRate) {
-  auto parse = [](const std::string &text) {
-    return llvm::cantFail(parseCluster({text, "two.yaml"})).device;
-  };
-  EXPECT_FALSE(parse(kGood).attentionEfficiency);
-  EXPECT_DOUBLE_EQ(parse(kGood).getAttentionEfficiency(), 0.4 * 0.6);
-  auto give = [](const std::string &share) {
-    return change("  launch_latency",
-                  "  attention_efficiency: " + share + "\n  launch_latency");
-  };
-  EXPECT_EQ(parse(give("0.25")).attentionEfficiency, 0.25);
-  EXPECT_EQ(parse(give("0.25")).getAttentionEfficiency(), 0.25);
-  for (const char *share : {"0", "1.5"})
-    EXPECT_EQ(complain(give(share)),
-              std::string("two.yaml:10: error: expected a number above 0 and "
-                          "at most 1, got '") +
-                  share + "'");
+namespace {
+/// Returns the good description with `lines` in its device.
+std::string withDevice(const std::string &lines) {
+  return change("  launch_latency", lines + "\n  launch_latency");
+}
+Device parseDevice(const std::string &text) {
+  return llvm::cantFail(parseCluster({text, "two.yaml"})).device;
+}
+} // namespace
+
+TEST(Cluster, CurvesAreOptional) {
+  Device plain = parseDevice(kGood);
+  EXPECT_TRUE(plain.memoryCurve.empty());
+  EXPECT_TRUE(plain.attention.forward.empty());
+  EXPECT_EQ(plain.processors, 0);
+  EXPECT_TRUE(plain.products.empty());
+  Device device = parseDevice(
+      withDevice("  memory_curve: [[1e6, 0.25], [1e8, 0.5]]\n"
+                 "  processors: 108\n"
+                 "  products:\n"
+                 "    - {type: bf16, m: 128, n: 256, k: 512, flops: 1e12}\n"
+                 "  attention: {forward: [[512, 0.2]], masked: 0.5}"));
+  ASSERT_EQ(device.memoryCurve.points.size(), 2u);
+  EXPECT_EQ(device.memoryCurve.points[1].size, 1e8);
+  EXPECT_EQ(device.memoryCurve.points[1].rate, 0.5);
+  EXPECT_EQ(device.processors, 108);
+  ASSERT_EQ(device.products.size(), 1u);
+  EXPECT_EQ(device.products[0].shape.getFlops(), 2.0 * 128 * 256 * 512);
+  EXPECT_EQ(device.attention.forward.read(1), 0.2);
+  EXPECT_TRUE(device.attention.backward.empty());
+  EXPECT_EQ(device.attention.masked, 0.5);
+}
+
+TEST(Cluster, RefusesBadCurves) {
+  for (const char *curve : {"[[1, 1.5]]", "[[1]]", "[[1, 0.5, 2]]"})
+    EXPECT_EQ(complain(withDevice(std::string("  memory_curve: ") + curve)),
+              "two.yaml:5: error: expected 'memory_curve' to be a list of "
+              "[size, share], each share above 0 and at most 1");
+  EXPECT_EQ(complain(withDevice("  memory_curve: [[2, 0.5], [2, 0.6]]")),
+            "two.yaml:5: error: expected the sizes of 'memory_curve' to "
+            "ascend");
+  EXPECT_EQ(complain(withDevice("  memory_curve: [[0, 0.5]]")),
+            "two.yaml:10: error: expected a positive number, got '0'");
+  EXPECT_EQ(complain(withDevice("  attention: {masked: 2}")),
+            "two.yaml:10: error: expected a number above 0 and at most 1, got "
+            "'2'");
+}
+
+TEST(Cluster, IssueTimes) {
+  Host plain = llvm::cantFail(parseCluster({kGood, "two.yaml"})).host;
+  EXPECT_EQ(plain.issue.op, 0);
+  std::string text =
+      change("host:\n", "host:\n  issue: {operator: 2e-6, view: 1e-6, "
+                        "transfer: 5e-6}\n");
+  IssueTimes issue =
+      llvm::cantFail(parseCluster({text, "two.yaml"})).host.issue;
+  EXPECT_EQ(issue.op, 2e-6);
+  EXPECT_EQ(issue.view, 1e-6);
+  EXPECT_EQ(issue.transfer, 5e-6);
 }
 
 TEST(Cluster, FlatCollectivesNeedNoWord) {
@@ -208,10 +250,13 @@ TEST(Cluster, RefusesWhatIsNoDescription) {
   EXPECT_EQ(complain(std::string(kGood) + "---\n" + kGood),
             "two.yaml:1: error: expected one description, got several "
             "documents");
-  EXPECT_EQ(complain(std::string(8 << 10, '[')),
+  EXPECT_EQ(complain(std::string(16, '[')),
             "two.yaml:1: error: Could not find closing ]!");
+  EXPECT_EQ(complain(std::string(17, '[')),
+            "two.yaml:1: error: expected at most 16 brackets within each "
+            "other");
   EXPECT_EQ(complain(std::string(1 << 20, '[')),
-            "two.yaml:1: error: expected a description of at most 8192 bytes, "
+            "two.yaml:1: error: expected a description of at most 65536 bytes, "
             "got 1048576");
 }
 
@@ -261,11 +306,6 @@ TEST(Cluster, ChecksWhatACallerChanges) {
             "expected 'device.flops.f16' to be positive and finite, got -1.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.device.memoryEfficiency = 2; }),
             "expected 'device.memory_efficiency' to be at most 1, got 2.00");
-  EXPECT_EQ(complainOf([](Cluster &c) { c.device.attentionEfficiency = 2; }),
-            "expected 'device.attention_efficiency' to be at most 1, got 2.00");
-  EXPECT_EQ(complainOf([](Cluster &c) { c.device.attentionEfficiency = 0; }),
-            "expected 'device.attention_efficiency' to be positive and finite, "
-            "got 0.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.device.launchLatency = -1; }),
             "expected 'device.launch_latency' to be 0 or more, got -1.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.ranksPerNode = 3; }),

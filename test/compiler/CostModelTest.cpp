@@ -328,7 +328,7 @@ TEST_F(CostModelTest, Products) {
   // At half of the type's peak rate, plus memory traffic of operands and
   // result.
   auto product = [](double flops, double rate, double bytes) {
-    return flops / (rate * 0.5) + bytes / 1e9;
+    return std::max(flops / (rate * 0.5), bytes / 1e9);
   };
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %b) : "
@@ -363,7 +363,6 @@ TEST_F(CostModelTest, Products) {
 TEST_F(CostModelTest, Convolutions) {
   // 64 filters of 3 x 3 x 64, applied at 2 x 8 x 8 positions.
   double once = 2 * 128.0 * 64 * 576 / (2e9 * 0.5);
-  double image = 4 * 2 * 64 * 8 * 8 / 1e9, filters = 4 * 64 * 576 / 1e9;
   std::string tail =
       "stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = "
       "false, output_padding = [0, 0], groups = 1";
@@ -375,7 +374,7 @@ TEST_F(CostModelTest, Convolutions) {
                "tensor<2x64x8x8xf32>",
            "%a: tensor<2x64x8x8xf32>, %b: tensor<64x64x3x3xf32>")
           .seconds,
-      once + 2 * image + filters);
+      once);
   auto backward = [&](std::string mask, std::string undefined,
                       std::string results) {
     return cost("%c:2 = aten.call \"aten.convolution_backward.default\"("
@@ -392,11 +391,11 @@ TEST_F(CostModelTest, Convolutions) {
   EXPECT_DOUBLE_EQ(backward("[true, true, false]",
                             "{undefined = array<i64: 2>}",
                             "(tensor<2x64x8x8xf32>, tensor<64x64x3x3xf32>)"),
-                   2 * once + 3 * image + 2 * filters);
+                   2 * once);
   EXPECT_DOUBLE_EQ(backward("[false, true, true]",
                             "{undefined = array<i64: 0>}",
                             "(tensor<64x64x3x3xf32>, tensor<64xf32>)"),
-                   once + 2 * image + 2 * filters + 256 / 1e9);
+                   once);
 }
 
 TEST_F(CostModelTest, Attention) {
@@ -414,13 +413,14 @@ TEST_F(CostModelTest, Attention) {
         .seconds;
   };
   double product = 2 * 6.0 * 512 * 512 * 64 / (2e9 * 0.5 * 0.4);
-  double memory = 4 * 6.0 * 512 * (4 * 64 + 1) / 1e9;
-  EXPECT_DOUBLE_EQ(forward("false"), 2 * product + memory);
-  EXPECT_DOUBLE_EQ(forward("true"), product + memory);
-  // Attention's efficiency is relative to the peak rate, not to that of other
-  // products.
-  cluster.device.attentionEfficiency = 0.1;
-  EXPECT_DOUBLE_EQ(forward("true"), 2 * product + memory);
+  EXPECT_DOUBLE_EQ(forward("false"), 2 * product);
+  EXPECT_DOUBLE_EQ(forward("true"), product);
+  // Attention's shares are of the peak rate, not of that of other products.
+  cluster.device.attention.forward.points = {{128, 0.05}, {512, 0.1}};
+  EXPECT_DOUBLE_EQ(forward("true"), 2 * product);
+  // Its time is not below that of its memory traffic.
+  cluster.device.memoryBandwidth = 1;
+  EXPECT_DOUBLE_EQ(forward("true"), 4 * 6.0 * 512 * (4 * 64 + 1) / 0.5);
 }
 
 TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
@@ -478,7 +478,7 @@ TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
            "(tensor<4x2xbf16>, tensor<2x1xbf16>) -> tensor<4x1xbf16>",
            "%a: tensor<4x2xbf16>, %b: tensor<2x1xbf16>")
           .seconds,
-      2 * 8.0 / (8e9 * 0.5) + 2 * 14 / 1e9);
+      2 * 14 / 1e9); // its memory traffic takes longer than its arithmetic
 }
 
 // The arithmetic is the same as on the CPU. Only the other operands and results
@@ -494,7 +494,6 @@ TEST_F(CostModelTest, AttentionOnCuda) {
   };
   double product = 2 * 6.0 * 512 * 512 * 64 / 2;
   double rate = 8e9 * 0.5 * 0.4;
-  double matrix = 2 * 6.0 * 512 * 64, row = 4 * 6.0 * 512;
   EXPECT_DOUBLE_EQ(
       seconds("%c:5 = aten.call "
               "\"aten._scaled_dot_product_flash_attention.default\"(query = "
@@ -503,7 +502,7 @@ TEST_F(CostModelTest, AttentionOnCuda) {
               q + ", " + q + ", " + q + ") -> (" + q +
                   ", tensor<2x3x512xf32>, tensor<2xui64>, tensor<ui64>, "
                   "tensor<0xbf16>"),
-      2 * product / rate + (4 * matrix + row + 24) / 1e9);
+      2 * product / rate);
   EXPECT_DOUBLE_EQ(
       seconds("%c:3 = aten.call "
               "\"aten._scaled_dot_product_flash_attention_backward.default\"("
@@ -514,7 +513,83 @@ TEST_F(CostModelTest, AttentionOnCuda) {
               q + ", " + q + ", " + q + ", " + q + ", " + q +
                   ", tensor<2x3x512xf32>, tensor<2xui64>, tensor<ui64>) -> (" +
                   q + ", " + q + ", " + q),
-      5 * product / rate + (8 * matrix + row + 24) / 1e9);
+      5 * product / rate);
+}
+
+/// A kernel that is given a mask computes the whole square, at a rate of its
+/// own.
+TEST_F(CostModelTest, MaskedAttention) {
+  cluster.device.attention.masked = 0.5;
+  EXPECT_DOUBLE_EQ(
+      cost("%c:2 = aten.call "
+           "\"aten._scaled_dot_product_flash_attention_for_cpu.default\"("
+           "query = %q, key = %q, value = %q, attn_mask = %m) : "
+           "(tensor<2x3x512x64xf32>, tensor<2x3x512x64xf32>, "
+           "tensor<2x3x512x64xf32>, tensor<512x512xf32>) -> "
+           "(tensor<2x3x512x64xf32>, tensor<2x3x512xf32>)",
+           "%q: tensor<2x3x512x64xf32>, %m: tensor<512x512xf32>")
+          .seconds,
+      2 * (2 * 6.0 * 512 * 512 * 64) / (2e9 * 0.5 * 0.4 * 0.5));
+}
+
+/// The host issues views, operators and transfers, each in its time.
+TEST_F(CostModelTest, IssueTimes) {
+  cluster.host.issue = {1, 2, 3};
+  EXPECT_EQ(cost("%c = aten.call \"aten.add.Tensor\"(self = %a, other = %a) : "
+                 "(tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>",
+                 "%a: tensor<8xf32>")
+                .issue,
+            1);
+  Cost view = cost("%c = aten.call \"aten.view.default\"(self = %a, size = "
+                   "[2, 4]) : (tensor<8xf32>) -> tensor<2x4xf32>",
+                   "%a: tensor<8xf32>");
+  EXPECT_EQ(view.issue, 2);
+  EXPECT_EQ(view.getTotal(), 0);
+  EXPECT_EQ(cost("%l = fcdp.cache_load @s : tensor<2000xbf16>").issue, 3);
+  EXPECT_EQ(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
+                 "tensor<1000xbf16> to tensor<2000xbf16>",
+                 "%a: tensor<1000xbf16>")
+                .issue,
+            3);
+}
+
+TEST_F(CostModelTest, FusedOperators) {
+  cluster.fusion = Fusion::pointwise;
+  const std::string add = "aten.call \"aten.add.Tensor\"(self = ",
+                    types = ") : (tensor<1000xf32>, tensor<1000xf32>) -> "
+                            "tensor<1000xf32>\n",
+                    argument =
+                        "%a: tensor<1000xf32>, %b: tensor<1000xf32>, %m: "
+                        "tensor<4x4xf32>";
+  // The last of a kernel is launched. It reads only what comes from outside,
+  // and nothing reads its result here.
+  Cost last = cost("%c = " + add + "%a, other = %b" + types + "%d = " + add +
+                       "%c, other = %b" + types,
+                   argument);
+  EXPECT_DOUBLE_EQ(last.latency, 0.5);
+  EXPECT_DOUBLE_EQ(last.seconds, 4000 / 1e9);
+  // One before it is not launched and writes nothing.
+  auto inner = [&](const std::string &between, const std::string &reader) {
+    cost("%c = " + add + "%a, other = %b" + types + between + reader, argument);
+    auto function = *module->getOps<func::FuncOp>().begin();
+    return CostModel(cluster).costOf(&function.getBody().front().front());
+  };
+  const std::string reader = "%d = " + add + "%c, other = %b" + types;
+  EXPECT_DOUBLE_EQ(inner("", reader).getTotal(), 8000 / 1e9);
+  EXPECT_EQ(inner("", reader).latency, 0);
+  // A reader of another size, one behind a product, and none at all: it writes.
+  EXPECT_DOUBLE_EQ(
+      inner("", "%d = aten.call \"aten.cat.default\"(tensors = [%c, %b]) : "
+                "(tensor<1000xf32>, tensor<1000xf32>) -> tensor<2000xf32>\n")
+          .seconds,
+      12000 / 1e9);
+  EXPECT_DOUBLE_EQ(
+      inner("%p = aten.call \"aten.mm.default\"(self = %m, mat2 = %m) : "
+            "(tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>\n",
+            reader)
+          .seconds,
+      12000 / 1e9);
+  EXPECT_DOUBLE_EQ(inner("", "").latency, 0.5);
 }
 
 TEST_F(CostModelTest, BytesOfOtherOperators) {

@@ -119,7 +119,10 @@ protected:
     context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
     cluster.nodes = 2;
     cluster.ranksPerNode = 2;
-    cluster.device = {1 << 30, 1e12, {1e12, 1e12, 1e12, 1e12}, 1, 1, {}};
+    cluster.device.memory = 1 << 30;
+    cluster.device.memoryBandwidth = 1e12;
+    cluster.device.flops = {1e12, 1e12, 1e12, 1e12};
+    cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 1;
     cluster.host.memory = 1 << 30;
     cluster.inter = {1e9, 1e-6, Sharing::rank, 0};
     cluster.intra = cluster.h2d = cluster.d2h = cluster.inter;

@@ -151,3 +151,56 @@ TEST(Simulator, AWaitWithoutARecordIsForNothing) {
   InstructionList list{wait(kComputeStream, 3), compute(1), record(inter, 3)};
   EXPECT_DOUBLE_EQ(run({&list}).seconds, 1);
 }
+
+namespace {
+Instruction issued(Instruction instruction, double seconds) {
+  instruction.cost.issue = seconds;
+  return instruction;
+}
+} // namespace
+
+TEST(Simulator, TheDeviceWaitsForTheHost) {
+  // The host needs 2 s for each of three operators, which take 1, 5 and 1 s:
+  // they begin at 2, 4 and 9.
+  InstructionList list{issued(compute(1), 2), issued(compute(5), 2),
+                       issued(compute(1), 2)};
+  std::vector<TimedWork> trace;
+  SimulatedRun result = run({&list}, &trace);
+  EXPECT_DOUBLE_EQ(trace[0].begin, 2);
+  EXPECT_DOUBLE_EQ(trace[1].begin, 4);
+  EXPECT_DOUBLE_EQ(trace[2].begin, 9);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].exposed, Activity::hostIssue), 3);
+  EXPECT_DOUBLE_EQ(of(result.functions[0].onCompute, Activity::compute), 7);
+}
+
+TEST(Simulator, TheHostIssuesInTheOrderOfTheProgram) {
+  // The gather is issued behind compute, although its stream is free.
+  InstructionList list{issued(compute(1), 3), issued(gather(1), 2)};
+  std::vector<TimedWork> trace;
+  run({&list}, &trace);
+  EXPECT_DOUBLE_EQ(trace[1].begin, 5);
+}
+
+TEST(Simulator, TheHostWaitsForWhatItReads) {
+  InstructionList first{issued(compute(10), 1)}, second{issued(compute(1), 2)};
+  std::vector<const InstructionList *> lists{&first, &second};
+  EXPECT_DOUBLE_EQ(simulate(lists).seconds, 12);
+  EXPECT_DOUBLE_EQ(simulate(lists, nullptr, 1).seconds, 14);
+  // A list without compute in front of the wait holds nothing up.
+  InstructionList empty;
+  EXPECT_DOUBLE_EQ(
+      simulate(std::vector<const InstructionList *>{&empty, &second}, nullptr,
+               1)
+          .seconds,
+      3);
+}
+
+TEST(Simulator, TheHostWaitsOnlyIfIssuingTakesTime) {
+  // The gather of the second list begins beside the first list's compute.
+  InstructionList first{compute(10)}, second{gather(4), compute(1)};
+  EXPECT_DOUBLE_EQ(
+      simulate(std::vector<const InstructionList *>{&first, &second}, nullptr,
+               1)
+          .seconds,
+      11);
+}

@@ -44,7 +44,10 @@ Cluster makeCluster() {
   cluster.name = "slow";
   cluster.nodes = 2;
   cluster.ranksPerNode = 1;
-  cluster.device = {1 << 20, 1e30, {2048, 2048, 2048, 2048}, 1, 1, 0};
+  cluster.device.memory = 1 << 20;
+  cluster.device.memoryBandwidth = 1e30;
+  cluster.device.flops = {2048, 2048, 2048, 2048};
+  cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 1;
   cluster.host.memory = 1 << 20;
   cluster.inter = {64, 0, Sharing::rank, 0};
   cluster.intra = cluster.h2d = cluster.d2h = cluster.inter;

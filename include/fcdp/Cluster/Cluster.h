@@ -5,6 +5,7 @@
 // does not depend on the IR.
 #pragma once
 
+#include "fcdp/Cluster/Device.h"
 #include "fcdp/Cluster/Profile.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
@@ -16,36 +17,13 @@
 
 namespace fcdp {
 
-/// Peak rates of a device in matrix products, in floating-point operations per
-/// second, by the type of the operands.
-struct FlopRates {
-  double f64 = 0, f32 = 0, bf16 = 0, f16 = 0;
-};
-
-/// The device of one rank.
-struct Device {
-  /// Bytes.
-  int64_t memory = 0;
-  /// Bytes per second, reads and writes together.
-  double memoryBandwidth = 0;
-  FlopRates flops;
-  /// Shares of the peak compute rate and of `memoryBandwidth` that operators
-  /// reach, in (0, 1].
-  double computeEfficiency = 0, memoryEfficiency = 0;
-  /// Share of `flops` that fused attention reaches, in (0, 1]. Optional.
-  std::optional<double> attentionEfficiency;
-  /// Seconds per operator in which the device is idle because the host launches
-  /// it.
-  double launchLatency = 0;
-
-  /// Returns `attentionEfficiency` or, if it is not given, a fixed share of
-  /// `computeEfficiency`.
-  double getAttentionEfficiency() const;
-
-  /// Returns the seconds that it takes to read or write `bytes`.
-  double getMemoryTime(double bytes) const {
-    return bytes / (memoryBandwidth * memoryEfficiency);
-  }
+/// Seconds that the one thread of a rank takes that issues work to its device,
+/// ahead of it. All are 0 where the device's own thread does that, as on a CPU.
+struct IssueTimes {
+  /// An operator, and one whose results are views.
+  double op = 0, view = 0;
+  /// A collective or a copy.
+  double transfer = 0;
 };
 
 /// The host that the ranks of a node share.
@@ -57,6 +35,7 @@ struct Host {
   /// Number of NUMA nodes. Memory, bandwidth and ranks are divided equally
   /// among them, and each rank's slices of the host cache are on its NUMA node.
   int64_t numaNodes = 1;
+  IssueTimes issue;
 };
 
 /// The set of ranks that share the bandwidth of a link.
@@ -101,6 +80,14 @@ enum class FlatCollectives {
   ring
 };
 
+/// Which operators run as one kernel.
+enum class Fusion {
+  none,
+  /// Neighbouring operators without products that work on the same number of
+  /// elements, as torch.compile joins them.
+  pointwise
+};
+
 struct Cluster {
   std::string name;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -110,6 +97,7 @@ struct Cluster {
   Link inter, intra, h2d, d2h;
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;
+  Fusion fusion = Fusion::none;
   /// Measured durations of operations, used in place of estimates. Null if
   /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;

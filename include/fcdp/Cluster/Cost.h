@@ -23,6 +23,8 @@ struct Cost {
   /// host. If concurrent streams demand more than there is, they share the
   /// bandwidth in proportion to their demand.
   double deviceMemory = 0, hostMemory = 0;
+  /// Seconds that the thread takes that issues it.
+  double issue = 0;
 
   /// Returns the duration in seconds if nothing else uses the resource.
   double getTotal() const { return latency + seconds; }

@@ -4,6 +4,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Cluster/Cluster.h"
 
+#include <optional>
 #include <string>
 
 namespace fcdp {
@@ -16,11 +17,18 @@ struct OperatorWork {
   double repeatedFlops = 0;
   /// The element type of the operands of that arithmetic.
   mlir::Type type;
-  /// Whether the arithmetic is that of fused attention.
-  bool isAttention = false;
+  /// The shape of the matrix product that the operator computes `products`
+  /// times; not used by fused attention.
+  Product product;
+  unsigned products = 0;
+  /// Set if the arithmetic is that of fused attention.
+  std::optional<AttentionWork> attention;
   /// Bytes read from and written to memory, each value once.
   double bytes = 0;
 };
+
+/// Returns the size of a value, or 0 if its type has none.
+double countBytes(mlir::Value value);
 
 /// Derives the work of `call` from the types of its operands and results.
 OperatorWork measureWork(aten::CallOp call);
@@ -28,11 +36,8 @@ OperatorWork measureWork(aten::CallOp call);
 /// Returns the seconds for the arithmetic of `work` at the device's peak rate.
 double peakTimeOfWork(const Device &device, const OperatorWork &work);
 
-/// Returns the seconds for `work`: the sum of its arithmetic and its memory
-/// traffic. The sum predicts measured runs (benchmarks/simulator) better than
-/// the maximum of the two, because a kernel computes little while it loads its
-/// first operands and stores its results. So small and thin products reach less
-/// of the peak rate.
+/// Returns the seconds for `work`: the longer of its arithmetic and its memory
+/// traffic.
 double costOfWork(const Device &device, const OperatorWork &work);
 
 /// Returns the key of `call` in a profile: its name, the types of its operands,

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace fcdp {
@@ -25,9 +26,11 @@ enum class Activity : uint8_t {
   intraReduce,
   hostStore,
   hostLoad,
+  /// The host issues work. No instruction has it; compute waits for it.
+  hostIssue,
 };
 inline constexpr unsigned kNumActivities =
-    static_cast<unsigned>(Activity::hostLoad) + 1;
+    static_cast<unsigned>(Activity::hostIssue) + 1;
 llvm::StringRef stringifyActivity(Activity activity);
 
 /// The simulator has the streams of a rank.
@@ -93,10 +96,15 @@ struct SimulatedRun {
 };
 
 /// Simulates the lists one after the other. A stream begins the next list as
-/// soon as it has finished the one before. If `trace` is not null, all work is
-/// appended to it in order of its end. The time is linear in the number of
-/// instructions.
+/// soon as it has finished the one before. One thread of the host issues all
+/// instructions in their order, each in its `cost.issue` seconds, and none
+/// begins before it is issued. If `hostWaitsBefore` is the index of a list, the
+/// host issues that list and those after it when compute has finished all lists
+/// before it, as if it had to read their results; this counts only if issuing
+/// takes time. If `trace` is not null, all work is appended to it in order of
+/// its end. The time is linear in the number of instructions.
 SimulatedRun simulate(llvm::ArrayRef<const InstructionList *> run,
-                      std::vector<TimedWork> *trace = nullptr);
+                      std::vector<TimedWork> *trace = nullptr,
+                      std::optional<size_t> hostWaitsBefore = std::nullopt);
 
 } // namespace fcdp

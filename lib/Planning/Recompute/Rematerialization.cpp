@@ -21,7 +21,7 @@ static constexpr double kDefaultFlopsPerByte = 156;
 double fcdp::costOfRecomputing(aten::CallOp call, const CostModel *model) {
   if (model)
     return model->costOf(call).getTotal() /
-           model->getCluster().device.getMemoryTime(1);
+           model->getCluster().device.getTimePerByte();
   OperatorWork work = measureWork(call);
   return work.bytes + work.flops / kDefaultFlopsPerByte;
 }

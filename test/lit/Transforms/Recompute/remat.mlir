@@ -61,7 +61,7 @@
 // RUN: fcdp-opt %t/cost.mlir --fcdp-decide-remat=remat=16388 | FileCheck %s --check-prefix=PRODUCT
 // PRODUCT: "aten.mm.default"{{.*}} {fcdp.recompute = true}
 // PRODUCT-NOT: recompute
-// RUN: fcdp-opt %t/cost.mlir --fcdp-decide-remat="remat=16388 cluster=cpu" | FileCheck %s --check-prefix=SELECTION
+// RUN: fcdp-opt %t/cost.mlir --fcdp-decide-remat="remat=16388 cluster=%S/../../tools/fcdp-sim/Inputs/slow.yaml" | FileCheck %s --check-prefix=SELECTION
 // SELECTION-NOT: recompute = true
 // SELECTION: "aten.where.self"{{.*}} {fcdp.recompute = true}
 // SELECTION-NOT: recompute = true

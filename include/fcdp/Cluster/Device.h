@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Describes the device of a rank, and gives the time of its work. This code
+// does not depend on the IR.
+#pragma once
+
+#include "fcdp/Cluster/RateCurve.h"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace fcdp {
+
+/// The types of a product's operands for which a device has a rate.
+enum class RateType { f64, f32, bf16, f16 };
+
+/// Peak rates of a device in matrix products, in floating-point operations per
+/// second, by the type of the operands.
+struct FlopRates {
+  double f64 = 0, f32 = 0, bf16 = 0, f16 = 0;
+
+  double get(RateType type) const;
+};
+
+/// `batch` products of matrices, m x k by k x n.
+struct Product {
+  double batch = 0, m = 0, n = 0, k = 0;
+
+  double getFlops() const { return 2 * batch * m * n * k; }
+};
+
+/// The rate that one product reaches, in floating-point operations per second.
+struct MeasuredProduct {
+  RateType type = RateType::bf16;
+  Product shape;
+  double flops = 0;
+};
+
+/// Shares of the peak rate that fused attention reaches, in (0, 1].
+struct AttentionRates {
+  /// By the number of keys. A curve without points is that of other products,
+  /// times a fixed share.
+  RateCurve forward, backward;
+  /// The factor on these shares of a kernel that is given a mask.
+  double masked = 1;
+};
+
+/// The fused attention of one call.
+struct AttentionWork {
+  /// The number of keys that a query is compared with, before any mask.
+  double keys = 0;
+  bool isBackward = false, isMasked = false;
+};
+
+/// The device of one rank.
+struct Device {
+  /// Bytes.
+  int64_t memory = 0;
+  /// Bytes per second, reads and writes together.
+  double memoryBandwidth = 0;
+  FlopRates flops;
+  /// Shares of the peak compute rate and of `memoryBandwidth` that large
+  /// operators reach, in (0, 1].
+  double computeEfficiency = 0, memoryEfficiency = 0;
+  /// The share of `memoryBandwidth` by the bytes that an operator accesses. If
+  /// it has points, they take the place of `memoryEfficiency`.
+  RateCurve memoryCurve;
+  /// Processors that each compute one tile of a product at a time; 0 if
+  /// products of all shapes reach the same rate.
+  int64_t processors = 0;
+  /// Measured products. The estimates of others are corrected by how the
+  /// nearest of them differ from their own estimates.
+  std::vector<MeasuredProduct> products;
+  AttentionRates attention;
+  /// Seconds per operator in which the device is idle.
+  double launchLatency = 0;
+
+  /// Returns the seconds that an operator takes that reads and writes `bytes`
+  /// in all.
+  double getMemoryTime(double bytes) const;
+  /// Returns the seconds per byte of an operator that accesses very many.
+  double getTimePerByte() const;
+  /// Returns the seconds of a product whose operands and results take `bytes`.
+  double getProductTime(RateType type, const Product &product,
+                        double bytes) const;
+  /// Returns the seconds of `flops` operations of fused attention.
+  double getAttentionTime(RateType type, double flops,
+                          const AttentionWork &work) const;
+};
+
+} // namespace fcdp

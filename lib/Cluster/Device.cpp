@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/Device.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace fcdp;
+
+/// Efficiency of attention relative to that of other products, used if a
+/// description does not give it. Attention is slower because its products are
+/// thin and the softmax is between them.
+static constexpr double kAttentionShare = 0.4;
+
+namespace {
+/// The part of a result that one processor computes at a time.
+struct Tile {
+  double m, n;
+  /// The rate relative to that of the largest tile. A smaller tile loads more
+  /// operands for each operation.
+  double efficiency;
+};
+} // namespace
+
+/// The tiles that cuBLAS has for tensor cores (NVIDIA, "Matrix Multiplication
+/// Background User's Guide", with its figure of the efficiency of tiles).
+static constexpr Tile kTiles[] = {{256, 128, 1},   {128, 256, 1},
+                                  {128, 128, 0.9}, {128, 64, 0.75},
+                                  {64, 128, 0.75}, {64, 64, 0.55}};
+/// A product with few tiles is split along k, so that all processors work. The
+/// parts are summed in float32.
+static constexpr double kSplits[] = {1, 2, 4, 8, 16};
+static constexpr double kPartBytes = 4;
+
+double FlopRates::get(RateType type) const {
+  switch (type) {
+  case RateType::f64:
+    return f64;
+  case RateType::f32:
+    return f32;
+  case RateType::bf16:
+    return bf16;
+  case RateType::f16:
+    return f16;
+  }
+  llvm_unreachable("unknown type");
+}
+
+double Device::getMemoryTime(double bytes) const {
+  double share = memoryCurve.empty() ? memoryEfficiency
+                                     : memoryCurve.read(std::max(bytes, 1.0));
+  return bytes / (memoryBandwidth * share);
+}
+
+double Device::getTimePerByte() const {
+  double share =
+      memoryCurve.empty() ? memoryEfficiency : memoryCurve.points.back().rate;
+  return 1 / (memoryBandwidth * share);
+}
+
+/// Returns the seconds of `product` in `tile`s, whose k is split into `split`
+/// parts.
+static double timeInTiles(const Device &device, double rate,
+                          const Product &product, const Tile &tile,
+                          double split) {
+  double tiles = product.batch * std::ceil(product.m / tile.m) *
+                 std::ceil(product.n / tile.n) * split;
+  double processors = static_cast<double>(device.processors);
+  double waves = std::ceil(tiles / processors);
+  double each = 2 * tile.m * tile.n * std::ceil(product.k / split) /
+                (rate * tile.efficiency / processors);
+  double sum =
+      split == 1 ? 0
+                 : device.getMemoryTime((split + 1) * kPartBytes *
+                                        product.batch * product.m * product.n);
+  return waves * each + sum;
+}
+
+/// Returns the seconds of the arithmetic at `rate` operations per second.
+static double timeArithmetic(const Device &device, double rate,
+                             const Product &product) {
+  if (device.processors == 0)
+    return product.getFlops() / rate;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile &tile : kTiles)
+    for (double split : kSplits)
+      least = std::min(least, timeInTiles(device, rate, product, tile, split));
+  return least;
+}
+
+/// A kernel loads operands while it computes, so the longer of the two counts
+/// (the roofline of Williams, Waterman and Patterson, 2009).
+static double estimateProduct(const Device &device, RateType type,
+                              const Product &product, double bytes) {
+  double rate = device.flops.get(type) * device.computeEfficiency;
+  return std::max(timeArithmetic(device, rate, product),
+                  device.getMemoryTime(bytes));
+}
+
+/// Returns the squared distance of two shapes in logarithms.
+static double findDistance(const Product &a, const Product &b) {
+  auto square = [](double x, double y) {
+    double difference = std::log2(x / y);
+    return difference * difference;
+  };
+  return square(a.batch, b.batch) + square(a.m, b.m) + square(a.n, b.n) +
+         square(a.k, b.k);
+}
+
+/// Returns the factor by which products of this shape take longer than
+/// estimated: the mean of those that were measured, each weighted by the
+/// inverse of its squared distance (Shepard, "A two-dimensional interpolation
+/// function for irregularly-spaced data", 1968).
+static double findCorrection(const Device &device, RateType type,
+                             const Product &product) {
+  double sum = 0, weights = 0;
+  for (const MeasuredProduct &measured : device.products) {
+    if (measured.type != type)
+      continue;
+    const Product &shape = measured.shape;
+    double estimate = estimateProduct(
+        device, type, shape,
+        2 * shape.batch *
+            (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n));
+    double correction = std::log(shape.getFlops() / measured.flops / estimate);
+    double distance = findDistance(product, shape);
+    if (distance == 0)
+      return std::exp(correction);
+    sum += correction / distance;
+    weights += 1 / distance;
+  }
+  return weights == 0 ? 1 : std::exp(sum / weights);
+}
+
+double Device::getProductTime(RateType type, const Product &product,
+                              double bytes) const {
+  return estimateProduct(*this, type, product, bytes) *
+         findCorrection(*this, type, product);
+}
+
+double Device::getAttentionTime(RateType type, double attentionFlops,
+                                const AttentionWork &work) const {
+  const RateCurve &curve =
+      work.isBackward ? attention.backward : attention.forward;
+  double share = curve.empty() ? kAttentionShare * computeEfficiency
+                               : curve.read(work.keys);
+  if (work.isMasked)
+    share *= attention.masked;
+  return attentionFlops / (flops.get(type) * share);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the YAML of a device; docs/cluster.md has the schema.
+
+#include "DeviceYaml.h"
+
+#include "YamlNumbers.h"
+
+using namespace fcdp;
+using namespace llvm::yaml;
+
+/// Reads a curve of shares. It has no points if there is no `key`.
+static void mapShares(IO &io, const char *key, RateCurve &curve) {
+  NumberRows rows;
+  io.mapOptional(key, rows);
+  curve.points.clear();
+  for (const NumberRow &row : rows) {
+    if (row.size() != 2 || row[1].value > 1)
+      return io.setError(llvm::Twine("expected '") + key +
+                         "' to be a list of [size, share], each share above 0 "
+                         "and at most 1");
+    if (!curve.empty() && row[0].value <= curve.points.back().size)
+      return io.setError(llvm::Twine("expected the sizes of '") + key +
+                         "' to ascend");
+    curve.points.push_back({row[0].value, row[1].value});
+  }
+}
+
+namespace llvm::yaml {
+template <>
+struct ScalarEnumerationTraits<RateType> {
+  static void enumeration(IO &io, RateType &value) {
+    io.enumCase(value, "f64", RateType::f64);
+    io.enumCase(value, "f32", RateType::f32);
+    io.enumCase(value, "bf16", RateType::bf16);
+    io.enumCase(value, "f16", RateType::f16);
+  }
+};
+template <>
+struct MappingTraits<FlopRates> {
+  static void mapping(IO &io, FlopRates &flops) {
+    mapNumber<Positive>(io, "f64", flops.f64);
+    mapNumber<Positive>(io, "f32", flops.f32);
+    mapNumber<Positive>(io, "bf16", flops.bf16);
+    mapNumber<Positive>(io, "f16", flops.f16);
+  }
+};
+template <>
+struct MappingTraits<MeasuredProduct> {
+  static void mapping(IO &io, MeasuredProduct &product) {
+    io.mapRequired("type", product.type);
+    product.shape.batch = 1;
+    mapWithDefault<Count>(io, "batch", product.shape.batch);
+    mapNumber<Count>(io, "m", product.shape.m);
+    mapNumber<Count>(io, "n", product.shape.n);
+    mapNumber<Count>(io, "k", product.shape.k);
+    mapNumber<Positive>(io, "flops", product.flops);
+  }
+};
+template <>
+struct SequenceTraits<std::vector<MeasuredProduct>>
+    : ListTraits<std::vector<MeasuredProduct>> {};
+template <>
+struct MappingTraits<AttentionRates> {
+  static void mapping(IO &io, AttentionRates &attention) {
+    mapShares(io, "forward", attention.forward);
+    mapShares(io, "backward", attention.backward);
+    mapWithDefault<Share>(io, "masked", attention.masked);
+  }
+};
+
+void MappingTraits<Device>::mapping(IO &io, Device &device) {
+  mapNumber<Count>(io, "memory", device.memory);
+  mapNumber<Positive>(io, "memory_bandwidth", device.memoryBandwidth);
+  io.mapRequired("flops", device.flops);
+  mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);
+  mapNumber<Share>(io, "memory_efficiency", device.memoryEfficiency);
+  mapShares(io, "memory_curve", device.memoryCurve);
+  std::optional<double> processors;
+  mapNumber<Count>(io, "processors", processors);
+  device.processors = static_cast<int64_t>(processors.value_or(0));
+  io.mapOptional("products", device.products);
+  io.mapOptional("attention", device.attention);
+  mapNumber<NotNegative>(io, "launch_latency", device.launchLatency);
+}
+} // namespace llvm::yaml

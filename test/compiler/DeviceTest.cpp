@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/Device.h"
+
+#include "gtest/gtest.h"
+
+using namespace fcdp;
+
+namespace {
+/// 100 processors with 1e9 operations per second each, at full efficiency.
+/// Memory limits nothing.
+Device makeDevice() {
+  Device device;
+  device.memoryBandwidth = 1e30;
+  device.flops = {1e11, 1e11, 1e11, 1e11};
+  device.computeEfficiency = device.memoryEfficiency = 1;
+  device.processors = 100;
+  return device;
+}
+
+double timeOf(const Device &device, const Product &product, double bytes = 0) {
+  return device.getProductTime(RateType::bf16, product, bytes);
+}
+} // namespace
+
+TEST(RateCurve, JoinsPointsInLogarithms) {
+  RateCurve curve{{{10, 1}, {1000, 4}}};
+  EXPECT_DOUBLE_EQ(curve.read(1), 1);
+  EXPECT_DOUBLE_EQ(curve.read(10), 1);
+  EXPECT_NEAR(curve.read(100), 2, 1e-12);
+  EXPECT_DOUBLE_EQ(curve.read(1000), 4);
+  EXPECT_DOUBLE_EQ(curve.read(1e9), 4);
+}
+
+TEST(Device, TilesFillProcessors) {
+  Device device = makeDevice();
+  // 10 x 10 tiles of 128 x 256: one each.
+  Product full{1, 1280, 2560, 1024};
+  EXPECT_DOUBLE_EQ(timeOf(device, full), full.getFlops() / 1e11);
+  // Without processors, all shapes reach the same rate.
+  device.processors = 0;
+  Product odd{1, 1281, 2560, 1024};
+  EXPECT_DOUBLE_EQ(timeOf(device, odd), odd.getFlops() / 1e11);
+}
+
+TEST(Device, AProductOfFewTilesTakesLongerPerOperation) {
+  Device device = makeDevice();
+  // 11 x 10 tiles of 128 x 256 are two rounds. In eight parts along k they are
+  // 9 rounds of an eighth, and to sum the parts takes no time here.
+  Product odd{1, 1281, 2560, 1024};
+  EXPECT_DOUBLE_EQ(timeOf(device, odd), 9 * 2.0 * 128 * 256 * 128 / 1e9);
+  // If it takes long, smaller tiles are faster: 11 x 20 of 128 x 128 are three
+  // rounds, at 0.9 of the rate.
+  device.memoryBandwidth = 1e9;
+  EXPECT_DOUBLE_EQ(timeOf(device, odd),
+                   3 * 2.0 * 128 * 128 * 1024 / (0.9 * 1e9));
+  device.memoryBandwidth = 1e30;
+  // A batch of products fills them, too.
+  Product batch{25, 512, 256, 64};
+  EXPECT_DOUBLE_EQ(timeOf(device, batch), batch.getFlops() / 1e11);
+  // One small product is a single tile, split along k into 16 parts.
+  Product small{1, 64, 64, 1600};
+  EXPECT_DOUBLE_EQ(timeOf(device, small), 2.0 * 64 * 64 * 100 / (0.55 * 1e9));
+}
+
+TEST(Device, MemoryBoundsProducts) {
+  Device device = makeDevice();
+  device.memoryBandwidth = 1e9;
+  EXPECT_DOUBLE_EQ(timeOf(device, {1, 1280, 2560, 1}, 5e9), 5);
+}
+
+TEST(Device, MeasuredProductsCorrectTheirNeighbours) {
+  Device device = makeDevice();
+  Product shape{1, 1280, 2560, 1024}, tall{1, 128000, 2560, 1024};
+  device.products = {{RateType::bf16, shape, 0.5e11}};
+  EXPECT_DOUBLE_EQ(timeOf(device, shape), 2 * shape.getFlops() / 1e11);
+  EXPECT_NEAR(timeOf(device, tall), 2 * tall.getFlops() / 1e11, 1e-9);
+  // Another type has its own.
+  EXPECT_DOUBLE_EQ(device.getProductTime(RateType::f32, shape, 0),
+                   shape.getFlops() / 1e11);
+  // Between two, the nearer one counts more.
+  device.products.push_back({RateType::bf16, tall, 1e11});
+  Product near{1, 2560, 2560, 1024};
+  double ratio = timeOf(device, near) * 1e11 / near.getFlops();
+  EXPECT_GT(ratio, 1.8);
+  EXPECT_LT(ratio, 2);
+}
+
+TEST(Device, MemoryByTheSizeOfAnOperator) {
+  Device device = makeDevice();
+  device.memoryBandwidth = 1e9;
+  device.memoryEfficiency = 0.5;
+  EXPECT_DOUBLE_EQ(device.getMemoryTime(1e6), 2e-3);
+  device.memoryCurve.points = {{1e6, 0.25}, {1e8, 0.8}};
+  EXPECT_DOUBLE_EQ(device.getMemoryTime(1e6), 4e-3);
+  EXPECT_DOUBLE_EQ(device.getMemoryTime(0), 0);
+  EXPECT_DOUBLE_EQ(device.getTimePerByte(), 1 / 0.8e9);
+}
+
+TEST(Device, AttentionByKeysAndKernel) {
+  Device device = makeDevice();
+  device.attention.forward.points = {{512, 0.25}, {2048, 0.5}};
+  device.attention.masked = 0.5;
+  auto timeOfAttention = [&](const AttentionWork &work) {
+    return device.getAttentionTime(RateType::bf16, 1e11, work);
+  };
+  EXPECT_DOUBLE_EQ(timeOfAttention({512, false, false}), 4);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, false, false}), 2);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, false, true}), 4);
+  // Without a curve, a share of what other products reach.
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, true, false}), 2.5);
+}

@@ -46,6 +46,7 @@ struct MappingTraits<IssueTimes> {
     mapWithDefault<NotNegative>(io, "operator", issue.op);
     mapWithDefault<NotNegative>(io, "view", issue.view);
     mapWithDefault<NotNegative>(io, "transfer", issue.transfer);
+    mapWithDefault<NotNegative>(io, "step", issue.step);
   }
 };
 template <>

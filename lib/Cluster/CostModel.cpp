@@ -22,7 +22,8 @@ static constexpr int64_t kGradientBytes = 4;
 /// measured time already includes contention for memory.
 static Cost withTotal(Cost estimate, double seconds) {
   double latency = std::min(estimate.latency, seconds);
-  return {estimate.resource, latency, seconds - latency, 0, 0, estimate.issue};
+  return {estimate.resource,   latency, seconds - latency, 0, 0,
+          estimate.processors, 0};
 }
 
 /// Returns the profile's cost of `kind` or, if it has none, `estimate(bytes)`.
@@ -57,11 +58,14 @@ namespace {
 class Estimator {
 public:
   explicit Estimator(const CostModel &model)
-      : model(model), cluster(model.getCluster()) {}
+      : model(model), cluster(model.getCluster()),
+        slowest(cluster.device.getSlowestFactor(cluster.getWorldSize())) {}
 
   Cost estimate(Operation *op) const {
     Cost cost = estimateDevice(op);
     cost.issue = getIssueTime(op, cost);
+    if (isa<CollectiveOpInterface>(op))
+      cost.processors = cluster.device.collectiveShare;
     return cost;
   }
 
@@ -143,6 +147,8 @@ private:
 
   const CostModel &model;
   const Cluster &cluster;
+  /// All wait for the slowest device.
+  double slowest;
 };
 } // namespace
 
@@ -164,10 +170,11 @@ Cost Estimator::costOf(aten::CallOp call) const {
     FusedTraffic traffic = measureFusedTraffic(call);
     work.bytes = traffic.bytes;
     if (!traffic.isLast)
-      return {Resource::compute, 0, device.getMemoryTime(work.bytes)};
+      return {Resource::compute, 0, slowest * device.getMemoryTime(work.bytes)};
   }
   Cost estimated{Resource::compute, device.launchLatency,
-                 costOfWork(device, work), device.getMemoryTime(work.bytes)};
+                 slowest * costOfWork(device, work),
+                 device.getMemoryTime(work.bytes)};
   if (cluster.profile) {
     auto found = cluster.profile->operators.find(keyOfCall(call));
     if (found != cluster.profile->operators.end())

@@ -141,6 +141,21 @@ double Device::getProductTime(RateType type, const Product &product,
          findCorrection(*this, type, product);
 }
 
+/// Returns the value that a standard normal variable is below with probability
+/// `p`, for p of at least 1/2, within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
+static double findNormalQuantile(double p) {
+  double t = std::sqrt(-2 * std::log(1 - p));
+  return t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
+double Device::getSlowestFactor(int64_t devices) const {
+  if (devices <= 1)
+    return 1;
+  auto n = static_cast<double>(devices);
+  return 1 + variation * findNormalQuantile((n - 0.375) / (n + 0.25));
+}
+
 double Device::getAttentionTime(RateType type, double attentionFlops,
                                 const AttentionWork &work) const {
   const RateCurve &curve =

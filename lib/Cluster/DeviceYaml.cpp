@@ -81,6 +81,8 @@ void MappingTraits<Device>::mapping(IO &io, Device &device) {
   device.processors = static_cast<int64_t>(processors.value_or(0));
   io.mapOptional("products", device.products);
   io.mapOptional("attention", device.attention);
+  mapWithDefault<PartialShare>(io, "collective_share", device.collectiveShare);
+  mapWithDefault<PartialShare>(io, "variation", device.variation);
   mapNumber<NotNegative>(io, "launch_latency", device.launchLatency);
 }
 } // namespace llvm::yaml

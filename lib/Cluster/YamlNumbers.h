@@ -41,6 +41,11 @@ struct Share {
   static constexpr char kExpected[] = "a number above 0 and at most 1";
   bool isGood() const { return value > 0 && value <= 1; }
 };
+struct PartialShare {
+  double value;
+  static constexpr char kExpected[] = "a number of at least 0 and below 1";
+  bool isGood() const { return value >= 0 && value < 1; }
+};
 /// Doubles represent whole numbers exactly below 2^53.
 struct Count {
   double value;
@@ -86,6 +91,9 @@ struct ScalarTraits<fcdp::NotNegative> : fcdp::NumberTraits<fcdp::NotNegative> {
 };
 template <>
 struct ScalarTraits<fcdp::Share> : fcdp::NumberTraits<fcdp::Share> {};
+template <>
+struct ScalarTraits<fcdp::PartialShare>
+    : fcdp::NumberTraits<fcdp::PartialShare> {};
 template <>
 struct ScalarTraits<fcdp::Count> : fcdp::NumberTraits<fcdp::Count> {};
 } // namespace llvm::yaml

@@ -85,8 +85,9 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
                                bool isTraced) {
   CostModel model(cluster);
   SimulatedStep step;
-  step.program =
-      makeStepProgram(module, [&](Operation *op) { return model.costOf(op); });
+  auto costOf = [&](Operation *op) { return model.costOf(op); };
+  step.program = makeStepProgram(module, costOf);
+  step.program.delayIssue(cluster.host.issue.step);
   StepPrediction &prediction = step.prediction;
   prediction.cluster = cluster.name;
   prediction.times =
@@ -94,13 +95,11 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
   prediction.tokens = countTokens(module, cluster);
   prediction.bubble = findBubble(prediction.times);
   int64_t variants = countVariants(module);
-  for (int64_t variant = 0; variant + 1 < variants; ++variant)
-    prediction.variantSeconds.push_back(
-        simulateStep(makeStepProgram(
-                         module,
-                         [&](Operation *op) { return model.costOf(op); },
-                         variant))
-            .seconds);
+  for (int64_t variant = 0; variant + 1 < variants; ++variant) {
+    StepProgram program = makeStepProgram(module, costOf, variant);
+    program.delayIssue(cluster.host.issue.step);
+    prediction.variantSeconds.push_back(simulateStep(program).seconds);
+  }
   if (variants > 1)
     prediction.variantSeconds.push_back(prediction.times.seconds);
   addWork(step.program, cluster.device, prediction);

@@ -200,18 +200,24 @@ void Simulator::endHostWait() {
     waitEnds = now;
 }
 
-/// Gives each user of a resource an equal share of it, and scales its demand
-/// for memory bandwidth by that share. If the demands exceed a memory's
-/// bandwidth, all users of that memory slow down by the same factor.
+/// Gives each user of a resource an equal share of it, and compute what others
+/// leave of the device's processors. Scales the demands for memory bandwidth by
+/// these shares. If the demands exceed a memory's bandwidth, all users of that
+/// memory slow down by the same factor.
 void Simulator::findSlowdowns() {
-  double device = 0, host = 0;
+  double device = 0, host = 0, held = 0;
   auto forEachWork = [&](auto visit) {
     for (unsigned i = 0; i < kNumSimulatedStreams; ++i)
       if (streams[i].isWorking && streams[i].latency <= 0)
         visit(slowdowns[i], streams[i].front().instruction->cost);
   };
+  forEachWork([&](double &, const Cost &cost) {
+    held = std::max(held, cost.processors);
+  });
   forEachWork([&](double &slowdown, const Cost &cost) {
     slowdown = users[static_cast<unsigned>(cost.resource)];
+    if (cost.resource == Resource::compute)
+      slowdown /= 1 - held;
     if (cost.seconds <= 0)
       return;
     device += cost.deviceMemory / cost.seconds / slowdown;

@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace fcdp;
 
+void StepProgram::delayIssue(double seconds) {
+  InstructionList &first =
+      functions.at(StepFamily(microBatches).getStep().front()).instructions;
+  if (!first.empty())
+    first.front().cost.issue += seconds;
+}
+
 llvm::SmallVector<const InstructionList *>
 StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
   llvm::SmallVector<const InstructionList *> run;

@@ -110,3 +110,15 @@ TEST(Device, AttentionByKeysAndKernel) {
   // Without a curve, a share of what other products reach.
   EXPECT_DOUBLE_EQ(timeOfAttention({4096, true, false}), 2.5);
 }
+
+TEST(Device, AStepWaitsForTheSlowest) {
+  Device device = makeDevice();
+  EXPECT_DOUBLE_EQ(device.getSlowestFactor(512), 1);
+  device.variation = 0.1;
+  EXPECT_DOUBLE_EQ(device.getSlowestFactor(1), 1);
+  // The expected greatest of 2, 10 and 100 normal values is 0.5642, 1.5388 and
+  // 2.5076 (Harter, "Expected Values of Normal Order Statistics", 1961).
+  EXPECT_NEAR(device.getSlowestFactor(2), 1.0564, 0.003);
+  EXPECT_NEAR(device.getSlowestFactor(10), 1.1539, 0.003);
+  EXPECT_NEAR(device.getSlowestFactor(100), 1.2508, 0.003);
+}

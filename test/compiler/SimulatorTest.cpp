@@ -152,6 +152,14 @@ TEST(Simulator, AWaitWithoutARecordIsForNothing) {
   EXPECT_DOUBLE_EQ(run({&list}).seconds, 1);
 }
 
+TEST(Simulator, ComputeHasWhatCollectivesLeaveOfTheProcessors) {
+  Instruction held = gather(3);
+  held.cost.processors = 0.25;
+  // 3 s at three quarters of the rate do 2.25 s of work; 0.75 s remain.
+  InstructionList list{held, compute(3)};
+  EXPECT_DOUBLE_EQ(run({&list}).seconds, 3.75);
+}
+
 namespace {
 Instruction issued(Instruction instruction, double seconds) {
   instruction.cost.issue = seconds;

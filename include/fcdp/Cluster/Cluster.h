@@ -24,6 +24,8 @@ struct IssueTimes {
   double op = 0, view = 0;
   /// A collective or a copy.
   double transfer = 0;
+  /// What happens once a step, such as reading the next batch.
+  double step = 0;
 };
 
 /// The host that the ranks of a node share.

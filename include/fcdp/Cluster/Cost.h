@@ -23,6 +23,9 @@ struct Cost {
   /// host. If concurrent streams demand more than there is, they share the
   /// bandwidth in proportion to their demand.
   double deviceMemory = 0, hostMemory = 0;
+  /// Share of the device's processors that it holds meanwhile. What computes at
+  /// the same time has the rest.
+  double processors = 0;
   /// Seconds that the thread takes that issues it.
   double issue = 0;
 

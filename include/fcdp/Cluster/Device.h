@@ -73,6 +73,12 @@ struct Device {
   /// nearest of them differ from their own estimates.
   std::vector<MeasuredProduct> products;
   AttentionRates attention;
+  /// Share of the processors that run a collective's kernel, in [0, 1).
+  /// Products have the rest meanwhile.
+  double collectiveShare = 0;
+  /// Standard deviation of the speed of devices of this kind, relative to it. A
+  /// step waits for the slowest.
+  double variation = 0;
   /// Seconds per operator in which the device is idle.
   double launchLatency = 0;
 
@@ -84,6 +90,10 @@ struct Device {
   /// Returns the seconds of a product whose operands and results take `bytes`.
   double getProductTime(RateType type, const Product &product,
                         double bytes) const;
+  /// Returns the factor by which the slowest of `devices` takes longer than the
+  /// mean: the expected greatest of so many normal values (Blom, "Statistical
+  /// Estimates and Transformed Beta-Variables", 1958).
+  double getSlowestFactor(int64_t devices) const;
   /// Returns the seconds of `flops` operations of fused attention.
   double getAttentionTime(RateType type, double flops,
                           const AttentionWork &work) const;

@@ -29,6 +29,9 @@ struct StepProgram {
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
 
+  /// Lets the host take `seconds` before it issues the first instruction of a
+  /// step.
+  void delayIssue(double seconds);
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
   /// Returns the roles of a step in the order in which they run, with outer

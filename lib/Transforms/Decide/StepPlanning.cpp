@@ -151,6 +151,7 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
       continue;
     StepProgram program = makeStepProgram(
         **scheduled, [&](Operation *op) { return model.costOf(op); });
+    program.delayIssue(model.getCluster().host.issue.step);
     ResidencyEstimate taken = plan.residency.estimate;
     taken.seconds = simulateStep(program).seconds;
     remarkOnCandidate(module, plan, taken);

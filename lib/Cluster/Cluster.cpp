@@ -2,6 +2,7 @@
 
 #include "fcdp/Cluster/Cluster.h"
 
+#include "fcdp/Cluster/ProfileProducts.h"
 #include "fcdp/Support/InputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -144,6 +145,9 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset,
     if (!measured)
       return measured.takeError();
     cluster->profile = std::move(*measured);
+    // They are of this very device; those of the description may not be.
+    if (auto products = collectProducts(*cluster->profile); !products.empty())
+      cluster->device.products = std::move(products);
   }
   return withRanks(std::move(*cluster), nodes, ranksPerNode);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Cluster/Profile.h"
+#include "fcdp/Cluster/ProfileProducts.h"
 
 #include "gtest/gtest.h"
 
@@ -103,4 +104,28 @@ TEST(Profile, ReadsBetweenPointsAndScalesTheEstimateBeyond) {
   EXPECT_DOUBLE_EQ(readCurve(curve, 50, estimate), 0.5);
   EXPECT_DOUBLE_EQ(readCurve(curve, 400, estimate), 6);
   EXPECT_DOUBLE_EQ(readCurve({{100, 1}}, 50, [](double) { return 0.0; }), 0);
+}
+
+TEST(Profile, ProductsCorrectThoseOfOtherShapes) {
+  Profile profile;
+  profile.operators["aten.mm.default(f32[4,2], f32[2,8]) -> f32[4,8]"] = 2;
+  profile.operators["aten.bmm.default(bf16[3,4,2], bf16[3,2,8]) -> "
+                    "bf16[3,4,8]"] = 4;
+  // No products, or no rate for their type.
+  profile.operators["aten.add.Tensor(f32[4,2], f32[4,2]) -> f32[4,2]"] = 1;
+  profile.operators["aten.mm.default(i64[4,2], i64[2,8]) -> i64[4,8]"] = 1;
+  profile.operators["aten.mm.default(f32[4,2])"] = 1;
+  profile.operators["aten.mm.default(f32[4,0], f32[0,8]) -> f32[4,8]"] = 1;
+  std::vector<MeasuredProduct> products = collectProducts(profile);
+  ASSERT_EQ(products.size(), 2u);
+  if (products[0].type != RateType::f32)
+    std::swap(products[0], products[1]);
+  EXPECT_EQ(products[0].type, RateType::f32);
+  EXPECT_EQ(products[0].flops, 2.0 * 4 * 2 * 8 / 2);
+  EXPECT_EQ(products[1].type, RateType::bf16);
+  EXPECT_EQ(products[1].shape.batch, 3);
+  EXPECT_EQ(products[1].shape.m, 4);
+  EXPECT_EQ(products[1].shape.n, 8);
+  EXPECT_EQ(products[1].shape.k, 2);
+  EXPECT_EQ(products[1].flops, 3 * 2.0 * 4 * 2 * 8 / 4);
 }

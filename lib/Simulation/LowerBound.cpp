@@ -107,6 +107,13 @@ void Heads::add(uint32_t node, const Cost &cost,
   heads[node] = std::max(heads[node], *llvm::max_element(onWay[node]));
 }
 
+double DependenceGraph::boundHost() const {
+  double sum = 0;
+  for (const Cost &cost : costs)
+    sum += cost.issue;
+  return sum;
+}
+
 double DependenceGraph::boundComputeStream(llvm::ArrayRef<double> heads,
                                            llvm::ArrayRef<double> tails) const {
   std::vector<MachineJob> jobs;
@@ -142,6 +149,6 @@ std::array<double, kNumResources> DependenceGraph::bound() const {
   for (unsigned i = 0; i < kNumResources; ++i)
     bounds[i] = boundOneMachine(jobs[i]);
   double &compute = bounds[static_cast<unsigned>(Resource::compute)];
-  compute = std::max(compute, boundComputeStream(heads, tails));
+  compute = std::max({compute, boundComputeStream(heads, tails), boundHost()});
   return bounds;
 }

@@ -71,6 +71,17 @@ TEST(OneMachine, EqualsExhaustiveSearch) {
   }
 }
 
+TEST(DependenceGraph, TheHostIssuesAllJobs) {
+  DependenceGraph graph;
+  Cost job = compute(1), copy = gather(1);
+  job.issue = 2;
+  copy.issue = 3;
+  graph.add(job, {});
+  graph.add(copy, {});
+  EXPECT_DOUBLE_EQ(of(graph, Resource::compute), 5);
+  EXPECT_DOUBLE_EQ(of(graph, Resource::inter), 1);
+}
+
 TEST(DependenceGraph, FillAndDrainAreInTheBoundOfCompute) {
   DependenceGraph graph;
   uint32_t fill = graph.add(gather(2), {});

@@ -43,10 +43,12 @@ public:
   /// resource does one job after the other and every job follows its
   /// predecessors. The time includes fill and drain: a resource cannot begin
   /// before its first job can. The latencies of jobs on the compute stream
-  /// follow each other too.
+  /// follow each other too. Compute takes at least as long as one thread that
+  /// issues all jobs.
   std::array<double, kNumResources> bound() const;
 
 private:
+  double boundHost() const;
   double boundComputeStream(llvm::ArrayRef<double> heads,
                             llvm::ArrayRef<double> tails) const;
 

@@ -39,6 +39,13 @@ double Cluster::getHostMemoryTime(double bytes) const {
   return ranks * bytes / (*host.memoryBandwidth / host.numaNodes);
 }
 
+void Cluster::setProfile(std::shared_ptr<const Profile> measured) {
+  profile = std::move(measured);
+  // They are of this very device; those of the description may not be.
+  if (auto products = collectProducts(*profile); !products.empty())
+    device.products = std::move(products);
+}
+
 static llvm::Error checkPositive(llvm::StringRef name, double value) {
   if (std::isfinite(value) && value > 0)
     return llvm::Error::success();
@@ -144,10 +151,7 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset,
     auto measured = loadProfile(profile);
     if (!measured)
       return measured.takeError();
-    cluster->profile = std::move(*measured);
-    // They are of this very device; those of the description may not be.
-    if (auto products = collectProducts(*cluster->profile); !products.empty())
-      cluster->device.products = std::move(products);
+    cluster->setProfile(std::move(*measured));
   }
   return withRanks(std::move(*cluster), nodes, ranksPerNode);
 }

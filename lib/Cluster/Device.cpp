@@ -61,6 +61,20 @@ double Device::getTimePerByte() const {
   return 1 / (memoryBandwidth * share);
 }
 
+/// Returns the bytes of an operand's element.
+static double countBytes(RateType type) {
+  switch (type) {
+  case RateType::f64:
+    return 8;
+  case RateType::f32:
+    return 4;
+  case RateType::bf16:
+  case RateType::f16:
+    return 2;
+  }
+  llvm_unreachable("unknown type");
+}
+
 /// Returns the seconds of `product` in `tile`s, whose k is split into `split`
 /// parts.
 static double timeInTiles(const Device &device, double rate,
@@ -123,7 +137,7 @@ static double findCorrection(const Device &device, RateType type,
     const Product &shape = measured.shape;
     double estimate = estimateProduct(
         device, type, shape,
-        2 * shape.batch *
+        countBytes(type) * shape.batch *
             (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n));
     double correction = std::log(shape.getFlops() / measured.flops / estimate);
     double distance = findDistance(product, shape);

@@ -275,7 +275,7 @@ FailureOr<Sweep> fcdp::runSweep(llvm::ArrayRef<std::string> inputs,
     bool isSwept = llvm::any_of(axes, [](const SweepAxis &axis) {
       return axis.key == SweepKey::bandwidth;
     });
-    cluster->profile = isSwept ? withoutNetwork(**profile) : *profile;
+    cluster->setProfile(isSwept ? withoutNetwork(**profile) : *profile);
   }
   SweepRunner runner(axes, options, *cluster, progress);
   runner.sweep.inputs = inputs.vec();

@@ -122,3 +122,13 @@ TEST(Device, AStepWaitsForTheSlowest) {
   EXPECT_NEAR(device.getSlowestFactor(10), 1.1539, 0.003);
   EXPECT_NEAR(device.getSlowestFactor(100), 1.2508, 0.003);
 }
+
+TEST(Device, AMeasuredProductThatMemoryBoundsIsItself) {
+  Device device = makeDevice();
+  device.memoryBandwidth = 1e9;
+  // One row times a matrix, whose 4 bytes an element take 4 ms.
+  Product row{1, 1, 1000, 1000};
+  double bytes = 4 * (1000 + 1000 * 1000 + 1000);
+  device.products = {{RateType::f32, row, row.getFlops() / 1e-2}};
+  EXPECT_DOUBLE_EQ(device.getProductTime(RateType::f32, row, bytes), 1e-2);
+}

@@ -104,6 +104,9 @@ struct Cluster {
   /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;
 
+  /// Lets what was measured replace estimates.
+  void setProfile(std::shared_ptr<const Profile> measured);
+
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Returns the number of ranks that share one domain of `link`.
   int64_t getSharers(const Link &link) const;

@@ -109,6 +109,15 @@ void CudaLibrary::check(cudaError_t result, const char *call) const {
                 isMemory ? FailureKind::OutOfMemory : FailureKind::Other);
 }
 
+bool CudaLibrary::isReady(cudaError_t result, const char *call) const {
+  if (result == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(result, call);
+  return true;
+}
+
 void CudaLibrary::useDevice(int device) const {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");

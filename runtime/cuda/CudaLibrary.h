@@ -87,6 +87,12 @@ public:
   /// is cudaSuccess.
   void check(cudaError_t result, const char *call) const;
 
+  /// Returns whether a query found all work done. Throws like `check` for other
+  /// results than cudaSuccess and cudaErrorNotReady. The latter is cleared:
+  /// otherwise libtorch's check of its next launch on this thread would find
+  /// and throw it.
+  bool isReady(cudaError_t result, const char *call) const;
+
   /// Makes the device current for the calling thread. Throws std::runtime_error
   /// if there is no such device.
   void useDevice(int device) const;

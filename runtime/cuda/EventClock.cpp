@@ -33,10 +33,8 @@ void EventClock::begin() {
   numUsed = 0;
   origin = record(StreamId::Compute);
   // No stream has work, so the event is reached at once.
-  cudaError_t state = cudaErrorNotReady;
-  while (state == cudaErrorNotReady)
-    state = cuda->cudaEventQuery(origin);
-  cuda->check(state, "cudaEventQuery");
+  while (!cuda->isReady(cuda->cudaEventQuery(origin), "cudaEventQuery"))
+    ;
   originSeconds = readClock();
 }
 

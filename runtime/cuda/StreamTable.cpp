@@ -72,19 +72,11 @@ bool StreamTable::isReached(uint32_t event) const {
   const Event &target = events[event];
   if (!target.isRecorded)
     return true;
-  cudaError_t result = cuda->cudaEventQuery(target.handle);
-  if (result == cudaErrorNotReady)
-    return false;
-  cuda->check(result, "cudaEventQuery");
-  return true;
+  return cuda->isReady(cuda->cudaEventQuery(target.handle), "cudaEventQuery");
 }
 
 bool StreamTable::isIdle(StreamId stream) const {
-  cudaError_t result = cuda->cudaStreamQuery(at(stream));
-  if (result == cudaErrorNotReady)
-    return false;
-  cuda->check(result, "cudaStreamQuery");
-  return true;
+  return cuda->isReady(cuda->cudaStreamQuery(at(stream)), "cudaStreamQuery");
 }
 
 } // namespace fcdp

@@ -144,8 +144,7 @@ void NcclGroup::waitForFirst(cudaStream_t stream) {
   const CudaLibrary &cuda = *options.cuda;
   auto deadline =
       Clock::now() + std::chrono::duration<double>(options.joinSeconds);
-  cudaError_t state;
-  while ((state = cuda.cudaStreamQuery(stream)) == cudaErrorNotReady) {
+  while (!cuda.isReady(cuda.cudaStreamQuery(stream), "cudaStreamQuery")) {
     if (auto error = findError())
       fail("the first collective", *error);
     if (Clock::now() > deadline)
@@ -154,7 +153,6 @@ void NcclGroup::waitForFirst(cudaStream_t stream) {
            FailureKind::TimedOut);
     std::this_thread::sleep_for(pollInterval);
   }
-  cuda.check(state, "cudaStreamQuery");
 }
 
 std::string NcclGroup::textOf(ncclResult_t result) const {

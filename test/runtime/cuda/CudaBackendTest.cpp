@@ -176,6 +176,28 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
   EXPECT_GE(machine.calls["ncclCommAbort"], 4u); // two axes, two directions
 }
 
+// libtorch checks the last error of the thread after each launch, so a query
+// that finds work undone must not leave one.
+TEST_F(CudaBackendTest, AQueryOfUndoneWorkLeavesNoError) {
+  auto cuda = fakeCuda();
+  cuda->useDevice(0);
+  StreamTable streams(cuda, 1);
+  fake::Machine &fake = fake::Machine::instance();
+  bool mayRun = false;
+  {
+    std::lock_guard<std::recursive_mutex> lock(fake.mutex);
+    fake.enqueue(fake::streamOf(streams.at(StreamId::Compute)),
+                 [&] { return mayRun; });
+  }
+  streams.record(0, StreamId::Compute);
+  EXPECT_FALSE(streams.isIdle(StreamId::Compute));
+  EXPECT_EQ(cuda->cudaGetLastError(), cudaSuccess);
+  EXPECT_FALSE(streams.isReached(0));
+  EXPECT_EQ(cuda->cudaGetLastError(), cudaSuccess);
+  mayRun = true;
+  EXPECT_TRUE(streams.isIdle(StreamId::Compute));
+}
+
 // An illegal access shows later, in a call that has done nothing wrong.
 TEST_F(CudaBackendTest, AFailureOfQueuedWorkIsKept) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

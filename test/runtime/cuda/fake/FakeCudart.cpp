@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 using namespace fcdp::fake;
 using namespace fcdp::cuda;
@@ -50,6 +51,9 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 constexpr std::chrono::seconds longestWait(60);
 
 thread_local int currentDevice = 0;
+/// What cudaGetLastError returns next. CUDA keeps every result of a call that
+/// is not cudaSuccess there, including cudaErrorNotReady.
+thread_local cudaError_t lastError = cudaSuccess;
 /// Sticky, like an illegal access on a device.
 cudaError_t stickyError = cudaSuccess;
 
@@ -61,7 +65,15 @@ Lock enter(const char *entryPoint) {
   return lock;
 }
 
-cudaError_t result() { return stickyError; }
+/// Returns `error`, or the sticky error if there is one, as the result of a
+/// call.
+cudaError_t result(cudaError_t error = cudaSuccess) {
+  if (stickyError != cudaSuccess)
+    error = stickyError;
+  if (error != cudaSuccess)
+    lastError = error;
+  return error;
+}
 
 cudaError_t illegalAccess(const std::string &what) {
   machine().fail(what);
@@ -238,7 +250,7 @@ const char *cudaGetErrorString(cudaError_t error) {
   }
 }
 
-cudaError_t cudaGetLastError() { return result(); }
+cudaError_t cudaGetLastError() { return std::exchange(lastError, stickyError); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
   Lock lock = enter("cudaGetDeviceCount");
@@ -267,7 +279,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
                                          int priority) {
   Lock lock = enter("cudaStreamCreateWithPriority");
   if (flags != cudaStreamNonBlocking)
-    return cudaErrorInvalidValue;
+    return result(cudaErrorInvalidValue);
   *stream = new CUstream_st{machine().makeStream(currentDevice, priority)};
   return result();
 }
@@ -282,11 +294,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Lock lock = enter("cudaStreamQuery");
   if (stream->captured)
-    return cudaErrorStreamCaptureUnsupported;
+    return result(cudaErrorStreamCaptureUnsupported);
   bool isDone = machine().isDone(at(stream));
-  if (stickyError != cudaSuccess)
-    return stickyError;
-  return isDone ? cudaSuccess : cudaErrorNotReady;
+  return result(isDone ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -299,7 +309,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
   Lock lock = enter("cudaStreamWaitEvent");
   if (stream->captured)
-    return cudaErrorStreamCaptureUnsupported;
+    return result(cudaErrorStreamCaptureUnsupported);
   // Use the current point: recording the event again does not move it.
   machine().enqueue(
       at(stream), [point = event->point] { return machine().advance(point); });
@@ -309,7 +319,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   Lock lock = enter("cudaEventCreateWithFlags");
   if (flags != cudaEventDisableTiming && flags != cudaEventDefault)
-    return cudaErrorInvalidValue;
+    return result(cudaErrorInvalidValue);
   *event = new CUevent_st{flags == cudaEventDefault, {}};
   return result();
 }
@@ -323,15 +333,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   Lock lock = enter("cudaEventQuery");
   bool isDone = machine().isDone(event->point);
-  if (stickyError != cudaSuccess)
-    return stickyError;
-  return isDone ? cudaSuccess : cudaErrorNotReady;
+  return result(isDone ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock = enter("cudaEventRecord");
   if (stream && stream->captured)
-    return cudaErrorStreamCaptureUnsupported;
+    return result(cudaErrorStreamCaptureUnsupported);
   if (event->isTimed) {
     event->reached = std::make_shared<std::chrono::steady_clock::time_point>();
     machine().enqueue(at(stream), [reached = event->reached] {
@@ -347,10 +355,10 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
                                  cudaEvent_t end) {
   Lock lock = enter("cudaEventElapsedTime");
   if (!begin->reached || !end->reached)
-    return cudaErrorInvalidResourceHandle;
+    return result(cudaErrorInvalidResourceHandle);
   for (cudaEvent_t event : {begin, end})
     if (!machine().advance(event->point))
-      return cudaErrorNotReady;
+      return result(cudaErrorNotReady);
   *milliseconds =
       std::chrono::duration<float, std::milli>(*end->reached - *begin->reached)
           .count();
@@ -361,9 +369,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    cudaStreamCaptureMode mode) {
   Lock lock = enter("cudaStreamBeginCapture");
   if (mode != cudaStreamCaptureModeRelaxed)
-    return cudaErrorInvalidValue;
+    return result(cudaErrorInvalidValue);
   if (!stream || stream->captured)
-    return cudaErrorIllegalState;
+    return result(cudaErrorIllegalState);
   stream->captured.emplace();
   return result();
 }
@@ -371,7 +379,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   Lock lock = enter("cudaStreamEndCapture");
   if (!stream->captured)
-    return cudaErrorIllegalState;
+    return result(cudaErrorIllegalState);
   *graph = new CUgraph_st{std::move(*stream->captured)};
   stream->captured.reset();
   return result();
@@ -412,12 +420,13 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaMalloc(void **address, size_t bytes) {
   Lock lock = enter("cudaMalloc");
   *address = machine().allocate(bytes);
-  return *address ? result() : cudaErrorMemoryAllocation;
+  return result(*address ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void *address) {
   Lock lock = enter("cudaFree");
-  return machine().release(address) ? result() : cudaErrorInvalidValue;
+  return result(machine().release(address) ? cudaSuccess
+                                           : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemset(void *address, int value, size_t bytes) {
@@ -439,7 +448,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
   bool isPageable =
       !machine().translate(dst, bytes) || !machine().translate(src, bytes);
   if (isPageable && stream && stream->captured)
-    return cudaErrorStreamCaptureUnsupported;
+    return result(cudaErrorStreamCaptureUnsupported);
   put(stream, [=] {
     copyNow(dst, src, bytes, isPageable);
     return true;
@@ -461,7 +470,7 @@ cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void *address) {
   Lock lock = enter("cudaFreeHost");
   if (!machine().unpin(address))
-    return cudaErrorInvalidValue;
+    return result(cudaErrorInvalidValue);
   std::free(address);
   return result();
 }
@@ -469,14 +478,14 @@ cudaError_t cudaFreeHost(void *address) {
 cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned) {
   Lock lock = enter("cudaHostRegister");
   if (machine().mostPinnedBytes && bytes > *machine().mostPinnedBytes)
-    return cudaErrorMemoryAllocation;
+    return result(cudaErrorMemoryAllocation);
   machine().pin(address, bytes);
   return result();
 }
 
 cudaError_t cudaHostUnregister(void *address) {
   Lock lock = enter("cudaHostUnregister");
-  return machine().unpin(address) ? result() : cudaErrorInvalidValue;
+  return result(machine().unpin(address) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
@@ -485,7 +494,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
   // The first bytes of a fat binary.
   static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
   if (std::memcmp(code, magic, sizeof(magic)) != 0)
-    return cudaErrorInvalidKernelImage;
+    return result(cudaErrorInvalidKernelImage);
   Lock lock = enter("cudaLibraryLoadData");
   loadedKernels[currentDevice].clear();
   *library = reinterpret_cast<cudaLibrary_t>(&kernels());
@@ -498,7 +507,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t,
                                  const char *name) {
   auto found = kernels().find(name);
   if (found == kernels().end())
-    return cudaErrorSymbolNotFound;
+    return result(cudaErrorSymbolNotFound);
   *kernel = &found->second;
   return result();
 }
@@ -508,7 +517,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
   Lock lock = enter("cudaLaunchKernel");
   // As in CUDA, a kernel runs only in a stream of the current device.
   if (at(stream)->device != currentDevice)
-    return cudaErrorInvalidResourceHandle;
+    return result(cudaErrorInvalidResourceHandle);
   if (loadedKernels[currentDevice].insert(function).second)
     machine().count("loads of kernels");
   auto *kernel = static_cast<const CUkern_st *>(function);

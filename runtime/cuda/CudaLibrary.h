@@ -61,10 +61,17 @@ class CudaLibrary {
 public:
   /// The oldest CUDA runtime that loads kernels from memory (cudaLibrary...).
   static constexpr int oldestVersion = 12080;
+  /// Hardware queues of a device, as many as CUDA allows. Streams that share a
+  /// queue wait for each other. By default there are 8 (CUDA C++ Programming
+  /// Guide, "CUDA Environment Variables"), for our 7 streams, and those that
+  /// libtorch and each communicator of NCCL have.
+  static constexpr int queues = 32;
 
   /// Loads `path` or, if it is empty, the libcudart that the dynamic linker
   /// finds: one that the process has already loaded, or one on its search path.
   /// Throws std::runtime_error that says what was searched, found and needed.
+  /// Sets CUDA_DEVICE_MAX_CONNECTIONS to `queues` if the user has not, which
+  /// has an effect only before the process has used a device.
   static std::shared_ptr<const CudaLibrary> load(const std::string &path = "");
 
   ~CudaLibrary();

@@ -2,6 +2,7 @@
 
 #include "CudaWorld.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 using namespace fcdp;
@@ -31,6 +32,18 @@ TEST(CudaLibrary, AnOldVersionIsRefused) {
             "expected a CUDA runtime library of version 12.8 or newer, found "
             "version 12.4");
   machine.runtimeVersion = 13000;
+}
+
+// The driver reads the variable once, before any context is made.
+TEST(CudaLibrary, HasAQueueForEachStreamUnlessTheUserSaysOtherwise) {
+  fake::Machine &machine = fake::Machine::instance();
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  CudaLibrary::load(FCDP_FAKE_CUDART);
+  EXPECT_EQ(machine.queues, 32);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", /*replace=*/1);
+  CudaLibrary::load(FCDP_FAKE_CUDART);
+  EXPECT_EQ(machine.queues, 1);
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 // Loads the toolkit's own library, which works without a driver as long as it

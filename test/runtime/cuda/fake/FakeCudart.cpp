@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -221,6 +222,8 @@ cudaError_t
 cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned,
                                  unsigned long long,
                                  cudaDriverEntryPointQueryResult *status) {
+  const char *queues = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  machine().queues = queues ? std::atoi(queues) : 8;
   bool isKnown = std::strcmp(symbol, "cuStreamWriteValue32") == 0;
   *function = isKnown ? reinterpret_cast<void *>(&writeValue32) : nullptr;
   *status = isKnown ? cudaDriverEntryPointSuccess

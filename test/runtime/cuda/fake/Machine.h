@@ -106,6 +106,8 @@ public:
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
   int devices = 8;
   int runtimeVersion = 13000;
+  /// Hardware queues that the driver was told to make when it was initialized.
+  int queues = 0;
 
 private:
   struct Region {

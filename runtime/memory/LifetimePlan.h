@@ -29,10 +29,23 @@ struct Obstacle {
   uint32_t from = 0, to = Lifetime::kNever;
 };
 
+/// The begin of an operation, or of the work between functions.
+struct OperationStart {
+  /// Identifies the function; null between functions.
+  const void *function = nullptr;
+  /// Index of the operation.
+  size_t op = 0;
+  /// Index of the first allocation from there on.
+  size_t firstLifetime = 0;
+};
+
 /// The allocations and reservations of one step.
 struct StepEvents {
   std::vector<Lifetime> lifetimes;
   std::vector<Obstacle> obstacles;
+  std::vector<OperationStart> operations;
+  /// Event of each moment at which reservations end and begin.
+  std::vector<uint32_t> changes;
 };
 
 struct Placement {

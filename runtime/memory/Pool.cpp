@@ -101,7 +101,9 @@ void ResultPool::reach(size_t op) {
          ++nextChange)
       apply(reserved->changes[nextChange]);
   if (mode == Mode::Recording)
-    recording->reach(op);
+    recording->reach(reserved, op);
+  else if (mode == Mode::Replaying)
+    replay->reach(reserved, op);
 }
 
 void ResultPool::endFunction() {

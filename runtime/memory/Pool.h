@@ -47,11 +47,13 @@ struct PoolArena {
 /// memory, also after the pool is destroyed, but not after the arena is. All
 /// other functions are for one thread.
 ///
-/// An allocation that differs in size from the recorded one, or that the
-/// recorded step did not make, comes from the system, as do all that follow it
-/// in this step; the next step is recorded again. It is an error if an
-/// allocation is still in use when its planned place is needed for another one
-/// or for a buffer of the plan.
+/// An allocation of a size that the recorded step did not allocate in the same
+/// operation comes from the system, and the next step is recorded again. What
+/// the recorded step allocated and a later one does not, such as memory that a
+/// library takes once and keeps, is skipped. In a step of other operations than
+/// the recorded one's, all allocations come from the system from there on. It
+/// is an error if an allocation is still in use when its planned place is
+/// needed for another one or for a buffer of the plan.
 ///
 /// Memory is freed when no tensor on the host refers to it. On a GPU, queued
 /// operators may still use it; they run before the next users, because all run
@@ -93,10 +95,10 @@ public:
     ResultPool *outer;
   };
 
-  /// Returns whether allocations get planned places: so far this step has made
-  /// those of the recorded one. Below, that is what is told of: how many it has
-  /// made, where allocation `index` of the step is, and where the next ones
-  /// will be; null for what is not there.
+  /// Returns whether allocations get planned places: so far this step has run
+  /// the operations of the recorded one. Below, that is what is told of: how
+  /// many of its allocations are made or skipped, where allocation `index` of
+  /// the step is, and where the next ones will be; null for what is not there.
   bool isReplaying() const;
   size_t numPlaced() const;
   const std::byte *place(size_t index) const;

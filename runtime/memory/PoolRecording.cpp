@@ -11,9 +11,10 @@ void PoolRecording::beginFunction(std::span<const plan::ResultPlace> results) {
   planned.beginFunction(results);
 }
 
-void PoolRecording::reach(size_t op) {
+void PoolRecording::reach(const void *function, size_t op) {
   std::lock_guard lock(mutex);
   planned.reach(op);
+  recorded.operations.push_back({function, op, recorded.lifetimes.size()});
 }
 
 PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
@@ -53,7 +54,7 @@ void PoolRecording::reach(const Reservations &reserved,
     open[index] = recorded.obstacles.size();
     recorded.obstacles.push_back({range.offset(), range.bytes(), now});
   }
-  ++now;
+  recorded.changes.push_back(now++);
 }
 
 void PoolRecording::release(void *context) {

@@ -23,8 +23,8 @@ public:
       : base(base), device(device) {}
 
   void beginFunction(std::span<const plan::ResultPlace> results);
-  /// Operation `op` of it is about to run.
-  void reach(size_t op);
+  /// Operation `op` of a function is about to run.
+  void reach(const void *function, size_t op);
   /// Records that ranges of `reserved` end and begin. Throws std::runtime_error
   /// if an allocation is still in a range that begins.
   void reach(const Reservations &reserved, const ReservationChange &change);

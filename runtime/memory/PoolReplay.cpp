@@ -9,7 +9,7 @@ namespace fcdp {
 
 PoolReplay::PoolReplay(StepEvents events, Placement planned, PoolMemory given,
                        c10::Device device)
-    : lifetimes(std::move(events.lifetimes)), placement(std::move(planned)),
+    : recorded(std::move(events)), placement(std::move(planned)),
       memory(std::move(given)), device(device) {
   blocks = std::make_unique<Block[]>(lifetimes.size());
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
@@ -36,7 +36,26 @@ void PoolReplay::begin() {
   nextBlock = 0;
   nextEnd = 0;
   now = 0;
+  nextOperation = nextChange = 0;
+  blocksEnd = firstOf(0);
   isAsRecorded = true;
+}
+
+size_t PoolReplay::firstOf(size_t operation) const {
+  const std::vector<OperationStart> &operations = recorded.operations;
+  return operation < operations.size() ? operations[operation].firstLifetime
+                                       : lifetimes.size();
+}
+
+void PoolReplay::reach(const void *function, size_t op) {
+  const std::vector<OperationStart> &operations = recorded.operations;
+  isAsRecorded = isAsRecorded && nextOperation < operations.size() &&
+                 operations[nextOperation].function == function &&
+                 operations[nextOperation].op == op;
+  if (!isAsRecorded)
+    return;
+  nextBlock = firstOf(nextOperation);
+  blocksEnd = firstOf(++nextOperation);
 }
 
 std::optional<uint32_t> PoolReplay::findLate() {
@@ -64,9 +83,10 @@ PoolReplay::findIn(const plan::ReservedRange &range) const {
 void PoolReplay::reach(const Reservations &reserved,
                        const ReservationChange &change) {
   std::optional<uint32_t> late;
+  isAsRecorded = isAsRecorded && nextChange < recorded.changes.size();
   if (isAsRecorded) {
+    now = recorded.changes[nextChange++];
     late = findLate();
-    ++now;
   } else {
     for (size_t i = 0; i < change.begins.size() && !late; ++i)
       late = findIn(reserved.ranges[change.begins[i]]);
@@ -79,13 +99,14 @@ void PoolReplay::reach(const Reservations &reserved,
 }
 
 PoolReplay::Result PoolReplay::allocate(size_t size) {
-  isAsRecorded = isAsRecorded && nextBlock < lifetimes.size() &&
-                 lifetimes[nextBlock].bytes == size &&
-                 lifetimes[nextBlock].madeAt == now;
-  if (!isAsRecorded)
+  size_t found = nextBlock;
+  while (found < blocksEnd && lifetimes[found].bytes != size)
+    ++found;
+  if (!isAsRecorded || found >= blocksEnd)
     return {Result::Kind::Mismatch, {}};
-  goOn();
-  Block &block = blocks[nextBlock++];
+  goTo(lifetimes[found].madeAt);
+  nextBlock = found + 1;
+  Block &block = blocks[found];
   if (!block.owner)
     return {Result::Kind::Outlives, {}};
   block.inUse.store(true, std::memory_order_relaxed);
@@ -94,17 +115,17 @@ PoolReplay::Result PoolReplay::allocate(size_t size) {
 }
 
 void PoolReplay::skip() {
-  goOn();
+  goTo(lifetimes[nextBlock].madeAt);
   ++nextBlock;
 }
 
-void PoolReplay::goOn() {
+void PoolReplay::goTo(uint32_t event) {
+  now = event;
   std::optional<uint32_t> late = findLate();
   TORCH_CHECK(!late, "allocation ", *late,
               " of this step is still in use where the recorded step had freed "
               "it, and its place is due again: the steps differ in what they "
               "keep");
-  ++now;
 }
 
 void PoolReplay::release(void *context) {

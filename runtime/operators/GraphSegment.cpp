@@ -147,6 +147,7 @@ void GraphSegment::begin(const StepState &state) {
   if (captured.size() == kMostGraphs)
     return;
   captured.push_back({nullptr, findOperands(state), {}, {}, {}});
+  firstPlaced = pool.numPlaced();
   systemBefore = pool.systemAllocations();
   capturing.begin();
   mode = Mode::Capturing;
@@ -164,7 +165,8 @@ void GraphSegment::capture(size_t position, StepState &state) {
                     "--cuda-graphs=off does without");
   }
   one.allocations.push_back(pool.numPlaced() - before);
-  for (size_t i = before; i < pool.numPlaced(); ++i)
+  // This includes what the recorded step alone has allocated.
+  for (size_t i = firstPlaced + one.memory.size(); i < pool.numPlaced(); ++i)
     one.memory.push_back(pool.place(i));
 }
 

@@ -36,9 +36,9 @@ std::vector<OpRange> findSegments(const StepPlan &plan);
 /// A graph contains addresses. It fits if external operands, and the memory
 /// that the pool has planned for the operations' allocations, are at the same
 /// addresses as during the capture. If no graph fits, another one is captured,
-/// up to a limit. In a step that the pool records, or that differs from the
-/// recorded one, operations run one by one. The same holds from then on for a
-/// segment that took memory from the system during its capture.
+/// up to a limit. In a step that the pool records, or that runs other
+/// operations than the recorded one, they run one by one. The same holds from
+/// then on for a segment that took memory from the system during its capture.
 ///
 /// Used by the issuing thread only.
 class GraphSegment {
@@ -58,7 +58,7 @@ private:
     /// Addresses of external operands, or null.
     std::vector<const void *> operands;
     /// Addresses of the pool's allocations, and the number that each operation
-    /// makes.
+    /// makes or skips.
     std::vector<const std::byte *> memory;
     std::vector<size_t> allocations;
     /// Results that are used outside, over memory that others own.
@@ -82,7 +82,9 @@ private:
   std::vector<size_t> operandSlots, resultSlots;
   std::vector<std::vector<size_t>> freed;
   std::vector<Captured> captured;
-  /// Bytes taken from the system when the capture began.
+  /// Allocations that the pool had placed, and that it had asked the system
+  /// for, when the capture began.
+  size_t firstPlaced = 0;
   uint64_t systemBefore = 0;
   bool isRefused = false;
   Mode mode = Mode::OneByOne;

@@ -442,6 +442,65 @@ TEST(PoolTest, AnotherMomentIsAMismatch) {
   EXPECT_EQ(runFunction(pool, reserved, {nothing, allocate}), 0u);
 }
 
+/// As cuBLAS does with its workspace: the first product takes it for good.
+TEST(PoolTest, WhatIsTakenOnceDisturbsNoLaterStep) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/4096);
+  ResultPool pool(arena, routeCpuAllocations());
+  Reservations reserved = makeReserved();
+  c10::DataPtr workspace;
+  std::vector<void *> places;
+  auto product = [&] {
+    if (!workspace)
+      workspace = take(1000);
+    places.push_back(take(100).get());
+  };
+  EXPECT_EQ(runFunction(pool, reserved, {product, product}), 3u);
+  places.clear();
+  EXPECT_EQ(runFunction(pool, reserved, {product, product}), 0u);
+  EXPECT_EQ(runFunction(pool, reserved, {product, product}), 0u);
+  EXPECT_EQ(places[0], places[2]);
+  EXPECT_EQ(places[1], places[3]);
+}
+
+/// One that needs more than in the recorded step has only that from the system.
+TEST(PoolTest, LaterOperationsGetTheirPlacesAfterAMismatch) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/4096);
+  ResultPool pool(arena, routeCpuAllocations());
+  Reservations reserved = makeReserved();
+  auto needs = [](std::vector<size_t> sizes) {
+    return [=] {
+      for (size_t bytes : sizes)
+        take(bytes);
+    };
+  };
+  auto last = needs({300, 50});
+  EXPECT_EQ(runFunction(pool, reserved, {needs({100, 200}), last}), 4u);
+  EXPECT_EQ(runFunction(pool, reserved, {needs({100, 77, 200}), last}), 1u);
+  EXPECT_EQ(runFunction(pool, reserved, {needs({100, 77, 200}), last}), 5u);
+  EXPECT_EQ(runFunction(pool, reserved, {needs({100, 77, 200}), last}), 0u);
+  EXPECT_EQ(runFunction(pool, reserved, {needs({200}), last}), 0u);
+}
+
+/// Places are those of other moments if operations run in another order.
+TEST(PoolTest, OtherOperationsGetNoPlaces) {
+  TestArena arena(/*reserved=*/256, /*bytes=*/4096);
+  ResultPool pool(arena, routeCpuAllocations());
+  Reservations first = makeReserved(), second = makeReserved();
+  auto both = [&](const Reservations &a, const Reservations &b) {
+    return step(pool, [&] {
+      for (const Reservations *function : {&a, &b}) {
+        pool.beginFunction(*function);
+        pool.reach(0);
+        take(64);
+        pool.endFunction();
+      }
+    });
+  };
+  EXPECT_EQ(both(first, second), 2u);
+  EXPECT_EQ(both(first, second), 0u);
+  EXPECT_EQ(both(second, first), 2u);
+}
+
 TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
   TestArena arena;
   ResultPool pool(arena, routeCpuAllocations());
@@ -488,14 +547,17 @@ TEST(PoolTest, DoesntSkipWhatIsStillInUse) {
 TEST(PoolTest, PlacesAreThoseOfAStepLikeTheRecordedOne) {
   TestArena arena;
   ResultPool pool(arena, routeCpuAllocations());
-  step(pool, threeTensors);
-  step(pool, [&] {
-    EXPECT_NE(pool.nextPlace(0), nullptr);
-    c10::DataPtr other = take(77);
-    EXPECT_FALSE(pool.isReplaying());
-    EXPECT_EQ(pool.numPlaced(), 0u);
-    EXPECT_EQ(pool.nextPlace(0), nullptr);
-  });
+  Reservations reserved = makeReserved();
+  runFunction(pool, reserved, {[] { take(100); }});
+  pool.beginStep();
+  EXPECT_TRUE(pool.isReplaying());
+  pool.beginFunction(reserved);
+  pool.reach(0);
+  EXPECT_NE(pool.nextPlace(0), nullptr);
+  pool.reach(2); // the recorded step had only one operation
+  EXPECT_FALSE(pool.isReplaying());
+  EXPECT_EQ(pool.numPlaced(), 0u);
+  EXPECT_EQ(pool.nextPlace(0), nullptr);
 }
 
 TEST(PoolTest, OtherThreadsUseTheSystem) {

@@ -7,7 +7,9 @@
 #include "operators/GraphSegment.h"
 #include "operators/PreparedOp.h"
 #include "operators/RecordedOp.h"
+#include "operators/WarmUp.h"
 #include "step/HostCopies.h"
+#include "step/StepArena.h"
 #include "step/StepObject.h"
 
 #include <ATen/Context.h>
@@ -55,16 +57,14 @@ struct Step::Impl {
               .device = deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
-        firstPool(poolArena(state), systemMemory()),
-        nextPool(poolArena(state), systemMemory()),
-        outerPool(poolArena(state), systemMemory()) {
+        firstPool(arena(), systemMemory()), nextPool(arena(), systemMemory()),
+        outerPool(arena(), systemMemory()) {
     const StepPlan &plan = state.plan;
     size_t kinds = plan.numVariants();
     if (plan.overlapsOuter())
       kinds += plan.outer->fragments;
     for (size_t i = 0; i < kinds; ++i)
-      pools.push_back(
-          std::make_unique<ResultPool>(poolArena(state), systemMemory()));
+      pools.push_back(std::make_unique<ResultPool>(arena(), systemMemory()));
   }
 
   bool isOnCpu() const { return state.device.is_cpu(); }
@@ -111,14 +111,7 @@ struct Step::Impl {
     return object.plan().numEvents + uint32_t(place);
   }
 
-  static PoolArena poolArena(StepState &state) {
-    return {state.backend.deviceBase(), state.plan.deviceBytes,
-            state.plan.stateBytes,
-            [&backend = state.backend](uint64_t from, uint64_t to) {
-              return backend.extendDevice(from, to);
-            },
-            state.device};
-  }
+  PoolArena arena() { return stepArena(state, gpuMemory); }
   void throwIfBackendFailed() const;
   /// Runs an operation; throws with its name.
   void execute(size_t index, ResultPool &memory);
@@ -302,6 +295,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   StepState &state = impl->state;
   at::NoGradGuard noGrad;
   StreamScope streamScope(impl->computeStream);
+  if (options.cuda)
+    warmUpProducts(state.device);
   makeInputs(state);
   makeBuffers(state, object.constants());
   makeOptimizerState(state);

@@ -12,7 +12,7 @@
 
 namespace fcdp::test {
 
-class LocalBackend final : public Backend {
+class LocalBackend : public Backend {
 public:
   LocalBackend(size_t deviceBytes, size_t hostBytes) : host(hostBytes) {
     device.reserve(deviceBytes + kMostGrowth);

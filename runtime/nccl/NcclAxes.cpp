@@ -1,14 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "nccl/NcclAxes.h"
+#include "nccl/CtaLimits.h"
 
 #include <algorithm>
 
 namespace fcdp {
 
+/// Groups of one rank have no communicator.
+static uint32_t count(const AxisGroups &wanted, uint32_t ranks) {
+  return ranks > 1 ? uint32_t(wanted.gather) + uint32_t(wanted.reduce) : 0;
+}
+
+static CtaLimits limitsOf(const NcclAxesOptions &options) {
+  const Mesh &mesh = options.mesh;
+  auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    options.cuda->check(
+        options.cuda->cudaDeviceGetAttribute(&value, which, options.device),
+        "cudaDeviceGetAttribute");
+    return uint32_t(value);
+  };
+  GroupCounts groups;
+  groups.within = count(options.localGroups, mesh.locals) +
+                  count(options.worldGroups, mesh.size());
+  groups.betweenNodes = count(options.nodeGroups, mesh.nodes);
+  groups.control = options.hasAll && mesh.size() > 1;
+  return limitCtas(attribute(cudaDevAttrMultiProcessorCount),
+                   attribute(cudaDevAttrComputeCapabilityMajor), groups);
+}
+
 static std::unique_ptr<DeviceGroup>
 join(const NcclAxesOptions &options, const std::string &name,
-     const std::vector<uint32_t> &worldRanks) {
+     const std::vector<uint32_t> &worldRanks, uint32_t mostCtas) {
   uint32_t own = worldRank(options.mesh, options.place);
   NcclGroupOptions group;
   group.nccl = options.nccl;
@@ -19,6 +43,7 @@ join(const NcclAxesOptions &options, const std::string &name,
                         worldRanks.begin());
   group.ids = options.ids;
   group.name = name;
+  group.mostCtas = mostCtas;
   group.joinSeconds = options.joinSeconds;
   group.callSeconds = options.callSeconds;
   return makeNcclGroup(group);
@@ -40,14 +65,16 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
   for (uint32_t local = 0; local < mesh.locals; ++local)
     sameNode.push_back(worldRank(mesh, {options.place.node, local}));
 
+  const CtaLimits limits = limitsOf(options);
   NcclAxes axes;
   auto joinAxis = [&](Axis axis, const char *name, const AxisGroups &wanted,
                       const std::vector<uint32_t> &worldRanks) {
     auto &[gather, reduce] = axes[size_t(axis)];
+    uint32_t ctas = axis == Axis::Node ? limits.betweenNodes : limits.within;
     if (wanted.gather)
-      gather = join(options, std::string(name) + "-gather", worldRanks);
+      gather = join(options, std::string(name) + "-gather", worldRanks, ctas);
     if (wanted.reduce)
-      reduce = join(options, std::string(name) + "-reduce", worldRanks);
+      reduce = join(options, std::string(name) + "-reduce", worldRanks, ctas);
   };
   joinAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
   joinAxis(Axis::Local, "local", options.localGroups, sameNode);
@@ -56,7 +83,8 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
 }
 
 std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {
-  return join(options, "all", inShardOrder(options.mesh));
+  return join(options, "all", inShardOrder(options.mesh),
+              limitsOf(options).control);
 }
 
 } // namespace fcdp

@@ -19,6 +19,8 @@ struct NcclAxesOptions {
   Place place;
   /// The groups to make; equal on all ranks.
   AxisGroups nodeGroups, localGroups, worldGroups{false, false};
+  /// Whether `joinAll` is called, too.
+  bool hasAll = false;
   /// Exchanges the ids of the groups between ranks.
   IdExchange ids;
   /// See NcclGroupOptions.

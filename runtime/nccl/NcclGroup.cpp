@@ -109,6 +109,8 @@ void NcclGroup::join() {
   ncclUniqueId id = shareId();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  if (options.mostCtas)
+    config.maxCTAs = int(*options.mostCtas);
   finish(
       nccl.ncclCommInitRankConfig(&comm, int(size()), id, int(rank()), &config),
       "ncclCommInitRankConfig", options.joinSeconds);

@@ -31,6 +31,9 @@ struct NcclGroupOptions {
   /// Distinguishes groups with the same first rank, such as those of gathers
   /// and of reductions. It is equal on the ranks of one group.
   std::string name;
+  /// The most thread blocks of a collective, from 1 on; NCCL's choice if it is
+  /// not set.
+  std::optional<uint32_t> mostCtas = std::nullopt;
   /// Seconds within which all ranks must have joined.
   double joinSeconds = 60;
   /// Seconds within which a call that enqueues must return.

@@ -72,6 +72,7 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
               [&job](const std::string &key, double seconds) {
                 return job.get(key, seconds);
               }};
+  axes.hasAll = plan.sumsOverRanks();
   if (options.timeoutSeconds)
     axes.joinSeconds = axes.callSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds))
@@ -80,7 +81,7 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
   made.axes = joinAxes(axes);
-  if (plan.sumsOverRanks())
+  if (axes.hasAll)
     made.all = joinAll(axes);
 }
 

@@ -97,6 +97,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   groups.mesh = mesh;
   groups.place = place;
   groups.worldGroups = {true, true};
+  groups.hasAll = true;
   groups.ids = exchangeOver(*store);
   options.axes = joinAxes(groups);
   options.all = joinAll(groups);

@@ -87,6 +87,7 @@ void Rank::makeBackend() {
   axes.mesh = job->mesh();
   axes.place = job->place();
   axes.worldGroups = {true, true};
+  axes.hasAll = true;
   axes.ids = {[this](const std::string &key, const std::string &value) {
                 job->set(key, value);
               },

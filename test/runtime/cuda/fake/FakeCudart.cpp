@@ -267,6 +267,20 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
+  Lock lock = enter("cudaDeviceGetAttribute");
+  switch (attribute) {
+  case cudaDevAttrMultiProcessorCount:
+    *value = machine().multiprocessors;
+    return result();
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = 9;
+    return result();
+  default:
+    return result(cudaErrorInvalidValue);
+  }
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
   std::snprintf(id, size_t(length), "0000:%02X:00.0", 0x10 + device);
   return cudaSuccess;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <nccl.h>
 #include <set>
+#include <utility>
 
 namespace fcdp::fake {
 
@@ -31,6 +32,10 @@ struct Part {
   bool isAllGather = false;
   Transfer gather{};
   std::vector<Transfer> sends, recvs;
+  int device = 0;
+  int ctas = 0;
+  /// Whether its thread blocks are resident.
+  bool isResident = false;
 };
 
 /// One collective of a group.
@@ -57,6 +62,10 @@ std::set<ncclComm_t> live;
 std::multiset<const void *> registrations; ///< by communicator
 uint64_t ids = 0;
 
+/// Thread blocks of a collective if its communicator does not limit them, as
+/// NCCL has them on NVLink.
+constexpr int defaultCtas = 32;
+
 Machine &machine() { return Machine::instance(); }
 
 using Lock = std::unique_lock<std::recursive_mutex>;
@@ -64,6 +73,21 @@ Lock enter(const char *entryPoint) {
   Lock lock(machine().mutex);
   machine().count(entryPoint);
   return lock;
+}
+
+/// Has the part's thread blocks start if the device has room for all of them.
+/// Returns whether they are resident.
+bool start(Part &part) {
+  int &busy = machine().busyMultiprocessors[part.device];
+  if (part.isResident || busy + part.ctas > machine().multiprocessors)
+    return part.isResident;
+  busy += part.ctas;
+  return part.isResident = true;
+}
+
+void end(Part &part) {
+  if (std::exchange(part.isResident, false))
+    machine().busyMultiprocessors[part.device] -= part.ctas;
 }
 
 bool hasAny(const Group &group, const std::set<int> &devices) {
@@ -88,6 +112,7 @@ struct ncclComm {
   const int rank;
   const int device;
   bool isAborted = false;
+  int maxCtas = defaultCtas;
   uint64_t collectives = 0;
   /// Parts that were called but are not in a stream yet.
   std::vector<std::pair<cudaStream_t, Part>> pending;
@@ -131,15 +156,16 @@ void runTransfers(const Meeting &meeting) {
   }
 }
 
-/// Returns whether all ranks' parts are at the heads of their streams.
-bool isEverybodyThere(const Meeting &meeting, const Part &own) {
+/// Returns whether all ranks' parts are at the heads of their streams and have
+/// room on their devices.
+bool isEverybodyThere(Meeting &meeting, const Part &own) {
   for (auto &part : meeting.parts) {
     if (!part)
       return false;
     if (part->stream == own.stream && part->position == own.position)
       continue;
     if (!machine().advance(part->stream, part->position) ||
-        part->stream->done != part->position)
+        part->stream->done != part->position || !start(*part))
       return false;
   }
   return true;
@@ -149,15 +175,16 @@ bool isEverybodyThere(const Meeting &meeting, const Part &own) {
 bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
   if (!live.count(comm) || comm->isAborted || meeting->isDone)
     return true;
-  if (hasAny(*comm->group, faults.dead) || hasAny(*comm->group, faults.hung))
-    return false;
-  const Part &own = *meeting->parts[size_t(comm->rank)];
-  if (!isEverybodyThere(*meeting, own))
+  Part &own = *meeting->parts[size_t(comm->rank)];
+  if (!start(own) || hasAny(*comm->group, faults.dead) ||
+      hasAny(*comm->group, faults.hung) || !isEverybodyThere(*meeting, own))
     return false;
   // Running the other streams may already have run this collective.
   if (meeting->isDone)
     return true;
   meeting->isDone = true;
+  for (auto &part : meeting->parts)
+    end(*part);
   for (auto &part : meeting->parts)
     if (part->isAllGather != own.isAllGather) {
       machine().fail("ranks call different collectives");
@@ -174,6 +201,8 @@ void flush(ncclComm_t comm) {
       meeting = std::make_shared<Meeting>(comm->group->ranks);
     part.stream = streamOf(on);
     part.position = part.stream->issued;
+    part.device = comm->device;
+    part.ctas = comm->maxCtas;
     meeting->parts[size_t(comm->rank)] = part;
     machine().enqueue(part.stream, [comm, meeting = meeting] {
       return tryToMeet(comm, meeting);
@@ -298,6 +327,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   group->ranks = size_t(ranks);
   group->devices[rank] = deviceOfThread();
   *comm = new ncclComm(group, rank, deviceOfThread());
+  if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT)
+    (*comm)->maxCtas = config->maxCTAs;
   live.insert(*comm);
   return ncclInProgress;
 }
@@ -311,6 +342,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Lock lock = enter("ncclCommAbort");
   comm->isAborted = true;
+  for (auto &[number, meeting] : comm->group->meetings)
+    if (auto &own = meeting->parts[size_t(comm->rank)])
+      end(*own);
   live.erase(comm);
   registrations.erase(comm);
   return ncclSuccess;

@@ -106,6 +106,10 @@ public:
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
   int devices = 8;
   int runtimeVersion = 13000;
+  /// Of each device. A collective occupies one for each of its thread blocks,
+  /// from when it may start until all its ranks have started.
+  int multiprocessors = 132;
+  std::map<int, int> busyMultiprocessors; ///< by device
   /// Hardware queues that the driver was told to make when it was initialized.
   int queues = 0;
 

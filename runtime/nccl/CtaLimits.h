@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Limits the thread blocks of collectives.
+//
+// A kernel of NCCL waits for the kernels of its peers, and keeps its thread
+// blocks on multiprocessors meanwhile. If two communicators' kernels start in
+// another order on one rank than on a peer, and a device has room for one of
+// them only, neither ends. So all communicators together get fewer thread
+// blocks than the device has multiprocessors.
+#pragma once
+
+#include "collectives/Job.h"
+
+#include <cstdint>
+
+namespace fcdp {
+
+/// The most thread blocks of a collective, by kind of communicator.
+struct CtaLimits {
+  /// Within a node, over NVLink or PCIe, and over all ranks.
+  uint32_t within = 1;
+  uint32_t betweenNodes = 1;
+  /// For single numbers.
+  uint32_t control = 1;
+};
+
+/// The communicators of a rank, by kind.
+struct GroupCounts {
+  uint32_t within = 0, betweenNodes = 0, control = 0;
+};
+
+/// Returns limits whose sum over the communicators is at most half of the
+/// device's multiprocessors, so that operators go on, too; on a device that is
+/// too small for that, all limits are 1. `major` is that of the compute
+/// capability.
+CtaLimits limitCtas(uint32_t multiprocessors, uint32_t major,
+                    const GroupCounts &groups);
+
+} // namespace fcdp

@@ -3,7 +3,6 @@
 #include "cuda/CudaBackend.h"
 #include "core/FirstFailure.h"
 #include "cuda/CollectiveWatch.h"
-#include "cuda/DeviceArena.h"
 #include "cuda/EventClock.h"
 #include "cuda/KernelImage.h"
 #include "cuda/StreamCapture.h"
@@ -39,13 +38,15 @@ public:
       : cuda(withDevice(options)), deviceNumber(options.device),
         worldRank(options.worldRank), ranksPerNode(options.ranksPerNode),
         control(options.control), host(std::move(options.host)),
-        device(cuda, options.deviceBytes), kernels(cuda),
-        streams(cuda, options.numEvents), axes(std::move(options.axes)),
-        all(std::move(options.all)),
+        device(cuda, options.deviceBytes,
+               options.memory.allocate ? options.memory : cudaMemory(cuda)),
+        kernels(cuda), streams(cuda, options.numEvents),
+        axes(std::move(options.axes)), all(std::move(options.all)),
         watch(watchOptions(options), firstFailure) {
     forEachGroup([&](Axis, DeviceGroup &group) {
       if (device.size())
-        group.registerMemory(device.base(), device.size());
+        registered.push_back(
+            group.registerMemory(device.base(), device.size()));
       watch.add(group);
     });
     if (all)
@@ -59,6 +60,9 @@ public:
   std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override;
   std::byte *hostBase() override { return host.base(); }
   cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
+  const std::vector<Registration> &registrations() const override {
+    return registered;
+  }
   std::unique_ptr<GraphCapture> makeCapture() override {
     return std::make_unique<StreamCapture>(cuda, deviceNumber,
                                            streams.at(StreamId::Compute));
@@ -128,6 +132,7 @@ private:
   const std::array<AxisDeviceGroups, kNumAxes> axes;
   const std::unique_ptr<DeviceGroup> all;
   CollectiveWatch watch;
+  std::vector<Registration> registered;
 };
 
 CudaBackendImpl::~CudaBackendImpl() {
@@ -158,7 +163,9 @@ bool CudaBackendImpl::isIdle() {
 std::shared_ptr<std::byte> CudaBackendImpl::extendDevice(uint64_t from,
                                                          uint64_t to) {
   useDevice();
-  auto memory = std::make_shared<DeviceArena>(cuda, to - from);
+  // Collectives do not use it.
+  auto memory =
+      std::make_shared<DeviceArena>(cuda, to - from, cudaMemory(cuda));
   return {memory, memory->base()};
 }
 

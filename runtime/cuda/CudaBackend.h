@@ -8,6 +8,7 @@
 #include "core/Backend.h"
 #include "core/GraphCapture.h"
 #include "core/StepRecorder.h"
+#include "cuda/DeviceArena.h"
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
 
@@ -20,6 +21,8 @@ struct CudaBackendOptions {
   /// Number of the device as this process sees it.
   int device = 0;
   uint64_t deviceBytes = 0;
+  /// Where the device arena comes from; cudaMalloc's memory if it is empty.
+  DeviceMemorySource memory = {};
   uint32_t numEvents = 0;
   CudaHostCache host;
   /// Groups by `Axis`. A collective over a null group is an error.
@@ -50,6 +53,8 @@ public:
   /// Returns a stream for the work of other libraries, such as ATen's
   /// operators.
   virtual cudaStream_t stream(StreamId stream) = 0;
+  /// Returns how the device arena is registered with each group.
+  virtual const std::vector<Registration> &registrations() const = 0;
   /// Makes a capture of the compute stream. It must not outlive the backend.
   virtual std::unique_ptr<GraphCapture> makeCapture() = 0;
 };

@@ -39,6 +39,7 @@ namespace fcdp {
   X(cudaLibraryGetKernel)                                                      \
   X(cudaLibraryLoadData)                                                       \
   X(cudaLibraryUnload)                                                         \
+  X(cudaMemGetInfo)                                                            \
   X(cudaMemcpyAsync)                                                           \
   X(cudaMemset)                                                                \
   X(cudaSetDevice)                                                             \

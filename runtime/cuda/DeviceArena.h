@@ -5,15 +5,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace fcdp {
+
+/// Where the memory of an arena comes from.
+struct DeviceMemorySource {
+  /// Returns memory of the current device. Throws std::runtime_error that names
+  /// the call.
+  std::function<void *(uint64_t bytes)> allocate;
+  /// Takes it back. Does not throw.
+  std::function<void(void *memory)> release;
+};
+
+/// Returns cudaMalloc's memory.
+DeviceMemorySource cudaMemory(std::shared_ptr<const CudaLibrary> cuda);
 
 /// The device memory of a rank: one allocation on the current device, initially
 /// zero. Not copyable.
 class DeviceArena {
 public:
-  /// Throws std::runtime_error if the memory is not available.
-  DeviceArena(std::shared_ptr<const CudaLibrary> cuda, uint64_t bytes);
+  /// Throws Failure of kind OutOfMemory if the memory is not available.
+  DeviceArena(std::shared_ptr<const CudaLibrary> cuda, uint64_t bytes,
+              DeviceMemorySource source);
   ~DeviceArena();
   DeviceArena(const DeviceArena &) = delete;
   DeviceArena &operator=(const DeviceArena &) = delete;
@@ -23,7 +37,7 @@ public:
   uint64_t size() const { return bytes; }
 
 private:
-  std::shared_ptr<const CudaLibrary> cuda;
+  DeviceMemorySource source;
   std::byte *address = nullptr;
   uint64_t bytes = 0;
 };

@@ -4,6 +4,20 @@
 
 namespace fcdp {
 
+std::string describe(const std::vector<Registration> &registrations) {
+  static constexpr const char *names[] = {"nothing", "buffer", "window"};
+  std::string text;
+  for (const Registration &one : registrations) {
+    if (one.group.empty())
+      continue;
+    text += (text.empty() ? "" : ", ") + std::string(names[int(one.kind)]) +
+            " of " + one.group;
+    if (!one.problem.empty())
+      text += " (" + one.problem + ")";
+  }
+  return text.empty() ? "" : "NCCL has the device arena as " + text;
+}
+
 std::string DeviceGroup::describePeers() const {
   std::string ranks;
   for (uint32_t peer = 0; peer < size(); ++peer)

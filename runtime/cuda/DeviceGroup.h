@@ -25,6 +25,24 @@ public:
   using Failure::Failure;
 };
 
+/// What a communication library does with memory that collectives use.
+struct Registration {
+  enum class Kind {
+    None,   ///< it copies through buffers of its own
+    Buffer, ///< it may work in this memory, if the connection allows that
+    Window  ///< it may work in this memory of all ranks of the group
+  } kind = Kind::None;
+  /// The group's name; empty for one rank.
+  std::string group;
+  /// The library's text, if it has refused a better kind.
+  std::string problem;
+};
+
+/// Returns a sentence about them for the user: "NCCL has the device arena as
+/// window of node-gather, buffer of local-gather (...)". Empty if no group has
+/// a name.
+std::string describe(const std::vector<Registration> &registrations);
+
 /// A group of ranks over one axis, for gathers or for reductions. One thread
 /// enqueues, in the same order on all ranks. `findError`, `abort` and the
 /// counters may be called from any thread. Functions throw DeviceGroupError.
@@ -54,9 +72,10 @@ public:
   void exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                       cudaStream_t stream);
 
-  /// Registers memory that collectives will use with the library, if that makes
-  /// them faster. The memory must outlive the group.
-  virtual void registerMemory(std::byte *base, size_t bytes) = 0;
+  /// Registers memory that collectives will use with the library, which may
+  /// make them faster. All ranks of the group must call it, with equal `bytes`.
+  /// The memory must outlive the group.
+  virtual Registration registerMemory(std::byte *base, size_t bytes) = 0;
   /// Returns the library's text for an asynchronous error, if there is one.
   virtual std::optional<std::string> findError() = 0;
   /// Aborts all enqueued work. Later calls fail.
@@ -93,7 +112,7 @@ class SingleDeviceGroup final : public DeviceGroup {
 public:
   explicit SingleDeviceGroup(uint32_t worldRank)
       : DeviceGroup({worldRank}, 0) {}
-  void registerMemory(std::byte *, size_t) override {}
+  Registration registerMemory(std::byte *, size_t) override { return {}; }
   std::optional<std::string> findError() override { return std::nullopt; }
   void abort() noexcept override {}
 

@@ -28,7 +28,7 @@ public:
   explicit NcclGroup(const NcclGroupOptions &options);
   ~NcclGroup() override;
 
-  void registerMemory(std::byte *base, size_t bytes) override;
+  Registration registerMemory(std::byte *base, size_t bytes) override;
   std::optional<std::string> findError() override;
   void abort() noexcept override;
 
@@ -47,6 +47,9 @@ private:
   /// result, or ncclInProgress after `seconds`.
   ncclResult_t settle(ncclResult_t result, double seconds);
   void finish(ncclResult_t result, const char *call, double seconds);
+  /// Like `finish`, but returns the library's text if it says that the call is
+  /// not for this memory or communicator.
+  std::string finishOrExplain(ncclResult_t result, const char *call);
   [[noreturn]] void fail(const char *call, const std::string &text,
                          FailureKind kind = FailureKind::Other) const;
   std::string textOf(ncclResult_t result) const;
@@ -55,6 +58,7 @@ private:
   const NcclLibrary &nccl;
   ncclComm_t comm = nullptr; ///< null once aborted
   void *registration = nullptr;
+  ncclWindow_t window = nullptr;
   /// Guards each call on the communicator: querying its errors may end what
   /// another thread's call began.
   std::mutex mutex;
@@ -76,6 +80,8 @@ NcclGroup::NcclGroup(const NcclGroupOptions &givenOptions)
 NcclGroup::~NcclGroup() {
   if (!comm)
     return;
+  if (window)
+    (void)settle(nccl.ncclCommWindowDeregister(comm, window), finalizeSeconds);
   if (registration)
     (void)nccl.ncclCommDeregister(comm, registration);
   // Finalizing waits for the peers, which may have ended.
@@ -195,14 +201,37 @@ void NcclGroup::finish(ncclResult_t result, const char *call, double seconds) {
     fail(call, textOf(result));
 }
 
-void NcclGroup::registerMemory(std::byte *base, size_t bytes) {
-  // If NCCL cannot use the memory, it uses buffers of its own, as without
-  // registration.
-  ncclResult_t result =
-      settle(nccl.ncclCommRegister(comm, base, bytes, &registration),
-             options.callSeconds);
-  if (result != ncclSuccess)
-    registration = nullptr;
+std::string NcclGroup::finishOrExplain(ncclResult_t result, const char *call) {
+  result = settle(result, options.callSeconds);
+  if (result == ncclInvalidArgument || result == ncclInvalidUsage)
+    return std::string(call) + ": " + textOf(result);
+  finish(result, call, options.callSeconds);
+  return "";
+}
+
+Registration NcclGroup::registerMemory(std::byte *base, size_t bytes) {
+  Registration made;
+  made.group = options.name;
+  auto call = [&](auto entryPoint, auto... arguments) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return entryPoint(comm, base, bytes, arguments...);
+  };
+  // Offsets into the window are equal on all ranks, because the plan is.
+  made.problem = finishOrExplain(
+      call(nccl.ncclCommWindowRegister, &window, NCCL_WIN_COLL_SYMMETRIC),
+      "ncclCommWindowRegister");
+  if (window) {
+    made.kind = Registration::Kind::Window;
+    return made;
+  }
+  // This succeeds without a window if the connection does not allow one.
+  std::string problem = finishOrExplain(
+      call(nccl.ncclCommRegister, &registration), "ncclCommRegister");
+  if (registration)
+    made.kind = Registration::Kind::Buffer;
+  if (!problem.empty())
+    made.problem += (made.problem.empty() ? "" : ", ") + problem;
+  return made;
 }
 
 std::optional<std::string> NcclGroup::findError() {
@@ -226,6 +255,7 @@ void NcclGroup::abort() noexcept {
   (void)nccl.ncclCommAbort(comm);
   comm = nullptr;
   registration = nullptr;
+  window = nullptr;
 }
 
 void NcclGroup::doAllGather(const std::byte *in, std::byte *out, size_t bytes,

@@ -20,11 +20,15 @@ namespace fcdp {
   X(ncclCommGetAsyncError)                                                     \
   X(ncclCommInitRankConfig)                                                    \
   X(ncclCommRegister)                                                          \
+  X(ncclCommWindowDeregister)                                                  \
+  X(ncclCommWindowRegister)                                                    \
   X(ncclGetErrorString)                                                        \
   X(ncclGetLastError)                                                          \
   X(ncclGetUniqueId)                                                           \
   X(ncclGroupEnd)                                                              \
   X(ncclGroupStart)                                                            \
+  X(ncclMemAlloc)                                                              \
+  X(ncclMemFree)                                                               \
   X(ncclRecv)                                                                  \
   X(ncclSend)
 

@@ -4,6 +4,7 @@
 #include "collectives/LocalAddress.h"
 #include "cuda/CudaBackend.h"
 #include "nccl/NcclAxes.h"
+#include "nccl/NcclMemory.h"
 #include "session/TorchCuda.h"
 
 #include <cstdlib>
@@ -53,8 +54,10 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
                 CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
-  if (plan.mesh.size() > 1)
+  if (plan.mesh.size() > 1) {
     axes.nccl = NcclLibrary::load();
+    made.memory = ncclMemory(axes.nccl);
+  }
   axes.cuda = made.cuda;
   axes.device = made.device;
   axes.mesh = plan.mesh;
@@ -110,6 +113,9 @@ RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
   joinGroups(options, plan, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
+  std::string registered = describe(backend->registrations());
+  if (options.onDevice && !registered.empty())
+    options.onDevice(registered);
   CudaDevice forStep{device, backend->stream(StreamId::Compute),
                      &routeCudaAllocations(devices)};
   std::unique_ptr<GraphCapture> graphs;

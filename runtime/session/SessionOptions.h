@@ -64,6 +64,9 @@ struct SessionOptions {
   /// Called on a thread of the session's own, with a sentence about a process
   /// that does not belong to the job and was refused. The job goes on.
   std::function<void(const std::string &message)> onStranger;
+  /// Called while the session opens, with a sentence about how this rank's
+  /// device communicates. Not called on the CPU.
+  std::function<void(const std::string &message)> onDevice;
   /// Called at most once, on a thread of the session's own, when another rank
   /// has died or failed. Without it the session fails the call that waits for
   /// that rank, or the next one, with PeerFailed; with it, it does the same

@@ -628,6 +628,8 @@ int runRank(const Options &options,
   sessionOptions.facts = [&] { return factsOf(options); };
   sessionOptions.files = [&] { return filesOf(options); };
   sessionOptions.onStranger = printWarning;
+  if (worldRank(object->plan().mesh, launch.place) == 0)
+    sessionOptions.onDevice = printNote;
   // The process ends immediately, whatever this rank is doing.
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);

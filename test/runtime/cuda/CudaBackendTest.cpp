@@ -6,6 +6,7 @@
 #include "cuda/DeviceArena.h"
 #include "cuda/StreamTable.h"
 #include "fake/FakeNccl.h"
+#include "nccl/NcclMemory.h"
 
 #include <unistd.h>
 
@@ -74,7 +75,7 @@ TEST_F(CudaBackendTest, DeviceMemoryIsZeroWhenMade) {
   cache.segment.bytes = 64;
   CudaHostCache host(cuda, cache);
   host.base()[0] = std::byte(1);
-  DeviceArena arena(cuda, 4096);
+  DeviceArena arena(cuda, 4096, cudaMemory(cuda));
   ASSERT_EQ(cuda->cudaMemcpyAsync(host.base(), arena.base() + 4032, 64,
                                   cudaMemcpyDefault, streams.at(StreamId::D2H)),
             cudaSuccess);
@@ -88,7 +89,24 @@ TEST_F(CudaBackendTest, SaysHowMuchDeviceMemoryItCannotHave) {
   given.deviceBytes = uint64_t(1) << 50;
   EXPECT_EQ(makeError(std::move(given)),
             "cannot reserve 1125899906842624 bytes for the device arena: "
-            "cudaMalloc: out of memory (cudaErrorMemoryAllocation)");
+            "cudaMalloc: out of memory (cudaErrorMemoryAllocation); "
+            "4294967296 of the device's 4294967296 bytes are free");
+  given = options();
+  given.deviceBytes = uint64_t(1) << 50;
+  given.memory = ncclMemory(fakeNccl());
+  EXPECT_EQ(makeError(std::move(given)),
+            "cannot reserve 1125899906842624 bytes for the device arena: "
+            "ncclMemAlloc: unhandled cuda error; "
+            "4294967296 of the device's 4294967296 bytes are free");
+}
+
+TEST_F(CudaBackendTest, TellsHowEachGroupHasTheArena) {
+  conformance::WorldOptions options;
+  options.mesh = {2, 1};
+  CudaWorld world(options, fake::Policy::Late);
+  EXPECT_EQ(describe(world.cudaBackend(0).registrations()),
+            "NCCL has the device arena as window of node-gather, window of "
+            "node-reduce, window of world-gather, window of world-reduce");
 }
 
 TEST_F(CudaBackendTest, RefusesADeviceThatDoesNotExist) {

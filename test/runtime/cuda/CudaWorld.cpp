@@ -2,6 +2,7 @@
 
 #include "CudaWorld.h"
 #include "fake/FakeNccl.h"
+#include "nccl/NcclMemory.h"
 
 #include <atomic>
 #include <unistd.h>
@@ -79,6 +80,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   options.cuda = fakeCuda();
   options.device = int(rank);
   options.deviceBytes = world.deviceBytes;
+  options.memory = ncclMemory(fakeNccl());
   options.numEvents = world.numEvents;
   options.worldRank = rank;
   options.ranksPerNode = mesh.locals;

@@ -4,9 +4,11 @@
 
 #include "CudaWorld.h"
 #include "fake/FakeNccl.h"
+#include "nccl/NcclMemory.h"
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 
 using namespace fcdp;
 
@@ -66,6 +68,29 @@ protected:
     return machine.calls[entryPoint];
   }
 
+  /// Registers memory of that source with two ranks' groups. Returns what each
+  /// of them has obtained, and `liveText` then.
+  std::vector<std::pair<Registration, std::string>>
+  registerAll(const DeviceMemorySource &source) {
+    std::vector<std::string> errors;
+    std::array<DeviceArena, 2> arenas{DeviceArena(fakeCuda(), 4096, source),
+                                      DeviceArena(fakeCuda(), 4096, source)};
+    auto groups = joinAll({0, 1}, errors);
+    std::array<std::future<Registration>, 2> made;
+    for (size_t rank = 0; rank < 2; ++rank)
+      made[rank] = std::async(std::launch::async, [&, rank] {
+        return groups[rank]->registerMemory(arenas[rank].base(), 4096);
+      });
+    std::shared_ptr<void> end(nullptr, [&](void *) { endAll(groups); });
+    Registration first = made[0].get(), second = made[1].get();
+    return {{first, liveText()}, {second, liveText()}};
+  }
+  static std::string liveText() {
+    return std::to_string(fake::liveRegistrations() + fake::liveWindows()) +
+           " registrations, " + std::to_string(fake::liveWindows()) +
+           " of them windows";
+  }
+
   MemoryStore store;
 };
 
@@ -115,17 +140,38 @@ TEST_F(Nccl, GroupsEndInGoodOrder) {
   EXPECT_EQ(calls("ncclCommAbort"), 0u);
 }
 
-TEST_F(Nccl, RegisteredMemoryIsTakenBack) {
-  std::vector<std::string> errors;
-  auto groups = joinAll({0, 1}, errors);
-  void *memory = nullptr;
-  ASSERT_EQ(fakeCuda()->cudaMalloc(&memory, 4096), cudaSuccess);
-  for (auto &group : groups)
-    group->registerMemory(static_cast<std::byte *>(memory), 4096);
-  EXPECT_EQ(fake::liveRegistrations(), 2u);
-  endAll(groups);
-  EXPECT_EQ(fake::liveRegistrations(), 0u);
-  (void)fakeCuda()->cudaFree(memory);
+TEST_F(Nccl, SharedMemoryBecomesAWindow) {
+  for (const auto &[one, what] : registerAll(ncclMemory(fakeNccl()))) {
+    EXPECT_EQ(one.kind, Registration::Kind::Window);
+    EXPECT_EQ(one.problem, "");
+    EXPECT_EQ(what, "2 registrations, 2 of them windows");
+  }
+  EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
+}
+
+// cudaMalloc's memory cannot be mapped by other ranks.
+TEST_F(Nccl, OtherMemoryIsABufferOnly) {
+  for (const auto &[one, what] : registerAll(cudaMemory(fakeCuda()))) {
+    EXPECT_EQ(one.kind, Registration::Kind::Buffer);
+    EXPECT_EQ(one.problem, "");
+    EXPECT_EQ(what, "2 registrations, 0 of them windows");
+  }
+  EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
+}
+
+TEST_F(Nccl, ARefusalIsToldOf) {
+  fake::failRegistrations(fake::RegistrationFault::Refused);
+  auto made = registerAll(ncclMemory(fakeNccl()));
+  EXPECT_EQ(made[0].first.kind, Registration::Kind::None);
+  EXPECT_EQ(describe({made[0].first}),
+            "NCCL has the device arena as nothing of node-gather "
+            "(ncclCommWindowRegister: invalid usage (the fake says no more), "
+            "ncclCommRegister: invalid usage (the fake says no more))");
+}
+
+TEST_F(Nccl, AnErrorOfARegistrationIsAnError) {
+  fake::failRegistrations(fake::RegistrationFault::SystemError);
+  EXPECT_THROW(registerAll(ncclMemory(fakeNccl())), DeviceGroupError);
 }
 
 TEST_F(Nccl, AGroupOfOneNeedsNoCommunicator) {

@@ -446,6 +446,13 @@ cudaError_t cudaFree(void *address) {
                                            : cudaErrorInvalidValue);
 }
 
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+  Lock lock = enter("cudaMemGetInfo");
+  *free = machine().freeDeviceBytes;
+  *total = machine().freeDeviceBytes + machine().deviceBytes;
+  return result();
+}
+
 cudaError_t cudaMemset(void *address, int value, size_t bytes) {
   Lock lock = enter("cudaMemset");
   // The host continues before the memset has run.

@@ -49,17 +49,26 @@ struct Group {
   size_t ranks = 0;
   std::map<int, int> devices; ///< devices of ranks that have joined
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
+  /// By number, the ranks that have called for it, and the size.
+  struct Window {
+    std::set<int> ranks;
+    size_t bytes = 0;
+    bool isShared = true;
+  };
+  std::map<uint64_t, Window> windows;
 };
 
 struct Faults {
   int version = NCCL_VERSION_CODE;
   std::set<int> dead, hung;
+  RegistrationFault registration = RegistrationFault::None;
 };
 
 std::map<std::string, std::shared_ptr<Group>> groups;
 Faults faults;
 std::set<ncclComm_t> live;
 std::multiset<const void *> registrations; ///< by communicator
+std::set<ncclComm_t> windows;              ///< those that have one
 uint64_t ids = 0;
 
 /// Thread blocks of a collective if its communicator does not limit them, as
@@ -114,6 +123,9 @@ struct ncclComm {
   bool isAborted = false;
   int maxCtas = defaultCtas;
   uint64_t collectives = 0;
+  uint64_t windowCalls = 0;
+  /// Where the handle of the window goes that is being made.
+  ncclWindow_t *awaitedWindow = nullptr;
   /// Parts that were called but are not in a stream yet.
   std::vector<std::pair<cudaStream_t, Part>> pending;
 };
@@ -217,6 +229,20 @@ thread_local ncclComm_t groupComm = nullptr;
 thread_local cudaStream_t groupStream = nullptr;
 thread_local Part groupPart;
 
+/// Ends the call for a window if all ranks have called. Returns whether it did.
+bool tryToMakeWindow(ncclComm_t comm) {
+  const Group::Window &window = comm->group->windows[comm->windowCalls - 1];
+  if (window.ranks.size() < comm->group->ranks)
+    return false;
+  // As NCCL does, it succeeds without a window for other memory.
+  bool isMade = window.isShared;
+  *std::exchange(comm->awaitedWindow, nullptr) =
+      isMade ? reinterpret_cast<ncclWindow_t>(comm) : nullptr;
+  if (isMade)
+    windows.insert(comm);
+  return true;
+}
+
 ncclResult_t stateOf(ncclComm_t comm) {
   if (!live.count(comm))
     return ncclInvalidArgument;
@@ -225,10 +251,24 @@ ncclResult_t stateOf(ncclComm_t comm) {
       return ncclRemoteError;
   if (comm->group->devices.size() < comm->group->ranks)
     return ncclInProgress;
+  if (comm->awaitedWindow && !tryToMakeWindow(comm))
+    return ncclInProgress;
   if (comm->pending.empty())
     return ncclSuccess;
   flush(comm);
   return ncclInProgress;
+}
+
+ncclResult_t registrationFault() {
+  switch (faults.registration) {
+  case RegistrationFault::None:
+    return ncclSuccess;
+  case RegistrationFault::Refused:
+    return ncclInvalidUsage;
+  case RegistrationFault::SystemError:
+    break;
+  }
+  return ncclSystemError;
 }
 
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Part part) {
@@ -280,6 +320,16 @@ size_t liveCommunicators() {
   return live.size();
 }
 
+void failRegistrations(RegistrationFault fault) {
+  Lock lock(machine().mutex);
+  faults.registration = fault;
+}
+
+size_t liveWindows() {
+  Lock lock(machine().mutex);
+  return windows.size();
+}
+
 size_t liveRegistrations() {
   Lock lock(machine().mutex);
   return registrations.size();
@@ -308,6 +358,8 @@ const char *ncclGetErrorString(ncclResult_t result) {
     return "remote process exited or there was a network error";
   case ncclInvalidUsage:
     return "invalid usage";
+  case ncclUnhandledCudaError:
+    return "unhandled cuda error";
   default:
     return "something failed";
   }
@@ -347,6 +399,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
       end(*own);
   live.erase(comm);
   registrations.erase(comm);
+  windows.erase(comm);
   return ncclSuccess;
 }
 
@@ -364,11 +417,49 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address,
                               size_t bytes, void **handle) {
   Lock lock = enter("ncclCommRegister");
+  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
+    return fault;
   if (!machine().translate(address, bytes))
     return ncclInvalidArgument;
   *handle = comm;
   registrations.insert(comm);
   return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address,
+                                    size_t bytes, ncclWindow_t *window,
+                                    int flags) {
+  Lock lock = enter("ncclCommWindowRegister");
+  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
+    return fault;
+  if (!machine().translate(address, bytes) || flags != NCCL_WIN_COLL_SYMMETRIC)
+    return ncclInvalidArgument;
+  Group::Window &call = comm->group->windows[comm->windowCalls++];
+  if (!call.ranks.empty() && call.bytes != bytes)
+    machine().fail("windows of different sizes");
+  call.bytes = bytes;
+  call.isShared &= machine().isShared(address, bytes);
+  call.ranks.insert(comm->rank);
+  comm->awaitedWindow = window;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t) {
+  Lock lock = enter("ncclCommWindowDeregister");
+  return windows.erase(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclMemAlloc(void **address, size_t bytes) {
+  Lock lock = enter("ncclMemAlloc");
+  *address = machine().allocate(bytes, /*isShared=*/true);
+  return *address ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *address) {
+  Lock lock = enter("ncclMemFree");
+  return machine().isShared(address, 0) && machine().release(address)
+             ? ncclSuccess
+             : ncclInvalidArgument;
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *) {

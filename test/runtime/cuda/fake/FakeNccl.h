@@ -11,14 +11,19 @@ namespace fcdp::fake {
 void resetNccl();
 /// Sets the version that the library reports.
 void setNcclVersion(int version);
+/// Makes all communicators answer a registration with an error: that the memory
+/// is not for it, or that the system has failed.
+enum class RegistrationFault { None, Refused, SystemError };
+void failRegistrations(RegistrationFault fault);
 /// Ends the rank on that device. Its peers' communicators are told at once, and
 /// collectives with it wait until they are aborted.
 void killDevice(int device);
 /// Makes the rank on that device silent.
 void hangDevice(int device);
 /// Return the number of communicators that are neither destroyed nor aborted,
-/// and of memory registrations that are not undone.
+/// of memory registrations that are not undone, and of windows among them.
 size_t liveCommunicators();
 size_t liveRegistrations();
+size_t liveWindows();
 
 } // namespace fcdp::fake

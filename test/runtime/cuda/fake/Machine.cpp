@@ -61,7 +61,7 @@ bool Machine::isDone(const Point &point) {
   return advance(point);
 }
 
-void *Machine::allocate(size_t bytes) {
+void *Machine::allocate(size_t bytes, bool isShared) {
   if (bytes > freeDeviceBytes)
     return nullptr;
   void *shown = mmap(nullptr, bytes, PROT_NONE,
@@ -71,7 +71,7 @@ void *Machine::allocate(size_t bytes) {
   // As on a device, memory is not zeroed.
   auto *storage = static_cast<std::byte *>(std::malloc(bytes));
   std::fill(storage, storage + bytes, std::byte(0xa5));
-  device[static_cast<std::byte *>(shown)] = {bytes, storage};
+  device[static_cast<std::byte *>(shown)] = {bytes, storage, isShared};
   freeDeviceBytes -= bytes;
   deviceBytes += bytes;
   return shown;
@@ -128,6 +128,12 @@ std::byte *Machine::translate(const void *address, size_t bytes) const {
 bool Machine::isDeviceMemory(const void *address) const {
   size_t offset = 0;
   return find(device, address, 0, offset);
+}
+
+bool Machine::isShared(const void *address, size_t bytes) const {
+  size_t offset = 0;
+  const Region *region = find(device, address, bytes, offset);
+  return region && region->isShared;
 }
 
 void Machine::setPolicy(Policy newPolicy, uint32_t seed) {

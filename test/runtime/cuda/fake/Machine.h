@@ -82,7 +82,8 @@ public:
 
   /// Locked. Allocates and frees device memory. As on a GPU, the host cannot
   /// access its addresses; `translate` returns the address of its bytes.
-  void *allocate(size_t bytes);
+  /// `isShared` memory can be mapped by other ranks.
+  void *allocate(size_t bytes, bool isShared = false);
   bool release(void *address);
   /// Locked. Registers host memory that devices may use.
   void pin(void *address, size_t bytes);
@@ -90,6 +91,8 @@ public:
   /// Returns null unless all of [address, address + bytes) is known memory.
   std::byte *translate(const void *address, size_t bytes) const;
   bool isDeviceMemory(const void *address) const;
+  /// Returns whether all of it is memory that other ranks can map.
+  bool isShared(const void *address, size_t bytes) const;
 
   /// Locked. Sets the policy, and counts a call.
   void setPolicy(Policy policy, uint32_t seed);
@@ -117,6 +120,7 @@ private:
   struct Region {
     size_t bytes;
     std::byte *storage;
+    bool isShared = false;
   };
 
   static const Region *find(const std::map<const std::byte *, Region> &regions,

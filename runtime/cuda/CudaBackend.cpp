@@ -43,12 +43,9 @@ public:
         kernels(cuda), streams(cuda, options.numEvents),
         axes(std::move(options.axes)), all(std::move(options.all)),
         watch(watchOptions(options), firstFailure) {
-    forEachGroup([&](Axis, DeviceGroup &group) {
-      if (device.size())
-        registered.push_back(
-            group.registerMemory(device.base(), device.size()));
-      watch.add(group);
-    });
+    if (device.size())
+      connectGroups(options.messages);
+    forEachGroup([&](Axis, DeviceGroup &group) { watch.add(group); });
     if (all)
       watch.add(*all);
     if (options.recorder)
@@ -87,6 +84,7 @@ public:
   ByteCounters counters() const override;
 
 private:
+  void connectGroups(const std::array<WarmUp, kNumAxes> &messages);
   /// Calls `visit(axis, group)` for each group.
   template <typename Visit>
   void forEachGroup(Visit visit) const {
@@ -146,6 +144,25 @@ CudaBackendImpl::~CudaBackendImpl() {
   }
   for (size_t i = 0; i < kNumStreams; ++i)
     (void)cuda->cudaStreamSynchronize(streams.at(StreamId(i)));
+}
+
+void CudaBackendImpl::connectGroups(
+    const std::array<WarmUp, kNumAxes> &messages) {
+  // A registered buffer connects in another way, so that comes first.
+  forEachGroup([&](Axis, DeviceGroup &group) {
+    registered.push_back(group.registerMemory(device.base(), device.size()));
+  });
+  for (size_t i = 0; i < kNumAxes; ++i) {
+    const auto &[gather, reduce] = axes[i];
+    if (gather)
+      gather->connect({messages[i].gathers, {}}, device.base(), device.size());
+    if (reduce)
+      reduce->connect({{}, messages[i].exchanges}, device.base(),
+                      device.size());
+  }
+  if (all)
+    all->connect({{sizeof(double)}, {}}, device.base(), device.size());
+  device.zero();
 }
 
 bool CudaBackendImpl::isIdle() {

@@ -27,6 +27,9 @@ struct CudaBackendOptions {
   CudaHostCache host;
   /// Groups by `Axis`. A collective over a null group is an error.
   std::array<AxisDeviceGroups, kNumAxes> axes;
+  /// By `Axis`, the messages that the groups will send, for which they are
+  /// connected in advance.
+  std::array<WarmUp, kNumAxes> messages;
   /// A group of all ranks in the order of their shards, for `sumOverRanks`,
   /// which is an error if it is null. Its bytes count as control traffic.
   std::unique_ptr<DeviceGroup> all;

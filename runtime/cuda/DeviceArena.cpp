@@ -25,9 +25,9 @@ DeviceMemorySource cudaMemory(std::shared_ptr<const CudaLibrary> cuda) {
   return {allocate, [cuda](void *memory) { (void)cuda->cudaFree(memory); }};
 }
 
-DeviceArena::DeviceArena(std::shared_ptr<const CudaLibrary> cuda,
+DeviceArena::DeviceArena(std::shared_ptr<const CudaLibrary> givenCuda,
                          uint64_t bytes, DeviceMemorySource given)
-    : source(std::move(given)), bytes(bytes) {
+    : cuda(std::move(givenCuda)), source(std::move(given)), bytes(bytes) {
   if (bytes == 0)
     return;
   try {
@@ -39,13 +39,17 @@ DeviceArena::DeviceArena(std::shared_ptr<const CudaLibrary> cuda,
                   FailureKind::OutOfMemory);
   }
   try {
-    cuda->check(cuda->cudaMemset(address, 0, bytes), "cudaMemset");
-    // Our streams do not wait for the default stream, on which the memset runs.
-    cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+    zero();
   } catch (...) {
     source.release(address);
     throw;
   }
+}
+
+void DeviceArena::zero() {
+  cuda->check(cuda->cudaMemset(address, 0, bytes), "cudaMemset");
+  // Our streams do not wait for the default stream, on which the memset runs.
+  cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 DeviceArena::~DeviceArena() {

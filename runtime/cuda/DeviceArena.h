@@ -32,11 +32,15 @@ public:
   DeviceArena(const DeviceArena &) = delete;
   DeviceArena &operator=(const DeviceArena &) = delete;
 
+  /// Zeroes the memory and waits until that is done. Nothing else may use it
+  /// meanwhile.
+  void zero();
   /// Returns null if the size is 0.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
 
 private:
+  std::shared_ptr<const CudaLibrary> cuda;
   DeviceMemorySource source;
   std::byte *address = nullptr;
   uint64_t bytes = 0;

@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -42,6 +43,12 @@ struct Registration {
 /// window of node-gather, buffer of local-gather (...)". Empty if no group has
 /// a name.
 std::string describe(const std::vector<Registration> &registrations);
+
+/// The collectives that a group will run, by the bytes of each message. How a
+/// library connects ranks depends on these.
+struct WarmUp {
+  std::set<uint64_t> gathers, exchanges;
+};
 
 /// A group of ranks over one axis, for gathers or for reductions. One thread
 /// enqueues, in the same order on all ranks. `findError`, `abort` and the
@@ -76,6 +83,12 @@ public:
   /// make them faster. All ranks of the group must call it, with equal `bytes`.
   /// The memory must outlive the group.
   virtual Registration registerMemory(std::byte *base, size_t bytes) = 0;
+  /// Runs each of those collectives in `memory`, whose contents it destroys, so
+  /// that no later one waits for a peer or takes memory. Ones for which the
+  /// memory is too small are as large as it allows. All ranks of the group must
+  /// call it, with equal arguments.
+  virtual void connect(const WarmUp &warmUp, std::byte *memory,
+                       size_t bytes) = 0;
   /// Returns the library's text for an asynchronous error, if there is one.
   virtual std::optional<std::string> findError() = 0;
   /// Aborts all enqueued work. Later calls fail.
@@ -113,6 +126,7 @@ public:
   explicit SingleDeviceGroup(uint32_t worldRank)
       : DeviceGroup({worldRank}, 0) {}
   Registration registerMemory(std::byte *, size_t) override { return {}; }
+  void connect(const WarmUp &, std::byte *, size_t) override {}
   std::optional<std::string> findError() override { return std::nullopt; }
   void abort() noexcept override {}
 

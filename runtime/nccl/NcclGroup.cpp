@@ -3,6 +3,7 @@
 #include "nccl/NcclGroup.h"
 #include "cuda/Seconds.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@ public:
   ~NcclGroup() override;
 
   Registration registerMemory(std::byte *base, size_t bytes) override;
+  void connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) override;
   std::optional<std::string> findError() override;
   void abort() noexcept override;
 
@@ -41,7 +43,6 @@ protected:
 private:
   ncclUniqueId shareId() const;
   void join();
-  void connect();
   void waitForFirst(cudaStream_t stream);
   /// Polls until the communicator has nothing in progress. Returns the final
   /// result, or ncclInProgress after `seconds`.
@@ -70,7 +71,6 @@ NcclGroup::NcclGroup(const NcclGroupOptions &givenOptions)
   try {
     options.cuda->useDevice(options.device);
     join();
-    connect();
   } catch (...) {
     abort();
     throw;
@@ -122,25 +122,29 @@ void NcclGroup::join() {
       "ncclCommInitRankConfig", options.joinSeconds);
 }
 
-/// Runs one collective of each kind, because NCCL connects the ranks in the
-/// first one and would block the issuer there.
-void NcclGroup::connect() {
+void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
   const CudaLibrary &cuda = *options.cuda;
-  void *scratch = nullptr;
   cudaStream_t stream = nullptr;
-  cuda.check(cuda.cudaMalloc(&scratch, 2 * size()), "cudaMalloc");
-  std::shared_ptr<void> freeScratch(
-      scratch, [&](void *memory) { (void)cuda.cudaFree(memory); });
   cuda.check(
       cuda.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0),
       "cudaStreamCreateWithPriority");
   std::shared_ptr<CUstream_st> destroyStream(
       stream, [&](cudaStream_t made) { (void)cuda.cudaStreamDestroy(made); });
-  auto *bytes = static_cast<std::byte *>(scratch);
+  const size_t mostGathered = bytes / size(),
+               mostExchanged = bytes / 2 / size();
   try {
-    doAllGather(bytes + rank(), bytes, 1, stream);
-    doExchangeChunks(bytes, bytes + size(), 1, stream);
-    waitForFirst(stream);
+    for (uint64_t wanted : warmUp.gathers) {
+      size_t part = std::min<uint64_t>(wanted, mostGathered);
+      if (part)
+        doAllGather(memory + rank() * part, memory, part, stream);
+      waitForFirst(stream);
+    }
+    for (uint64_t wanted : warmUp.exchanges) {
+      size_t part = std::min<uint64_t>(wanted, mostExchanged);
+      if (part)
+        doExchangeChunks(memory, memory + size() * part, part, stream);
+      waitForFirst(stream);
+    }
   } catch (...) {
     // Freeing memory waits for the device, which would wait for the peers.
     abort();

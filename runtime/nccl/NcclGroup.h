@@ -34,14 +34,14 @@ struct NcclGroupOptions {
   /// The most thread blocks of a collective, from 1 on; NCCL's choice if it is
   /// not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
-  /// Seconds within which all ranks must have joined.
+  /// Seconds within which all ranks must have joined, and each of the first
+  /// collectives must end.
   double joinSeconds = 60;
   /// Seconds within which a call that enqueues must return.
   double callSeconds = 300;
 };
 
-/// Joins the group and connects its ranks, so that no later call waits for a
-/// peer. All ranks must make their groups in the same order. Throws
+/// Joins the group. All ranks must make their groups in the same order. Throws
 /// DeviceGroupError, which names the group and the missing ranks. Thread-safety
 /// is as `DeviceGroup` documents it. A group of one rank does not use NCCL.
 std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options);

@@ -248,4 +248,19 @@ bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
   });
 }
 
+std::set<uint64_t> StepPlan::messageBytes(plan::OpBody kind, Axis axis) const {
+  std::set<uint64_t> sizes;
+  for (const auto &op : ops) {
+    const auto *gather = op->body.Asall_gather();
+    const auto *reduction = op->body.Asreduce_scatter();
+    if (op->body.type != kind)
+      continue;
+    if (gather && toAxis(gather->axis) == axis)
+      sizes.insert(gather->in.bytes());
+    if (reduction && toAxis(reduction->axis) == axis)
+      sizes.insert(reduction->in.bytes() / ranks(axis));
+  }
+  return sizes;
+}
+
 } // namespace fcdp

@@ -11,6 +11,7 @@
 #include "plan/Reservations.h"
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -224,6 +225,9 @@ struct StepPlan : plan::PlanT {
   /// Whether there is an operation of `kind`, a gather or reduction, over
   /// `axis`.
   bool uses(plan::OpBody kind, Axis axis) const;
+  /// The different numbers of bytes that such operations send from one rank to
+  /// another, without coding.
+  std::set<uint64_t> messageBytes(plan::OpBody kind, Axis axis) const;
 };
 
 /// SHA-1 in 40 lower-case hex digits.

@@ -83,6 +83,10 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
   // The user's own choice for NCCL goes first.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
+  for (Axis axis : {Axis::Node, Axis::Local, Axis::World})
+    made.messages[size_t(axis)] = {
+        plan.messageBytes(plan::OpBody::all_gather, axis),
+        plan.messageBytes(plan::OpBody::reduce_scatter, axis)};
   made.axes = joinAxes(axes);
   if (axes.hasAll)
     made.all = joinAll(axes);

@@ -31,8 +31,9 @@ IdExchange exchangeOver(MemoryStore &store) {
 }
 
 CudaWorld::CudaWorld(const conformance::WorldOptions &options,
-                     fake::Policy policy)
-    : mesh(options.mesh), store(std::make_shared<MemoryStore>()) {
+                     fake::Policy policy, std::array<WarmUp, kNumAxes> messages)
+    : mesh(options.mesh), messages(std::move(messages)),
+      store(std::make_shared<MemoryStore>()) {
   int world = ++worlds;
   fake::resetNccl();
   {
@@ -80,6 +81,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   options.cuda = fakeCuda();
   options.device = int(rank);
   options.deviceBytes = world.deviceBytes;
+  options.messages = messages;
   options.memory = ncclMemory(fakeNccl());
   options.numEvents = world.numEvents;
   options.worldRank = rank;

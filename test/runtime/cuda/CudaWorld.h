@@ -20,7 +20,9 @@ IdExchange exchangeOver(MemoryStore &store);
 
 class CudaWorld final : public conformance::World {
 public:
-  CudaWorld(const conformance::WorldOptions &options, fake::Policy policy);
+  /// `messages` is that of CudaBackendOptions.
+  CudaWorld(const conformance::WorldOptions &options, fake::Policy policy,
+            std::array<WarmUp, kNumAxes> messages = {});
   ~CudaWorld() override;
 
   Backend &backend(uint32_t rank) override { return *backends[rank]; }
@@ -33,6 +35,7 @@ private:
                 const std::string &name);
 
   const Mesh mesh;
+  const std::array<WarmUp, kNumAxes> messages;
   std::shared_ptr<MemoryStore> store;
   std::unique_ptr<InProcessGroup> controlGroup;
   std::vector<std::unique_ptr<Transport>> controls;

@@ -46,7 +46,10 @@ protected:
     for (uint32_t rank = 0; rank < worldRanks.size(); ++rank)
       threads.emplace_back([&, rank] {
         try {
-          groups[rank] = makeNcclGroup(options(rank, worldRanks));
+          auto group = makeNcclGroup(options(rank, worldRanks));
+          DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
+          group->connect({{64}, {32}}, memory.base(), memory.size());
+          groups[rank] = std::move(group);
         } catch (const std::exception &error) {
           errors[rank] = error.what();
         }
@@ -194,6 +197,25 @@ TEST_F(Nccl, APeerThatDoesNotComeEndsTheJoiningAtTheTimeOut) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_EQ(fake::liveCommunicators(), before);
   EXPECT_EQ(calls("ncclCommAbort"), 1u);
+}
+
+// Sizes that the memory does not allow are smaller; here 4096 / 2 and 4096 / 4.
+TEST_F(Nccl, ConnectsWithTheSizesThatMemoryAllows) {
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  uint64_t before = calls("connections");
+  std::vector<std::thread> threads;
+  for (auto &group : groups)
+    threads.emplace_back([&] {
+      DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
+      group->connect({{64, 5000, 1 << 20}, {1 << 20}}, memory.base(),
+                     memory.size());
+      group->connect({{2048}, {1024}}, memory.base(), memory.size());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(calls("connections") - before, 4u); // one of each kind and rank
+  endAll(groups);
 }
 
 TEST_F(Nccl, AnIdThatDoesNotComeIsAnError) {

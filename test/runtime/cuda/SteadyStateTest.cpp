@@ -4,6 +4,9 @@
 
 #include "CudaWorld.h"
 
+#include <algorithm>
+#include <cstring>
+
 using namespace fcdp;
 
 namespace {
@@ -103,7 +106,10 @@ protected:
     options.mesh = shape;
     return options;
   }
-  CudaWorld world{options(), fake::Policy::Late};
+  /// By axis: nodes, ranks of a node, all.
+  CudaWorld world{options(),
+                  fake::Policy::Late,
+                  {{{{shard}, {}}, {{slice}, {bucket / shape.locals}}, {}}}};
 };
 
 } // namespace
@@ -114,6 +120,28 @@ TEST_F(SteadyState, LoadsNoKernels) {
   runSteps(1);
   EXPECT_EQ(takeCalls()["loads of kernels"], 0u);
   synchronize();
+}
+
+// Not even in the first step, which would wait for a peer, or find no memory.
+TEST_F(SteadyState, ConnectsNoRanksAndTakesNoMemory) {
+  fake::Machine &machine = fake::Machine::instance();
+  takeCalls();
+  uint64_t before = machine.deviceBytes;
+  runSteps(1);
+  synchronize();
+  EXPECT_EQ(takeCalls()["connections"], 0u);
+  EXPECT_EQ(machine.deviceBytes, before);
+}
+
+// Connecting uses the arena, in whose memory steps expect zeros.
+TEST_F(SteadyState, LeavesTheArenaZero) {
+  Backend &backend = world.backend(0);
+  const size_t half = options().hostBytes;
+  std::memset(backend.hostBase(), 1, half);
+  backend.copy(StreamId::D2H, backend.hostBase(), backend.deviceBase(), half);
+  synchronize();
+  std::byte *host = backend.hostBase();
+  EXPECT_EQ(std::count(host, host + half, std::byte(0)), ptrdiff_t(half));
 }
 
 TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {

@@ -91,6 +91,20 @@ TEST(StepPlanTest, SaysWhichCommunicatorsItUses) {
   EXPECT_EQ(plan.ranks(Axis::World), 4u);
 }
 
+// A bucket of 32 bytes.
+TEST(StepPlanTest, SaysWhichMessagesAreSent) {
+  StepPlan plan = linearStep(2, 2, 3).load();
+  using Sizes = std::set<uint64_t>;
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::Node), Sizes{8});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::Local),
+            Sizes{16});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, Axis::Local),
+            Sizes{16});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, Axis::Node),
+            Sizes{8});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::World), Sizes{});
+}
+
 TEST(StepPlanTest, AddressesOfRanks) {
   plan::Buf buf(plan::Arena::device, 100, 8, 10, 1);
   EXPECT_EQ(offsetOn(buf, {2, 3}), 123u);

@@ -8,6 +8,7 @@
 #include "FakeNccl.h"
 #include "Machine.h"
 
+#include <bit>
 #include <cstring>
 #include <nccl.h>
 #include <set>
@@ -124,6 +125,9 @@ struct ncclComm {
   int maxCtas = defaultCtas;
   uint64_t collectives = 0;
   uint64_t windowCalls = 0;
+  /// What it has connected for: the kind, and the power of two of the size.
+  std::set<std::pair<bool, int>> connected;
+  std::vector<void *> buffers;
   /// Where the handle of the window goes that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
   /// Parts that were called but are not in a stream yet.
@@ -271,10 +275,28 @@ ncclResult_t registrationFault() {
   return ncclSystemError;
 }
 
+/// NCCL chooses an algorithm by size, and connects the ranks for each at its
+/// first use, which takes device memory.
+void connect(ncclComm_t comm, const Part &part) {
+  constexpr size_t bufferBytes = 1 << 20;
+  size_t bytes = part.isAllGather ? part.gather.bytes : part.sends[0].bytes;
+  if (!comm->connected.insert({part.isAllGather, std::bit_width(bytes)}).second)
+    return;
+  machine().count("connections");
+  comm->buffers.push_back(machine().allocate(bufferBytes));
+}
+
+void releaseBuffers(ncclComm_t comm) {
+  for (void *buffer : comm->buffers)
+    machine().release(buffer);
+  comm->buffers.clear();
+}
+
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Part part) {
   ncclResult_t state = stateOf(comm);
   if (state != ncclSuccess)
     return state == ncclInProgress ? ncclInvalidUsage : state;
+  connect(comm, part);
   comm->pending.emplace_back(stream, std::move(part));
   return ncclInProgress;
 }
@@ -400,6 +422,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   live.erase(comm);
   registrations.erase(comm);
   windows.erase(comm);
+  releaseBuffers(comm);
   return ncclSuccess;
 }
 
@@ -410,6 +433,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   Lock lock = enter("ncclCommDestroy");
+  releaseBuffers(comm);
   live.erase(comm);
   return ncclSuccess;
 }

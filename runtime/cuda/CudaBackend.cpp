@@ -57,6 +57,10 @@ public:
   std::shared_ptr<std::byte> extendDevice(uint64_t from, uint64_t to) override;
   std::byte *hostBase() override { return host.base(); }
   cudaStream_t stream(StreamId stream) override { return streams.at(stream); }
+  CudaLibrary::Memory memory() override {
+    useDevice();
+    return cuda->memory();
+  }
   const std::vector<Registration> &registrations() const override {
     return registered;
   }

@@ -56,6 +56,8 @@ public:
   /// Returns a stream for the work of other libraries, such as ATen's
   /// operators.
   virtual cudaStream_t stream(StreamId stream) = 0;
+  /// Returns the device's memory in use. Throws Failure. Waits for nothing.
+  virtual CudaLibrary::Memory memory() = 0;
   /// Returns how the device arena is registered with each group.
   virtual const std::vector<Registration> &registrations() const = 0;
   /// Makes a capture of the compute stream. It must not outlive the backend.

@@ -122,6 +122,12 @@ bool CudaLibrary::isReady(cudaError_t result, const char *call) const {
   return true;
 }
 
+CudaLibrary::Memory CudaLibrary::memory() const {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {total - free, total};
+}
+
 void CudaLibrary::useDevice(int device) const {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");

@@ -4,6 +4,7 @@
 // with and without CUDA, and tests can substitute another library.
 #pragma once
 
+#include <cstdint>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <memory>
@@ -101,6 +102,13 @@ public:
   /// otherwise libtorch's check of its next launch on this thread would find
   /// and throw it.
   bool isReady(cudaError_t result, const char *call) const;
+
+  /// Memory of the current device, in bytes, that of all processes. `used`
+  /// includes contexts and what libraries have reserved.
+  struct Memory {
+    uint64_t used, total;
+  };
+  Memory memory() const;
 
   /// Makes the device current for the calling thread. Throws std::runtime_error
   /// if there is no such device.

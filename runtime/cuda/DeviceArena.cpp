@@ -8,10 +8,9 @@ namespace {
 
 /// Returns the device's free memory in words.
 std::string describeFreeMemory(const CudaLibrary &cuda) {
-  size_t free = 0, total = 0;
-  cuda.check(cuda.cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return std::to_string(free) + " of the device's " + std::to_string(total) +
-         " bytes are free";
+  auto [used, total] = cuda.memory();
+  return std::to_string(total - used) + " of the device's " +
+         std::to_string(total) + " bytes are free";
 }
 
 } // namespace

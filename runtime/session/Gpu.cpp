@@ -7,6 +7,7 @@
 #include "nccl/NcclMemory.h"
 #include "session/TorchCuda.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -92,6 +93,18 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
     made.all = joinAll(axes);
 }
 
+/// Says what the device's memory is used for before libtorch takes any of it.
+/// `context` are the bytes that were in use at first.
+std::string describeUse(uint64_t context, uint64_t arena,
+                        const CudaLibrary::Memory &now) {
+  uint64_t others = now.used - std::min(now.used, context + arena);
+  return "of the device's " + std::to_string(now.total) +
+         " bytes, the arena has " + std::to_string(arena) +
+         ", CUDA's contexts " + std::to_string(context) +
+         ", and NCCL and kernels " + std::to_string(others) + "; " +
+         std::to_string(now.total - now.used) + " are free";
+}
+
 } // namespace
 
 void requireGpus() {
@@ -105,6 +118,8 @@ RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);
   cuda.device = int(job.place().local) % devices;
+  cuda.cuda->useDevice(cuda.device);
+  const uint64_t context = cuda.cuda->memory().used;
   cuda.deviceBytes = plan.deviceBytes;
   cuda.numEvents = Step::numEvents(plan);
   cuda.worldRank = job.rank();
@@ -117,11 +132,14 @@ RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
   joinGroups(options, plan, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
-  std::string registered = describe(backend->registrations());
-  if (options.onDevice && !registered.empty())
-    options.onDevice(registered);
+  if (options.onDevice) {
+    if (std::string text = describe(backend->registrations()); !text.empty())
+      options.onDevice(text);
+    options.onDevice(describeUse(context, plan.deviceBytes, backend->memory()));
+  }
   CudaDevice forStep{device, backend->stream(StreamId::Compute),
-                     &routeCudaAllocations(devices)};
+                     &routeCudaAllocations(devices),
+                     [own = backend.get()] { return own->memory().used; }};
   std::unique_ptr<GraphCapture> graphs;
   if (options.cudaGraphs)
     graphs = withOwnMemory(backend->makeCapture(), *forStep.memory, device,

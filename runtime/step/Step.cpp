@@ -57,6 +57,7 @@ struct Step::Impl {
               .device = deviceOf(options.cuda)},
         hostCopies(state),
         gpuMemory(options.cuda ? options.cuda->memory : nullptr),
+        usedBytes(options.cuda ? options.cuda->usedBytes : nullptr),
         firstPool(arena(), systemMemory()), nextPool(arena(), systemMemory()),
         outerPool(arena(), systemMemory()) {
     const StepPlan &plan = state.plan;
@@ -149,6 +150,9 @@ struct Step::Impl {
   HostCopies hostCopies;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
+  const std::function<uint64_t()> usedBytes;
+  /// Bytes of the device in use when the last step had been issued.
+  uint64_t usedInStep = 0;
   /// Memory of the results of steps, by variant, and behind it that of steps
   /// with an outer update in them, by fragment. Each records its own
   /// allocations.
@@ -591,8 +595,6 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
   if (impl->recorder)
     impl->recorder->beginStep();
   impl->pool().beginStep();
-  if (impl->gpuMemory)
-    impl->gpuMemory->resetPeakStats(state.device.index());
   for (int64_t k = 0; k < plan.microBatches; ++k) {
     // There are as many sets as there may be unread steps: when the losses of a
     // step are read, its inputs are free, too.
@@ -623,6 +625,9 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
   if (impl->recorder)
     impl->recorder->endStep();
   impl->dropResults();
+  // libtorch keeps what it reserves until the pool empties its cache.
+  if (impl->usedBytes)
+    impl->usedInStep = impl->usedBytes();
   impl->pool().endStep();
   try {
     state.losses.endStep();
@@ -734,23 +739,18 @@ std::vector<double> Step::losses() {
 
 Step::Memory Step::memory() const {
   const StepState &state = impl->state;
+  if (impl->gpuMemory) {
+    auto stats = impl->gpuMemory->getDeviceStats(state.device.index());
+    return {impl->usedInStep, uint64_t(stats.num_device_alloc)};
+  }
   uint64_t bytes = state.plan.deviceBytes, systemAllocations = 0;
   std::vector<const ResultPool *> pools = {&impl->firstPool, &impl->nextPool};
   for (const auto &pool : impl->pools) {
     pools.push_back(pool.get());
     systemAllocations += pool->systemAllocations();
   }
-  // On a GPU each pool makes the arena longer for itself.
   for (const ResultPool *one : pools)
-    if (uint64_t region = one->regionBytes(); region > state.plan.deviceBytes)
-      bytes = impl->isOnCpu() ? std::max(bytes, region)
-                              : bytes + region - state.plan.deviceBytes;
-  if (impl->gpuMemory) {
-    constexpr auto all = size_t(c10::CachingAllocator::StatType::AGGREGATE);
-    auto stats = impl->gpuMemory->getDeviceStats(state.device.index());
-    return {bytes + uint64_t(stats.allocated_bytes[all].peak),
-            uint64_t(stats.num_device_alloc)};
-  }
+    bytes = std::max<uint64_t>(bytes, one->regionBytes());
   bytes += impl->pool().recordedBytes();
   // Those of smaller variants are inside those of the greatest.
   const size_t first =

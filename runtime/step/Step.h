@@ -33,6 +33,9 @@ struct CudaDevice {
   /// libtorch's, for memory that is not for a pool; libtorch's current
   /// allocator must ask the active pool.
   c10::DeviceAllocator *memory = nullptr;
+  /// Returns the bytes of the device that are in use. Throws
+  /// std::runtime_error.
+  std::function<uint64_t()> usedBytes;
 };
 
 struct StepSetup {
@@ -160,7 +163,8 @@ public:
     /// Bytes in the last step: the arena of this rank, inputs and buffers. In a
     /// recorded step, such as the first one, memory that operators took from
     /// the system for unplanned allocations is included. On a GPU, all memory
-    /// that libtorch keeps besides the arena is included.
+    /// of the device that was in use: also what libtorch has reserved, the
+    /// contexts of this and other processes, and NCCL's buffers.
     uint64_t devicePeakBytes;
     /// Allocations by operators that the system was asked for, so far.
     uint64_t systemAllocations;

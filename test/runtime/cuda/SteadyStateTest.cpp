@@ -133,6 +133,15 @@ TEST_F(SteadyState, ConnectsNoRanksAndTakesNoMemory) {
   EXPECT_EQ(machine.deviceBytes, before);
 }
 
+// What NCCL and others take is memory that a plan cannot have.
+TEST_F(SteadyState, CountsAllMemoryOfTheDevice) {
+  fake::Machine &machine = fake::Machine::instance();
+  auto [used, total] = world.cudaBackend(0).memory();
+  EXPECT_EQ(used, machine.deviceBytes);
+  EXPECT_EQ(total, machine.deviceBytes + machine.freeDeviceBytes);
+  EXPECT_GT(used, shape.size() * options().deviceBytes);
+}
+
 // Connecting uses the arena, in whose memory steps expect zeros.
 TEST_F(SteadyState, LeavesTheArenaZero) {
   Backend &backend = world.backend(0);

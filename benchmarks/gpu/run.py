@@ -119,9 +119,12 @@ def conformance(bench: Bench) -> list[Figure]:
 
 def exactness(bench: Bench) -> list[Figure]:
     step = bench.find("exact", bench.device)
-    losses = [line["loss"] for line in bench.run(step, EXACT_STEPS)]
+    losses, again = ([line["loss"] for line in bench.run(step, EXACT_STEPS, "--deterministic")] for _ in range(2))
     eager, _ = bench.eager(step, EXACT_STEPS, 0, f"--clip-norm={CLIP_NORM}")
-    made = [figures.loss_figure("losses in f32, against eager PyTorch", losses, eager)]
+    made = [
+        figures.loss_figure("losses in f32, against eager PyTorch", losses, eager),
+        figures.loss_figure("losses of two runs with --deterministic", losses, again, most=0),
+    ]
     if bench.device != "cpu":
         on_cpu = [line["loss"] for line in bench.run(bench.find("exact", "cpu"), EXACT_STEPS)]
         made.append(figures.loss_figure("losses in f32, CUDA against CPU", losses, on_cpu))
@@ -154,8 +157,8 @@ def graphs(bench: Bench) -> list[Figure]:
     if bench.device == "cpu":
         return []
     step, steps = bench.find("llama", bench.device), bench.steps + WARM_UP
-    log = bench.run(step, steps, "--cuda-graphs=auto")
-    other = bench.run(step, steps)
+    log = bench.run(step, steps, "--cuda-graphs=auto", "--deterministic")
+    other = bench.run(step, steps, "--deterministic")
     rate, otherwise = (step.shape.tokens / seconds_of(one, WARM_UP) for one in (log, other))
     losses = [[line["loss"] for line in one] for one in (log, other)]
     return [

@@ -8,6 +8,7 @@
 #include "core/Checksum.h"
 #include "core/Failure.h"
 #include "session/ChooseDevice.h"
+#include "session/Determinism.h"
 #include "session/InputCheck.h"
 #include "session/JobSetup.h"
 #include "session/SessionImpl.h"
@@ -266,8 +267,11 @@ void Session::Impl::join() {
     throw SessionError(SessionErrorCode::BadLaunch, mismatch);
   ignoreBrokenPipes();
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
-  auto problem =
-      problemOf(SessionErrorCode::NoDevice, [&] { requireDevice(plan); });
+  auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
+    if (options.deterministic)
+      makeDeterministic();
+    requireDevice(plan);
+  });
   if (!problem && options.check)
     problem = problemOf(SessionErrorCode::InputMismatch, options.check);
   JobOptions settings =

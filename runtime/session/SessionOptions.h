@@ -33,6 +33,10 @@ struct SessionOptions {
   /// The random state of rank r starts from seed + r. It is that of the
   /// process.
   uint64_t seed = 0;
+  /// Have operators give the same bits in each run on the same device, which
+  /// makes some slower. An operator that cannot fails the step. A setting of
+  /// the process.
+  bool deterministic = false;
   /// Launch operators as CUDA graphs where that is possible.
   bool cudaGraphs = false;
   /// What happens to a step whose loss or gradients are infinite or NaN. With

@@ -75,6 +75,7 @@ std::vector<Fact> factsOf(const Options &options) {
       {"--profile", isGiven(!options.profile.empty())},
       {"--trace", isGiven(!options.trace.empty())},
       {"--seed", std::to_string(options.seed)},
+      {"--deterministic", isGiven(options.deterministic)},
       {"--cuda-graphs", options.cudaGraphs ? "auto" : "off"},
       {"--on-nonfinite", options.onNonfinite == OnNonfinite::Stop ? "stop"
                          : options.onNonfinite == OnNonfinite::Skip

@@ -366,6 +366,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--interface", options.interface,
                  "Use this network interface for traffic between ranks");
+  app.add_flag("--deterministic", options.deterministic,
+               "Have operators give the same bits in each run on the same "
+               "device, which makes some slower; an operator that cannot ends "
+               "the job. Without it, a GPU does not promise that");
   std::string graphs = "off";
   app.add_option("--cuda-graphs", graphs,
                  "auto: capture operators of a micro-batch in the second step, "

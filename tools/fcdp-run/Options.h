@@ -51,6 +51,8 @@ struct Options {
   uint64_t seed = 0;
   std::optional<double> timeout;
   std::string interface;
+  /// Operators give the same bits in each run.
+  bool deterministic = false;
   /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
   bool cudaGraphs = false;
   OnNonfinite onNonfinite = OnNonfinite::Stop;

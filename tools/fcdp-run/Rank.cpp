@@ -103,6 +103,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.interface = options.interface;
   session.threads = options.threads;
   session.seed = options.seed;
+  session.deterministic = options.deterministic;
   session.cudaGraphs = options.cudaGraphs;
   session.onNonfinite = options.onNonfinite;
   session.lossScaling = options.lossScaling;

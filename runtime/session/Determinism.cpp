@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/Determinism.h"
+
+#include <ATen/Context.h>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace fcdp {
+
+namespace {
+
+/// The values with which cuBLAS is deterministic (cuBLAS documentation,
+/// "Results Reproducibility"). The first one is faster, and takes 32 MiB more.
+constexpr const char *kWorkspaces[] = {":4096:8", ":16:8"};
+constexpr const char *kWorkspaceVariable = "CUBLAS_WORKSPACE_CONFIG";
+
+} // namespace
+
+void makeDeterministic() {
+  setenv(kWorkspaceVariable, kWorkspaces[0], /*replace=*/0);
+  const std::string chosen = std::getenv(kWorkspaceVariable);
+  if (chosen != kWorkspaces[0] && chosen != kWorkspaces[1])
+    throw std::runtime_error(std::string("--deterministic: expected ") +
+                             kWorkspaceVariable + " to be " + kWorkspaces[0] +
+                             " or " + kWorkspaces[1] +
+                             ", or not to be set, got '" + chosen + "'");
+  at::Context &context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+}
+
+} // namespace fcdp

@@ -20,6 +20,11 @@ static constexpr ClusterPreset kPresets[] = {
 
 llvm::ArrayRef<ClusterPreset> fcdp::getClusterPresets() { return kPresets; }
 
+void Cluster::setInterBandwidth(double bandwidth) {
+  collectives.interScale *= bandwidth / inter.bandwidth;
+  inter.bandwidth = bandwidth;
+}
+
 int64_t Cluster::getSharers(const Link &link) const {
   switch (link.sharing) {
   case Sharing::rank:

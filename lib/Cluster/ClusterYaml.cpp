@@ -2,6 +2,7 @@
 //
 // Reads the YAML of a cluster's description; docs/cluster.md has the schema.
 
+#include "CollectiveTablesYaml.h"
 #include "DeviceYaml.h"
 #include "YamlNumbers.h"
 #include "fcdp/Cluster/Cluster.h"
@@ -89,6 +90,8 @@ struct MappingTraits<Cluster> {
     io.mapRequired("intra", cluster.intra);
     io.mapRequired("h2d", cluster.h2d);
     io.mapRequired("d2h", cluster.d2h);
+    io.mapOptional("collectives", cluster.collectives);
+    cluster.collectives.ranksPerNode = cluster.ranksPerNode;
     io.mapOptional("flat_collectives", cluster.flatCollectives);
     io.mapOptional("codec", cluster.codec);
     io.mapOptional("fusion", cluster.fusion);

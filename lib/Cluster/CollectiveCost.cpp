@@ -18,6 +18,58 @@ TransferCost fcdp::costOfDirect(const Cluster &cluster, const Link &link,
   return costOfTransfer(cluster, link, (ranks - 1) * partBytes);
 }
 
+/// Returns the highest bus bandwidth within a node.
+static double getPeakWithinNode(const Cluster &cluster, CollectiveKind kind,
+                                double bytes) {
+  auto local = cluster.collectives.read(RankSet::local, kind, bytes, 1);
+  return local ? local->peak
+               : cluster.intra.bandwidth / cluster.getSharers(cluster.intra);
+}
+
+static std::optional<BusBandwidth> readTables(const Cluster &cluster,
+                                              RankSet set, CollectiveKind kind,
+                                              double bytes) {
+  const CollectiveTables &tables = cluster.collectives;
+  if (tables.ranksPerNode != cluster.ranksPerNode)
+    return std::nullopt;
+  return tables.read(set, kind, bytes,
+                     set == RankSet::local ? 1 : cluster.nodes);
+}
+
+/// Returns the seconds of the link with the changed bandwidth between nodes.
+static double scaleInter(const Cluster &cluster, RankSet set,
+                         CollectiveKind kind, double volume, double bytes,
+                         double seconds) {
+  double scaled = seconds / cluster.collectives.interScale;
+  if (set == RankSet::node)
+    return scaled;
+  double within = volume / getPeakWithinNode(cluster, kind, bytes);
+  return std::max(scaled, std::min(seconds, within));
+}
+
+std::optional<TransferCost>
+fcdp::costOfMeasured(const Cluster &cluster, RankSet set, CollectiveKind kind,
+                     int64_t ranks, double partBytes) {
+  double bytes = ranks * partBytes, volume = (ranks - 1) * partBytes;
+  auto found = readTables(cluster, set, kind, bytes);
+  if (!found || ranks == 1)
+    return std::nullopt;
+  double total = volume / found->rate, seconds = volume / found->peak;
+  TransferCost cost{total - seconds, seconds};
+  if (set != RankSet::local && cluster.nodes > 1)
+    cost.seconds = scaleInter(cluster, set, kind, volume, bytes, seconds);
+  return cost;
+}
+
+bool fcdp::isLimitedByNetwork(const Cluster &cluster, CollectiveKind kind,
+                              double partBytes) {
+  double bytes = cluster.getWorldSize() * partBytes;
+  auto found = readTables(cluster, RankSet::world, kind, bytes);
+  return found && cluster.nodes > 1 &&
+         found->peak * cluster.collectives.interScale <
+             getPeakWithinNode(cluster, kind, bytes);
+}
+
 double fcdp::costOfSum(const Device &device, int64_t ranks, double partBytes) {
   return ranks == 1 ? 0 : device.getMemoryTime((ranks + 1) * partBytes);
 }

@@ -389,8 +389,8 @@ static double timeOfExchange(const Device &device, int64_t ranks,
   return device.getMemoryTime(2 * (ranks - 1) * partBytes);
 }
 
-static Cost estimateGather(const Cluster &cluster, Axis axis, int64_t ranks,
-                           double partBytes) {
+static Cost estimateLink(const Cluster &cluster, Axis axis, int64_t ranks,
+                         double partBytes) {
   bool isNode = axis == Axis::node;
   TransferCost transfer = costOfDirect(
       cluster, isNode ? cluster.inter : cluster.intra, ranks, partBytes);
@@ -398,7 +398,7 @@ static Cost estimateGather(const Cluster &cluster, Axis axis, int64_t ranks,
           transfer.seconds, timeOfExchange(cluster.device, ranks, partBytes)};
 }
 
-static Cost estimateFlatGather(const Cluster &cluster, double partBytes) {
+static Cost estimateFlatLinks(const Cluster &cluster, double partBytes) {
   FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
                       ? costOfFlatRing(cluster, partBytes)
                       : costOfFlatDirect(cluster, partBytes);
@@ -419,6 +419,44 @@ static Cost withSum(Cost gather, const Device &device, int64_t ranks,
   return gather;
 }
 
+/// Estimates a collective in one step over `set`: by the tables of measured
+/// collectives, in which reductions include their sum, and otherwise by
+/// `byLinks`, which gives the cost of a gather.
+static Cost estimateCollective(const Cluster &cluster, RankSet set,
+                               CollectiveKind kind, int64_t ranks,
+                               double partBytes, Resource resource,
+                               llvm::function_ref<Cost()> byLinks) {
+  bool isSum = kind == CollectiveKind::reduceScatter;
+  auto measured = costOfMeasured(cluster, set, kind, ranks, partBytes);
+  if (!measured)
+    return isSum ? withSum(byLinks(), cluster.device, ranks, partBytes)
+                 : byLinks();
+  double memory = timeOfExchange(cluster.device, ranks, partBytes);
+  if (isSum)
+    memory += costOfSum(cluster.device, ranks, partBytes);
+  return {resource, measured->latency, measured->seconds, memory};
+}
+
+static Cost estimateOverAxis(const Cluster &cluster, Axis axis,
+                             CollectiveKind kind, int64_t ranks,
+                             double partBytes) {
+  bool isNode = axis == Axis::node;
+  return estimateCollective(
+      cluster, isNode ? RankSet::node : RankSet::local, kind, ranks, partBytes,
+      isNode ? Resource::inter : Resource::intra,
+      [&] { return estimateLink(cluster, axis, ranks, partBytes); });
+}
+
+static Cost estimateFlat(const Cluster &cluster, CollectiveKind kind,
+                         double partBytes) {
+  Resource resource = isLimitedByNetwork(cluster, kind, partBytes)
+                          ? Resource::inter
+                          : Resource::intra;
+  return estimateCollective(
+      cluster, RankSet::world, kind, cluster.getWorldSize(), partBytes,
+      resource, [&] { return estimateFlatLinks(cluster, partBytes); });
+}
+
 /// Estimates a copy of `bytes` per rank between host and device. It takes as
 /// long as the slower of the link and the host's memory.
 static Cost estimateCopy(const Cluster &cluster, Resource resource,
@@ -430,19 +468,20 @@ static Cost estimateCopy(const Cluster &cluster, Resource resource,
 }
 
 Cost CostModel::costOfGather(Axis axis, int64_t ranks, double partBytes) const {
-  return measureOver(cluster, "all_gather", stringifyAxis(axis), partBytes,
-                     [&](double bytes) {
-                       return estimateGather(cluster, axis, ranks, bytes);
-                     });
+  return measureOver(
+      cluster, "all_gather", stringifyAxis(axis), partBytes, [&](double bytes) {
+        return estimateOverAxis(cluster, axis, CollectiveKind::allGather, ranks,
+                                bytes);
+      });
 }
 
 Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
                                 double partBytes) const {
   return measureOver(cluster, "reduce_scatter", stringifyAxis(axis), partBytes,
                      [&](double bytes) {
-                       return withSum(
-                           estimateGather(cluster, axis, ranks, bytes),
-                           cluster.device, ranks, bytes);
+                       return estimateOverAxis(cluster, axis,
+                                               CollectiveKind::reduceScatter,
+                                               ranks, bytes);
                      });
 }
 
@@ -458,9 +497,9 @@ Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
   const Codec &codec = cluster.codec;
   return measureOver(cluster, "all_gather_delta", stringifyAxis(Axis::node),
                      partBytes, [&](double bytes) {
-                       Cost transfer =
-                           estimateGather(cluster, Axis::node, ranks,
-                                          bytes * codec.deltaBits / 16);
+                       Cost transfer = estimateOverAxis(
+                           cluster, Axis::node, CollectiveKind::allGather,
+                           ranks, bytes * codec.deltaBits / 16);
                        return withCodec(transfer, codec, 1, ranks, bytes);
                      });
 }
@@ -488,7 +527,8 @@ Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
       cluster, ("reduce_scatter_" + stringifyWire(wire)).str(),
       stringifyAxis(Axis::node), partBytes, [&](double bytes) {
         Cost transfer =
-            estimateGather(cluster, Axis::node, ranks, bytes * share);
+            estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,
+                             ranks, bytes * share);
         return withSum(withCodec(transfer, codec, ranks - 1, ranks, bytes),
                        cluster.device, ranks, bytes);
       });
@@ -496,15 +536,15 @@ Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
 
 Cost CostModel::costOfFlatGather(double partBytes) const {
   return measureOver(
-      cluster, "all_gather", "world", partBytes,
-      [&](double bytes) { return estimateFlatGather(cluster, bytes); });
+      cluster, "all_gather", "world", partBytes, [&](double bytes) {
+        return estimateFlat(cluster, CollectiveKind::allGather, bytes);
+      });
 }
 
 Cost CostModel::costOfFlatReduction(double partBytes) const {
   return measureOver(
       cluster, "reduce_scatter", "world", partBytes, [&](double bytes) {
-        return withSum(estimateFlatGather(cluster, bytes), cluster.device,
-                       cluster.getWorldSize(), bytes);
+        return estimateFlat(cluster, CollectiveKind::reduceScatter, bytes);
       });
 }
 

@@ -62,7 +62,7 @@ Cluster SweepRunner::getCluster(const SweepPoint &point) const {
   Cluster changed = cluster;
   changed.nodes = point.nodes;
   changed.ranksPerNode = point.ranks;
-  changed.inter.bandwidth = point.bandwidth;
+  changed.setInterBandwidth(point.bandwidth);
   changed.device.memory = point.memory;
   return changed;
 }

@@ -5,6 +5,7 @@
 // does not depend on the IR.
 #pragma once
 
+#include "fcdp/Cluster/CollectiveTables.h"
 #include "fcdp/Cluster/Device.h"
 #include "fcdp/Cluster/Profile.h"
 #include "llvm/ADT/SmallVector.h"
@@ -97,6 +98,9 @@ struct Cluster {
   Host host;
   /// Between nodes, within a node, host to device, device to host.
   Link inter, intra, h2d, d2h;
+  /// Measured bus bandwidths, used in place of `inter` and `intra` for gathers
+  /// and reductions if nodes have the number of ranks that was measured.
+  CollectiveTables collectives;
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;
   Fusion fusion = Fusion::none;
@@ -106,6 +110,9 @@ struct Cluster {
 
   /// Lets what was measured replace estimates.
   void setProfile(std::shared_ptr<const Profile> measured);
+  /// Changes the bandwidth between nodes. Measured collectives change with it:
+  /// the part of their time that is in proportion to bytes.
+  void setInterBandwidth(double bandwidth);
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
   /// Returns the number of ranks that share one domain of `link`.

@@ -64,7 +64,7 @@ def can_install() -> bool:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A virtual environment with the wheel, and with the PyTorch and the packages of this one."""
-    if not all((BIN / name).exists() for name in ("fcdp-compile", "fcdp-opt", "fcdp-translate", "fcdp-sim", "fcdp-run")):
+    if not all((BIN / name).exists() for name in ("fcdp-compile", "fcdp-opt", "fcdp-translate", "fcdp-sim", "fcdp-cluster", "fcdp-run")):
         pytest.skip("not all of the wheel's tools are built")
     if not can_install():
         pytest.skip("the packages of scripts/wheel-requirements.txt cannot be installed here")

@@ -72,7 +72,7 @@ llvm_config.add_tool_substitutions(
 )
 
 # A tool that this build does not have: its tests say REQUIRES and its name.
-for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-sim"):
+for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-sim", "fcdp-cluster"):
     if os.path.exists(os.path.join(config.fcdp_tools_dir, tool)):
         config.available_features.add(tool)
 

@@ -50,6 +50,7 @@ COMPILER = """
     tools/fcdp-lsp-server
     tools/fcdp-compile
     tools/fcdp-sim
+    tools/fcdp-cluster
 """.split()
 
 RUNTIME = """

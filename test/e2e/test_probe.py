@@ -25,6 +25,15 @@ def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
     for link in ("inter", "intra", "h2d", "d2h"):
         # Measured times decide between the two.
         assert described[link]["sharing"] in (("rank",) if local == 1 or link == "intra" else ("rank", "node"))
+    tables = described.get("collectives", {})
+    ranks = {name: count for name, count in (("node", nodes), ("local", local)) if count > 1}
+    assert tables.keys() == ranks.keys()
+    for name, kinds in tables.items():
+        assert kinds.keys() == {"all_gather", "reduce_scatter"}
+        for rows in kinds.values():
+            # What lasts is there even if a link lets bursts through.
+            assert rows[-1][0] <= ranks[name] << 22
+            assert all(row[0] % ranks[name] == 0 and row[1] == (nodes if name == "node" else 1) and row[2] > 0 for row in rows)
     text = tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
     assert " s a step on probed" in text
     assert not path.with_name(path.name + ".tmp").exists()

@@ -110,6 +110,12 @@ TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
   cluster.h2d = {{1e-6, 5e9}, 2};
   cluster.d2h = {{1e-6, 4e9}, 1};
   cluster.codecRate = 1e9;
+  // A rank sends 1 of 2 parts, and 3 of 4.
+  cluster.overNodes.gathers = {{1024, 1e-4}, {4096, 2e-4}};
+  // A burst, and what lasts.
+  cluster.overNodes.reductions = {{1024, 1e-6}, {4096, 4e-4}};
+  cluster.overLocals.gathers = {{3072, 1e-5}};
+  cluster.overLocals.reductions = {{3072, 2e-5}};
   EXPECT_EQ(
       toYaml(cluster),
       R"(# Measured by fcdp-run --probe-cluster, with all ranks at work at once.
@@ -146,12 +152,25 @@ d2h:
   bandwidth: 4e+09
   latency: 1e-06
   sharing: rank
+collectives: # rows of [bytes, nodes, bytes per second of a rank]
+  node:
+    all_gather:
+      - [2048, 2, 1.024e+07]
+      - [8192, 2, 2.048e+07]
+    reduce_scatter:
+      - [8192, 2, 1.024e+07]
+  local:
+    all_gather:
+      - [4096, 1, 3.072e+08]
+    reduce_scatter:
+      - [4096, 1, 1.536e+08]
 codec:
   rate: 1e+09
 )");
   cluster.mesh = {1, 1};
   cluster.inter.reset();
   cluster.intra.reset();
+  cluster.overNodes = cluster.overLocals = {};
   cluster.h2d.sharers = 1;
   std::string text = toYaml(cluster);
   EXPECT_NE(text.find("inter: # not measured: there is one node\n"
@@ -161,4 +180,5 @@ codec:
   EXPECT_NE(text.find("intra: # not measured: a node has one rank\n"),
             std::string::npos)
       << text;
+  EXPECT_EQ(text.find("collectives"), std::string::npos) << text;
 }

@@ -13,20 +13,29 @@ constexpr double kBurst = 1.25;
 /// Below this, of the greatest that it may be, sizes are one up to rounding.
 constexpr double kLeastDeterminant = 1e-12;
 
-double rateOf(const TimedSize &time) { return time.bytes / time.seconds; }
-
 } // namespace
 
+static double lastingRate(const std::vector<TimedSize> &times) {
+  return std::max_element(times.begin(), times.end(),
+                          [](const TimedSize &p, const TimedSize &q) {
+                            return p.bytes < q.bytes;
+                          })
+      ->rate();
+}
+
+std::vector<TimedSize> withoutBursts(const std::vector<TimedSize> &times) {
+  double lasting = lastingRate(times);
+  std::vector<TimedSize> kept;
+  for (const TimedSize &time : times)
+    if (time.rate() <= kBurst * lasting)
+      kept.push_back(time);
+  return kept;
+}
+
 LinkFigures fitLink(const std::vector<TimedSize> &times) {
-  auto largest = std::max_element(
-      times.begin(), times.end(),
-      [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
-  double lasting = rateOf(*largest);
   // The normal equations for (a + b x) / t = 1.
   double one = 0, x = 0, xx = 0, a = 0, b = 0;
-  for (const TimedSize &time : times) {
-    if (rateOf(time) > kBurst * lasting)
-      continue;
+  for (const TimedSize &time : withoutBursts(times)) {
     double u = 1 / time.seconds, v = time.bytes / time.seconds;
     one += u * u;
     x += u * v;
@@ -42,7 +51,7 @@ LinkFigures fitLink(const std::vector<TimedSize> &times) {
     return {latency, 1 / slope};
   // Noise: no size took longer than another, or less than none at no size. The
   // largest says most of the bandwidth.
-  return {0, latency < 0 && b > 0 ? xx / b : lasting};
+  return {0, latency < 0 && b > 0 ? xx / b : lastingRate(times)};
 }
 
 uint32_t countSharers(double slowdown, uint32_t ranks) {

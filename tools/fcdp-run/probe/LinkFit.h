@@ -11,6 +11,8 @@ namespace fcdp::run {
 /// How long it takes to send so many bytes.
 struct TimedSize {
   double bytes, seconds;
+
+  double rate() const { return bytes / seconds; }
 };
 
 struct LinkFigures {
@@ -29,11 +31,15 @@ struct SharedLink {
 /// divide `ranks`, the one with the nearest ratio. Pre: `slowdown` is above 0.
 uint32_t countSharers(double slowdown, uint32_t ranks);
 
+/// The sizes that are not much quicker a byte than the largest one, in their
+/// order. A shaper that lets bursts through, as clouds have them, makes others
+/// quick, which says nothing of what lasts. Pre: there is a size.
+std::vector<TimedSize> withoutBursts(const std::vector<TimedSize> &times);
+
 /// Hockney's latency + bytes / bandwidth, with the least sum of squares of
 /// relative errors, so that small sizes count as much as large ones. Latency is
-/// at least 0. Sizes that are much quicker a byte than the largest one are left
-/// out: a shaper that lets bursts through, as clouds have them, says nothing of
-/// what lasts. Pre: there is a size above 0, and all times are above 0.
+/// at least 0. Bursts are left out. Pre: there is a size above 0, and all times
+/// are above 0.
 LinkFigures fitLink(const std::vector<TimedSize> &times);
 
 } // namespace fcdp::run

@@ -14,6 +14,7 @@
 
 #include <ATen/Parallel.h>
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -54,8 +55,14 @@ private:
                       std::optional<uint32_t> onlyLocal = {});
   uint32_t findSharers(const Transfer &transfer, size_t bytes,
                        double secondsOfAll);
-  SharedLink measureLink(const Transfer &transfer, bool mayBeShared);
-  SharedLink measureGathers(Axis axis, StreamId stream, uint32_t ranks);
+  std::vector<TimedSize> measureSizes(const Transfer &transfer);
+  SharedLink measureLink(const Transfer &transfer,
+                         const std::vector<TimedSize> &times);
+  /// Collectives of all ranks along `axis`.
+  Collective makeCollective(Axis axis, StreamId stream) const;
+  void runCollective(const Collective &collective, bool isReduction);
+  SharedLink measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
+                                ProbedCollectives &measured);
   SharedLink measureCopies(StreamId stream);
   /// The mean of what ranks have measured.
   double mean(double own) {
@@ -72,8 +79,9 @@ private:
 void Probe::makeBackend() {
   const Mesh &mesh = job.mesh();
   CpuBackendOptions made;
-  made.deviceBytes =
-      std::max(kWindow, kMostBytes * (1 + std::max(mesh.nodes, mesh.locals)));
+  // A reduction has its input, as much to receive, and its part.
+  made.deviceBytes = std::max(
+      kWindow, kMostBytes * (1 + 2 * std::max(mesh.nodes, mesh.locals)));
   HostSegmentOptions segment;
   segment.name = job.segmentName();
   segment.local = job.place().local;
@@ -120,7 +128,7 @@ uint32_t Probe::findSharers(const Transfer &transfer, size_t bytes,
   return countSharers(secondsOfAll / medianOf(alone), job.mesh().locals);
 }
 
-SharedLink Probe::measureLink(const Transfer &transfer, bool mayBeShared) {
+std::vector<TimedSize> Probe::measureSizes(const Transfer &transfer) {
   std::vector<TimedSize> times;
   transfer.run(kMostBytes); // memory that is touched first takes longer
   size_t bytes = kLeastBytes;
@@ -129,32 +137,64 @@ SharedLink Probe::measureLink(const Transfer &transfer, bool mayBeShared) {
     times.push_back({double(bytes) * transfer.perByte, median});
     // All ranks have the same number.
     if (median > kLongSeconds || bytes * kGrowth > kMostBytes)
-      break;
+      return times;
     bytes *= kGrowth;
   }
+}
+
+/// The link that took these times. How many ranks share it shows the largest
+/// size.
+SharedLink Probe::measureLink(const Transfer &transfer,
+                              const std::vector<TimedSize> &times) {
   SharedLink link{fitLink(times)};
-  if (mayBeShared)
-    link.sharers = findSharers(transfer, bytes, times.back().seconds);
+  size_t largest = std::llround(times.back().bytes / transfer.perByte);
+  link.sharers = findSharers(transfer, largest, times.back().seconds);
   return link;
 }
 
-SharedLink Probe::measureGathers(Axis axis, StreamId stream, uint32_t ranks) {
-  auto gather = [&](size_t bytes) {
-    Collective collective{};
-    collective.axis = axis;
-    collective.stream = stream;
-    collective.in = backend->deviceBase();
-    collective.out = backend->deviceBase() + kMostBytes;
-    collective.bytes = bytes;
-    collective.what = axis == Axis::Node ? "probe of the link between nodes"
-                                         : "probe of the link within a node";
+Collective Probe::makeCollective(Axis axis, StreamId stream) const {
+  Collective collective{};
+  collective.axis = axis;
+  collective.stream = stream;
+  collective.in = backend->deviceBase();
+  collective.inType = collective.outType = DType::F32;
+  collective.what = axis == Axis::Node ? "probe of the link between nodes"
+                                       : "probe of the link within a node";
+  return collective;
+}
+
+void Probe::runCollective(const Collective &collective, bool isReduction) {
+  if (isReduction)
+    backend->reduceScatter(collective);
+  else
     backend->allGather(collective);
-    backend->synchronize();
-    if (backend->failed())
-      throw TransportError(backend->failure());
-  };
+  backend->synchronize();
+  if (backend->failed())
+    throw TransportError(backend->failure());
+}
+
+SharedLink Probe::measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
+                                     ProbedCollectives &measured) {
+  Collective collective = makeCollective(axis, stream);
+  Transfer gather{[&, collective](size_t bytes) mutable {
+                    collective.out = backend->deviceBase() + kMostBytes;
+                    collective.bytes = bytes;
+                    runCollective(collective, /*isReduction=*/false);
+                  },
+                  axis, ranks - 1.0};
+  Transfer reduction{[&, collective](size_t bytes) mutable {
+                       collective.out =
+                           backend->deviceBase() + ranks * kMostBytes;
+                       collective.scratch = collective.out + kMostBytes;
+                       collective.bytes = ranks * bytes;
+                       runCollective(collective, /*isReduction=*/true);
+                     },
+                     axis, ranks - 1.0};
+  measured.gathers = measureSizes(gather);
+  measured.reductions = measureSizes(reduction);
   // A gather within a node needs all ranks of the node.
-  return measureLink({gather, axis, ranks - 1.0}, axis == Axis::Node);
+  return axis == Axis::Node ? measureLink(gather, measured.gathers)
+                            : SharedLink{fitLink(measured.gathers)};
 }
 
 SharedLink Probe::measureCopies(StreamId stream) {
@@ -172,7 +212,8 @@ SharedLink Probe::measureCopies(StreamId stream) {
   // Memory that is touched first takes longer.
   for (size_t done = 0; done < kWindow; done += kMostBytes)
     copy(kMostBytes);
-  return measureLink({copy, std::nullopt}, /*mayBeShared=*/true);
+  Transfer transfer{copy, std::nullopt};
+  return measureLink(transfer, measureSizes(transfer));
 }
 
 void Probe::measureCompute() {
@@ -223,10 +264,11 @@ void Probe::run() {
   found.d2h = measureCopies(StreamId::D2H);
   progress.show("measuring links");
   if (found.mesh.nodes > 1)
-    found.inter = measureGathers(Axis::Node, StreamId::Inter, found.mesh.nodes);
+    found.inter = measureCollectives(Axis::Node, StreamId::Inter,
+                                     found.mesh.nodes, found.overNodes);
   if (found.mesh.locals > 1)
-    found.intra =
-        measureGathers(Axis::Local, StreamId::Intra, found.mesh.locals);
+    found.intra = measureCollectives(Axis::Local, StreamId::Intra,
+                                     found.mesh.locals, found.overLocals);
   progress.clear();
   if (job.rank() == 0) {
     // What cannot be written is not lost.
@@ -266,7 +308,6 @@ void runProbe(const ProbeOptions &options, const Launch &launch) {
   };
   jobOptions.onStranger = printWarning;
   jobOptions.planHash = "probe";
-  jobOptions.nodeGroups = jobOptions.localGroups = {true, false};
   std::unique_ptr<Job> job = joinJob(jobOptions);
   try {
     Probe(options, *job).run();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbedCluster.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace fcdp::run {
@@ -35,6 +36,39 @@ std::string describeLink(const char *name, const SharedLink &link,
          describeSharing(link.sharers, locals);
 }
 
+/// A row has the bytes of the whole, of which a rank sends all but one part.
+std::string describeTable(const char *name, const std::vector<TimedSize> &times,
+                          uint32_t ranks, uint32_t nodes) {
+  std::string text = "    " + std::string(name) + ":\n";
+  for (const TimedSize &time : withoutBursts(times))
+    text +=
+        "      - [" +
+        std::to_string(std::llround(time.bytes / (ranks - 1) * double(ranks))) +
+        ", " + std::to_string(nodes) + ", " + spell(time.rate()) + "]\n";
+  return text;
+}
+
+std::string describeCollectives(const char *name,
+                                const ProbedCollectives &collectives,
+                                uint32_t ranks, uint32_t nodes) {
+  if (collectives.gathers.empty())
+    return "";
+  return "  " + std::string(name) + ":\n" +
+         describeTable("all_gather", collectives.gathers, ranks, nodes) +
+         describeTable("reduce_scatter", collectives.reductions, ranks, nodes);
+}
+
+std::string describeTables(const ProbedCluster &cluster) {
+  std::string text =
+      describeCollectives("node", cluster.overNodes, cluster.mesh.nodes,
+                          cluster.mesh.nodes) +
+      describeCollectives("local", cluster.overLocals, cluster.mesh.locals, 1);
+  if (text.empty())
+    return "";
+  return "collectives: # rows of [bytes, nodes, bytes per second of a rank]\n" +
+         text;
+}
+
 } // namespace
 
 std::string toYaml(const ProbedCluster &cluster) {
@@ -67,6 +101,7 @@ std::string toYaml(const ProbedCluster &cluster) {
                        note(cluster.intra, "a node has one rank"));
   text += describeLink("h2d", cluster.h2d, locals, "");
   text += describeLink("d2h", cluster.d2h, locals, "");
+  text += describeTables(cluster);
   text += "codec:\n" + entry("rate", spell(cluster.codecRate));
   return text;
 }

@@ -11,6 +11,11 @@
 
 namespace fcdp::run {
 
+/// The times of collectives along one axis, by the bytes that a rank sends.
+struct ProbedCollectives {
+  std::vector<TimedSize> gathers, reductions;
+};
+
 struct ProbedCluster {
   Mesh mesh;
   /// Bytes of a rank's device and of a node's host memory.
@@ -23,6 +28,8 @@ struct ProbedCluster {
   /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;
+  /// Empty along an axis of one rank.
+  ProbedCollectives overNodes, overLocals;
 };
 
 /// The description, which --cluster takes.

@@ -285,7 +285,8 @@ TEST(ClusterPresets, AreListedWhereAFileIsMissing) {
   EXPECT_EQ(llvm::toString(cluster.takeError()),
             "expected a file or one of a100-40gb, a100-80gb, a100-pcie, "
             "a40-10gbe, a40-1gbe, a40-ipoib, a40-rdma, b200, cpu, gh200, h100, "
-            "h100-pcie, h100-tcp, h200, l40s, rtx3090, rtx4090, rtx5090, t4, "
+            "h100-pcie, h100-tcp, h100-tcpx, h200, l40s, rtx3090, rtx4090, "
+            "rtx5090, t4, "
             "v100-16gb, v100-32gb, workstations, "
             "got 'a50': No such file or directory");
 }

@@ -41,6 +41,17 @@ LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
   return success();
 }
 
+/// Runs the passes that `build` adds. MLIR's verifier after each of them is left
+/// out, because it takes longer than the passes. They are the passes of the
+/// pipeline, which verifies what they make of the plan that is chosen.
+static LogicalResult run(ModuleOp module,
+                         llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager pm(module.getContext());
+  pm.enableVerifier(false);
+  build(pm);
+  return pm.run(module);
+}
+
 /// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
 static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
                                                  const StepDecisions &plan,
@@ -50,17 +61,13 @@ static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
   if (failed(applyPlan(*copy, plan)))
     return failure();
   applyWires(*copy, choices.wires, &model);
-  PassManager decided(module.getContext());
-  buildDecided(decided);
-  PassManager scheduled(module.getContext());
-  buildScheduled(scheduled);
-  if (failed(decided.run(*copy)))
+  if (failed(run(*copy, buildDecided)))
     return failure();
   if (llvm::Error error = decideOverlap(*copy, model, choices.budget.device)) {
     llvm::consumeError(std::move(error));
     return OwningOpRef<ModuleOp>();
   }
-  if (failed(scheduled.run(*copy)))
+  if (failed(run(*copy, buildScheduled)))
     return failure();
   return copy;
 }

@@ -333,11 +333,10 @@ bool fcdp::hasByteSize(RankedTensorType type) {
   if (!type.hasStaticShape() || !element.isIntOrFloat())
     return false;
   // A dimension of size 0 does not allow the others to overflow, as in PyTorch.
-  std::optional<int64_t> bytes = elementBytes(type.getElementType());
-  for (int64_t size : type.getShape())
-    if (bytes)
-      bytes = llvm::checkedMul(*bytes, std::max<int64_t>(size, 1));
-  return bytes.has_value();
+  int64_t bytes = elementBytes(type.getElementType());
+  return llvm::none_of(type.getShape(), [&](int64_t size) {
+    return llvm::MulOverflow(bytes, std::max<int64_t>(size, 1), bytes) != 0;
+  });
 }
 
 int64_t fcdp::byteSize(RankedTensorType type) {

@@ -365,6 +365,35 @@ TEST(ResidencyPlanning, IsNeverWorseThanAPresetThatFits) {
   }
 }
 
+TEST(ResidencyPlanning, SimulatesPlansThatFitOnly) {
+  std::mt19937 random(10);
+  unsigned left = 0;
+  for (unsigned i = 0; i < 20; ++i) {
+    ResidencyProblem problem = makeRandom(4, random);
+    unsigned all = 0, fit = 0;
+    Plan plan(4);
+    for (unsigned code = 0; code < 256; ++code) {
+      for (unsigned b = 0; b < 4; ++b)
+        plan[b].residency = plan[b].carry = Residency((code >> 2 * b) & 3);
+      ResidencyMemory kept = estimateMemory(problem, plan);
+      ++all;
+      fit += kept.deviceBytes <= problem.deviceBudget &&
+             kept.hostBytes <= problem.hostBudget;
+    }
+    EXPECT_EQ(llvm::cantFail(planResidency(problem)).simulated, fit) << i;
+    left += all - fit;
+  }
+  EXPECT_GT(left, 0u);
+}
+
+// All plans fit. The search comes to some again in each of its rounds.
+TEST(ResidencyPlanning, SimulatesNoPlanTwice) {
+  ResidencyProblem problem = makeLayers(24, 1, 2, 3.5);
+  ResidencySolution found = llvm::cantFail(planResidency(problem));
+  EXPECT_GT(found.simulated, 24u);
+  EXPECT_LT(found.simulated, found.considered);
+}
+
 TEST(ResidencyPlanning, MixesWhereHostLoadsAreExposed) {
   // In the backward pass, loads and gathers within the node take longer than
   // compute, while gathers between nodes overlap with reductions.

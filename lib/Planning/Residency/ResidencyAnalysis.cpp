@@ -10,6 +10,22 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
+/// What all problems have in common about a function, whatever is decided.
+struct FunctionCosts {
+  FunctionCosts(func::FuncOp function, const CostModel &model)
+      : function(function), results(measureActivations(function)) {
+    for (Operation &op : function.front())
+      costs.push_back(
+          isa<AllGatherOp, ReduceScatterOp>(op) ? Cost() : model.costOf(&op));
+  }
+
+  func::FuncOp function;
+  /// The cost of each operation but for collectives, which decisions change,
+  /// and the bytes of results of operators in front of it.
+  std::vector<Cost> costs;
+  std::vector<int64_t> results;
+};
+
 class ProblemBuilder {
 public:
   ProblemBuilder(ModuleOp module, const CostModel &model,
@@ -19,7 +35,7 @@ public:
   void offerCollectives(ResidencyProblem &problem,
                         std::optional<Collectives> given);
   void addBuckets(ResidencyProblem &problem);
-  void addUses(ResidencyProblem &problem, func::FuncOp function);
+  void addUses(ResidencyProblem &problem, const FunctionCosts &costs);
 
 private:
   ResidencyProblem::Bucket describe(BucketOp bucket);
@@ -208,15 +224,14 @@ void ProblemBuilder::endUses() {
   }
 }
 
-void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
-  findFetches(function);
-  // Gradients on their way are counted with their reductions.
-  std::vector<int64_t> results = measureActivations(function);
+void ProblemBuilder::addUses(ResidencyProblem &problem,
+                             const FunctionCosts &known) {
+  findFetches(known.function);
   const int64_t states = countStateBytes(problem);
   uses.emplace_back();
-  for (Operation &op : function.front()) {
-    size_t position =
-        positions.try_emplace(&op, positions.size()).first->second;
+  for (auto [index, op] :
+       llvm::enumerate(func::FuncOp(known.function).front())) {
+    positions.try_emplace(&op, positions.size());
     if (StringAttr bucket = bucketOfFetch.lookup(&op))
       beginUse(&op, bucket);
     if (auto gather = dyn_cast<AllGatherOp>(op)) {
@@ -225,12 +240,13 @@ void ProblemBuilder::addUses(ResidencyProblem &problem, func::FuncOp function) {
     } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
       addReduction(problem, reduce);
     } else {
-      Cost cost = model.costOf(&op);
+      const Cost &cost = known.costs[index];
       uses.back().seconds += cost.getTotal();
       uses.back().deviceMemory += cost.deviceMemory;
     }
+    // Gradients on their way are counted with their reductions.
     uses.back().otherBytes =
-        std::max(uses.back().otherBytes, states + results[position]);
+        std::max(uses.back().otherBytes, states + known.results[index]);
   }
   endUses();
   if (!fetches.empty())
@@ -261,10 +277,10 @@ void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
   }
 }
 
-ResidencyProblem fcdp::makeResidencyProblem(
-    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
-    Accumulation accumulation, std::optional<Collectives> collectives,
-    const WireChoice &wires) {
+static ResidencyProblem
+makeProblem(ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+            Accumulation accumulation, std::optional<Collectives> collectives,
+            const WireChoice &wires, ArrayRef<FunctionCosts> functions) {
   ResidencyProblem problem;
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
@@ -274,11 +290,34 @@ ResidencyProblem fcdp::makeResidencyProblem(
   problem.isEvaluated = hasEvaluation(module);
   ProblemBuilder builder(module, model, accumulation, wires);
   builder.addBuckets(problem);
+  for (const FunctionCosts &function : functions)
+    builder.addUses(problem, function);
+  builder.offerCollectives(problem, collectives);
+  return problem;
+}
+
+std::vector<ResidencyProblem> fcdp::makeResidencyProblems(
+    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    ArrayRef<Accumulation> accumulations,
+    std::optional<Collectives> collectives, const WireChoice &wires) {
+  std::vector<FunctionCosts> functions;
   // All variants share the decisions. The greatest has the least memory left.
   for (func::FuncOp function : getFunctionsOf(module)) {
     if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
-      builder.addUses(problem, function);
+      functions.emplace_back(function, model);
   }
-  builder.offerCollectives(problem, collectives);
-  return problem;
+  std::vector<ResidencyProblem> problems;
+  for (Accumulation accumulation : accumulations)
+    problems.push_back(makeProblem(module, model, budget, accumulation,
+                                   collectives, wires, functions));
+  return problems;
+}
+
+ResidencyProblem fcdp::makeResidencyProblem(
+    ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    Accumulation accumulation, std::optional<Collectives> collectives,
+    const WireChoice &wires) {
+  return std::move(makeResidencyProblems(module, model, budget, {accumulation},
+                                         collectives, wires)
+                       .front());
 }

@@ -269,13 +269,6 @@ InstructionList FunctionBuilder::buildUpdate() {
   return std::move(list);
 }
 
-namespace {
-/// The times of a ResidencyEstimate.
-struct Times {
-  double seconds, needed;
-};
-} // namespace
-
 /// Returns the seconds that a step needs of the resource that it needs most.
 /// The micro-batch before the last runs `left` times more.
 static double findNeeded(llvm::ArrayRef<Role> roles,
@@ -291,8 +284,9 @@ static double findNeeded(llvm::ArrayRef<Role> roles,
   return *std::max_element(needed.begin(), needed.end());
 }
 
-static Times estimateTimes(const Policies &policies) {
-  const ResidencyProblem &problem = policies.problem;
+ResidencyTimes fcdp::estimateTimes(const ResidencyProblem &problem,
+                                   llvm::ArrayRef<BucketResidency> buckets) {
+  Policies policies(problem, buckets);
   uint32_t nextEvent = 0;
   auto build = [&](Role role) {
     FunctionBuilder builder(policies, role, nextEvent);
@@ -398,10 +392,13 @@ static int64_t estimateHostBytes(const Policies &policies) {
   return bytes;
 }
 
+ResidencyMemory fcdp::estimateMemory(const ResidencyProblem &problem,
+                                     llvm::ArrayRef<BucketResidency> buckets) {
+  Policies policies(problem, buckets);
+  return {estimateDeviceBytes(policies), estimateHostBytes(policies)};
+}
+
 ResidencyEstimate fcdp::estimate(const ResidencyProblem &problem,
                                  llvm::ArrayRef<BucketResidency> buckets) {
-  Policies policies(problem, buckets);
-  Times times = estimateTimes(policies);
-  return {times.seconds, estimateDeviceBytes(policies),
-          estimateHostBytes(policies), times.needed};
+  return {estimateMemory(problem, buckets), estimateTimes(problem, buckets)};
 }

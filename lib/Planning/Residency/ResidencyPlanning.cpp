@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace fcdp;
 
@@ -25,9 +26,9 @@ public:
 private:
   llvm::SmallVector<BucketResidency> findOptions(unsigned bucket) const;
   std::vector<unsigned> orderByReuse() const;
-  bool fits(const ResidencyEstimate &estimate) const {
-    return estimate.deviceBytes <= problem.deviceBudget &&
-           estimate.hostBytes <= problem.hostBudget;
+  bool fits(const ResidencyMemory &memory) const {
+    return memory.deviceBytes <= problem.deviceBudget &&
+           memory.hostBytes <= problem.hostBudget;
   }
   double countPlans() const;
   void tryAll(Plan &plan, size_t bucket);
@@ -35,7 +36,8 @@ private:
   void tryUniform(const BucketResidency &option);
   bool tryThresholds();
   bool trySingleChanges();
-  /// Estimates `plan`. Returns whether it fits and is the best so far.
+  /// Estimates `plan`, unless that was done before. Returns whether it fits and
+  /// is the best so far.
   bool consider(const Plan &plan);
   /// Gives `bucket` the `option`, as far as the user has not decided.
   void set(Plan &plan, unsigned bucket, const BucketResidency &option) const;
@@ -44,8 +46,10 @@ private:
   std::vector<llvm::SmallVector<BucketResidency>> options;
   std::optional<ResidencySolution> best;
   /// The smallest of the plans that do not fit.
-  std::optional<ResidencyEstimate> smallest;
-  unsigned considered = 0;
+  std::optional<ResidencyMemory> smallest;
+  /// The plans that were considered, as bytes.
+  llvm::StringSet<> known;
+  unsigned considered = 0, simulated = 0;
 };
 } // namespace
 
@@ -95,17 +99,31 @@ double Search::countPlans() const {
   return count;
 }
 
+/// Returns different bytes for different plans.
+static std::string encode(const Plan &plan) {
+  std::string bytes;
+  for (const BucketResidency &bucket : plan)
+    bytes.append({static_cast<char>(bucket.residency),
+                  static_cast<char>(bucket.carry),
+                  static_cast<char>(bucket.collectives)});
+  return bytes;
+}
+
 bool Search::consider(const Plan &plan) {
   ++considered;
-  ResidencyEstimate taken = estimate(problem, plan);
-  if (!fits(taken)) {
-    auto bytes = [](const ResidencyEstimate &estimate) {
-      return std::make_pair(estimate.deviceBytes, estimate.hostBytes);
+  if (!known.insert(encode(plan)).second)
+    return false; // the best is no worse
+  ResidencyMemory kept = estimateMemory(problem, plan);
+  if (!fits(kept)) {
+    auto bytes = [](const ResidencyMemory &memory) {
+      return std::make_pair(memory.deviceBytes, memory.hostBytes);
     };
-    if (!smallest || bytes(taken) < bytes(*smallest))
-      smallest = taken;
+    if (!smallest || bytes(kept) < bytes(*smallest))
+      smallest = kept;
     return false;
   }
+  ++simulated;
+  ResidencyEstimate taken{kept, estimateTimes(problem, plan)};
   if (best && !isBetter(taken, best->estimate))
     return false;
   best = ResidencySolution{plan, taken};
@@ -235,8 +253,11 @@ llvm::Expected<ResidencySolution> Search::run() {
       improved |= trySingleChanges();
     }
   }
-  if (best)
+  if (best) {
+    best->considered = considered;
+    best->simulated = simulated;
     return std::move(*best);
+  }
   return makeError(
       "no plan fits: the smallest takes %lld bytes of device "
       "memory of %lld and %lld bytes of host memory of %lld",

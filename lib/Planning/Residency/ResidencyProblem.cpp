@@ -78,7 +78,7 @@ llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
       return makeError("bucket '%s': its collectives are not among those to "
                        "choose from",
                        bucket.name.c_str());
-  ResidencyEstimate taken = ::estimate(problem, buckets);
+  ResidencyMemory taken = estimateMemory(problem, buckets);
   if (taken.deviceBytes > problem.deviceBudget)
     return makeError("the plan takes %lld bytes of device memory of %lld",
                      (long long)taken.deviceBytes,

@@ -20,8 +20,8 @@ struct Candidate {
   Sharding sharding = Sharding::world;
   Accumulation accumulation = Accumulation::sharded;
   ResidencyProblem problem;
-  /// No plan is estimated to take less, in seconds.
-  double least = std::numeric_limits<double>::infinity();
+  /// No plan at each of the distances is estimated to take less, in seconds.
+  std::vector<double> least;
 };
 
 class Finalists {
@@ -90,29 +90,39 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
 }
 
 /// Returns the least time of plans that never fetch a copy again, whether they
-/// fit or not. Each gather takes as long as the fastest of the bucket.
-static double estimateLeast(ResidencyProblem problem) {
+/// fit or not, at each of the distances. Each gather takes as long as the
+/// fastest of the bucket.
+static std::vector<double> estimateLeast(ResidencyProblem problem,
+                                         const StepChoices &choices) {
   for (ResidencyProblem::Bucket &bucket : problem.buckets)
     if (bucket.deltaGather &&
         bucket.deltaGather->getTotal() < bucket.interGather.getTotal())
       bucket.interGather = *bucket.deltaGather;
-  double least = std::numeric_limits<double>::infinity();
+  SmallVector<std::vector<BucketResidency>, 3> plans;
   for (std::optional<Collectives> collectives :
        {std::optional(Collectives::two_level), std::optional(Collectives::flat),
         std::optional<Collectives>()}) {
-    std::vector<BucketResidency> buckets =
-        treatAlike(problem, Residency::full, collectives);
-    least = std::min(least, estimate(problem, buckets).seconds);
+    auto plan = treatAlike(problem, Residency::full, collectives);
+    if (!llvm::is_contained(plans, plan))
+      plans.push_back(std::move(plan));
   }
+  std::vector<double> least;
+  forEachDistance(problem, choices, [&] {
+    double seconds = std::numeric_limits<double>::infinity();
+    for (const std::vector<BucketResidency> &plan : plans)
+      seconds = std::min(seconds, estimate(problem, plan).seconds);
+    least.push_back(seconds);
+  });
   return least;
 }
 
 /// Returns the best plan if it is better than those of other searches.
 std::optional<StepDecisions> Finalists::search(Candidate &candidate) {
   std::optional<StepDecisions> found;
+  auto least = candidate.least.begin();
   forEachDistance(candidate.problem, choices, [&] {
     const ResidencyProblem &problem = candidate.problem;
-    if (best && estimateLeast(problem) >= best->seconds)
+    if (double seconds = *least++; best && seconds >= best->seconds)
       return;
     llvm::Expected<ResidencySolution> solution = planResidency(problem);
     if (!solution)
@@ -188,11 +198,14 @@ static void addCandidates(ModuleOp cut, const Candidate &shared,
                           const CostModel &model, const StepChoices &choices,
                           const MemoryBudget &budget,
                           std::vector<Candidate> &candidates) {
-  for (Accumulation accumulation : choices.accumulations) {
+  std::vector<ResidencyProblem> problems =
+      makeResidencyProblems(cut, model, budget, choices.accumulations,
+                            choices.collectives, choices.wires);
+  for (auto [accumulation, problem] :
+       llvm::zip_equal(choices.accumulations, problems)) {
     Candidate candidate = shared;
     candidate.accumulation = accumulation;
-    candidate.problem = makeResidencyProblem(
-        cut, model, budget, accumulation, choices.collectives, choices.wires);
+    candidate.problem = std::move(problem);
     if (llvm::Error error = candidate.problem.check())
       llvm::consumeError(std::move(error)); // explainMissing says it
     else
@@ -207,26 +220,24 @@ static std::vector<Candidate> findCandidates(ModuleOp module,
                                              const MemoryBudget &budget) {
   std::vector<Candidate> candidates;
   for (int64_t bucketBytes : choices.bucketBytes) {
+    OwningOpRef<ModuleOp> joined(cast<ModuleOp>(module->clone()));
+    if (llvm::Error error = joinBuckets(*joined, bucketBytes)) {
+      llvm::consumeError(std::move(error)); // not one to choose
+      continue;
+    }
     for (Sharding sharding : choices.shardings) {
-      OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-      if (llvm::Error error = joinBuckets(*copy, bucketBytes)) {
-        llvm::consumeError(std::move(error)); // not one to choose
-        break;
-      }
-      shardStates(*copy, sharding);
+      OwningOpRef<ModuleOp> cut(cast<ModuleOp>((*joined)->clone()));
+      shardStates(*cut, sharding);
       Candidate shared;
       shared.bucketBytes = bucketBytes;
       shared.sharding = sharding;
-      addCandidates(*copy, shared, model, choices, budget, candidates);
+      addCandidates(*cut, shared, model, choices, budget, candidates);
     }
   }
   for (Candidate &candidate : candidates)
-    forEachDistance(candidate.problem, choices, [&] {
-      candidate.least =
-          std::min(candidate.least, estimateLeast(candidate.problem));
-    });
+    candidate.least = estimateLeast(candidate.problem, choices);
   llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
-    return a.least < b.least;
+    return *llvm::min_element(a.least) < *llvm::min_element(b.least);
   });
   return candidates;
 }

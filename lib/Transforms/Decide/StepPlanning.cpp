@@ -18,6 +18,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -41,9 +42,9 @@ LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
   return success();
 }
 
-/// Runs the passes that `build` adds. MLIR's verifier after each of them is left
-/// out, because it takes longer than the passes. They are the passes of the
-/// pipeline, which verifies what they make of the plan that is chosen.
+/// Runs the passes that `build` adds. MLIR's verifier after each of them is
+/// left out, because it takes longer than the passes. They are the passes of
+/// the pipeline, which verifies what they make of the plan that is chosen.
 static LogicalResult run(ModuleOp module,
                          llvm::function_ref<void(OpPassManager &)> build) {
   PassManager pm(module.getContext());
@@ -78,6 +79,8 @@ struct Simulated {
   StepDecisions plan;
   /// The time of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
+  /// The schedule; null if it is not kept.
+  OwningOpRef<ModuleOp> scheduled = nullptr;
 };
 
 /// Compares plans by what they lead to.
@@ -103,6 +106,10 @@ private:
   FailureOr<OwningOpRef<ModuleOp>> schedule(const StepDecisions &plan) {
     return ::schedule(module, plan, model, choices);
   }
+  /// Returns the bytes of a device that the plan takes, and drops its schedule.
+  FailureOr<int64_t> planMemory(Simulated &one);
+  /// Keeps the schedules of no more plans than have their memory planned.
+  void dropSchedules();
 
   ModuleOp module;
   const CostModel &model;
@@ -165,12 +172,26 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
     // A plan that may not fit must not exclude others.
     if (estimated.deviceBytes <= deviceBudget)
       least = std::min(least, taken.seconds);
-    simulated.push_back({plan, taken});
+    simulated.push_back({plan, taken, std::move(*scheduled)});
+    dropSchedules();
   }
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
     return a.taken.seconds < b.taken.seconds;
   });
   return success();
+}
+
+void Finals::dropSchedules() {
+  if (simulated.size() <= kSearch.plannedPlans)
+    return;
+  SmallVector<double> seconds;
+  for (const Simulated &one : simulated)
+    seconds.push_back(one.taken.seconds);
+  auto *last = seconds.begin() + (kSearch.plannedPlans - 1);
+  std::nth_element(seconds.begin(), last, seconds.end());
+  for (Simulated &one : simulated)
+    if (one.taken.seconds > *last)
+      one.scheduled = nullptr;
 }
 
 LogicalResult Finals::refine() {
@@ -213,16 +234,25 @@ static size_t countBest(ArrayRef<Simulated> simulated,
   return std::min(count, kSearch.plannedPlans);
 }
 
+FailureOr<int64_t> Finals::planMemory(Simulated &one) {
+  if (!one.scheduled) {
+    auto scheduled = schedule(one.plan);
+    if (failed(scheduled))
+      return failure();
+    one.scheduled = std::move(*scheduled);
+  }
+  FailureOr<int64_t> bytes = peakDeviceBytes(*one.scheduled);
+  one.scheduled = nullptr;
+  return bytes;
+}
+
 FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
   planned = std::numeric_limits<int64_t>::max();
   while (!simulated.empty()) {
     size_t count = countBest(simulated, choices);
-    const Simulated *best = nullptr;
-    for (const Simulated &one : ArrayRef(simulated).take_front(count)) {
-      auto scheduled = schedule(one.plan);
-      if (failed(scheduled))
-        return failure();
-      FailureOr<int64_t> bytes = peakDeviceBytes(**scheduled);
+    Simulated *best = nullptr;
+    for (Simulated &one : MutableArrayRef(simulated).take_front(count)) {
+      FailureOr<int64_t> bytes = planMemory(one);
       if (failed(bytes))
         return failure();
       if (*bytes < planned) {
@@ -231,7 +261,7 @@ FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
       }
     }
     if (planned <= choices.budget.device)
-      return std::optional(*best);
+      return std::optional(std::move(*best));
     simulated.erase(simulated.begin(), simulated.begin() + count);
   }
   return std::optional<Simulated>();

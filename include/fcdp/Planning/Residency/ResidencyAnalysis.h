@@ -25,4 +25,11 @@ ResidencyProblem makeResidencyProblem(
     std::optional<Collectives> collectives = Collectives::two_level,
     const WireChoice &wires = {});
 
+/// Returns that problem for each of `accumulations`. Operations are priced
+/// once.
+std::vector<ResidencyProblem> makeResidencyProblems(
+    mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
+    llvm::ArrayRef<Accumulation> accumulations,
+    std::optional<Collectives> collectives, const WireChoice &wires);
+
 } // namespace fcdp

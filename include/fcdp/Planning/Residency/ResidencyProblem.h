@@ -123,23 +123,32 @@ struct ResidencyProblem {
   llvm::Error check() const;
 };
 
-/// The predicted time and memory of a plan.
-struct ResidencyEstimate {
-  /// Seconds of one optimizer step.
-  double seconds = 0;
+/// The predicted memory of a plan.
+struct ResidencyMemory {
   /// Greatest over a step, of a rank.
   int64_t deviceBytes = 0;
   /// Bytes of a node's copies and sums in host memory.
   int64_t hostBytes = 0;
+};
+
+/// The predicted times of a plan.
+struct ResidencyTimes {
+  /// Seconds of one optimizer step.
+  double seconds = 0;
   /// Seconds that a step needs the busiest link or compute at its full rate. No
   /// schedule takes less.
   double needed = 0;
 };
 
+struct ResidencyEstimate : ResidencyMemory, ResidencyTimes {};
+
 struct ResidencySolution {
   /// One for each bucket.
   std::vector<BucketResidency> buckets;
   ResidencyEstimate estimate;
+  /// The number of plans that the search came to, and of those that it
+  /// simulated, which is most of its time.
+  unsigned considered = 0, simulated = 0;
 
   /// Fails if it omits a bucket, exceeds a budget, overrides a given decision,
   /// or has a decision that a bucket cannot have.
@@ -150,8 +159,16 @@ struct ResidencySolution {
 /// but for rounding, smaller on the device, then in host memory.
 bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
 
-/// Simulates one step under a plan. Pre: problem.check() succeeds and there is
-/// a plan for each bucket.
+/// Estimates what a plan keeps, in a small part of the time of a simulation.
+/// Pre: problem.check() succeeds and there is a plan for each bucket.
+ResidencyMemory estimateMemory(const ResidencyProblem &problem,
+                               llvm::ArrayRef<BucketResidency> buckets);
+
+/// Simulates one step under a plan. Pre: as above.
+ResidencyTimes estimateTimes(const ResidencyProblem &problem,
+                             llvm::ArrayRef<BucketResidency> buckets);
+
+/// Returns both.
 ResidencyEstimate estimate(const ResidencyProblem &problem,
                            llvm::ArrayRef<BucketResidency> buckets);
 

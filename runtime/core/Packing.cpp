@@ -41,10 +41,11 @@ public:
   int64_t bound() const;
   /// Tries orders until the group needs `target` bytes at most. `lives` has the
   /// lifetimes of all buffers of the problem.
-  void place(int64_t target, const std::vector<Lifetime> &lives);
+  void place(int64_t target, const std::vector<Lifetime> &lives, Effort effort);
   /// Returns the bytes that the group needs.
   int64_t peak() const { return best; }
   void store(Packing &packing) const {
+    packing.attempts += attempts;
     for (size_t i = 0; i < members.size(); ++i)
       packing.offsets[bestOrder[i]] = bestOffsets[i];
   }
@@ -78,6 +79,7 @@ private:
   /// The buffers that have a place while an order is tried.
   PlacedBuffers placed;
   int64_t best;
+  int64_t attempts = 0;
   Order bestOrder;
   /// Offsets in the order of `bestOrder`.
   std::vector<int64_t> bestOffsets;
@@ -145,6 +147,7 @@ int64_t Group::placeFixed() {
 /// Places all buffers in the order of `one`, and keeps that if nothing better
 /// is known.
 void Group::attempt(Attempt &one) {
+  ++attempts;
   const Order &order = one.order;
   std::vector<int64_t> offsets;
   offsets.reserve(order.size());
@@ -191,7 +194,8 @@ void Group::repair(Attempt attempted, int64_t target) {
   }
 }
 
-void Group::place(int64_t target, const std::vector<Lifetime> &lives) {
+void Group::place(int64_t target, const std::vector<Lifetime> &lives,
+                  Effort effort) {
   countMoments(lives);
   auto bytes = [&](size_t i) { return -buffers[i].bytes; };
   auto begin = [&](size_t i) { return std::pair(buffers[i].begin, bytes(i)); };
@@ -207,8 +211,9 @@ void Group::place(int64_t target, const std::vector<Lifetime> &lives) {
   for (Attempt *one : {&bySize, &byArea, &byLife, &byBegin})
     if (best > target)
       attempt(*one);
-  for (Attempt *one : {&byBegin, &byLife, &bySize, &byArea})
-    repair(std::move(*one), target);
+  if (effort == Effort::Full)
+    for (Attempt *one : {&byBegin, &byLife, &bySize, &byArea})
+      repair(std::move(*one), target);
   placed = PlacedBuffers(); // other groups need their own
 }
 
@@ -301,7 +306,8 @@ int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment) {
                    findEnd(buffers, alignment, sorted.fixed));
 }
 
-Packing pack(const std::vector<Buffer> &buffers, int64_t alignment) {
+Packing pack(const std::vector<Buffer> &buffers, int64_t alignment,
+             Effort effort) {
   Sorted sorted = sortBuffers(buffers);
   std::vector<Group> groups = findGroups(buffers, alignment, sorted);
   Packing packing;
@@ -313,7 +319,7 @@ Packing pack(const std::vector<Buffer> &buffers, int64_t alignment) {
   int64_t target = findBound(groups, packing.peak);
   std::vector<Lifetime> lives = findLifetimes(buffers);
   for (Group &group : groups) {
-    group.place(target, lives);
+    group.place(target, lives, effort);
     group.store(packing);
     packing.peak = std::max(packing.peak, group.peak());
   }

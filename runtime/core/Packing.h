@@ -27,7 +27,13 @@ struct Packing {
   std::vector<int64_t> offsets;
   /// Bytes of the region, a multiple of the alignment.
   int64_t peak = 0;
+  /// The orders that were tried, over all groups.
+  int64_t attempts = 0;
 };
+
+/// How far to search. `Orders` leaves out what takes most of the time where the
+/// lower bound is not met: placing the worst buffer first.
+enum class Effort { Orders, Full };
 
 /// Returns the least memory that any packing needs: the greatest sum of the
 /// bytes in use at once, each buffer rounded up to `alignment`, or the greatest
@@ -38,12 +44,15 @@ int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment);
 /// from the others, so that time grows with the number of such groups. Within a
 /// group several orders are tried until one meets the lower bound: largest
 /// first, most bytes times lifetime first, longest first, and as they come;
-/// then the worst placed buffer goes first, a few times. Each order takes time
-/// in the buffers times those that are in use around each (PlacedBuffers.h).
+/// then, with full effort, the worst placed buffer goes first, a few times. The
+/// result of less effort is the same if it meets the bound. Each order takes
+/// time in the buffers times those that are in use around each
+/// (PlacedBuffers.h).
 ///
 /// The result is deterministic, and does not depend on whether a group is
 /// placed alone or with others.
-Packing pack(const std::vector<Buffer> &buffers, int64_t alignment);
+Packing pack(const std::vector<Buffer> &buffers, int64_t alignment,
+             Effort effort = Effort::Full);
 
 /// Layout of an allocation in the runtime's pool: it begins with a tag that
 /// says how to free it, and its offset is a multiple of kPoolAlignment.

@@ -184,3 +184,22 @@ TEST(PackArena, PlacesThousands) {
   EXPECT_EQ(verify(solution, problem), "");
   EXPECT_LT(loss(problem), 1.05);
 }
+
+TEST(PackArenaQuickly, TriesFewOrders) {
+  std::mt19937 random(3);
+  int64_t most = 0;
+  for (int round = 0; round < 40; ++round) {
+    PackingProblem problem = makeActivations(1 + round, random);
+    PackingSolution quick = packArenaQuickly(problem);
+    PackingSolution full = packArena(problem);
+    EXPECT_EQ(verify(quick, problem), "");
+    EXPECT_LE(quick.attempts, 4) << round; // there is one group
+    EXPECT_GE(quick.peak, full.peak) << round;
+    if (quick.peak == lowerBound(problem)) {
+      EXPECT_EQ(quick.offsets, full.offsets) << round;
+      EXPECT_EQ(quick.attempts, full.attempts) << round;
+    }
+    most = std::max(most, full.attempts);
+  }
+  EXPECT_GT(most, 16);
+}

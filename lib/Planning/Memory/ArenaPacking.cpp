@@ -95,9 +95,19 @@ static std::vector<packing::Buffer> convert(const PackingProblem &problem) {
   return buffers;
 }
 
+static PackingSolution pack(const PackingProblem &problem,
+                            packing::Effort effort) {
+  packing::Packing packed =
+      packing::pack(convert(problem), problem.alignment, effort);
+  return {llvm::to_vector(packed.offsets), packed.peak, packed.attempts};
+}
+
 PackingSolution fcdp::packArena(const PackingProblem &problem) {
-  packing::Packing packed = packing::pack(convert(problem), problem.alignment);
-  return {llvm::to_vector(packed.offsets), packed.peak};
+  return pack(problem, packing::Effort::Full);
+}
+
+PackingSolution fcdp::packArenaQuickly(const PackingProblem &problem) {
+  return pack(problem, packing::Effort::Orders);
 }
 
 int64_t fcdp::lowerBound(const PackingProblem &problem) {

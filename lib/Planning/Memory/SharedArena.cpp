@@ -12,18 +12,19 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the end of the pool around `values`, or of these if that is behind
-/// it.
-static int64_t findEnd(func::FuncOp function, const PackingProblem &values,
-                       const PackingSolution &places,
-                       ArrayRef<Activation> activations, int64_t stateBytes) {
+/// Returns the pool's problem around `values` at `places`.
+static PackingProblem makePool(func::FuncOp function,
+                               const PackingProblem &values,
+                               const PackingSolution &places,
+                               ArrayRef<Activation> activations,
+                               int64_t stateBytes) {
   std::vector<MemoryRange> ranges;
   for (auto [value, offset] : llvm::zip_equal(values.buffers, places.offsets))
     if (value.bytes > 0)
       ranges.push_back(
           {stateBytes + offset, value.bytes, value.begin, value.end});
   ReservedMemory reserved{stateBytes, alignToPool(function, std::move(ranges))};
-  return packArena(makePoolProblem(activations, reserved)).peak;
+  return makePoolProblem(activations, reserved);
 }
 
 /// Returns the values, and behind them activations as the pool takes memory for
@@ -43,11 +44,17 @@ SharedPacking fcdp::packBesidePool(func::FuncOp function,
                                    int64_t stateBytes) {
   PackingSolution alone = packArena(values);
   PackingProblem both = join(values, activations);
-  int64_t end = findEnd(function, values, alone, activations, stateBytes);
-  // Packing all takes long; what it could save is hardly worth that.
-  constexpr int64_t kNear = 256;
   int64_t bound = stateBytes + lowerBound(both);
-  if (end <= bound + bound / kNear)
+  // With many buffers more effort takes long; what it could save is hardly
+  // worth that.
+  constexpr int64_t kNear = 256;
+  constexpr size_t kMany = 1000;
+  auto isNear = [&](int64_t end) { return end <= bound + bound / kNear; };
+  PackingProblem pool =
+      makePool(function, values, alone, activations, stateBytes);
+  bool isLarge = pool.buffers.size() > kMany;
+  int64_t end = (isLarge ? packArenaQuickly(pool) : packArena(pool)).peak;
+  if (isNear(end))
     return {std::move(alone), end};
   PackingSolution together = packArena(both);
   together.offsets.resize(values.buffers.size());
@@ -55,7 +62,11 @@ SharedPacking fcdp::packBesidePool(func::FuncOp function,
   for (auto [value, offset] : llvm::zip_equal(values.buffers, together.offsets))
     together.peak = std::max(together.peak, offset + value.bytes);
   together.peak = llvm::alignTo(together.peak, values.alignment);
-  int64_t other = findEnd(function, values, together, activations, stateBytes);
+  int64_t other =
+      packArena(makePool(function, values, together, activations, stateBytes))
+          .peak;
+  if (isLarge && !isNear(other))
+    end = packArena(pool).peak;
   if (other < end)
     return {std::move(together), other};
   return {std::move(alone), end};

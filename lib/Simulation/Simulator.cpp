@@ -2,7 +2,6 @@
 
 #include "fcdp/Simulation/Simulator.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
@@ -38,15 +37,16 @@ struct Issued {
 
 struct StreamState {
   std::vector<Issued> queue;
-  size_t next = 0;
-  /// Whether queue[next] is work that has begun.
+  /// The first in the queue that has not left it, once all is issued.
+  const Issued *next = nullptr, *end = nullptr;
+  /// Whether `next` is work that has begun.
   bool isWorking = false;
   double begin = 0;
   /// Seconds that remain of it.
   double latency = 0, seconds = 0;
 
-  bool isDone() const { return next == queue.size(); }
-  const Issued &front() const { return queue[next]; }
+  bool isDone() const { return next == end; }
+  const Issued &front() const { return *next; }
 };
 
 class Simulator {
@@ -73,10 +73,11 @@ private:
   /// is, and infinity if the host waits for compute first.
   double findIssueDelay(const StreamState &stream) const;
   std::array<StreamState, kNumSimulatedStreams> streams;
-  std::vector<bool> recorded;
+  std::vector<char> recorded;
   /// The stream of each record.
   std::vector<uint8_t> streamOf;
-  llvm::DenseMap<uint32_t, uint32_t> latestRecord;
+  /// The latest record of each event.
+  std::vector<uint32_t> latestRecord;
   /// Working streams that are past their latency, by resource.
   std::array<unsigned, kNumResources> users{};
   /// Factor by which the work of each stream is slower now than alone.
@@ -116,6 +117,10 @@ Simulator::Simulator(llvm::ArrayRef<const InstructionList *> run,
       issuing = 0;
     issue(i, *run[i]);
   }
+  for (StreamState &stream : streams) {
+    stream.next = stream.queue.data();
+    stream.end = stream.next + stream.queue.size();
+  }
 }
 
 void Simulator::issue(uint32_t function, const InstructionList &list) {
@@ -124,14 +129,16 @@ void Simulator::issue(uint32_t function, const InstructionList &list) {
     Issued issued{&instruction, function, kNoRecord, issuing};
     if (instruction.kind == Instruction::record) {
       issued.record = recorded.size();
+      if (instruction.event >= latestRecord.size())
+        latestRecord.resize(instruction.event + 1, kNoRecord);
       latestRecord[instruction.event] = issued.record;
       recorded.push_back(false);
       streamOf.push_back(instruction.stream);
     } else if (instruction.kind == Instruction::wait) {
-      auto it = latestRecord.find(instruction.event);
-      if (it == latestRecord.end())
+      if (instruction.event < latestRecord.size())
+        issued.record = latestRecord[instruction.event];
+      if (issued.record == kNoRecord)
         continue;
-      issued.record = it->second;
     }
     streams[instruction.stream].queue.push_back(issued);
   }
@@ -147,9 +154,11 @@ bool Simulator::advance(StreamState &stream) {
   bool moved = false;
   while (!stream.isDone() && !stream.isWorking) {
     const Issued &front = stream.front();
+    const Instruction &instruction = *front.instruction;
+    if (instruction.kind == Instruction::wait && !recorded[front.record])
+      return moved;
     if (findIssueDelay(stream) > 0)
       return moved;
-    const Instruction &instruction = *front.instruction;
     if (instruction.kind == Instruction::work) {
       stream.isWorking = true;
       stream.begin = now;
@@ -159,8 +168,6 @@ bool Simulator::advance(StreamState &stream) {
         ++users[static_cast<unsigned>(instruction.cost.resource)];
       return true;
     }
-    if (instruction.kind == Instruction::wait && !recorded[front.record])
-      return moved;
     if (instruction.kind == Instruction::record)
       recorded[front.record] = true;
     leave(stream);
@@ -218,7 +225,8 @@ void Simulator::findSlowdowns() {
     slowdown = users[static_cast<unsigned>(cost.resource)];
     if (cost.resource == Resource::compute)
       slowdown /= 1 - held;
-    if (cost.seconds <= 0)
+    bool isInMemory = cost.deviceMemory > 0 || cost.hostMemory > 0;
+    if (cost.seconds <= 0 || !isInMemory)
       return;
     device += cost.deviceMemory / cost.seconds / slowdown;
     host += cost.hostMemory / cost.seconds / slowdown;

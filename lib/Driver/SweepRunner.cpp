@@ -35,6 +35,7 @@ private:
   bool canBe(const SweepPoint &point);
   /// Null, with `failure` set, if there is none.
   std::optional<PlannedStep> plan(const SweepPoint &point);
+  StepPrediction simulate(const PlannedStep &plan, const SweepPoint &point);
   void findHidden(const SweepPoint &point, const PlannedStep &plan);
 
   llvm::ArrayRef<SweepAxis> axes;
@@ -117,6 +118,12 @@ std::optional<PlannedStep> SweepRunner::plan(const SweepPoint &point) {
                   getCluster(point));
 }
 
+StepPrediction SweepRunner::simulate(const PlannedStep &plan,
+                                     const SweepPoint &point) {
+  TimingScope timing = progress.getTiming().nest("simulation");
+  return simulateOn(*plan.module, getCluster(point)).prediction;
+}
+
 //===----------------------------------------------------------------------===//
 // Points
 //===----------------------------------------------------------------------===//
@@ -154,7 +161,7 @@ void SweepRunner::runOnce(const SweepPoint &shape) {
     point.bandwidth = bandwidth;
     StepPrediction prediction;
     if (made)
-      prediction = simulateOn(*made->module, getCluster(point)).prediction;
+      prediction = simulate(*made, point);
     for (double memory : memories) {
       point.memory = memory;
       add(point, made ? &*made : nullptr, &prediction);
@@ -175,7 +182,7 @@ void SweepRunner::runEach(const SweepPoint &shape) {
       std::optional<PlannedStep> made = plan(point);
       StepPrediction prediction;
       if (made)
-        prediction = simulateOn(*made->module, getCluster(point)).prediction;
+        prediction = simulate(*made, point);
       add(point, made ? &*made : nullptr, &prediction);
     }
     if (bandwidths.size() > 1)
@@ -190,8 +197,7 @@ void SweepRunner::findHidden(const SweepPoint &at, const PlannedStep &plan) {
   SweepPoint point = at;
   auto getShare = [&](double bandwidth) {
     point.bandwidth = bandwidth;
-    StepPrediction prediction =
-        simulateOn(*plan.module, getCluster(point)).prediction;
+    StepPrediction prediction = simulate(plan, point);
     double seconds = prediction.times.seconds;
     return seconds > 0 ? prediction.getExposedInter() / seconds : 0;
   };

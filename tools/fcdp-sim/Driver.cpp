@@ -90,6 +90,8 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
                   asked.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
+  progress.start("simulating " + input.str() + " with strategy " +
+                 strategy.str());
   SimulatedStep simulated = simulateOn(*planned->module, *cluster, isLaidOut());
   simulated.prediction.bounds = boundOn(*planned->module, *cluster);
   MemoryCapacity capacity = getCapacity(asked.pipeline, *cluster);

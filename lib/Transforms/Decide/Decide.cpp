@@ -197,7 +197,8 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
   choices.wires = getWires();
   if (*accumulation)
     choices.accumulations = {**accumulation};
-  return planStep(module, CostModel(*described), choices);
+  return planStep(module, CostModel(*described), choices,
+                  SearchTiming(getAnalysisManager(), module));
 }
 
 /// Says what was decided. Times need a cluster; what is wrong with a given one

@@ -88,9 +88,9 @@ class Finals {
 public:
   /// `deviceBudget` is what estimates of memory are compared with.
   Finals(ModuleOp module, const CostModel &model, const StepChoices &choices,
-         int64_t deviceBudget)
+         int64_t deviceBudget, const SearchTiming &timing)
       : module(module), model(model), choices(choices),
-        deviceBudget(deviceBudget) {}
+        deviceBudget(deviceBudget), timing(timing) {}
 
   /// Simulates plans in the order of their estimates. Leaves out those that
   /// need a link or compute for longer than the fastest plan takes, and those
@@ -104,8 +104,10 @@ public:
 
 private:
   FailureOr<OwningOpRef<ModuleOp>> schedule(const StepDecisions &plan) {
-    return ::schedule(module, plan, model, choices);
+    return timing.measure<CandidateSchedule>(
+        [&] { return ::schedule(module, plan, model, choices); });
   }
+  double simulate(ModuleOp scheduled);
   /// Returns the bytes of a device that the plan takes, and drops its schedule.
   FailureOr<int64_t> planMemory(Simulated &one);
   /// Keeps the schedules of no more plans than have their memory planned.
@@ -115,6 +117,7 @@ private:
   const CostModel &model;
   const StepChoices &choices;
   const int64_t deviceBudget;
+  const SearchTiming &timing;
   std::vector<Simulated> simulated;
 };
 } // namespace
@@ -148,6 +151,15 @@ static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
       << text;
 }
 
+double Finals::simulate(ModuleOp scheduled) {
+  return timing.measure<CandidateSimulation>([&] {
+    StepProgram program = makeStepProgram(
+        scheduled, [&](Operation *op) { return model.costOf(op); });
+    program.delayIssue(model.getCluster().host.issue.step);
+    return simulateStep(program).seconds;
+  });
+}
+
 LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
   llvm::sort(plans, [](const StepDecisions &a, const StepDecisions &b) {
     return a.residency.estimate.seconds < b.residency.estimate.seconds;
@@ -163,11 +175,8 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
       return failure();
     if (!*scheduled)
       continue;
-    StepProgram program = makeStepProgram(
-        **scheduled, [&](Operation *op) { return model.costOf(op); });
-    program.delayIssue(model.getCluster().host.issue.step);
     ResidencyEstimate taken = plan.residency.estimate;
-    taken.seconds = simulateStep(program).seconds;
+    taken.seconds = simulate(**scheduled);
     remarkOnCandidate(module, plan, taken);
     // A plan that may not fit must not exclude others.
     if (estimated.deviceBytes <= deviceBudget)
@@ -241,7 +250,8 @@ FailureOr<int64_t> Finals::planMemory(Simulated &one) {
       return failure();
     one.scheduled = std::move(*scheduled);
   }
-  FailureOr<int64_t> bytes = peakDeviceBytes(*one.scheduled);
+  FailureOr<int64_t> bytes = timing.measure<CandidateMemory>(
+      [&] { return peakDeviceBytes(*one.scheduled); });
   one.scheduled = nullptr;
   return bytes;
 }
@@ -271,18 +281,19 @@ FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
 /// `known`; nothing if none is, or none fits: `why` says it if none is known.
 static FailureOr<std::optional<Simulated>>
 searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
-            const std::optional<ResidencyEstimate> &known, std::string &why) {
+            const std::optional<ResidencyEstimate> &known,
+            const SearchTiming &timing, std::string &why) {
   // Plans are searched by estimates of memory. If no plan that should fit does,
   // others are searched with as much less.
   int64_t budget = choices.budget.device;
   for (int i = 0; i < kSearch.searches && budget > 0; ++i) {
-    std::vector<StepDecisions> finalists =
-        findFinalists(module, model, choices, budget, known);
+    std::vector<StepDecisions> finalists = timing.measure<ResidencySearch>(
+        [&] { return findFinalists(module, model, choices, budget, known); });
     if (finalists.empty() && why.empty() && !known)
       why = explainMissing(module, model, choices);
     if (finalists.empty())
       break;
-    Finals finals(module, model, choices, budget);
+    Finals finals(module, model, choices, budget, timing);
     if (failed(finals.simulateAll(std::move(finalists))) ||
         failed(finals.refine()))
       return failure();
@@ -299,10 +310,11 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
 }
 
 FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
-                                        const StepChoices &choices) {
+                                        const StepChoices &choices,
+                                        const SearchTiming &timing) {
   std::string why;
   FailureOr<std::optional<Simulated>> best =
-      searchPlans(module, model, choices, /*known=*/std::nullopt, why);
+      searchPlans(module, model, choices, /*known=*/std::nullopt, timing, why);
   if (failed(best))
     return failure();
   if (!*best)
@@ -315,7 +327,7 @@ FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
   if (merging.bucketBytes.empty())
     return (*best)->plan;
   FailureOr<std::optional<Simulated>> merged = searchPlans(
-      module, model, merging, (*best)->plan.residency.estimate, why);
+      module, model, merging, (*best)->plan.residency.estimate, timing, why);
   if (failed(merged))
     return failure();
   bool isFaster =

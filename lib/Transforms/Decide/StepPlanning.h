@@ -3,6 +3,7 @@
 // Makes the decisions of strategy `auto`.
 #pragma once
 
+#include "SearchTiming.h"
 #include "StepDecisions.h"
 
 namespace fcdp {
@@ -28,6 +29,7 @@ mlir::LogicalResult planCollectives(mlir::ModuleOp module,
 /// without. Fails, and says so on `module`, if no plan fits.
 mlir::FailureOr<StepDecisions> planStep(mlir::ModuleOp module,
                                         const CostModel &model,
-                                        const StepChoices &choices);
+                                        const StepChoices &choices,
+                                        const SearchTiming &timing);
 
 } // namespace fcdp

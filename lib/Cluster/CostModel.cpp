@@ -59,7 +59,8 @@ class Estimator {
 public:
   explicit Estimator(const CostModel &model)
       : model(model), cluster(model.getCluster()),
-        slowest(cluster.device.getSlowestFactor(cluster.getWorldSize())) {}
+        slowdown(cluster.device.getSlowestFactor(cluster.getWorldSize()) /
+                 cluster.device.sustained) {}
 
   Cost estimate(Operation *op) const {
     Cost cost = estimateDevice(op);
@@ -147,8 +148,9 @@ private:
 
   const CostModel &model;
   const Cluster &cluster;
-  /// All wait for the slowest device.
-  double slowest;
+  /// The factor by which operators take longer in training than alone. All wait
+  /// for the slowest device.
+  double slowdown;
 };
 } // namespace
 
@@ -170,10 +172,11 @@ Cost Estimator::costOf(aten::CallOp call) const {
     FusedTraffic traffic = measureFusedTraffic(call);
     work.bytes = traffic.bytes;
     if (!traffic.isLast)
-      return {Resource::compute, 0, slowest * device.getMemoryTime(work.bytes)};
+      return {Resource::compute, 0,
+              slowdown * device.getMemoryTime(work.bytes)};
   }
   Cost estimated{Resource::compute, device.launchLatency,
-                 slowest * costOfWork(device, work),
+                 slowdown * costOfWork(device, work),
                  device.getMemoryTime(work.bytes)};
   if (cluster.profile) {
     auto found = cluster.profile->operators.find(keyOfCall(call));

@@ -14,6 +14,7 @@ using namespace fcdp;
 /// description does not give it. Attention is slower because its products are
 /// thin and the softmax is between them.
 static constexpr double kAttentionShare = 0.4;
+static constexpr double kNarrowHead = 64;
 
 namespace {
 /// The part of a result that one processor computes at a time.
@@ -178,5 +179,7 @@ double Device::getAttentionTime(RateType type, double attentionFlops,
                                : curve.read(work.keys);
   if (work.isMasked)
     share *= attention.masked;
+  if (work.head <= kNarrowHead)
+    share *= attention.narrow;
   return attentionFlops / (flops.get(type) * share);
 }

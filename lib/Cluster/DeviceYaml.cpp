@@ -66,6 +66,7 @@ struct MappingTraits<AttentionRates> {
     mapShares(io, "forward", attention.forward);
     mapShares(io, "backward", attention.backward);
     mapWithDefault<Share>(io, "masked", attention.masked);
+    mapWithDefault<Share>(io, "narrow", attention.narrow);
   }
 };
 
@@ -82,6 +83,7 @@ void MappingTraits<Device>::mapping(IO &io, Device &device) {
   io.mapOptional("products", device.products);
   io.mapOptional("attention", device.attention);
   mapWithDefault<PartialShare>(io, "collective_share", device.collectiveShare);
+  mapWithDefault<Share>(io, "sustained", device.sustained);
   mapWithDefault<PartialShare>(io, "variation", device.variation);
   mapNumber<NotNegative>(io, "launch_latency", device.launchLatency);
 }

@@ -124,7 +124,7 @@ static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
          depth = query.getShape().back();
   double share = isTrue(call.getArgument("is_causal")) ? 0.5 : 1;
   bool isMasked = getTensor(call, "attn_mask") || getTensor(call, "attn_bias");
-  work.attention = {columns, products > kForwardProducts, isMasked};
+  work.attention = {columns, depth, products > kForwardProducts, isMasked};
   addProduct(work, query.getElementType(),
              products * share * elements(query) / (rows * depth), rows, columns,
              depth);

@@ -553,6 +553,25 @@ TEST_F(CostModelTest, IssueTimes) {
             3);
 }
 
+/// Operators take longer in training than alone, and all wait for the slowest
+/// of 8 devices. What was measured includes that.
+TEST_F(CostModelTest, SustainedRates) {
+  const std::string add = "%c = aten.call \"aten.add.Tensor\"(self = %a, other "
+                          "= %a) : (tensor<1000xf32>, tensor<1000xf32>) -> "
+                          "tensor<1000xf32>",
+                    argument = "%a: tensor<1000xf32>";
+  double alone = cost(add, argument).seconds;
+  cluster.device.sustained = 0.8;
+  EXPECT_DOUBLE_EQ(cost(add, argument).seconds, alone / 0.8);
+  cluster.device.variation = 0.1;
+  EXPECT_DOUBLE_EQ(cost(add, argument).seconds,
+                   alone * cluster.device.getSlowestFactor(8) / 0.8);
+  auto measured = std::make_shared<Profile>();
+  measured->operators["aten.add.Tensor(f32[1000], f32[1000])"] = 7;
+  profile = measured;
+  EXPECT_DOUBLE_EQ(cost(add, argument).getTotal(), 7);
+}
+
 TEST_F(CostModelTest, FusedOperators) {
   cluster.fusion = Fusion::pointwise;
   const std::string add = "aten.call \"aten.add.Tensor\"(self = ",

@@ -104,11 +104,15 @@ TEST(Device, AttentionByKeysAndKernel) {
   auto timeOfAttention = [&](const AttentionWork &work) {
     return device.getAttentionTime(RateType::bf16, 1e11, work);
   };
-  EXPECT_DOUBLE_EQ(timeOfAttention({512, false, false}), 4);
-  EXPECT_DOUBLE_EQ(timeOfAttention({4096, false, false}), 2);
-  EXPECT_DOUBLE_EQ(timeOfAttention({4096, false, true}), 4);
+  EXPECT_DOUBLE_EQ(timeOfAttention({512, 128, false, false}), 4);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, 128, false, false}), 2);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, 128, false, true}), 4);
+  device.attention.narrow = 0.8;
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, 64, false, false}), 2.5);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, 96, false, false}), 2);
+  device.attention.narrow = 1;
   // Without a curve, a share of what other products reach.
-  EXPECT_DOUBLE_EQ(timeOfAttention({4096, true, false}), 2.5);
+  EXPECT_DOUBLE_EQ(timeOfAttention({4096, 128, true, false}), 2.5);
 }
 
 TEST(Device, AStepWaitsForTheSlowest) {

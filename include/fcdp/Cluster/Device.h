@@ -42,14 +42,17 @@ struct AttentionRates {
   /// By the number of keys. A curve without points is that of other products,
   /// times a fixed share.
   RateCurve forward, backward;
-  /// The factor on these shares of a kernel that is given a mask.
-  double masked = 1;
+  /// The factors on these shares of a kernel that is given a mask, and of heads
+  /// of at most 64 elements.
+  double masked = 1, narrow = 1;
 };
 
 /// The fused attention of one call.
 struct AttentionWork {
   /// The number of keys that a query is compared with, before any mask.
   double keys = 0;
+  /// Elements of a head.
+  double head = 0;
   bool isBackward = false, isMasked = false;
 };
 
@@ -76,6 +79,10 @@ struct Device {
   /// Share of the processors that run a collective's kernel, in [0, 1).
   /// Products have the rest meanwhile.
   double collectiveShare = 0;
+  /// The share of the rates above, which are those of single kernels, that
+  /// operators reach in training: clocks fall under sustained load, and caches
+  /// are cold. In (0, 1].
+  double sustained = 1;
   /// Standard deviation of the speed of devices of this kind, relative to it. A
   /// step waits for the slowest.
   double variation = 0;

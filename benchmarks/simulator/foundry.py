@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from steps import Shape
+from gpt import Shape
 from simulation import Goal, Part, Row, Simulator, load_preset
 
 Run = dict[str, str]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from steps import Shape
+from gpt import Shape
 from simulation import Goal, Part, Row, Simulator, load_preset
 
 LOCAL = 8

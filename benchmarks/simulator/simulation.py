@@ -78,4 +78,7 @@ class Simulator:
             yaml.dump(cluster, description)
             description.flush()
             command = [self.tools / "fcdp-sim", step, f"--cluster={description.name}", "--json", *options]
-            return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["steps"][0]
+            done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"fcdp-sim of {shape.name}: {done.stderr.strip()}")
+        return json.loads(done.stdout)["steps"][0]

@@ -2,17 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares predictions of fcdp-sim with published training runs on clusters that we do not have.
 
-Prints each figure as published and as predicted, and the goals. Ends with an error if a goal is missed. Models are exported
-without weights, which takes a minute or two for each of the larger ones. --cache keeps them.
+With --data, predicts the runs of each source of sources/ with nothing fitted to it, and prints the errors by source. The parts
+compare figures of papers, and of llm-foundry with constants fitted to half of its rows. Prints each figure as published and as
+predicted, and the goals. Ends with an error if a goal is missed. Models are exported without weights, which takes a minute or
+two for each of the larger ones. --cache keeps them.
 """
 
 import argparse
+import importlib
+import json
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 import foundry
+import judge
 import paper
+from runs import Source
 from steps import Steps
 from simulation import Part, Simulator
 
@@ -25,29 +32,47 @@ PARTS = {
     "peft": lambda simulator, args: paper.table7(simulator),
     "zero++": lambda simulator, args: paper.zeropp(simulator),
 }
+SOURCES = sorted(path.stem for path in (Path(__file__).parent / "sources").glob("[a-z]*.py"))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: .venv/bin/python benchmarks/simulator/validate.py --runs llm_foundry_fsdp_benchmarks.csv --cache steps",
+        epilog="example: .venv/bin/python benchmarks/simulator/validate.py --data tables --sources nanotron fms --cache steps",
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run (default: all)")
+    parser.add_argument("--data", type=Path, help="folder of the sources' tables as CSV")
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="sources to predict (default: all)")
+    parser.add_argument("--rows", type=re.compile, default=re.compile(""), help="predicts runs whose name this expression matches only")
+    parser.add_argument("--json", type=Path, help="writes each predicted quantity of the sources to this file")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="parts to run (default: none with --data, or all)")
     parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs as CSV, for the part llm-foundry")
     parser.add_argument("--fit", action="store_true", help="fit the constants of llm-foundry's GPUs again, instead of taking "
                         "those of cluster/; takes half an hour")  # fmt: skip
     parser.add_argument("--cache", type=Path, help="folder for exported steps (default: they are not kept)")
     parser.add_argument("--tools", type=Path, default=ROOT / "build/bin", help="folder of fcdp-sim (default build/bin)")
     args = parser.parse_args()
-    if "llm-foundry" in args.parts and not args.runs:
+    names = args.parts or ([] if args.data else list(PARTS))
+    if "llm-foundry" in names and not args.runs:
         parser.error("--runs: expected llm-foundry's table of runs, or --parts without llm-foundry")
+    sources = [load(name, args.data, args.rows) for name in args.sources] if args.data else []
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(args.tools, Steps(args.cache or Path(folder), args.tools), Path(folder))
-        parts = [PARTS[name](simulator, args) for name in args.parts]
+        judgement = judge.judge(simulator, sources)
+        parts = [PARTS[name](simulator, args) for name in names]
+    if args.json:
+        args.json.write_text(json.dumps(judge.as_json(judgement), indent=1))
+    if sources:
+        judge.show(judgement, sources)
     for part in parts:
         part.show()
     return summarize(parts)
+
+
+def load(name: str, data: Path, rows: re.Pattern) -> Source:
+    source = importlib.import_module(f"sources.{name}").load(data)
+    source.runs = [run for run in source.runs if rows.search(run.name)]
+    return source
 
 
 def summarize(parts: list[Part]) -> int:

@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 import foundry  # noqa: E402
 import paper  # noqa: E402
 import validate  # noqa: E402
-from steps import BATCH, SEQUENCE, Shape, Steps, export, reshape  # noqa: E402
+from gpt import Shape  # noqa: E402
+from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
 
 TOOLS = ROOT / "build" / "bin"
 COLUMNS = "model,seqlen,gpus,gpu,microbatch,gradaccum,tok_per_s_gpu,precision,sharding,act_ckpt"

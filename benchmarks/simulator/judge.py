@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicts the runs of sources, and tells how far the predictions are from what was measured."""
+
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, Iterable
+
+from runs import Run, Source, predict
+from simulation import Simulator
+
+WORKERS = 2
+RATE, MEMORY = "tokens/s/GPU", "memory"
+
+
+@dataclass
+class Result:
+    """A quantity of a run as published and as predicted."""
+
+    source: str
+    run: str
+    quantity: str
+    published: float
+    predicted: float
+    low: float | None = None
+    """The range that holds the true value with a probability of 80 %, or None if the simulator gives none."""
+    high: float | None = None
+    unjudged: str = ""
+    parts: dict[str, Any] = field(default_factory=dict)
+    """Seconds by activity, or bytes by use."""
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.published - 1
+
+    @property
+    def in_range(self) -> bool | None:
+        return None if self.low is None or self.high is None else self.low <= self.published <= self.high
+
+
+@dataclass
+class Verdict:
+    """Whether a run fits, as published and as predicted."""
+
+    source: str
+    run: str
+    published: bool
+    predicted: bool
+
+
+@dataclass
+class Judgement:
+    results: list[Result] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Runs that fcdp-sim refuses, with its message."""
+
+    def of(self, source: str) -> "Judgement":
+        return Judgement([result for result in self.results if result.source == source],
+                         [verdict for verdict in self.verdicts if verdict.source == source])  # fmt: skip
+
+
+def judge(simulator: Simulator, sources: list[Source]) -> Judgement:
+    """Predicts all runs, WORKERS at a time, and prints each as it is ready."""
+    judgement = Judgement()
+    runs = [(source.name, run) for source in sources for run in source.runs]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        steps = pool.map(lambda item: try_predict(simulator, item[1]), runs)
+        for index, ((name, run), step) in enumerate(zip(runs, steps), 1):
+            if isinstance(step, str):
+                judgement.failures.append(f"{name}: {run.name}: {step}")
+                print(f"[{index}/{len(runs)}] {judgement.failures[-1]}", flush=True)
+                continue
+            compare(judgement, name, run, step)
+            print(f"[{index}/{len(runs)}] {name}: {run.name}: {describe(judgement, name, run)}", flush=True)
+    return judgement
+
+
+def try_predict(simulator: Simulator, run: Run) -> dict[str, Any] | str:
+    try:
+        return predict(simulator, run)
+    except RuntimeError as error:
+        return str(error)
+
+
+def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -> None:
+    """Adds the quantities of the run that were published."""
+    memory = step["device_memory"]
+    if run.rate:
+        rate = step["tokens"]["per_second"] / run.gpus
+        low, high = (rate * step["seconds"] / step[key] if key in step else None for key in ("seconds_high", "seconds_low"))
+        parts = {key: step[key] for key in ("seconds", "on_compute_stream", "exposed", "bubble", "busy")}
+        judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, run.unjudged, parts))
+    if run.memory:
+        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"], None, None, run.unjudged,
+                                        memory["in_use"]))  # fmt: skip
+    if run.fits is not None and not run.unjudged:
+        judgement.verdicts.append(Verdict(source, run.name, run.fits, memory["fits"]))
+
+
+def describe(judgement: Judgement, source: str, run: Run) -> str:
+    texts = [f"{result.quantity} {result.published:,.6g}, predicted {result.predicted:,.6g} ({result.error:+.1%})"
+             for result in judgement.results if (result.source, result.run) == (source, run.name)]  # fmt: skip
+    texts += [f"fits {verdict.published}, predicted {verdict.predicted}"
+              for verdict in judgement.verdicts if (verdict.source, verdict.run) == (source, run.name)]  # fmt: skip
+    return "; ".join(texts)
+
+
+@dataclass
+class Spread:
+    """How far predictions of a quantity are from what was measured."""
+
+    rows: int
+    median: float
+    """Median of the absolute relative errors."""
+    ninetieth: float
+    """90th percentile of them."""
+    bias: float
+    """Median of the signed relative errors."""
+    covered: float | None
+    """Share of the rows in their range, or None if no row has one."""
+
+
+def spread(results: Iterable[Result]) -> Spread | None:
+    """Returns None if there are no judged results."""
+    judged = [result for result in results if not result.unjudged]
+    if not judged:
+        return None
+    errors = sorted(abs(result.error) for result in judged)
+    ranged = [result.in_range for result in judged if result.in_range is not None]
+    return Spread(len(judged), statistics.median(errors), percentile(errors, 0.9), statistics.median(r.error for r in judged),
+                  sum(ranged) / len(ranged) if ranged else None)  # fmt: skip
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """Returns the element at `share` of ascending numbers, on the line between neighbours."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def show(judgement: Judgement, sources: list[Source]) -> None:
+    """Prints the errors by source and over all, then what was left out."""
+    print(f"\n{'source':<16} {'quantity':<13} {'rows':>4} {'median':>7} {'90th':>7} {'bias':>7} {'in range':>8}")
+    for name in [source.name for source in sources] + [None]:
+        part = judgement.of(name) if name else judgement
+        for quantity in (RATE, MEMORY):
+            found = spread(result for result in part.results if result.quantity == quantity)
+            if found:
+                covered = "-" if found.covered is None else f"{found.covered:.0%}"
+                print(f"{name or 'all':<16} {quantity:<13} {found.rows:>4} {found.median:>7.1%} {found.ninetieth:>7.1%} "
+                      f"{found.bias:>+7.1%} {covered:>8}")  # fmt: skip
+        if part.verdicts:
+            fit = [verdict for verdict in part.verdicts if verdict.predicted and not verdict.published]
+            misfit = [verdict for verdict in part.verdicts if verdict.published and not verdict.predicted]
+            print(f"{name or 'all':<16} {'fits':<13} {len(part.verdicts):>4} wrongly fits {len(fit)}, wrongly does not fit {len(misfit)}")
+    print()
+    for source in sources:
+        for reason in source.left_out:
+            print(f"{source.name}: left out: {reason}")
+    for failure in judgement.failures:
+        print(f"not predicted: {failure}")
+
+
+def as_json(judgement: Judgement) -> dict[str, Any]:
+    results = [{**asdict(result), "error": result.error} for result in judgement.results]
+    return {"results": results, "verdicts": [asdict(verdict) for verdict in judgement.verdicts], "failures": judgement.failures}

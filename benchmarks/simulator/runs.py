@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published runs as the sources describe them, and their predictions."""
+
+import copy
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from constants import PROGRAMS
+from simulation import Simulator, load_preset
+from steps import Shape
+
+GIB = 2**30
+
+
+@dataclass
+class Run:
+    """A training run. A quantity that the source does not have is None."""
+
+    name: str
+    shape: Shape
+    batch: int
+    """Sequences of a micro-batch of one rank."""
+    sequence: int
+    nodes: int
+    ranks: int
+    """Ranks per node."""
+    cluster: dict[str, Any]
+    program: str
+    """A key of PROGRAMS."""
+    options: tuple[str, ...]
+    """Options of fcdp-sim."""
+    micro_batches: int = 1
+    rate: float | None = None
+    """Tokens per second and GPU."""
+    memory: float | None = None
+    """Bytes of a GPU, as PyTorch's allocator has reserved at most."""
+    fits: bool | None = None
+    unjudged: str = ""
+    """The reason why the run is shown but not judged, or nothing."""
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.ranks
+
+
+@dataclass
+class Source:
+    name: str
+    runs: list[Run] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Rows that cannot be predicted, each with a reason."""
+
+
+def read_table(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / name).open() as file:
+        return list(csv.DictReader(file))
+
+
+def preset(name: str, **device: Any) -> dict[str, Any]:
+    """Returns a preset with NCCL's rings, and with `device`'s keys in place of its own."""
+    cluster = copy.deepcopy(load_preset(name))
+    cluster["device"].update(device)
+    return cluster
+
+
+def with_network(cluster: dict[str, Any], bandwidth: float, sharing: str) -> dict[str, Any]:
+    """Returns the cluster with another bandwidth between nodes, in bytes per second of a `sharing` domain."""
+    inter = {key: value for key, value in cluster["inter"].items() if key != "ranks_per_switch"}
+    return {**cluster, "inter": {**inter, "bandwidth": bandwidth, "sharing": sharing}}
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """Returns the cluster of the run with the costs of the program that ran."""
+    program = PROGRAMS[run.program]
+    issue = {"operator": program.operator, "view": program.view, "transfer": program.transfer}
+    return {**run.cluster, "host": {**run.cluster["host"], "issue": issue}, "fusion": program.fusion}
+
+
+def predict(simulator: Simulator, run: Run) -> dict[str, Any]:
+    """Returns the JSON object of the run's step."""
+    options = [f"--nodes={run.nodes}", f"--ranks-per-node={run.ranks}", f"--micro-batches={run.micro_batches}", *run.options]
+    return simulator.run(run.shape, run.batch, run.sequence, describe(run), *options)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MosaicML's table of FSDP runs of MPT (llm-foundry, scripts/train/benchmarking) on A100 and H100."""
+
+from pathlib import Path
+
+import foundry
+from runs import Run, Source, preset, read_table
+
+# Composer's mixed precision: DEFAULT reduces in float32, PURE in bfloat16.
+REDUCTIONS = {"DEFAULT": "f32", "PURE": "bf16"}
+
+
+def load(folder: Path) -> Source:
+    rows = read_table(folder, "llm_foundry_fsdp_benchmarks.csv")
+    sharded = [row for row in rows if row["sharding"] == "FULL_SHARD"]
+    wide = [row for row in sharded if row["precision"] != "amp_fp8"]
+    return Source("foundry", [make_run(row) for row in wide],
+                  [f"{len(rows) - len(sharded)} runs that are not FULL_SHARD",
+                   f"{len(sharded) - len(wide)} runs with products in 8 bits"])  # fmt: skip
+
+
+def make_run(row: dict[str, str]) -> Run:
+    gpus = int(row["gpus"])
+    return Run(
+        name=f"{row['gpu']} {row['model']} {row['seqlen']} {gpus} GPUs, {row['gradaccum']} x {row['microbatch']}"
+        f"{' checkpointed' if row['act_ckpt'] == 'True' else ''}",
+        shape=foundry.MODELS[row["model"]],
+        batch=int(row["microbatch"]),
+        sequence=int(row["seqlen"]),
+        nodes=max(1, gpus // 8),
+        ranks=min(gpus, 8),
+        cluster=preset(foundry.PRESETS[row["gpu"]]),
+        program="fsdp1",
+        options=("--strategy=zero3", "--collectives=flat", "--clip-norm=1",
+                 f"--reduce-dtype={REDUCTIONS[row['mp_mode']]}",
+                 f"--remat={'unit' if row['act_ckpt'] == 'True' else 'none'}"),  # fmt: skip
+        micro_batches=int(row["gradaccum"]),
+        rate=float(row["tok_per_s_gpu"]),
+    )

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nanotron on H100: the scaling benchmark of the Ultra-Scale Playbook, without tensor and pipeline parallelism.
+
+Its network is described by its own table of collectives of 256 MB.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from runs import Run, Source, preset, read_table, with_network
+from shapes import llama
+
+# Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32.
+OPTIONS = ("--master=f32", "--reduce-dtype=f32", "--accumulate=full", "--collectives=flat", "--clip-norm=1")
+STRATEGIES = {"0": "--strategy=ddp", "1": "--strategy=zero1"}
+COLLECTIVES = {"0": "all_reduce", "1": "all_gather"}
+LOCAL = 8
+
+
+def load(folder: Path) -> Source:
+    measured = {(row["collective"], int(row["nodes"])): 1e9 * float(row["gb_s"])
+                for row in read_table(folder, "ultrascale_h100_busbw_256mb.csv")}  # fmt: skip
+    rows = read_table(folder, "ultrascale_h100_dp_only.csv")
+    ran = [row for row in rows if row["ran"] == "1"]
+    return Source("nanotron", [make_run(row, measured) for row in ran],
+                  [f"{len(rows) - len(ran)} runs that crashed or had too little memory: the source does not say which"])  # fmt: skip
+
+
+def make_run(row: dict[str, str], measured: dict[tuple[str, int], float]) -> Run:
+    nodes = int(row["nodes"])
+    return Run(
+        name=f"{row['model']} ZeRO-{row['zero']} {nodes} x 8, {row['grad_accum']} x {row['micro_batch']}",
+        shape=llama(f"nanotron-{row['model'].lower()}", dtype=torch.bfloat16, fused=True),
+        batch=int(row["micro_batch"]),
+        sequence=int(row["seq"]),
+        nodes=nodes,
+        ranks=LOCAL,
+        cluster=describe_network(measured[COLLECTIVES[row["zero"]], nodes]),
+        program="eager",
+        options=(STRATEGIES[row["zero"]], *OPTIONS),
+        micro_batches=int(row["grad_accum"]),
+        rate=float(row["tok_s_per_gpu"]),
+        memory=1e9 * float(row["gpu_mem_gb"]),
+    )
+
+
+def describe_network(bus: float) -> dict[str, Any]:
+    """Returns a cluster whose rings have the bus bandwidth `bus`, in bytes per second."""
+    cluster = with_network(preset("h100"), bus / LOCAL, "rank")
+    return {**cluster, "intra": {**cluster["intra"], "bandwidth": bus}}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/simulator: what its sources read, that a Llama's step is that of an export, and how errors are counted."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
+
+import judge  # noqa: E402
+import runs  # noqa: E402
+import shapes  # noqa: E402
+from judge import MEMORY, RATE, Result  # noqa: E402
+from llama import Llama  # noqa: E402
+from sources import llmq, nanotron  # noqa: E402
+from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
+from simulation import Simulator  # noqa: E402
+from test_simulator_validation import TOOLS, without_places  # noqa: E402
+
+
+def tiny(**options) -> Llama:
+    return Llama("tiny", 64, 4, 2, 96, 512, **options)
+
+
+@pytest.mark.parametrize("options", [
+    {"key_heads": 2, "bias": True, "tied": True},
+    {"fused": True, "dtype": torch.bfloat16, "lora": 4, "head_width": 32},
+])  # fmt: skip
+def test_reshaped_is_as_exported(options):
+    exported = export(tiny(**options), 3, 128, TOOLS)
+    reshaped = reshape(export(tiny(**options), BATCH, SEQUENCE, TOOLS), 3, 128)
+    assert without_places(reshaped) == without_places(exported)
+
+
+@pytest.mark.parametrize("name, parameters", [
+    # Billions of parameters, as in the models' configurations and papers
+    ("llama2-7b", 6.738), ("llama2-13b", 13.016), ("llama2-70b", 68.977), ("llama3-8b", 8.030), ("llama3-70b", 70.554),
+    ("mistral-7b", 7.242), ("gemma-2b", 2.506), ("qwen2.5-0.5b", 0.494), ("qwen2.5-1.5b", 1.544), ("qwen2.5-3b", 3.086),
+    ("qwen2.5-7b", 7.616), ("qwen2.5-14b", 14.770), ("qwen2.5-32b", 32.764),
+])  # fmt: skip
+def test_models_have_the_published_number_of_parameters(name, parameters):
+    with torch.device("meta"):
+        model = shapes.llama(name).make(8)
+    assert sum(parameter.numel() for parameter in model.parameters()) / 1e9 == pytest.approx(parameters, abs=0.001)
+
+
+def test_each_shape_has_an_export_of_its_own():
+    given = [{}, {"dtype": torch.bfloat16}, {"fused": True}, {"lora": 8}, {"loss": torch.bfloat16}]
+    names = {shapes.llama("llama2-7b", **options).name for options in given}
+    assert len(names) == len(given)
+
+
+def test_nanotron_is_read_with_its_network(tmp_path):
+    (tmp_path / "ultrascale_h100_busbw_256mb.csv").write_text(
+        "collective,nodes,gpus,gb_s\nall_reduce,2,16,400\nall_gather,2,16,160\n"
+    )
+    columns = "model,nodes,gpus,micro_batch,grad_accum,zero,seq,tok_s_per_gpu,gpu_mem_gb,ran"
+    rows = ["1B,2,16,2,8,0,4096,38840,35.0,1", "1B,2,16,1,16,1,4096,37610,36.7,1", "1B,2,16,1,16,1,4096,,,0"]
+    (tmp_path / "ultrascale_h100_dp_only.csv").write_text("\n".join([columns, *rows]))
+    source = nanotron.load(tmp_path)
+    replicated, sharded = source.runs
+    assert source.left_out == ["1 runs that crashed or had too little memory: the source does not say which"]
+    assert (replicated.batch, replicated.micro_batches, replicated.gpus) == (2, 8, 16)
+    assert (replicated.rate, replicated.memory) == (38840, 35e9)
+    assert "--strategy=ddp" in replicated.options and "--strategy=zero1" in sharded.options
+    assert [run.cluster["inter"]["bandwidth"] for run in source.runs] == [50e9, 20e9]
+    assert [run.cluster["intra"]["bandwidth"] for run in source.runs] == [400e9, 160e9]
+
+
+def test_llmq_leaves_out_what_no_plan_has(tmp_path):
+    columns = "gpu,gpus,model,matmul_dtype,seq,micro_batch,grad_accum_implied,agg_tok_s_reported,flags"
+    rows = ["H100,8,Qwen2.5-7B,bf16,1024,8,8,112000,--lmhead-chunks=2 --attn-bwd-chunks=2",
+            "H100,8,Qwen2.5-7B,bf16,1024,8,8,112000,--lmhead-chunks=2 --offload-opt-m",
+            "H100,8,Qwen2.5-7B,e4m3,1024,8,8,112000,", "Unknown,8,Qwen2.5-7B,bf16,1024,8,8,112000,"]  # fmt: skip
+    (tmp_path / "llmq_native.csv").write_text("\n".join([columns, *rows]))
+    source = llmq.load(tmp_path)
+    assert [(run.rate, run.micro_batches) for run in source.runs] == [(14000, 8)]
+    assert [reason.split()[0] for reason in source.left_out] == ["1", "1", "1"]
+
+
+def test_network_replaces_what_the_preset_says():
+    cluster = {"inter": {"bandwidth": 1e9, "latency": 1e-5, "sharing": "switch", "ranks_per_switch": 2}}
+    assert runs.with_network(cluster, 5e9, "node") == {"inter": {"bandwidth": 5e9, "latency": 1e-5, "sharing": "node"}}
+
+
+def result(published: float, predicted: float, **options) -> Result:
+    return Result("source", "run", RATE, published, predicted, **options)
+
+
+def test_errors_are_of_judged_rows_only():
+    rows = [result(100, 110), result(100, 80), result(100, 130, unjudged="its batch is not known"), result(100, 100)]
+    found = judge.spread(rows)
+    assert (found.rows, found.median, found.bias) == (3, pytest.approx(0.1), pytest.approx(0))
+    assert found.ninetieth == pytest.approx(0.18)
+    assert found.covered is None
+    assert judge.spread(rows[2:3]) is None
+
+
+def test_ranges_hold_what_lies_between_their_ends():
+    rows = [result(100, 110, low=100, high=120), result(100, 110, low=101, high=120), result(100, 90, low=80, high=99)]
+    assert judge.spread(rows).covered == pytest.approx(1 / 3)
+
+
+def test_runs_are_predicted_and_compared(tmp_path):
+    simulator = Simulator(TOOLS, Steps(tmp_path, TOOLS), tmp_path)
+    where = (tiny(), 2, 64, 1, 2, runs.preset("h100"), "eager")
+    known = runs.Run("a run", *where, ("--strategy=zero3",), rate=1.0, memory=1e6, fits=True)
+    refused = runs.Run("another", *where, ("--strategy=none",), rate=1.0)
+    found = judge.judge(simulator, [runs.Source("source", [known, refused])])
+    rate, memory = found.results
+    assert (rate.quantity, memory.quantity) == (RATE, MEMORY)
+    assert rate.predicted == pytest.approx(2 * 64 / rate.parts["seconds"])
+    assert sum(memory.parts.values()) == pytest.approx(memory.predicted, rel=0.01)
+    assert [(verdict.published, verdict.predicted) for verdict in found.verdicts] == [(True, True)]
+    assert len(found.failures) == 1 and found.failures[0].startswith("source: another: fcdp-sim of tiny: ")

@@ -108,6 +108,13 @@ void fcdp::setRemat(ModuleOp module, StringRef remat) {
   setText<FcdpDialect::RematAttrHelper>(module, remat);
 }
 
+std::optional<StringRef> fcdp::getWrap(ModuleOp module) {
+  return findText<FcdpDialect::WrapAttrHelper>(module);
+}
+void fcdp::setWrap(ModuleOp module, StringRef wrap) {
+  setText<FcdpDialect::WrapAttrHelper>(module, wrap);
+}
+
 std::optional<StringRef> fcdp::getLossWeight(ModuleOp module) {
   return findText<FcdpDialect::LossWeightAttrHelper>(module);
 }
@@ -443,6 +450,7 @@ static const AttrRule kRules[] = {
      kText},
     {FcdpDialect::StrategyAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::WrapAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossWeightAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
      kPositive},

@@ -111,6 +111,10 @@ void setTarget(mlir::ModuleOp module, llvm::StringRef target);
 std::optional<llvm::StringRef> getRemat(mlir::ModuleOp module);
 void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
 
+/// Returns which parameters are gathered together, if not those of a unit.
+std::optional<llvm::StringRef> getWrap(mlir::ModuleOp module);
+void setWrap(mlir::ModuleOp module, llvm::StringRef wrap);
+
 /// Returns the name of the input that weights losses.
 std::optional<llvm::StringRef> getLossWeight(mlir::ModuleOp module);
 void setLossWeight(mlir::ModuleOp module, llvm::StringRef input);

@@ -45,6 +45,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
     | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and are synchronized by it after some steps |
     | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches), with outer steps those of a node |
+    | `fcdp.wrap` | module | string: which parameters are gathered together, as the option `wrap` has it; absent: those of a unit |
     | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
     | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
     | `fcdp.open_merging` | module | unit: `--fcdp-decide` may merge buckets |
@@ -68,6 +69,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::ArrayAttr":$variant_archives,
     "::mlir::StringAttr":$target,
     "::mlir::StringAttr":$remat,
+    "::mlir::StringAttr":$wrap,
     "::mlir::StringAttr":$loss_weight,
     "::mlir::IntegerAttr":$micro_batches,
     "::mlir::FloatAttr":$clip_norm,

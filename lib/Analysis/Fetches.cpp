@@ -47,11 +47,21 @@ static void collectFetch(Operation *op,
       ops.push_back(user);
 }
 
+/// A unit may have two ranges in a row. A bucket is fetched once in each.
 static void countRanges(MutableArrayRef<Fetch> fetches,
                         const UnitsOfBuckets &units) {
   LiveRangeCounter counter;
-  for (Fetch &fetch : fetches)
+  llvm::DenseMap<StringRef, size_t> ranges;
+  for (Fetch &fetch : fetches) {
+    auto [last, isFirst] =
+        ranges.try_emplace(getStorage(fetch.last).getValue());
     fetch.range = counter.add(units.of(fetch));
+    if (!isFirst && last->second == fetch.range) {
+      counter.end();
+      fetch.range = counter.add(units.of(fetch));
+    }
+    last->second = fetch.range;
+  }
 }
 
 SmallVector<Fetch> fcdp::findFetches(Block &block) {

@@ -51,12 +51,13 @@ findShown(Operation *function, SymbolTableCollection &symbols,
 }
 
 LiveRanges fcdp::findLiveRanges(Operation *function,
-                                SymbolTableCollection &symbols) {
+                                SymbolTableCollection &symbols, RangeEnd end) {
   LiveRanges ranges;
   llvm::DenseMap<Value, Shown> shown =
       findShown(function, symbols, ranges.views);
   LiveRangeCounter counter;
   int64_t last = -1;
+  bool wasRepeated = false;
   llvm::DenseMap<StringAttr, int64_t> rangesOfUnit;
   function->walk([&](Operation *op) {
     if (ranges.views.contains(op))
@@ -65,6 +66,9 @@ LiveRanges fcdp::findLiveRanges(Operation *function,
       ParameterOp parameter = shown.lookup(operand.get()).parameter;
       if (!parameter)
         continue;
+      if (end == RangeEnd::Recomputation && wasRepeated && !isRepeated(op))
+        counter.end();
+      wasRepeated = isRepeated(op);
       StringAttr unit = parameter.getUnitAttr();
       if (int64_t range = counter.add(unit); range != last) {
         ++rangesOfUnit[unit];

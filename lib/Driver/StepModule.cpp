@@ -299,6 +299,8 @@ LogicalResult Checker::check() {
   compare(option::Target, StringRef(wanted.target), getTarget(module));
   compare(option::Remat, StringRef(wanted.remat),
           getRemat(module).value_or("none"));
+  compare(option::Wrap, StringRef(wanted.wrap),
+          getWrap(module).value_or("unit"));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
         std::pair(option::Group, &Checker::checkGroups),

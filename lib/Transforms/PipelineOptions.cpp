@@ -14,6 +14,7 @@
 #include "fcdp/Transforms/Options/RematSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
+#include "fcdp/Transforms/Options/WrapSpec.h"
 
 #include <cmath>
 
@@ -93,6 +94,10 @@ static llvm::Error checkMaster(StringRef text) {
 
 static llvm::Error checkReduceType(StringRef text) {
   return checkAttribute(text, parseReduceType);
+}
+
+static llvm::Error checkWrap(StringRef text) {
+  return parseWrap(text).takeError();
 }
 
 static llvm::Error checkLossScale(StringRef text) {

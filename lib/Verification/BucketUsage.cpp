@@ -11,13 +11,17 @@ using namespace fcdp;
 using UseOrder = SmallVector<StringAttr>;
 
 /// Splits the uses of each unit's parameters into live ranges. A live range is
-/// a longest run of uses without a use of another unit in between. A bucket is
-/// not necessarily used in all ranges of its unit.
+/// a longest run of uses without a use of another unit in between, which may
+/// also end where recomputation ends. A bucket is not necessarily used in all
+/// ranges of its unit.
 static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
                            const SymbolTable &symbols) {
   llvm::DenseMap<Value, ViewMemberOp> shown;
   llvm::DenseMap<StringAttr, size_t> starts;
   UseOrder order;
+  bool endsAfterRecomputation =
+      getWrap(function->getParentOfType<ModuleOp>()) == "checkpoint";
+  bool wasRepeated = false;
   for (Operation &op : function.front()) {
     if (auto view = dyn_cast<ViewMemberOp>(op)) {
       shown[view.getResult()] = view;
@@ -35,7 +39,9 @@ static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
         continue;
       StringAttr unit =
           symbols.lookup<ParameterOp>(view.getParameter()).getUnitAttr();
-      if (order.empty() || order.back() != unit)
+      bool ends = endsAfterRecomputation && wasRepeated && !isRepeated(&op);
+      wasRepeated = isRepeated(&op);
+      if (order.empty() || order.back() != unit || ends)
         starts[unit] = order.size();
       auto &ranges = usages[view.getBucketAttr().getAttr()].ranges[unit];
       if (ranges.empty() || ranges.back().last < starts[unit])

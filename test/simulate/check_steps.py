@@ -352,9 +352,9 @@ SHARDING = {"ddp": "none", "hsdp": "node", "mics": "node"}
 
 
 def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetch=1, remat="none", bucket="",
-           reductions=2, collectives="two-level", wire="raw", reduce_wire="raw", outer=""):
+           reductions=2, collectives="two-level", wire="raw", reduce_wire="raw", outer="", wrap="unit"):
     shard = (f"nodes={nodes} ranks-per-node={locals_} micro-batches={micro_batches} "
-             f"optimizer=sgd,lr={LR}")
+             f"optimizer=sgd,lr={LR} wrap={wrap}")
     values = {"shard": shard, "strategy": strategy, "sharding": SHARDING.get(strategy, "world"),
               "accumulation": accumulation, "prefetch": prefetch, "bucket": bucket,
               "reductions": reductions, "collectives": collectives, "wire": wire, "reduce_wire": reduce_wire,
@@ -426,6 +426,7 @@ def main():
     parser.add_argument("--strategies", default="zero3,fcdp")
     parser.add_argument("--prefetch", default="1", help="distance")
     parser.add_argument("--remat", default="none", help="what the backward pass computes again")
+    parser.add_argument("--wrap", default="unit", help="which parameters are gathered together")
     parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
     parser.add_argument("--master", default="model", help="type in which the optimizer works")
     parser.add_argument("--reduce-dtype", default="model", help="type in which gradients are reduced")
@@ -456,7 +457,7 @@ def main():
                                                                                    args.prefetch, args.remat, bucket,
                                                                                    collectives=args.collectives, wire=args.wire,
                                                                                    reduce_wire=args.reduce_wire,
-                                                                                   outer=args.outer)))
+                                                                                   outer=args.outer, wrap=args.wrap)))
             if args.outer:
                 reference = OuterReference(plain, module, nodes, locals_, K, mode, args.master, args.reduce_dtype)
             elif args.reduce_wire in ("int8", "int4"):

@@ -21,15 +21,20 @@ public:
   /// Returns the live range, counted over all units from 0, of the next use in
   /// program order, which is one of `unit`.
   int64_t add(mlir::StringAttr unit) {
-    if (last < 0 || unit != lastUnit)
+    if (isEnded || unit != lastUnit)
       ++last;
+    isEnded = false;
     lastUnit = unit;
     return last;
   }
 
+  /// Ends the current range: the next use begins another one.
+  void end() { isEnded = true; }
+
 private:
   mlir::StringAttr lastUnit;
   int64_t last = -1;
+  bool isEnded = true;
 };
 
 /// The uses of all parameters of a function, in program order, with their live
@@ -42,8 +47,16 @@ struct LiveRanges {
   llvm::DenseSet<mlir::Operation *> views;
 };
 
+/// Where a live range ends, beside at a use of another unit.
+enum class RangeEnd {
+  OtherUnit,
+  /// Also at the first use after recomputed calls that is not by one of them.
+  Recomputation
+};
+
 /// Requires reads in the form of `fcdp.read_parameter`.
 LiveRanges findLiveRanges(mlir::Operation *function,
-                          mlir::SymbolTableCollection &symbols);
+                          mlir::SymbolTableCollection &symbols,
+                          RangeEnd end = RangeEnd::OtherUnit);
 
 } // namespace fcdp

@@ -113,6 +113,12 @@ def Layout : PipelineOption<
   "selects the blocks of a parameter that are not split over ranks: 'flat' has none, "
   "'ragged<N>' has blocks of N rows (for row-wise scales), 'owned' has whole matrices. "
   "Parameters whose optimizer needs a layout of its own have that one">;
+def Wrap : PipelineOption<
+  "wrap", "wrap", CheckedBy<"checkWrap">, "\"unit\"", "unit|module|checkpoint", "unit",
+  "selects which parameters are gathered and reduced together: 'unit' those of a unit, such "
+  "as a block; 'module' those of a module, such as a linear layer, for smaller gathers that "
+  "take less device memory; 'checkpoint' those of a unit, with a gather of its own for what "
+  "the backward pass recomputes, as FSDP gathers within activation checkpoints">;
 def BucketBytes : PipelineOption<
   "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
   "merges the buckets of neighbouring units up to this number of bytes, for fewer and "

@@ -84,6 +84,14 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     optimizer behind `+`. With `adafactor`, it is for all parameters. A group may name another
     choice.
 
+    With `wrap=module`, each module that has parameters of its own becomes a unit, such as
+    a linear layer. `--fcdp-remat` ran before, on the units of the model. If the backward
+    pass recomputes a block of several such units, each of them is gathered once more.
+    With `wrap=checkpoint`, units stay, and a live range ends where recomputation ends, so
+    that a unit is gathered for the forward pass, for recomputation and for the backward
+    pass. PyTorch's FSDP does that where it wraps modules within activation checkpoints.
+    The module gets the attribute `fcdp.wrap`.
+
     The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
     compiler does not know may alias its operands; its results are not cloned. The pass
     errs on the side of gathering again.
@@ -123,7 +131,7 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
       fcdp.shard_update @w scale 2.500000e-01 with #fcdp.adamw<...>
     ```
   }];
-  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, Group, ClipNorm];
+  let options = [Nodes, RanksPerNode, MicroBatches, Optimizer, Group, ClipNorm, Wrap];
 }
 
 def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {

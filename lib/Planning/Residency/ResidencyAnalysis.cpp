@@ -42,6 +42,7 @@ private:
   int64_t countStateBytes(const ResidencyProblem &problem);
   void findFetches(func::FuncOp function);
   void beginUse(Operation *fetch, StringAttr bucket);
+  unsigned findRange(StringAttr bucket);
   Cost costBetweenNodes(ReduceScatterOp reduce);
   void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
   void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
@@ -64,6 +65,8 @@ private:
   /// The fetch of each use.
   std::vector<Operation *> fetches;
   LiveRangeCounter ranges;
+  /// The range of each bucket's last use.
+  llvm::DenseMap<StringAttr, int64_t> lastRanges;
 };
 } // namespace
 
@@ -147,6 +150,19 @@ void ProblemBuilder::findFetches(func::FuncOp function) {
       bucketOfFetch[fetch] = view.getBucketAttr().getAttr();
 }
 
+/// A unit may have two ranges in a row. A bucket is used once in each.
+unsigned ProblemBuilder::findRange(StringAttr bucket) {
+  StringAttr unit = units.lookup(bucket);
+  auto [last, isFirst] = lastRanges.try_emplace(bucket);
+  int64_t range = ranges.add(unit);
+  if (!isFirst && last->second == range) {
+    ranges.end();
+    range = ranges.add(unit);
+  }
+  last->second = range;
+  return static_cast<unsigned>(range);
+}
+
 void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   ResidencyProblem::Use use;
   use.bucket = indices.lookup(bucket);
@@ -154,7 +170,7 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
     use.seconds = uses.back().seconds;
     use.deviceMemory = uses.back().deviceMemory;
   }
-  use.range = static_cast<unsigned>(ranges.add(units.lookup(bucket)));
+  use.range = findRange(bucket);
   if (fetches.empty())
     uses.pop_back();
   uses.push_back(use);

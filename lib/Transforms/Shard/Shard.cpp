@@ -4,6 +4,7 @@
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
+#include "fcdp/Transforms/Options/WrapSpec.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
@@ -28,6 +29,7 @@ public:
 
 private:
   FailureOr<SmallVector<func::FuncOp>> checkInput();
+  LogicalResult wrapParameters();
   void insertMesh();
   void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
@@ -45,6 +47,7 @@ private:
   }
 
   UpdateByParameter updates;
+  RangeEnd rangeEnd = RangeEnd::OtherUnit;
 };
 } // namespace
 
@@ -56,6 +59,29 @@ FailureOr<SmallVector<func::FuncOp>> ShardPass::checkInput() {
   if (failed(checkOptions(module, nodes, ranksPerNode, microBatches, clipNorm)))
     return failure();
   return steps;
+}
+
+/// Returns the path of the module that has the parameter `name`.
+static StringRef getModulePath(StringRef name) {
+  return name.contains('.') ? name.rsplit('.').first : StringRef();
+}
+
+LogicalResult ShardPass::wrapParameters() {
+  ModuleOp module = getOperation();
+  llvm::Expected<Wrap> asked = parseWrap(wrap);
+  if (!asked)
+    return module.emitError("wrap: ") << toString(asked.takeError());
+  if (*asked == Wrap::Unit)
+    return success();
+  setWrap(module, wrap);
+  if (*asked == Wrap::Checkpoint) {
+    rangeEnd = RangeEnd::Recomputation;
+    return success();
+  }
+  for (auto parameter : module.getOps<ParameterOp>())
+    parameter.setUnit(
+        getModulePath(cast<StringAttr>(parameter.getNames()[0]).getValue()));
+  return success();
 }
 
 void ShardPass::insertMesh() {
@@ -85,7 +111,7 @@ static void cloneViewsTo(OpOperand &operand, Value whole,
 void ShardPass::insertGathers(func::FuncOp function) {
   SymbolTableCollection symbols;
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> gathered;
-  LiveRanges ranges = findLiveRanges(function, symbols);
+  LiveRanges ranges = findLiveRanges(function, symbols, rangeEnd);
   for (ParameterUse &use : ranges.uses) {
     Value &whole = gathered[{use.parameter, use.range}];
     if (!whole) {
@@ -206,6 +232,8 @@ void ShardPass::runOnOperation() {
     return signalPassFailure();
   updates = std::move(*chosen);
   setGroups(getOperation(), updates);
+  if (failed(wrapParameters()))
+    return signalPassFailure();
   func::FuncOp evaluation = findEvaluation(getOperation());
   insertMesh();
   for (func::FuncOp step : *steps) {

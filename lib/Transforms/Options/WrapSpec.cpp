@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Transforms/Options/WrapSpec.h"
+
+#include "llvm/ADT/StringRef.h"
+
+using namespace fcdp;
+
+llvm::Expected<Wrap> fcdp::parseWrap(llvm::StringRef text) {
+  if (text == "unit")
+    return Wrap::Unit;
+  if (text == "module")
+    return Wrap::Module;
+  if (text == "checkpoint")
+    return Wrap::Checkpoint;
+  return llvm::createStringError(
+      "expected 'unit', 'module' or 'checkpoint', got '" + text + "'");
+}

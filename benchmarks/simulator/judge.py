@@ -92,8 +92,9 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         parts = {key: step[key] for key in ("seconds", "on_compute_stream", "exposed", "bubble", "busy")}
         judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, run.unjudged, parts))
     if run.memory:
-        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"], None, None, run.unjudged,
-                                        memory["in_use"]))  # fmt: skip
+        parts = {**memory["in_use"], "kept by the program": run.kept}
+        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"] + run.kept, None, None,
+                                        run.unjudged, parts))  # fmt: skip
     if run.fits is not None and not run.unjudged:
         judgement.verdicts.append(Verdict(source, run.name, run.fits, memory["fits"]))
 

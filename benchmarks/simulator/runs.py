@@ -37,6 +37,8 @@ class Run:
     memory: float | None = None
     """Bytes of a GPU, as PyTorch's allocator has reserved at most."""
     fits: bool | None = None
+    kept: float = 0
+    """Bytes that the program keeps on a device and no plan has."""
     unjudged: str = ""
     """The reason why the run is shown but not judged, or nothing."""
 

@@ -39,6 +39,7 @@ def make_run(row: dict[str, str]) -> Run:
         ranks=8,
         cluster=preset("h100"),
         program=program,
-        options=("--strategy=zero3", "--collectives=flat", "--remat=unit", *states),
+        # Both checkpoint modules that gather their own parameters, so these are gathered again for recomputation.
+        options=("--strategy=zero3", "--collectives=flat", "--remat=unit", "--wrap=checkpoint", *states),
         rate=float(row["tok_s_per_gpu_chart_reading"]),
     )

@@ -9,7 +9,8 @@ from runs import Run, Source, preset, read_table, with_network
 from shapes import llama
 
 NODE = 0.96 * 4 * 100e9 / 8  # bytes per second of the cards, less 4 % of headers
-STRATEGIES = {"-1": "--strategy=zero1", "8": "--strategy=hsdp"}
+# The states are sharded over all ranks or over a node. Parameters are sent after the update, before anything else runs.
+STRATEGIES = {"-1": ("--strategy=zero1", "--prefetch=0"), "8": ("--strategy=hsdp",)}
 
 
 def load(folder: Path) -> Source:
@@ -19,10 +20,9 @@ def load(folder: Path) -> Source:
 
 
 def make_run(row: dict[str, str]) -> Run:
-    # The states are sharded over a node or over all ranks. Gradients are summed in float32 on each rank.
     nodes = int(row["nodes"])
     return Run(
-        name=f"ZeRO-1 in {'a node' if row['zero1_group(-1=world)'] == '8' else 'all'} {nodes} x 8, {row['micro_num']} x "
+        name=f"{row['table']} ZeRO-1 in {'a node' if row['zero1_group(-1=world)'] == '8' else 'all'} {nodes} x 8, {row['micro_num']} x "
         f"{row['micro_batch']}{' checkpointed' if row['act_ckpt'] == '1' else ''}",
         shape=llama("internlm-7b", dtype=torch.bfloat16, fused=True),
         batch=int(row["micro_batch"]),
@@ -32,7 +32,7 @@ def make_run(row: dict[str, str]) -> Run:
         cluster=with_network(preset("a100-80gb"), NODE, "node"),
         program="eager",
         options=(
-            STRATEGIES[row["zero1_group(-1=world)"]],
+            *STRATEGIES[row["zero1_group(-1=world)"]],
             "--master=f32",
             "--accumulate=full",
             "--collectives=flat",

@@ -12,9 +12,10 @@ import torch
 from runs import Run, Source, preset, read_table, with_network
 from shapes import llama
 
-# Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32.
+# Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under ZeRO-1,
+# parameters are gathered after the update, before anything else runs.
 OPTIONS = ("--master=f32", "--reduce-dtype=f32", "--accumulate=full", "--collectives=flat", "--clip-norm=1")
-STRATEGIES = {"0": "--strategy=ddp", "1": "--strategy=zero1"}
+STRATEGIES = {"0": ("--strategy=ddp",), "1": ("--strategy=zero1", "--prefetch=0")}
 COLLECTIVES = {"0": "all_reduce", "1": "all_gather"}
 LOCAL = 8
 
@@ -29,20 +30,23 @@ def load(folder: Path) -> Source:
 
 
 def make_run(row: dict[str, str], measured: dict[tuple[str, int], float]) -> Run:
-    nodes = int(row["nodes"])
+    nodes, micro_batches = int(row["nodes"]), int(row["grad_accum"])
+    shape = llama(f"nanotron-{row['model'].lower()}", dtype=torch.bfloat16, fused=True)
     return Run(
         name=f"{row['model']} ZeRO-{row['zero']} {nodes} x 8, {row['grad_accum']} x {row['micro_batch']}",
-        shape=llama(f"nanotron-{row['model'].lower()}", dtype=torch.bfloat16, fused=True),
+        shape=shape,
         batch=int(row["micro_batch"]),
         sequence=int(row["seq"]),
         nodes=nodes,
         ranks=LOCAL,
         cluster=describe_network(measured[COLLECTIVES[row["zero"]], nodes]),
         program="eager",
-        options=(STRATEGIES[row["zero"]], *OPTIONS),
-        micro_batches=int(row["grad_accum"]),
+        options=(*STRATEGIES[row["zero"]], *OPTIONS),
+        micro_batches=micro_batches,
         rate=float(row["tok_s_per_gpu"]),
         memory=1e9 * float(row["gpu_mem_gb"]),
+        # It has whole gradients in float32 also with one micro-batch.
+        kept=4 * shape.parameters if micro_batches == 1 and row["zero"] == "1" else 0,
     )
 
 

@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+from llama import Llama
 from runs import GIB, Run, Source, preset, read_table
 from shapes import llama
 
@@ -18,16 +19,29 @@ def load(folder: Path) -> Source:
 
 def make_run(row: dict[str, str]) -> Run:
     compiled = row["options"] == "compile"
+    shape, tokens = llama("llama3-8b"), int(row["micro_batch"]) * int(row["seq"])
     return Run(
         name=f"8B {row['nodes']} x 8{' compiled' if compiled else ''}",
-        shape=llama("llama3-8b"),
+        shape=shape,
         batch=int(row["micro_batch"]),
         sequence=int(row["seq"]),
         nodes=int(row["nodes"]),
         ranks=int(row["gpus_per_node"]),
         cluster=preset("h100", memory=96e9, memory_bandwidth=2.4e12),
         program="fsdp2-compiled" if compiled else "fsdp2",
-        options=("--strategy=zero3", "--collectives=flat", "--clip-norm=1", "--remat=none"),
+        options=("--strategy=zero3", "--collectives=flat", "--clip-norm=1", f"--remat={kept(shape, tokens)}"),
         rate=float(row["tok_s_per_gpu"]),
         memory=GIB * float(row["peak_gib"]),
     )
+
+
+def kept(shape: Llama, tokens: int) -> int:
+    """Returns the bytes that its selective checkpointing keeps of the forward pass.
+
+    These are each block's input, the result of attention with a number in float32 a head, and the results of every second
+    product, then the logits in float32, of which the loss is computed.
+    """
+    heads = shape.heads * shape.head
+    products = heads + 2 * (shape.key_heads or shape.heads) * shape.head + 2 * shape.inner + 2 * shape.width
+    block = 2 * shape.width + 2 * heads + 4 * shape.heads + products  # half of the products, of 2 bytes an element
+    return tokens * (shape.layers * block + 4 * shape.vocabulary)

@@ -19,7 +19,7 @@ from fcdp.call import INPUT_PREFIX
 from fcdp.errors import ExportError
 from fcdp.labels import label
 from fcdp.strides import have_believed_strides
-from fcdp.torch_private import Trace, copy_of, decompose_to_joint, traced_by, with_graph
+from fcdp.torch_private import Trace, copy_of, decompose_to_joint, operator_name, traced_by, with_graph
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
 _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
@@ -31,6 +31,7 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
         # The only composite operator that autograd decomposes and eager does not.
         joint = decompose_to_joint(forward, preserved=[torch.ops.aten.silu_backward.default])
     graph_module, signature = copy_of(joint, join_detach=True)
+    _drop_checks(graph_module.graph)
     have_believed_strides(graph_module.graph)
     for node in graph_module.graph.nodes:
         for key in _IN_THE_LABEL:
@@ -39,6 +40,14 @@ def joint_program(forward: ExportedProgram) -> ExportedProgram:
             node.meta.pop("custom", None)
     _strip_input_prefix(graph_module, signature)
     return with_graph(joint, graph_module, signature)
+
+
+def _drop_checks(graph: fx.Graph) -> None:
+    """Drops the checks of types and shapes, which hold for every step, and what was computed for them alone."""
+    for node in graph.nodes:
+        if operator_name(node.target) == "aten::_assert_tensor_metadata":
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
 
 
 def loss_program(joint: ExportedProgram) -> ExportedProgram:

@@ -22,6 +22,7 @@ from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
 from fcdp.joint import joint_program, label_coverage, loss_program
+from fcdp.masks import simplify_masks
 from fcdp.operators import check_operators
 from fcdp.regions import marked_regions
 from fcdp.ties import choose_roots, separated
@@ -191,6 +192,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             with kept_functions() as recorded:
                 with marked_regions(), recorded:
                     forward = torch.export.export(model, call.values, strict=False)
+                simplify_masks(forward)
                 with checks_of_matrices_as_operators():
                     joint = joint_program(forward)
             check_operators(joint)

@@ -151,6 +151,21 @@ def is_higher_order(target: Any) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
+def mutated_arguments(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """Returns the arguments of a call that its operator writes to. Other functions write to none."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    given = dict(zip((argument.name for argument in schema.arguments), args)) | kwargs
+    written = [argument.name for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write]
+    return pytree.tree_leaves([given[name] for name in written if name in given])
+
+
+def is_random(target: Any) -> bool:
+    """Returns whether an operator draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
 @contextlib.contextmanager
 def checks_of_matrices_as_operators() -> Iterator[None]:
     """Has tracing record the checks of torch.linalg.solve, inv and cholesky as operators until the context ends.

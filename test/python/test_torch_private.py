@@ -160,6 +160,19 @@ def test_names_of_operators() -> None:
     assert not torch_private.is_higher_order(torch.ops.aten.add.Tensor) and not torch_private.is_higher_order(len)
 
 
+def test_arguments_that_are_written() -> None:
+    aten = torch.ops.aten
+    assert torch_private.mutated_arguments(aten.add_.Tensor, ("a", "b"), {}) == ["a"]
+    assert torch_private.mutated_arguments(aten.add.out, ("a", "b"), {"out": "c"}) == ["c"]
+    assert torch_private.mutated_arguments(aten.add.Tensor, ("a", "b"), {}) == []
+    assert torch_private.mutated_arguments(max, ("a", "b"), {}) == []
+
+
+def test_random_operators() -> None:
+    assert torch_private.is_random(torch.ops.aten.rand.default) and torch_private.is_random(torch.ops.aten.dropout.default)
+    assert not torch_private.is_random(torch.ops.aten.ones.default) and not torch_private.is_random(max)
+
+
 def test_checks_of_matrices_are_no_effects() -> None:
     class Inverse(nn.Module):
         def __init__(self):

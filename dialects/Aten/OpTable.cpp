@@ -30,6 +30,7 @@ static const llvm::StringSet<> &fresh() {
   static const llvm::StringSet<> names{
       "aten._adaptive_avg_pool2d",
       "aten._adaptive_avg_pool2d_backward",
+      "aten._grouped_mm",
       "aten._log_softmax",
       "aten._log_softmax_backward_data",
       "aten._native_batch_norm_legit_functional",
@@ -179,6 +180,7 @@ static const llvm::StringSet<> &fresh() {
 // write their results.
 static const llvm::StringMap<Work> &works() {
   static const llvm::StringMap<Work> names{
+      {"aten._grouped_mm", Work::GroupedMatMul},
       {"aten._scaled_dot_product_cudnn_attention", Work::Attention},
       {"aten._scaled_dot_product_cudnn_attention_backward",
        Work::AttentionBackward},

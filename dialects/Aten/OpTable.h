@@ -29,6 +29,9 @@ enum class Work {
   Lookup,
   /// Multiplies two matrices, or batches of them.
   MatMul,
+  /// Multiplies a matrix of many groups, such as the tokens of experts, by one
+  /// matrix for each group.
+  GroupedMatMul,
   Convolution,
   ConvolutionBackward,
   Attention,

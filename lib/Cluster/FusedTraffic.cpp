@@ -45,6 +45,7 @@ static bool isProduct(Operation *op) {
     return false;
   switch (aten::lookupOp(call.getCallee()).work) {
   case Work::MatMul:
+  case Work::GroupedMatMul:
   case Work::Convolution:
   case Work::ConvolutionBackward:
   case Work::Attention:

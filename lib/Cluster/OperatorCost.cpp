@@ -79,6 +79,25 @@ static void addMatMul(OperatorWork &work, CallOp call) {
              left.getShape().back());
 }
 
+/// Adds the products of groups, each of the same share of the rows, columns or
+/// summands that `offs` divides. Groups of other sizes have the same sum.
+static void addGroupedMatMul(OperatorWork &work, CallOp call) {
+  RankedTensorType left = getTensor(call, "self"),
+                   right = getTensor(call, "mat2"),
+                   offsets = getTensor(call, "offs");
+  if (!left || !right || left.getRank() < 2 || right.getRank() < 2)
+    return;
+  if (!offsets)
+    return addMatMul(work, call);
+  double groups = elements(offsets);
+  double m = left.getDimSize(left.getRank() - 2), k = left.getShape().back(),
+         n = right.getShape().back();
+  bool isLeftOne = left.getRank() == 2, isRightOne = right.getRank() == 2;
+  double &divided = isLeftOne && isRightOne ? k : isLeftOne ? m : n;
+  divided /= groups;
+  addProduct(work, left.getElementType(), groups, m, n, k);
+}
+
 static bool isTrue(Attribute attribute) {
   auto value = dyn_cast_or_null<BoolAttr>(attribute);
   return value && value.getValue();
@@ -149,6 +168,9 @@ OperatorWork fcdp::measureWork(CallOp call) {
     break;
   case Work::MatMul:
     addMatMul(work, call);
+    break;
+  case Work::GroupedMatMul:
+    addGroupedMatMul(work, call);
     break;
   case Work::Convolution:
     addConvolution(work, call, getFirstResult(call), 1);

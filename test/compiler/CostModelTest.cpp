@@ -360,6 +360,36 @@ TEST_F(CostModelTest, Products) {
       product(2 * 300.0 * 300 * 300, 1e9, 8 * 3 * 90000));
 }
 
+TEST_F(CostModelTest, GroupedProductsDivideRowsAmongGroups) {
+  // Each token is multiplied once, by the matrix of its expert.
+  auto grouped = [&](StringRef left, StringRef right, StringRef result) {
+    return cost(
+        ("%c = aten.call \"aten._grouped_mm.default\"(self = %a, mat2 = "
+         "%b, offs = %o) : (tensor<" +
+         left + ">, tensor<" + right + ">, tensor<4xi32>) -> tensor<" + result +
+         ">")
+            .str(),
+        ("%a: tensor<" + left + ">, %b: tensor<" + right +
+         ">, %o: tensor<4xi32>")
+            .str());
+  };
+  double seconds = 2 * 800.0 * 300 * 100 / (8e9 * 0.5);
+  // Tokens by experts, experts by tokens, and the gradient of the experts.
+  for (Cost cost : {grouped("800x300xbf16", "4x300x100xbf16", "800x100xbf16"),
+                    grouped("4x100x300xbf16", "300x800xbf16", "100x800xbf16"),
+                    grouped("300x800xbf16", "800x100xbf16", "4x300x100xbf16")})
+    EXPECT_DOUBLE_EQ(cost.seconds, seconds);
+  // Without offsets it is a batched product.
+  EXPECT_DOUBLE_EQ(
+      cost(
+          "%c = aten.call \"aten._grouped_mm.default\"(self = %a, mat2 = %b) : "
+          "(tensor<4x200x300xbf16>, tensor<4x300x100xbf16>) -> "
+          "tensor<4x200x100xbf16>",
+          "%a: tensor<4x200x300xbf16>, %b: tensor<4x300x100xbf16>")
+          .seconds,
+      seconds);
+}
+
 TEST_F(CostModelTest, Convolutions) {
   // 64 filters of 3 x 3 x 64, applied at 2 x 8 x 8 positions.
   double once = 2 * 128.0 * 64 * 576 / (2e9 * 0.5);

@@ -3,7 +3,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,14 @@ class Call:
 
     With `loss_fn`, the last input is its target and is not passed to `forward`.
 
-    Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step.
+    Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step. Those named by
+    `full_masks` are all ones in every step: the loss is NaN if one is not.
     """
 
     given: dict[str, Any]
     by_keyword: bool
     loss_fn: LossFn | None
+    full_masks: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,14 +55,19 @@ class Call:
         given = {**self.given, **dict(zip(self.names, values))}
         target = None if self.loss_fn is None else given.pop(next(reversed(given)))
         output = forward(**given) if self.by_keyword else forward(*given.values())
-        return _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
+        loss = _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
+        for name in self.full_masks:
+            loss = torch.where((given[name] == 1).all(), loss, torch.nan)
+        return loss
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> Call:
+def make_call(
+    model: nn.Module, example_inputs: Any, loss_fn: LossFn | None, full_masks: Collection[str] = ()
+) -> Call:
     """Names the example inputs; raises ExportError if they do not fit `forward`.
 
     A tuple is passed by position and takes the names of `forward`'s arguments; a dict is passed by keyword. With
@@ -79,7 +86,8 @@ def make_call(model: nn.Module, example_inputs: Any, loss_fn: LossFn | None) -> 
     else:
         given = dict(zip(_positional_names(model, tuple(example_inputs), loss_fn), example_inputs))
     _check_given(given)
-    return Call(_distinct(given), by_keyword, loss_fn)
+    _check_full(given, full_masks)
+    return Call(_distinct(given), by_keyword, loss_fn, tuple(full_masks))
 
 
 def _distinct(given: dict[str, Any]) -> dict[str, Any]:
@@ -141,6 +149,16 @@ def _check_given(given: dict[str, Any]) -> None:
                 f"example input '{name}' requires a gradient; only parameters can: detach it, "
                 "or make it an nn.Parameter of the model"
             )
+
+
+def _check_full(given: dict[str, Any], full_masks: Collection[str]) -> None:
+    for name in full_masks:
+        mask = given.get(name)
+        if not isinstance(mask, torch.Tensor):
+            tensors = ", ".join(f"'{other}'" for other, value in given.items() if isinstance(value, torch.Tensor))
+            raise ExportError(f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'")
+        if mask.device.type != "meta" and not (mask == 1).all():
+            raise ExportError(f"full_masks: expected only ones in the example input '{name}', which has other elements")
 
 
 @contextlib.contextmanager

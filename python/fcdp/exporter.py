@@ -7,6 +7,7 @@ import os
 import platform
 import tempfile
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from fcdp.call import Call, LossFn, loss_forward, make_call
+from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, eager_loss, eager_step, fake_mode_of
 from fcdp.empty import off_meta, without_values
@@ -74,6 +75,7 @@ def export(
     loss_fn: LossFn | None = None,
     check: bool = True,
     train: bool = True,
+    full_masks: Collection[str] = (),
 ) -> Exported:
     """Writes forward pass, loss and backward pass of one micro-batch on one rank as a .pt2 archive.
 
@@ -91,6 +93,10 @@ def export(
     check is skipped for models without weights: built under fcdp.empty_weights(), FakeTensorMode, or on the device
     "meta". Their archives have the full graph and no weights; only the first way keeps the values of computed buffers.
 
+    full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding. Masks of
+    attention that depend on them are then replaced, as those that depend on no input. The loss of a micro-batch is NaN if
+    one of its elements is not 1.
+
     Raises ExportError if the export fails. Then `path` is not changed.
     """
     path = Path(path)
@@ -100,7 +106,7 @@ def export(
         raise ExportError(f"'{path}' cannot be written: expected an existing folder '{path.parent}'")
     with off_meta(model):
         _check_parameters(model)
-        call = make_call(model, example_inputs, loss_fn)
+        call = make_call(model, example_inputs, loss_fn, full_masks)
         check = check and fake_mode_of(model) is None
         eager = (eager_step if train else eager_loss)(model, call) if check else None
         return _export(model, call, path, eager, train)[0]
@@ -192,7 +198,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             with kept_functions() as recorded:
                 with marked_regions(), recorded:
                     forward = torch.export.export(model, call.values, strict=False)
-                simplify_masks(forward)
+                simplify_masks(forward, {INPUT_PREFIX + name: call.given[name].cpu() for name in call.full_masks})
                 with checks_of_matrices_as_operators():
                     joint = joint_program(forward)
             check_operators(joint)

@@ -29,14 +29,16 @@ class Pattern(Enum):
     OTHER = auto()
 
 
-def simplify_masks(forward: ExportedProgram) -> None:
+def simplify_masks(forward: ExportedProgram, inputs: Mapping[str, torch.Tensor]) -> None:
     """Replaces known masks in a program of torch.export.export, in which attention is not decomposed.
 
-    A mask is known if it is computed of numbers, constants and non-persistent buffers alone. It is evaluated and
-    compared. Masks that depend on inputs, parameters, persistent buffers or random numbers stay.
+    inputs: the inputs that have the same values in every step, by name.
+
+    A mask is known if it is computed of these, numbers, constants and non-persistent buffers alone. It is evaluated and
+    compared. Masks that depend on other inputs, parameters, persistent buffers or random numbers stay.
     """
     with torch.no_grad():
-        _simplify(forward.graph_module, constants_of(forward))
+        _simplify(forward.graph_module, constants_of(forward) | inputs)
 
 
 def pattern_of(mask: torch.Tensor, queries: int, keys: int) -> Pattern:

@@ -51,7 +51,7 @@ def export(model: nn.Module, given: object, path: Path) -> ExportedProgram:
 
 def export_as_traced(model: nn.Module, given: object, path: Path, monkeypatch: pytest.MonkeyPatch) -> ExportedProgram:
     with monkeypatch.context() as patched:
-        patched.setattr(exporter, "simplify_masks", lambda forward: None)
+        patched.setattr(exporter, "simplify_masks", lambda forward, inputs: None)
         return export(model, given, path)
 
 
@@ -263,6 +263,30 @@ def test_a_window_and_padding_of_transformers_stay(tmp_path: Path) -> None:
     assert attention(export(small("mistral", sliding_window=4), tokens(), tmp_path / "window.pt2")) == {MASKED}
     given = tokens() | {"attention_mask": torch.ones(2, TOKENS, dtype=torch.int64)}
     assert attention(export(small("llama"), given, tmp_path / "padding.pt2")) == {MASKED}
+
+
+def test_padding_that_is_declared_to_be_full(tmp_path: Path) -> None:
+    model = small("llama")
+    given = tokens() | {"attention_mask": torch.ones(2, TOKENS, dtype=torch.int64)}
+    exported = fcdp.export(model, given, tmp_path / "step.pt2", full_masks=["attention_mask"])
+    assert set(exported.inputs) == {"input_ids", "labels", "attention_mask"}
+    program = torch.export.load(tmp_path / "step.pt2")
+    assert attention(program) == {CAUSAL} and not has_mask_of(program, TOKENS, TOKENS)
+    loss = replay(program, make_call(model, given, None)).loss
+    torch.testing.assert_close(loss, model(**given).loss.detach())
+    given["attention_mask"][1, 3] = 0
+    assert replay(program, make_call(model, given, None)).loss.isnan()
+
+
+def test_full_masks_are_inputs_of_ones(tmp_path: Path) -> None:
+    path = tmp_path / "step.pt2"
+    model, (x, padding) = Attending(of_padding), inputs()
+    with pytest.raises(fcdp.ExportError, match="among the inputs 'x', 'padding'; got 'mask'"):
+        fcdp.export(model, (x, padding), path, full_masks=["mask"])
+    padding[1, 4] = 0
+    with pytest.raises(fcdp.ExportError, match="expected only ones in the example input 'padding'"):
+        fcdp.export(model, (x, padding), path, full_masks=["padding"])
+    assert not path.exists()
 
 
 def test_models_without_weights(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ def compile(
     on_nonfinite: str = "stop",
     loss_scale: str | None = None,
     loss_weight: str | None = None,
+    full_masks: Collection[str] = (),
     network_interface: str = "",
     cuda_graphs: bool = False,
 ) -> Step:
@@ -75,15 +76,17 @@ def compile(
         "1024"), with options=["--loss-scale=on"]. By default as torch.amp.GradScaler does, or as the checkpoint says.
     loss_weight: the input whose sum is the weight of a micro-batch's loss, such as "attention_mask", as fcdp-compile
         --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
+    full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
+        them. Attention needs no mask then, and a loss is NaN if one has another element.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
     require_none_open()
     load_library()
     job = Job(find_launch(), next(_numbers))
-    example = make_call(model, example_inputs, loss_fn)
-    examples = [example, *(make_call(model, inputs, loss_fn) for inputs in more_inputs)]
-    evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn)
+    example = make_call(model, example_inputs, loss_fn, full_masks)
+    examples = [example, *(make_call(model, inputs, loss_fn, full_masks) for inputs in more_inputs)]
+    evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn, full_masks)
     folder = Path(cache) if cache is not None else default_cache()
     arguments = [
         f"--nodes={job.launch.nodes}",

@@ -71,6 +71,37 @@ TEST_F(FakeMachine, AWriterThatDoesNotWaitForAReaderShows) {
   EXPECT_FALSE(isReadFirst(fake::Policy::Late, false));
 }
 
+// The stream that is ahead is waited for as on a device.
+TEST_F(FakeMachine, OneStreamMayBeAheadOfTheOthers) {
+  auto world = make(fake::Policy::Late);
+  fake::Machine &machine = fake::Machine::instance();
+  auto copyStream = fake::streamOf(world->cudaBackend(0).stream(StreamId::H2D));
+  Backend &backend = world->backend(0);
+  for (int i = 0; i < 3; ++i)
+    backend.copy(StreamId::H2D, backend.deviceBase(), backend.hostBase(),
+                 bytes);
+  backend.record(0, StreamId::Compute);
+  backend.waitOnHost(0);
+  EXPECT_EQ(copyStream->issued - copyStream->done, 3u);
+  {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    machine.setPolicy(fake::Policy::Ahead, machine.numberOf(copyStream));
+  }
+  backend.waitOnHost(0);
+  EXPECT_EQ(copyStream->issued, copyStream->done);
+}
+
+TEST_F(FakeMachine, RunsAllStreamsToTheirEnds) {
+  auto world = make(fake::Policy::Late);
+  auto copyStream = fake::streamOf(world->cudaBackend(0).stream(StreamId::H2D));
+  Backend &backend = world->backend(0);
+  backend.copy(StreamId::H2D, backend.deviceBase(), backend.hostBase(), bytes);
+  fake::Machine &machine = fake::Machine::instance();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  EXPECT_TRUE(machine.isIdle());
+  EXPECT_EQ(copyStream->issued, copyStream->done);
+}
+
 TEST_F(FakeMachine, TheHostCannotTouchDeviceMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto world = make(fake::Policy::Late);

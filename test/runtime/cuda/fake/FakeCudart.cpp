@@ -164,17 +164,10 @@ std::shared_ptr<Stream> at(cudaStream_t stream) {
   return own;
 }
 
-/// Enqueues the command, or adds it to the graph that is being captured.
-void put(cudaStream_t stream, Command command) {
-  if (stream && stream->captured)
-    stream->captured->push_back(std::move(command));
-  else
-    machine().enqueue(at(stream), std::move(command));
-}
-
-void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
+template <typename IsDone>
+void waitUntil(Lock &lock, IsDone isDone) {
   auto deadline = std::chrono::steady_clock::now() + longestWait;
-  while (!machine().isDone(stream)) {
+  while (!isDone()) {
     if (std::chrono::steady_clock::now() > deadline) {
       std::fprintf(stderr, "a stream of the fake device does not end\n");
       std::abort();
@@ -185,13 +178,31 @@ void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
   }
 }
 
+void waitFor(Lock &lock, const std::shared_ptr<Stream> &stream) {
+  waitUntil(lock, [&] { return machine().isDone(stream); });
+}
+
 } // namespace
 
-// For the fake NCCL.
+// For the fake NCCL and the emulated libtorch.
 namespace fcdp::fake {
 
 std::shared_ptr<Stream> streamOf(cudaStream_t stream) { return at(stream); }
 int deviceOfThread() { return currentDevice; }
+
+void put(cudaStream_t stream, Command command) {
+  if (stream && stream->captured)
+    stream->captured->push_back(std::move(command));
+  else
+    machine().enqueue(at(stream), std::move(command));
+}
+
+bool isCaptured(cudaStream_t stream) { return stream && stream->captured; }
+
+bool isPinned(const void *address) {
+  Lock lock(machine().mutex);
+  return machine().translate(address, 1) && !machine().isDeviceMemory(address);
+}
 
 } // namespace fcdp::fake
 
@@ -319,6 +330,12 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Lock lock = enter("cudaStreamSynchronize");
   waitFor(lock, at(stream));
+  return result();
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  Lock lock = enter("cudaDeviceSynchronize");
+  waitUntil(lock, [] { return machine().isIdle(); });
   return result();
 }
 

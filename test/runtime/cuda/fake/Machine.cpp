@@ -2,6 +2,7 @@
 
 #include "Machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sys/mman.h>
 
@@ -54,11 +55,32 @@ void Machine::runOthers() {
   }
 }
 
+void Machine::runAhead() {
+  if (streams.empty())
+    return;
+  auto stream = streams[seed % streams.size()];
+  advance(stream, stream->issued);
+}
+
+uint32_t Machine::numberOf(const std::shared_ptr<Stream> &stream) const {
+  return uint32_t(std::find(streams.begin(), streams.end(), stream) -
+                  streams.begin());
+}
+
 bool Machine::isDone(const Point &point) {
-  if (policy == Policy::Shuffled && point.stream &&
-      point.stream->done < point.position)
+  bool isLeft = point.stream && point.stream->done < point.position;
+  if (policy == Policy::Shuffled && isLeft)
     runOthers();
+  if (policy == Policy::Ahead)
+    runAhead();
   return advance(point);
+}
+
+bool Machine::isIdle() {
+  bool isIdle = true;
+  for (const auto &stream : std::vector(streams))
+    isIdle &= isDone(stream);
+  return isIdle;
 }
 
 void *Machine::allocate(size_t bytes, bool isShared) {
@@ -68,8 +90,10 @@ void *Machine::allocate(size_t bytes, bool isShared) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (shown == MAP_FAILED)
     return nullptr;
-  // As on a device, memory is not zeroed.
-  auto *storage = static_cast<std::byte *>(std::malloc(bytes));
+  // As on a device, memory is aligned and not zeroed.
+  constexpr size_t alignment = 256;
+  auto *storage = static_cast<std::byte *>(std::aligned_alloc(
+      alignment, (bytes + alignment - 1) / alignment * alignment));
   std::fill(storage, storage + bytes, std::byte(0xa5));
   device[static_cast<std::byte *>(shown)] = {bytes, storage, isShared};
   freeDeviceBytes -= bytes;
@@ -136,14 +160,17 @@ bool Machine::isShared(const void *address, size_t bytes) const {
   return region && region->isShared;
 }
 
-void Machine::setPolicy(Policy newPolicy, uint32_t seed) {
+void Machine::setPolicy(Policy newPolicy, uint32_t newSeed) {
   policy = newPolicy;
+  seed = newSeed;
   random.seed(seed);
 }
 
 void Machine::fail(const std::string &what) {
   if (failure.empty())
     failure = what;
+  if (onFailure)
+    onFailure(what);
 }
 
 } // namespace fcdp::fake

@@ -24,8 +24,9 @@ namespace fcdp::fake {
 
 /// The work that runs when a stream is queried.
 enum class Policy {
-  Late,    ///< only work that the stream needs
-  Shuffled ///< first any other work that may run, in random order
+  Late,     ///< only work that the stream needs
+  Shuffled, ///< first any other work that may run, in random order
+  Ahead     ///< first all work of one stream, by the seed, that may run
 };
 
 class Machine;
@@ -94,16 +95,27 @@ public:
   /// Returns whether all of it is memory that other ranks can map.
   bool isShared(const void *address, size_t bytes) const;
 
+  /// Locked. Runs all work that can run, and returns whether none is left.
+  bool isIdle();
+
+  /// Locked. Returns the seed with which `Policy::Ahead` has that stream ahead.
+  uint32_t numberOf(const std::shared_ptr<Stream> &stream) const;
   /// Locked. Sets the policy, and counts a call.
   void setPolicy(Policy policy, uint32_t seed);
-  void count(const char *entryPoint) { ++calls[entryPoint]; }
+  void count(const char *entryPoint) {
+    ++calls[entryPoint];
+    if (onCall)
+      onCall(entryPoint);
+  }
   /// Records the first error that would occur on a device, e.g. an access to
-  /// memory that does not exist.
+  /// memory that does not exist, and calls `onFailure`.
   void fail(const std::string &what);
 
   // Guarded by the lock, like all members below.
   std::map<std::string, uint64_t> calls;
   std::string failure;
+  std::function<void(const std::string &)> onFailure;
+  std::function<void(const char *)> onCall;
   std::optional<uint64_t> mostPinnedBytes;
   uint64_t pinnedBytes = 0, deviceBytes = 0;
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
@@ -126,16 +138,24 @@ private:
   static const Region *find(const std::map<const std::byte *, Region> &regions,
                             const void *address, size_t bytes, size_t &offset);
   void runOthers();
+  void runAhead();
 
   std::vector<std::shared_ptr<Stream>> streams;
   std::map<const std::byte *, Region> device, host;
   Policy policy = Policy::Late;
+  uint32_t seed = 0;
   std::mt19937 random;
 };
 
 /// Returns the machine's stream for a CUDA stream; the default one's for null.
 std::shared_ptr<Stream> streamOf(CUstream_st *stream);
+/// Locked. Enqueues the command, or adds it to the graph that is captured on
+/// the stream.
+void put(CUstream_st *stream, Command command);
+bool isCaptured(CUstream_st *stream);
 /// Returns the current device of the calling thread.
 int deviceOfThread();
+/// Returns whether the address is in host memory that devices may use.
+bool isPinned(const void *address);
 
 } // namespace fcdp::fake

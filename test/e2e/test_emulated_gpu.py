@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs for GPUs on devices that are not there (test/emulated): losses and parameters are those of the CPU, whatever the
+order in which streams work, and a missing wait shows."""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import (
+    BIN,
+    LION,
+    Config,
+    Run,
+    ToolError,
+    Workshop,
+    assert_bit_equal,
+    compile_command,
+    environment,
+    read_log,
+    run_command,
+    tool,
+)
+
+PROGRAM = BIN / "fcdp-run-emulated"
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="fcdp is built without the CUDA backend, or with a libtorch for CUDA")
+
+STEPS = 4
+# As late as waits allow; in random order; or one stream as early as waits allow.
+LATE, SHUFFLED, AHEAD = "late", "shuffled:3", "ahead:5"
+
+
+def run_on(step: Path, workshop: Workshop, config: Config, folder: Path, order: str, *options: str, **variables: str) -> Run:
+    model, files = workshop.model(config.model), (folder / "log.jsonl", folder / "out.safetensors")
+    mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    command = run_command(
+        step, model.archive, model.inputs, STEPS, *mesh, f"--json={files[0]}", f"--params-out={files[1]}", *options
+    )
+    tool(PROGRAM, *command[1:], env=environment({"FCDP_FAKE_ORDER": order, **variables}), timeout=100)
+    return Run(read_log(files[0]), files[1])
+
+
+def compile_for_gpus(workshop: Workshop, config: Config, folder: Path, source: Path | None = None) -> Path:
+    step = folder / "cuda.so"
+    tool(*compile_command(config, source or workshop.model(config.model).archive, step), "--target=cuda")
+    return step
+
+
+def assert_as_on_the_cpu(workshop: Workshop, config: Config, folder: Path, order: str, *options: str, **variables: str) -> Run:
+    step = compile_for_gpus(workshop, config, folder)
+    run = run_on(step, workshop, config, folder, order, *options, **variables)
+    assert_bit_equal(run, workshop.run(config, STEPS))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("strategy", "micro_batches", "order"),
+    [
+        ("zero3", 1, LATE),
+        ("zero3", 4, SHUFFLED),
+        ("fcdp", 1, SHUFFLED),
+        ("fcdp", 4, AHEAD),
+        ("hpz", 4, LATE),
+        ("mics", 4, SHUFFLED),
+        ("zero1", 4, AHEAD),
+        ("zero2", 4, LATE),
+        ("hsdp", 1, AHEAD),
+        ("ddp", 4, SHUFFLED),
+    ],
+)
+def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_batches: int, order: str) -> None:
+    assert_as_on_the_cpu(workshop, Config("gpt", strategy=strategy, micro_batches=micro_batches), tmp_path, order)
+
+
+@pytest.mark.parametrize(
+    ("config", "order"),
+    [
+        (Config("hf_gpt2_dropout", micro_batches=2), SHUFFLED),
+        (Config("gpt_bf16", master="f32", optimizer=LION), AHEAD),
+        (Config("gpt_autocast", reduce_dtype="bf16"), LATE),
+        (Config("gpt_f16", loss_scale=True), SHUFFLED),
+        (Config("convnet_bn"), LATE),
+        (Config("gpt", clip_norm=0.5, micro_batches=2), AHEAD),
+        (Config("gpt", strategy="zero3", collectives="flat"), SHUFFLED),
+        (Config("gpt", micro_batches=4, accumulate="node_host"), SHUFFLED),
+        (Config("gpt", strategy="hsdp", outer="2"), LATE),
+    ],
+    ids=lambda value: value.name if isinstance(value, Config) else value,
+)
+def test_models_and_options(workshop: Workshop, tmp_path: Path, config: Config, order: str) -> None:
+    assert_as_on_the_cpu(workshop, config, tmp_path, order)
+
+
+@pytest.mark.parametrize("order", [LATE, SHUFFLED])
+def test_graphs(workshop: Workshop, tmp_path: Path, order: str) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    config = Config("gpt", micro_batches=2)
+    assert_as_on_the_cpu(workshop, config, tmp_path, order, "--cuda-graphs=auto", FCDP_FAKE_CALLS=str(calls))
+    ranks = [counts for counts in count_calls(calls) if counts["cudaGraphLaunch"]]
+    assert len(ranks) == config.world
+    for counts in ranks:
+        # The second step captures the graphs, the others launch them.
+        assert counts["cudaGraphLaunch"] == (STEPS - 1) * counts["cudaGraphInstantiateWithFlags"]
+
+
+def count_calls(folder: Path) -> Iterator[Counter[str]]:
+    return (Counter(file.read_text().split("\n")) for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("order", [LATE, SHUFFLED])
+def test_traces_and_profiles(workshop: Workshop, tmp_path: Path, order: str) -> None:
+    files = tmp_path / "trace.json", tmp_path / "profile.json"
+    config = Config("gpt", micro_batches=2)
+    assert_as_on_the_cpu(workshop, config, tmp_path, order, f"--trace={files[0]}", f"--profile={files[1]}")
+    names = {event["name"] for event in json.loads(files[0].read_text())["traceEvents"]}
+    assert any("all_gather" in name for name in names) and any("addmm" in name for name in names)
+    assert json.loads(files[1].read_text())
+
+
+def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("hf_gpt2_dropout")
+    step = compile_for_gpus(workshop, config, tmp_path)
+    model, log, out = workshop.model(config.model), tmp_path / "log.jsonl", tmp_path / "out.safetensors"
+    mesh = ("--nodes=2", "--ranks-per-node=2", f"--json={log}", f"--params-out={out}")
+    folder = f"--save-dir={tmp_path / 'checkpoints'}"
+    env = environment({"FCDP_FAKE_ORDER": SHUFFLED})
+    for steps, options in ((2, ["--save-every=2"]), (STEPS, ["--resume"])):
+        command = run_command(step, model.archive, model.inputs, steps, *mesh, folder, *options)
+        tool(PROGRAM, *command[1:], env=env)
+    whole = workshop.run(config, STEPS)
+    assert read_log(log)[-1]["loss"] == whole.losses[-1]
+    assert out.read_bytes() == whole.parameters.read_bytes()
+
+
+# --- missing waits ---
+
+MUTATED = Config("gpt", micro_batches=4)
+
+
+def planned_text(workshop: Workshop, folder: Path) -> str:
+    imported, planned = folder / "step.mlir", folder / "planned.mlir"
+    tool(BIN / "fcdp-translate", "--import-pt2", workshop.model(MUTATED.model).archive, "-o", imported)
+    options = (
+        f"target=cuda strategy={MUTATED.strategy} nodes=2 ranks-per-node=2 micro-batches={MUTATED.micro_batches} "
+        f"optimizer={MUTATED.optimizer}"
+    )
+    tool(BIN / "fcdp-opt", imported, f"--fcdp-pipeline={options}", "-o", planned)
+    return planned.read_text()
+
+
+def is_refused(text: str, folder: Path) -> bool:
+    file = folder / "mutant.mlir"
+    file.write_text(text)
+    try:
+        tool(BIN / "fcdp-opt", file, "--fcdp-verify-plan", "-o", os.devnull)
+    except ToolError:
+        return True
+    return False
+
+
+# Some of the waits of the plan, by their place among all.
+@pytest.mark.parametrize("number", [6, 14, 29, 47, 54, 67, 104, 146])
+def test_a_missing_wait_gives_other_numbers(workshop: Workshop, tmp_path: Path, number: int) -> None:
+    """The prover refuses the plan without the wait, and a run of it has other losses or parameters in some order."""
+    text = planned_text(workshop, tmp_path)
+    wait = list(re.finditer(r"^ *fcdp\.wait .*\n", text, re.M))[number]
+    assert is_refused(text[: wait.start()] + text[wait.end() :], tmp_path)
+    step = compile_for_gpus(workshop, MUTATED, tmp_path)
+    plan = json.loads(tool(BIN / "fcdp-compile", step, "--emit=plan-json"))
+    operations = [(op["body_type"], op["body"]) for op in plan["ops"]]
+    recorded = {body["event"]: body["stream"] for kind, body in operations if kind == "record"}
+    left_out = [body for kind, body in operations if kind == "wait"][number]
+    # A stream that waits for itself waits for nothing.
+    left_out["stream"] = recorded[left_out["event"]]
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    mutant = tmp_path / "mutant.so"
+    tool(BIN / "fcdp-compile", tmp_path / "plan.json", f"--archive={workshop.model(MUTATED.model).archive}", "-o", mutant)
+    whole = workshop.run(MUTATED, STEPS)
+
+    def differs(order: str) -> bool:
+        run = run_on(mutant, workshop, MUTATED, tmp_path, order)
+        return run.losses != whole.losses or run.parameters.read_bytes() != whole.parameters.read_bytes()
+
+    assert any(differs(order) for order in (LATE, SHUFFLED, AHEAD, "ahead:2", "shuffled:1", "ahead:1"))

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The attention operators that CUDA alone has, by the CPU's kernels. Results
+// have the order in memory of CUDA's kernels
+// (ATen/native/transformers/cuda/attention.cu).
+
+#include "EmulatedTorch.h"
+
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+namespace fcdp::emulated {
+namespace {
+
+using at::Tensor;
+using Forward = std::tuple<Tensor, Tensor>;
+
+/// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
+constexpr int64_t kRows = 32;
+
+std::optional<DeviceView> viewOf(const std::optional<Tensor> &tensor) {
+  return tensor && tensor->defined() ? std::optional(DeviceView(*tensor))
+                                     : std::nullopt;
+}
+
+std::optional<Tensor> onHost(const std::optional<DeviceView> &view) {
+  return view ? std::optional(view->onHost()) : std::nullopt;
+}
+
+/// [batch, heads, tokens, depth] that is in memory token by token.
+Tensor makeTokenMajor(at::IntArrayRef shape, const at::TensorOptions &options) {
+  return at::empty({shape[0], shape[2], shape[1], shape[3]}, options)
+      .transpose(1, 2);
+}
+
+Tensor number(const Tensor &like, at::ScalarType type, at::IntArrayRef shape) {
+  Tensor made = at::empty(shape, like.options().dtype(type));
+  return made.zero_();
+}
+
+/// Enqueues the forward kernel.
+void enqueueForward(const Tensor &query, const Tensor &key, const Tensor &value,
+                    const std::optional<Tensor> &bias, const Tensor &out,
+                    const Tensor &sums, bool isCausal,
+                    std::optional<double> scale) {
+  enqueue([query = DeviceView(query), key = DeviceView(key),
+           value = DeviceView(value), bias = viewOf(bias),
+           out = DeviceView(out), sums = DeviceView(sums), isCausal, scale] {
+    auto [result, logSumExp] = at::_scaled_dot_product_flash_attention_for_cpu(
+        query.onHost(), key.onHost(), value.onHost(), 0.0, isCausal,
+        onHost(bias), scale);
+    out.onHost().copy_(result);
+    Tensor rows = sums.onHost();
+    if (rows.numel() == 0)
+      return;
+    int64_t tokens = logSumExp.size(2);
+    rows.fill_(std::numeric_limits<float>::infinity());
+    rows.narrow(2, 0, tokens).copy_(logSumExp);
+  });
+}
+
+/// Enqueues the backward kernel. `sums` may have more rows than there are
+/// queries.
+void enqueueBackward(const Tensor &grad, const Tensor &query, const Tensor &key,
+                     const Tensor &value, const std::optional<Tensor> &bias,
+                     const Tensor &out, const Tensor &sums, bool isCausal,
+                     std::optional<double> scale,
+                     const std::array<Tensor, 3> &grads) {
+  enqueue([grad = DeviceView(grad), query = DeviceView(query),
+           key = DeviceView(key), value = DeviceView(value),
+           bias = viewOf(bias), out = DeviceView(out), sums = DeviceView(sums),
+           isCausal, scale, gradQuery = DeviceView(grads[0]),
+           gradKey = DeviceView(grads[1]), gradValue = DeviceView(grads[2])] {
+    Tensor queries = query.onHost();
+    auto [forQuery, forKey, forValue] =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(
+            grad.onHost(), queries, key.onHost(), value.onHost(), out.onHost(),
+            sums.onHost().narrow(2, 0, queries.size(2)).contiguous(), 0.0,
+            isCausal, onHost(bias), scale);
+    gradQuery.onHost().copy_(forQuery);
+    gradKey.onHost().copy_(forKey);
+    gradValue.onHost().copy_(forValue);
+  });
+}
+
+} // namespace
+
+std::tuple<Tensor, Tensor, Tensor, Tensor>
+efficientAttention(const Tensor &query, const Tensor &key, const Tensor &value,
+                   const std::optional<Tensor> &bias, bool computesSums,
+                   double dropout, bool isCausal, std::optional<double> scale) {
+  TORCH_CHECK(dropout == 0, "dropout in attention is not emulated");
+  Tensor out = makeTokenMajor(query.sizes(), query.options());
+  int64_t rows = computesSums ? (query.size(2) + kRows - 1) / kRows * kRows : 0;
+  Tensor sums = at::empty({query.size(0), query.size(1), rows},
+                          query.options().dtype(at::kFloat));
+  enqueueForward(query, key, value, bias, out, sums, isCausal, scale);
+  return {out, sums, number(query, at::kLong, {}),
+          number(query, at::kLong, {})};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> efficientAttentionBackward(
+    const Tensor &grad, const Tensor &query, const Tensor &key,
+    const Tensor &value, const Tensor &bias, const Tensor &out,
+    const Tensor &sums, const Tensor &, const Tensor &, double,
+    std::array<bool, 4> needed, bool isCausal, std::optional<double> scale) {
+  TORCH_CHECK(!needed[3], "the gradient of a bias is not emulated");
+  std::array<Tensor, 3> grads;
+  const Tensor *inputs[] = {&query, &key, &value};
+  for (size_t i = 0; i < 3; ++i)
+    grads[i] = makeTokenMajor(inputs[i]->sizes(), query.options());
+  enqueueBackward(grad, query, key, value, bias, out, sums, isCausal, scale,
+                  grads);
+  return {grads[0], grads[1], grads[2], Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor,
+           Tensor, Tensor>
+flashAttention(const Tensor &query, const Tensor &key, const Tensor &value,
+               double dropout, bool isCausal, bool,
+               std::optional<double> scale) {
+  TORCH_CHECK(dropout == 0, "dropout in attention is not emulated");
+  Tensor out = at::empty_like(query);
+  Tensor sums = at::empty({query.size(0), query.size(1), query.size(2)},
+                          query.options().dtype(at::kFloat));
+  enqueueForward(query, key, value, std::nullopt, out, sums, isCausal, scale);
+  return {out,
+          sums,
+          Tensor(),
+          Tensor(),
+          query.size(2),
+          key.size(2),
+          number(query, at::kUInt64, {2}),
+          number(query, at::kUInt64, {}),
+          at::empty({0}, query.options())};
+}
+
+std::tuple<Tensor, Tensor, Tensor> flashAttentionBackward(
+    const Tensor &grad, const Tensor &query, const Tensor &key,
+    const Tensor &value, const Tensor &out, const Tensor &sums, const Tensor &,
+    const Tensor &, c10::SymInt, c10::SymInt, double, bool isCausal,
+    const Tensor &, const Tensor &, std::optional<double> scale) {
+  std::array<Tensor, 3> grads = {at::empty_like(query), at::empty_like(key),
+                                 at::empty_like(value)};
+  enqueueBackward(grad, query, key, value, std::nullopt, out, sums, isCausal,
+                  scale, grads);
+  return {grads[0], grads[1], grads[2]};
+}
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("_scaled_dot_product_efficient_attention",
+               TORCH_FN(efficientAttention));
+  library.impl("_scaled_dot_product_efficient_attention_backward",
+               TORCH_FN(efficientAttentionBackward));
+  library.impl("_scaled_dot_product_flash_attention", TORCH_FN(flashAttention));
+  library.impl("_scaled_dot_product_flash_attention_backward",
+               TORCH_FN(flashAttentionBackward));
+}
+
+} // namespace fcdp::emulated

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA tensors for a libtorch that has no part for CUDA. Their memory is that
+// of the fake device of test/runtime/cuda/fake, and their operators run on its
+// streams, with the CPU's kernels. The parts register themselves when the
+// library is loaded.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <functional>
+
+namespace fcdp::emulated {
+
+/// Returns the current stream of the calling thread on its current device.
+cudaStream_t currentStream();
+
+/// Returns the allocator that libtorch has unless another one is set: it keeps
+/// freed memory for the next allocation of that size on the same stream.
+c10::cuda::CUDACachingAllocator::CUDAAllocator &cachingAllocator();
+
+/// Puts work on the current stream. It runs without autograd and must not refer
+/// to tensors of the host. An exception ends the process with its message.
+void enqueue(std::function<void()> work);
+/// Waits until all work of the current stream, or of all streams, has run.
+/// Throws c10::Error while the stream is captured.
+void synchronizeStream();
+void synchronizeDevice();
+
+/// Where the bytes of a tensor are. It keeps no reference to the tensor,
+/// because its memory may be used again for work that is issued later.
+class DeviceView {
+public:
+  explicit DeviceView(const at::Tensor &tensor);
+  /// Returns a CPU tensor over the bytes. For work of a stream only.
+  at::Tensor onHost() const;
+
+private:
+  void *address;
+  std::vector<int64_t> sizes, strides;
+  at::ScalarType type;
+  bool isConjugate, isNegative;
+  /// Of elements, between the first byte and the last one.
+  int64_t extent;
+};
+
+/// Returns a new CUDA tensor with the sizes, strides and type of `like`.
+at::Tensor makeLike(const at::Tensor &like);
+
+} // namespace fcdp::emulated

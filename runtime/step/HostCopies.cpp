@@ -2,7 +2,6 @@
 #include "step/HostCopies.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros_like.h>
 
 namespace fcdp {
 
@@ -57,10 +56,9 @@ void HostCopies::uploadInputs(size_t set) {
 std::span<std::byte> HostCopies::of(const at::Tensor &tensor) {
   Copy &copy = copies[tensor.const_data_ptr()];
   copy.device = tensor;
-  if (isUploaded)
+  // Not all of it may be written: constants of the step are there already.
+  if (isUploaded || !copy.host.defined())
     copy.host = tensor.to(at::kCPU);
-  else if (!copy.host.defined())
-    copy.host = at::zeros_like(tensor, at::TensorOptions().device(at::kCPU));
   return bytesOf(copy.host);
 }
 

@@ -29,8 +29,8 @@ public:
   /// address the last one.
   void uploadInputs(size_t set);
 
-  /// Until `uploadAll` zeros for the caller to write to; after it what the
-  /// device has, for which this waits.
+  /// Returns what the device has, for which this waits. Until `uploadAll` the
+  /// caller may change it, and a later call returns the same memory.
   std::span<std::byte> of(const at::Tensor &tensor);
   void uploadAll();
   /// Once the uploading is done.

@@ -79,6 +79,8 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
 @pytest.mark.parametrize(
     ("config", "order"),
     [
+        (Config("peft_lora", micro_batches=2), LATE),
+        (Config("rotary"), LATE),
         (Config("hf_gpt2_dropout", micro_batches=2), SHUFFLED),
         (Config("gpt_bf16", master="f32", optimizer=LION), AHEAD),
         (Config("gpt_autocast", reduce_dtype="bf16"), LATE),

@@ -97,7 +97,12 @@ struct MappingTraits<Cluster> {
     io.mapOptional("fusion", cluster.fusion);
   }
   static std::string validate(IO &, Cluster &cluster) {
-    return toString(cluster.check());
+    if (llvm::Error error = cluster.check())
+      return toString(std::move(error));
+    if (cluster.getDeviceCapacity().usable == 0)
+      return "expected 'device.reserved' to leave some of 'device.memory' to "
+             "plans";
+    return "";
   }
 };
 } // namespace llvm::yaml

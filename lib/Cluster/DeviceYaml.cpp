@@ -70,8 +70,19 @@ struct MappingTraits<AttentionRates> {
   }
 };
 
+template <>
+struct MappingTraits<DeviceReserve> {
+  static void mapping(IO &io, DeviceReserve &reserve) {
+    mapWithDefault<ByteCount>(io, "context", reserve.context);
+    mapWithDefault<ByteCount>(io, "communicators", reserve.communicators);
+    mapWithDefault<ByteCount>(io, "workspace", reserve.workspace);
+    mapWithDefault<NotNegative>(io, "allocator", reserve.allocator);
+  }
+};
+
 void MappingTraits<Device>::mapping(IO &io, Device &device) {
   mapNumber<Count>(io, "memory", device.memory);
+  io.mapOptional("reserved", device.reserve);
   mapNumber<Positive>(io, "memory_bandwidth", device.memoryBandwidth);
   io.mapRequired("flops", device.flops);
   mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);

@@ -55,6 +55,14 @@ struct Count {
   }
 };
 
+struct ByteCount {
+  double value;
+  static constexpr char kExpected[] = "0 or a positive whole number below 2^53";
+  bool isGood() const {
+    return value >= 0 && value < 0x1p53 && value == std::floor(value);
+  }
+};
+
 template <typename Number>
 struct NumberTraits {
   static void output(const Number &number, void *, llvm::raw_ostream &stream) {
@@ -96,6 +104,8 @@ struct ScalarTraits<fcdp::PartialShare>
     : fcdp::NumberTraits<fcdp::PartialShare> {};
 template <>
 struct ScalarTraits<fcdp::Count> : fcdp::NumberTraits<fcdp::Count> {};
+template <>
+struct ScalarTraits<fcdp::ByteCount> : fcdp::NumberTraits<fcdp::ByteCount> {};
 } // namespace llvm::yaml
 
 namespace fcdp {

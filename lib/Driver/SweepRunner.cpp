@@ -23,6 +23,11 @@ public:
 
 private:
   const SweepAxis *find(SweepKey key) const;
+  /// Returns whether an option bounds the device memory of all points.
+  bool isMemoryGiven() const {
+    return options.pipeline.deviceMemory > 0 &&
+           find(SweepKey::memory) == axes.end();
+  }
   std::vector<double> getValues(SweepKey key, double otherwise) const;
   void runShape(SweepPoint point);
   void runOnce(const SweepPoint &point);
@@ -30,6 +35,8 @@ private:
   SweepResult &add(const SweepPoint &point, const PlannedStep *plan,
                    const StepPrediction *prediction);
   Cluster getCluster(const SweepPoint &point) const;
+  /// Returns the bytes of a device that a plan may use at `point`.
+  int64_t getDeviceBudget(const SweepPoint &point) const;
   StepOptions getOptions(const SweepPoint &point) const;
   /// Whether there can be such a cluster; sets `failure` if not.
   bool canBe(const SweepPoint &point);
@@ -64,8 +71,14 @@ Cluster SweepRunner::getCluster(const SweepPoint &point) const {
   changed.nodes = point.nodes;
   changed.ranksPerNode = point.ranks;
   changed.setInterBandwidth(point.bandwidth);
-  changed.device.memory = point.memory;
+  if (!isMemoryGiven())
+    changed.device.memory = point.memory;
   return changed;
+}
+
+int64_t SweepRunner::getDeviceBudget(const SweepPoint &point) const {
+  return isMemoryGiven() ? options.pipeline.deviceMemory
+                         : getCluster(point).getDeviceCapacity().usable;
 }
 
 StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
@@ -75,7 +88,7 @@ StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
   pipeline.nodes = point.nodes;
   pipeline.ranksPerNode = point.ranks;
   pipeline.microBatches = point.microBatches;
-  pipeline.deviceMemory = point.memory;
+  pipeline.deviceMemory = getDeviceBudget(point);
   for (auto [key, id] :
        {std::pair(SweepKey::strategies, option::Strategy),
         std::pair(SweepKey::nodes, option::Nodes),
@@ -146,8 +159,7 @@ SweepResult &SweepRunner::add(const SweepPoint &point, const PlannedStep *plan,
   result.host = plan->facts.host;
   int64_t host = options.pipeline.hostMemory > 0 ? options.pipeline.hostMemory
                                                  : cluster.host.memory;
-  result.fits =
-      static_cast<double>(result.device) <= point.memory && result.host <= host;
+  result.fits = result.device <= getDeviceBudget(point) && result.host <= host;
   return result;
 }
 

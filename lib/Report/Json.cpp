@@ -83,6 +83,15 @@ static void writePlace(OStream &json, const OperationPlace &place) {
   });
 }
 
+static void writeReserved(OStream &json, const DeviceCapacity &capacity) {
+  json.attributeObject("reserved", [&] {
+    for (unsigned i = 0; i < kNumReserveUses; ++i)
+      if (capacity.reserved[i] != 0)
+        json.attribute(stringifyReserveUse(static_cast<ReserveUse>(i)),
+                       capacity.reserved[i]);
+  });
+}
+
 static void writeMemory(OStream &json, const StepReport &report) {
   const DeviceMemory &device = report.facts.device;
   json.attributeObject("device_memory", [&] {
@@ -91,8 +100,9 @@ static void writeMemory(OStream &json, const StepReport &report) {
     json.attribute("buffers", device.buffers);
     json.attribute("pool", device.pool);
     json.attribute("inputs", device.inputs);
-    json.attribute("capacity", report.capacity.device);
+    json.attribute("capacity", report.capacity.device.usable);
     json.attribute("fits", report.fitsDevice());
+    writeReserved(json, report.capacity.device);
     if (report.facts.fullest)
       writePlace(json, *report.facts.fullest);
     writeInUse(json, device.inUse);

@@ -285,6 +285,24 @@ static void printFit(llvm::StringRef name, int64_t capacity,
   stream << ' ' << each << (fits ? ": fits" : ": does not fit");
 }
 
+/// Prints what is reserved of a device and why, or nothing if nothing is.
+static void printReserved(const DeviceCapacity &capacity,
+                          llvm::raw_ostream &stream) {
+  if (capacity.getTotal() == capacity.usable)
+    return;
+  stream << "            the rest of a device's ";
+  printBytes(capacity.getTotal(), stream);
+  stream << " is reserved:\n";
+  for (unsigned i = 0; i < kNumReserveUses; ++i) {
+    if (capacity.reserved[i] == 0)
+      continue;
+    auto use = static_cast<ReserveUse>(i);
+    stream << "              " << stringifyReserveUse(use) << ' ';
+    printBytes(capacity.reserved[i], stream);
+    stream << ", " << explainReserveUse(use) << '\n';
+  }
+}
+
 static void printHostStates(const BytesByUse &inUse,
                             llvm::raw_ostream &stream) {
   for (size_t i = 0; i < kMemoryUseCount; ++i) {
@@ -308,11 +326,12 @@ static void printSpread(const RankSpread &spread, llvm::raw_ostream &stream) {
 void fcdp::printReport(const StepReport &report, llvm::raw_ostream &stream) {
   printFacts(report.facts, stream);
   stream << "capacity    ";
-  printFit("device", report.capacity.device, "a rank", report.fitsDevice(),
-           stream);
+  printFit("device", report.capacity.device.usable, "a rank",
+           report.fitsDevice(), stream);
   stream << ", ";
   printFit("host", report.capacity.host, "a node", report.fitsHost(), stream);
   stream << '\n';
+  printReserved(report.capacity.device, stream);
   printHostStates(report.facts.hostInUse, stream);
   printTimes(report.prediction, stream);
   if (report.spread)

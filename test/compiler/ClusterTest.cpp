@@ -129,6 +129,51 @@ TEST(Cluster, RefusesBadCurves) {
             "'2'");
 }
 
+TEST(Cluster, ReservesDeviceMemory) {
+  auto plain = parseCluster({kGood, "two.yaml"});
+  ASSERT_TRUE(static_cast<bool>(plain));
+  EXPECT_EQ(plain->getDeviceCapacity().usable, 48'000'000'000);
+  auto cluster = parseCluster(
+      {change("  memory: 48e9\n",
+              "  memory: 48e9\n  reserved: {context: 1e9, communicators: 2e9, "
+              "workspace: 3e9, allocator: 0.05}\n"),
+       "two.yaml"});
+  ASSERT_TRUE(static_cast<bool>(cluster))
+      << llvm::toString(cluster.takeError());
+  DeviceCapacity capacity = cluster->getDeviceCapacity();
+  // A plan of 40 GB has another 5 % of it unused.
+  EXPECT_EQ(capacity.usable, 40'000'000'000);
+  EXPECT_EQ(capacity.reserved,
+            (std::array<int64_t, kNumReserveUses>{
+                1'000'000'000, 2'000'000'000, 3'000'000'000, 2'000'000'000}));
+  EXPECT_EQ(capacity.getTotal(), 48'000'000'000);
+  // One rank communicates with nobody.
+  cluster->nodes = cluster->ranksPerNode = 1;
+  EXPECT_EQ(cluster->getDeviceCapacity().usable, 41'904'761'904);
+  // A caller may leave a device smaller than what is reserved.
+  cluster->device.memory = 1'500'000'000;
+  capacity = cluster->getDeviceCapacity();
+  EXPECT_EQ(capacity.usable, 0);
+  EXPECT_EQ(capacity.getTotal(), 1'500'000'000);
+}
+
+TEST(Cluster, RefusesBadReserves) {
+  EXPECT_EQ(complain(change("memory: 48e9",
+                            "memory: 48e9\n  reserved: {context: 0.5}")),
+            "two.yaml:6: error: expected 0 or a positive whole number below "
+            "2^53, got '0.5'");
+  EXPECT_EQ(complain(change("memory: 48e9",
+                            "memory: 48e9\n  reserved: {allocator: -1}")),
+            "two.yaml:6: error: expected 0 or a positive number, got '-1'");
+  EXPECT_EQ(complain(change("memory: 48e9",
+                            "memory: 48e9\n  reserved: {kernels: 1}")),
+            "two.yaml:6: error: unknown key 'kernels'");
+  EXPECT_EQ(complain(change("memory: 48e9",
+                            "memory: 48e9\n  reserved: {context: 48e9}")),
+            "two.yaml:1: error: expected 'device.reserved' to leave some of "
+            "'device.memory' to plans");
+}
+
 TEST(Cluster, IssueTimes) {
   Host plain = llvm::cantFail(parseCluster({kGood, "two.yaml"})).host;
   EXPECT_EQ(plain.issue.op, 0);

@@ -67,8 +67,8 @@ private:
 /// Returns the given limits, or else the cluster's capacity.
 static MemoryCapacity getCapacity(const PipelineOptions &options,
                                   const Cluster &cluster) {
-  return {options.deviceMemory > 0 ? options.deviceMemory
-                                   : cluster.device.memory,
+  return {options.deviceMemory > 0 ? DeviceCapacity{options.deviceMemory, {}}
+                                   : cluster.getDeviceCapacity(),
           options.hostMemory > 0 ? options.hostMemory : cluster.host.memory};
 }
 

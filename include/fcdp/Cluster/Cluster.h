@@ -115,6 +115,10 @@ struct Cluster {
   void setInterBandwidth(double bandwidth);
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
+  /// Returns what a plan may use of each device, and what it may not.
+  DeviceCapacity getDeviceCapacity() const {
+    return divideMemory(device.memory, device.reserve, getWorldSize());
+  }
   /// Returns the number of ranks that share one domain of `link`.
   int64_t getSharers(const Link &link) const;
   /// Returns the seconds that it takes if every rank reads or writes `bytes` of

@@ -4,6 +4,7 @@
 // does not depend on the IR.
 #pragma once
 
+#include "fcdp/Cluster/DeviceReserve.h"
 #include "fcdp/Cluster/RateCurve.h"
 
 #include <array>
@@ -60,6 +61,7 @@ struct AttentionWork {
 struct Device {
   /// Bytes.
   int64_t memory = 0;
+  DeviceReserve reserve;
   /// Bytes per second, reads and writes together.
   double memoryBandwidth = 0;
   FlopRates flops;

@@ -11,7 +11,8 @@ namespace fcdp {
 
 /// Bytes that a step may use of a rank's device and of a node's host.
 struct MemoryCapacity {
-  int64_t device = 0, host = 0;
+  DeviceCapacity device;
+  int64_t host = 0;
 };
 
 /// The spread of a measured step's time over the ranks.
@@ -34,7 +35,9 @@ struct StepReport {
   /// Set for a measured step if the times of all ranks are known.
   std::optional<RankSpread> spread = std::nullopt;
 
-  bool fitsDevice() const { return facts.device.total() <= capacity.device; }
+  bool fitsDevice() const {
+    return facts.device.total() <= capacity.device.usable;
+  }
   bool fitsHost() const { return facts.host <= capacity.host; }
 };
 

@@ -193,7 +193,7 @@ def ProfileFile : PipelineOption<
   "cluster (docs/profile.md)">;
 def DeviceMemory : PipelineOption<
   "deviceMemory", "device-memory", AtLeast<1>, "0", "BYTES",
-  "no bound; for 'auto' the memory of the cluster's devices",
+  "no bound; for 'auto' what the cluster's devices do not reserve",
   "bounds the bytes of a rank's device that the plan may use">;
 def HostMemory : PipelineOption<
   "hostMemory", "host-memory", AtLeast<1>, "0", "BYTES",

@@ -60,6 +60,10 @@ function fit(memory) {
   return make('span', { class: memory.fits ? 'good' : 'bad' }, `${text}: ${memory.fits ? 'fits' : 'does not fit'}`);
 }
 
+function reserved(memory) {
+  return Object.entries(memory.reserved).map(([name, value]) => `${name} ${bytes(value)}`).join(', ') || '-';
+}
+
 function place(memory) {
   if (!memory.at) return '-';
   const { operation, function: name, module } = memory.at;
@@ -77,6 +81,7 @@ const SUMMARY = [
     return `${seconds(most)}: ${name}`;
   }],
   ['Device memory', (step) => fit(step.device_memory)],
+  ['Reserved of a device', (step) => reserved(step.device_memory)],
   ['Fullest at', (step) => place(step.device_memory)],
   ['Host memory of a node', (step) => fit(step.host_memory)],
 ];

@@ -169,7 +169,7 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
   choices.shardings = getShardings();
   choices.mayMerge = canJoinBuckets(getOperation());
   choices.budget.device =
-      deviceMemory > 0 ? deviceMemory : described.device.memory;
+      deviceMemory > 0 ? deviceMemory : described.getDeviceCapacity().usable;
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
   bool hasSeveral = getMicroBatches(getOperation()) > 1;
   choices.accumulations = {Accumulation::sharded};

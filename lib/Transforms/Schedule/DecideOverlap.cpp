@@ -101,7 +101,8 @@ void DecideOverlapPass::runOnOperation() {
     module.emitError("cluster: ") << toString(ofMesh.takeError());
     return signalPassFailure();
   }
-  int64_t budget = deviceMemory > 0 ? deviceMemory : ofMesh->device.memory;
+  int64_t budget =
+      deviceMemory > 0 ? deviceMemory : ofMesh->getDeviceCapacity().usable;
   if (llvm::Error error =
           decideOverlap(module, CostModel(*ofMesh), budget, remarkOn)) {
     module.emitError(toString(std::move(error)));

@@ -20,6 +20,7 @@ for memory in report["device_memory"], report["host_memory"]:
     assert memory["fits"] == (memory["bytes"] <= memory["capacity"])
 device = report["device_memory"]
 assert device["bytes"] == device["arena"] + device["inputs"]
+assert device["reserved"] == {}
 assert device["at"]["line"] > 0 and device["at"]["function"].endswith("_microbatch")
 assert sum(bucket["bytes"] for bucket in report["buckets"]) == report["storage"]["bytes"]
 for bucket in report["buckets"]:

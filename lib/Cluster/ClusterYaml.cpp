@@ -79,6 +79,17 @@ struct MappingTraits<Codec> {
   }
 };
 template <>
+struct MappingTraits<Spread> {
+  static void mapping(IO &io, Spread &spread) {
+    for (unsigned i = 0; i < kNumCostInputs; ++i)
+      mapWithDefault<Deviation>(
+          io, stringifyCostInput(static_cast<CostInput>(i)).data(),
+          spread.inputs[i]);
+    mapWithDefault<Deviation>(io, "model", spread.model);
+    mapWithDefault<Deviation>(io, "strategies", spread.strategies);
+  }
+};
+template <>
 struct MappingTraits<Cluster> {
   static void mapping(IO &io, Cluster &cluster) {
     io.mapRequired("name", cluster.name);
@@ -95,6 +106,7 @@ struct MappingTraits<Cluster> {
     io.mapOptional("flat_collectives", cluster.flatCollectives);
     io.mapOptional("codec", cluster.codec);
     io.mapOptional("fusion", cluster.fusion);
+    io.mapOptional("spread", cluster.spread);
   }
   static std::string validate(IO &, Cluster &cluster) {
     if (llvm::Error error = cluster.check())

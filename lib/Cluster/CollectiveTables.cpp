@@ -37,6 +37,14 @@ bool BusTable::set(int64_t nodes, double bytes, double rate) {
   return isNew;
 }
 
+void BusTable::scale(int64_t nodes, double factor) {
+  auto found = curves.find(nodes);
+  if (found == curves.end())
+    return;
+  for (RateCurve::Point &point : found->second.points)
+    point.rate *= factor;
+}
+
 static BusBandwidth readSizes(const RateCurve &curve, double bytes) {
   const RateCurve::Point &smallest = curve.points.front();
   auto most = std::max_element(

@@ -4,6 +4,7 @@
 // each. The context of the parser is a YamlReader.
 #pragma once
 
+#include "fcdp/Cluster/Spread.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/YAMLTraits.h"
@@ -45,6 +46,12 @@ struct PartialShare {
   double value;
   static constexpr char kExpected[] = "a number of at least 0 and below 1";
   bool isGood() const { return value >= 0 && value < 1; }
+};
+/// The standard deviation of a logarithm.
+struct Deviation {
+  double value;
+  static constexpr char kExpected[] = "a number from 0 to 2";
+  bool isGood() const { return value >= 0 && value <= kMaxSpread; }
 };
 /// Doubles represent whole numbers exactly below 2^53.
 struct Count {
@@ -104,6 +111,8 @@ struct ScalarTraits<fcdp::PartialShare>
     : fcdp::NumberTraits<fcdp::PartialShare> {};
 template <>
 struct ScalarTraits<fcdp::Count> : fcdp::NumberTraits<fcdp::Count> {};
+template <>
+struct ScalarTraits<fcdp::Deviation> : fcdp::NumberTraits<fcdp::Deviation> {};
 template <>
 struct ScalarTraits<fcdp::ByteCount> : fcdp::NumberTraits<fcdp::ByteCount> {};
 } // namespace llvm::yaml

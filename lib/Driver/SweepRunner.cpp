@@ -43,6 +43,8 @@ private:
   /// Null, with `failure` set, if there is none.
   std::optional<PlannedStep> plan(const SweepPoint &point);
   StepPrediction simulate(const PlannedStep &plan, const SweepPoint &point);
+  /// Does the same with the scenarios of the cluster.
+  StepPrediction predict(const PlannedStep &plan, const SweepPoint &point);
   void findHidden(const SweepPoint &point, const PlannedStep &plan);
 
   llvm::ArrayRef<SweepAxis> axes;
@@ -137,6 +139,15 @@ StepPrediction SweepRunner::simulate(const PlannedStep &plan,
   return simulateOn(*plan.module, getCluster(point)).prediction;
 }
 
+StepPrediction SweepRunner::predict(const PlannedStep &plan,
+                                    const SweepPoint &point) {
+  TimingScope timing = progress.getTiming().nest("simulation");
+  Cluster changed = getCluster(point);
+  SimulatedStep step = simulateOn(*plan.module, changed);
+  addScenarios(step, changed);
+  return step.prediction;
+}
+
 //===----------------------------------------------------------------------===//
 // Points
 //===----------------------------------------------------------------------===//
@@ -150,6 +161,9 @@ SweepResult &SweepRunner::add(const SweepPoint &point, const PlannedStep *plan,
     return result;
   }
   result.seconds = prediction->times.seconds;
+  result.range = prediction->getRange();
+  result.scenarios = *prediction->scenarios;
+  result.spread = prediction->spread;
   result.tokensPerSecond = prediction->getTokensPerSecond();
   result.mfu = prediction->getMfu();
   result.exposedInter = prediction->getExposedInter();
@@ -173,7 +187,7 @@ void SweepRunner::runOnce(const SweepPoint &shape) {
     point.bandwidth = bandwidth;
     StepPrediction prediction;
     if (made)
-      prediction = simulate(*made, point);
+      prediction = predict(*made, point);
     for (double memory : memories) {
       point.memory = memory;
       add(point, made ? &*made : nullptr, &prediction);
@@ -194,7 +208,7 @@ void SweepRunner::runEach(const SweepPoint &shape) {
       std::optional<PlannedStep> made = plan(point);
       StepPrediction prediction;
       if (made)
-        prediction = simulate(*made, point);
+        prediction = predict(*made, point);
       add(point, made ? &*made : nullptr, &prediction);
     }
     if (bandwidths.size() > 1)

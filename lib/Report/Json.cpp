@@ -23,8 +23,38 @@ static void writeSeconds(OStream &json, llvm::StringRef name,
   });
 }
 
+static void writeRange(OStream &json, const StepPrediction &prediction) {
+  const ScenarioTimes &scenarios = *prediction.scenarios;
+  Range range = prediction.getRange();
+  json.attribute("low", range.low);
+  json.attribute("high", range.high);
+  json.attribute("mean", findMean(scenarios));
+  json.attributeObject("scenarios", [&] {
+    for (unsigned i = 0; i < kNumCostInputs; ++i)
+      if (scenarios.slower[i] != scenarios.nominal ||
+          scenarios.faster[i] != scenarios.nominal)
+        json.attributeArray(stringifyCostInput(static_cast<CostInput>(i)), [&] {
+          json.value(scenarios.slower[i]);
+          json.value(scenarios.faster[i]);
+        });
+  });
+}
+
+static void writeComparison(OStream &json, const StepComparison &compared) {
+  json.attributeObject("compared", [&] {
+    json.attribute("best", compared.best);
+    json.attribute("is_best", compared.isBest);
+    json.attribute("ratio", compared.ratio.nominal);
+    json.attribute("low", compared.ratio.range.low);
+    json.attribute("high", compared.ratio.range.high);
+    json.attribute("told_apart", compared.ratio.isCertain());
+  });
+}
+
 static void writeTime(OStream &json, const StepPrediction &prediction) {
   json.attribute("seconds", prediction.times.seconds);
+  if (prediction.scenarios)
+    writeRange(json, prediction);
   writeSeconds(json, "on_compute_stream", prediction.times.onCompute);
   writeSeconds(json, "busy", prediction.times.busy);
   writeSeconds(json, "exposed", prediction.times.exposed);
@@ -200,6 +230,8 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
     json.attribute("outer_seconds", report.prediction.times.outerSeconds);
   }
   writeTime(json, report.prediction);
+  if (report.comparison)
+    writeComparison(json, *report.comparison);
   if (report.spread)
     writeSpread(json, *report.spread);
   writeRates(json, report.prediction);

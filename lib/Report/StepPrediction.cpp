@@ -4,6 +4,7 @@
 
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Cluster/OperatorCost.h"
+#include "fcdp/Simulation/Scenarios.h"
 #include "fcdp/Simulation/StepBound.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -83,27 +84,28 @@ static double findBubble(const StepTimes &times) {
 
 SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
                                bool isTraced) {
-  CostModel model(cluster);
   SimulatedStep step;
-  auto costOf = [&](Operation *op) { return model.costOf(op); };
-  step.program = makeStepProgram(module, costOf);
-  step.program.delayIssue(cluster.host.issue.step);
+  step.program = makeStepProgram(module, cluster);
   StepPrediction &prediction = step.prediction;
   prediction.cluster = cluster.name;
+  prediction.spread = cluster.spread;
   prediction.times =
       simulateStep(step.program, isTraced ? &step.trace : nullptr);
   prediction.tokens = countTokens(module, cluster);
   prediction.bubble = findBubble(prediction.times);
   int64_t variants = countVariants(module);
-  for (int64_t variant = 0; variant + 1 < variants; ++variant) {
-    StepProgram program = makeStepProgram(module, costOf, variant);
-    program.delayIssue(cluster.host.issue.step);
-    prediction.variantSeconds.push_back(simulateStep(program).seconds);
-  }
+  for (int64_t variant = 0; variant + 1 < variants; ++variant)
+    prediction.variantSeconds.push_back(
+        simulateStep(makeStepProgram(module, cluster, variant)).seconds);
   if (variants > 1)
     prediction.variantSeconds.push_back(prediction.times.seconds);
   addWork(step.program, cluster.device, prediction);
   return step;
+}
+
+void fcdp::addScenarios(SimulatedStep &step, const Cluster &cluster) {
+  step.prediction.scenarios = simulateScenarios(
+      step.program, cluster, step.prediction.times.seconds, getCostInputs());
 }
 
 std::array<double, kNumResources> fcdp::boundOn(ModuleOp module,

@@ -151,6 +151,18 @@ static void markResult(SweepResult &result,
   });
 }
 
+/// Requires isBest of all results.
+static void findWhetherAsFast(SweepResult &result,
+                              llvm::ArrayRef<SweepResult> results) {
+  result.isAsFast =
+      !result.isBest && llvm::any_of(results, [&](const SweepResult &best) {
+        return best.isBest &&
+               best.point.equalsBut(result.point, SweepKey::strategies) &&
+               !compareTimes(result.scenarios, best.scenarios, result.spread)
+                    .isCertain();
+      });
+}
+
 static void addLargest(Sweep &sweep) {
   for (const SweepResult &first : sweep.results) {
     if (first.point.input != 0)
@@ -175,6 +187,9 @@ void fcdp::compareResults(Sweep &sweep) {
   for (SweepResult &result : sweep.results)
     if (result.fits)
       markResult(result, sweep.results);
+  for (SweepResult &result : sweep.results)
+    if (result.fits)
+      findWhetherAsFast(result, sweep.results);
   if (sweep.inputs.size() > 1)
     addLargest(sweep);
 }

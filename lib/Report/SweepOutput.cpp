@@ -78,8 +78,8 @@ static Row makeHeader(const Sweep &sweep) {
     row.push_back("input");
   for (const SweepAxis &axis : sweep.axes)
     row.push_back(stringifySweepKey(axis.key).str());
-  for (const char *name : {"s/step", "tokens/s", "MFU %", "exposed %",
-                           "device GiB", "host GiB", "notes"})
+  for (const char *name : {"s/step", "8 of 10 within", "tokens/s", "MFU %",
+                           "exposed %", "device GiB", "host GiB", "notes"})
     row.push_back(name);
   return row;
 }
@@ -93,6 +93,8 @@ static std::string makeNotes(const SweepResult &result) {
   std::string notes = "fits";
   if (result.isBest)
     notes += ", fastest";
+  if (result.isAsFast)
+    notes += ", not told apart from the fastest";
   if (result.isOnFrontier)
     notes += ", frontier";
   return notes;
@@ -106,8 +108,9 @@ static Row makeRow(const Sweep &sweep, const SweepResult &result) {
     row.push_back(printValue(result.point, axis.key));
   if (result.failure.empty())
     for (std::string number :
-         {print(result.seconds), print(result.tokensPerSecond),
-          print(100 * result.mfu, "%.1f"),
+         {print(result.seconds),
+          print(result.range.low) + " to " + print(result.range.high),
+          print(result.tokensPerSecond), print(100 * result.mfu, "%.1f"),
           print(result.seconds > 0 ? 100 * result.exposedInter / result.seconds
                                    : 0,
                 "%.1f"),
@@ -115,7 +118,7 @@ static Row makeRow(const Sweep &sweep, const SweepResult &result) {
           print(result.host / 0x1p30, "%.2f")})
       row.push_back(std::move(number));
   else
-    row.insert(row.end(), 6, "-");
+    row.insert(row.end(), 7, "-");
   row.push_back(makeNotes(result));
   return row;
 }
@@ -206,6 +209,8 @@ static void writeResult(const Sweep &sweep, const SweepResult &result,
     return;
   }
   json.attribute("seconds", result.seconds);
+  json.attribute("low", result.range.low);
+  json.attribute("high", result.range.high);
   json.attribute("tokens_per_second", result.tokensPerSecond);
   json.attribute("mfu", result.mfu);
   json.attribute("exposed_inter", result.exposedInter);
@@ -213,6 +218,7 @@ static void writeResult(const Sweep &sweep, const SweepResult &result,
   json.attribute("host_bytes", result.host);
   json.attribute("fits", result.fits);
   json.attribute("fastest", result.isBest);
+  json.attribute("as_fast", result.isAsFast);
   json.attribute("frontier", result.isOnFrontier);
 }
 

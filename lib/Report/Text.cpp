@@ -207,11 +207,24 @@ static void printVariantTimes(const StepPrediction &prediction,
            << llvm::format(" takes %.4g s\n", seconds);
 }
 
+/// Prints `1.5 s (1.3 to 1.8) a step on h100`, without a range for a step that
+/// was measured.
+static void printStepTime(const StepPrediction &prediction,
+                          llvm::raw_ostream &stream) {
+  stream << llvm::format("%.4g s ", prediction.times.seconds);
+  if (prediction.scenarios) {
+    Range range = prediction.getRange();
+    stream << llvm::format("(%.4g to %.4g) ", range.low, range.high);
+  }
+  stream << "a step on " << prediction.cluster;
+}
+
 void fcdp::printExposure(const StepPrediction &prediction,
                          llvm::raw_ostream &stream) {
   const StepTimes &times = prediction.times;
-  stream << llvm::format("predicted   %.4g s a step on ", times.seconds)
-         << prediction.cluster << "; exposed";
+  stream << "predicted   ";
+  printStepTime(prediction, stream);
+  stream << "; exposed";
   bool isAny = false;
   for (unsigned i = 0; i < kNumActivities; ++i) {
     // Less than a thousandth of the step is not worth a mention.
@@ -240,8 +253,9 @@ static void printPart(llvm::Twine name, double seconds, double whole,
 static void printTimes(const StepPrediction &prediction,
                        llvm::raw_ostream &stream) {
   const StepTimes &times = prediction.times;
-  stream << llvm::format("time        %.4g s a step on ", times.seconds)
-         << prediction.cluster << ":\n";
+  stream << "time        ";
+  printStepTime(prediction, stream);
+  stream << ":\n";
   for (unsigned i = 0; i < kNumActivities; ++i)
     printPart(stringifyActivity(static_cast<Activity>(i)),
               prediction.times.onCompute[i], times.seconds, stream);

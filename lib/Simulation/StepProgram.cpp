@@ -3,6 +3,7 @@
 #include "fcdp/Simulation/StepProgram.h"
 
 #include "fcdp/Analysis/FunctionBoundaries.h"
+#include "fcdp/Cluster/CostModel.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -147,6 +148,15 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
     else if (role)
       program.functions[*role] = builder.build(function);
   }
+  return program;
+}
+
+StepProgram fcdp::makeStepProgram(ModuleOp module, const Cluster &cluster,
+                                  std::optional<int64_t> variant) {
+  CostModel model(cluster);
+  StepProgram program = makeStepProgram(
+      module, [&](Operation *op) { return model.costOf(op); }, variant);
+  program.delayIssue(cluster.host.issue.step);
   return program;
 }
 

@@ -7,6 +7,8 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -91,6 +93,44 @@ TEST_F(StepPredictionTest, TheTraceIsOfOneStep) {
   EXPECT_NEAR(step.trace[2].end, 2, 1e-9);
   for (const TimedWork &work : step.trace)
     EXPECT_EQ(work.function, 0u);
+}
+
+TEST_F(StepPredictionTest, ScenariosSimulateTheStepAgain) {
+  Cluster cluster = makeCluster();
+  cluster.spread.inputs.fill(0);
+  auto products = static_cast<unsigned>(CostInput::products);
+  auto inter = static_cast<unsigned>(CostInput::inter);
+  auto copies = static_cast<unsigned>(CostInput::copies);
+  cluster.spread.inputs[products] = std::log(4);
+  cluster.spread.inputs[inter] = std::log(4);
+  cluster.spread.inputs[copies] = std::log(4);
+  SimulatedStep step = simulateOn(*module, cluster);
+  EXPECT_FALSE(step.prediction.scenarios);
+  addScenarios(step, cluster);
+  // The longer counts of products of 1 s and a gather of 2 s.
+  const ScenarioTimes &times = *step.prediction.scenarios;
+  EXPECT_NEAR(times.slower[products], 4, 1e-9);
+  EXPECT_NEAR(times.faster[products], 2, 1e-9);
+  EXPECT_NEAR(times.slower[inter], 8, 1e-9);
+  EXPECT_NEAR(times.faster[inter], 1, 1e-9);
+  // Nothing is copied.
+  EXPECT_EQ(times.slower[copies], times.nominal);
+  EXPECT_NEAR(findMean(times), 2 + (4 + 2) / 2. - 2 + (8 + 1) / 2. - 2, 1e-9);
+}
+
+TEST_F(StepPredictionTest, TheHostsIssueIsAScenario) {
+  Cluster cluster = makeCluster();
+  cluster.spread.inputs.fill(0);
+  auto issue = static_cast<unsigned>(CostInput::issue);
+  cluster.spread.inputs[issue] = std::log(2);
+  cluster.host.issue.op = 4;
+  SimulatedStep step = simulateOn(*module, cluster);
+  addScenarios(step, cluster);
+  const ScenarioTimes &times = *step.prediction.scenarios;
+  cluster.host.issue.op = 8;
+  EXPECT_NEAR(times.slower[issue],
+              simulateOn(*module, cluster).prediction.times.seconds, 1e-9);
+  EXPECT_GT(times.slower[issue], times.nominal);
 }
 
 TEST_F(StepPredictionTest, WhatRunsAgainIsNotTheModels) {

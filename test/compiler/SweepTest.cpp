@@ -26,6 +26,9 @@ SweepResult make(std::string strategy, double bandwidth, double rate,
   result.point.strategy = std::move(strategy);
   result.point.bandwidth = bandwidth;
   result.seconds = 1 / rate;
+  result.scenarios.nominal = result.seconds;
+  result.scenarios.slower.fill(result.seconds);
+  result.scenarios.faster.fill(result.seconds);
   result.tokensPerSecond = rate;
   result.device = device;
   result.fits = fits;
@@ -100,6 +103,21 @@ TEST(Sweep, EqualResultsAreBothOnTheFrontier) {
   compareResults(sweep);
   EXPECT_TRUE(sweep.results[0].isOnFrontier && sweep.results[1].isOnFrontier);
   EXPECT_TRUE(sweep.results[0].isBest && sweep.results[1].isBest);
+}
+
+TEST(Sweep, WhatIsWithinTheErrorIsAsFast) {
+  Sweep sweep;
+  sweep.inputs = {"step"};
+  sweep.results = {make("zero3", 1, 80, 100), make("fcdp", 1, 99, 100),
+                   make("hpz", 1, 100, 100),
+                   make("ddp", 1, 100, 100, /*fits=*/false),
+                   // At another bandwidth there is nothing to tell it from.
+                   make("fcdp", 2, 99, 100)};
+  compareResults(sweep);
+  std::vector<bool> asFast;
+  for (const SweepResult &result : sweep.results)
+    asFast.push_back(result.isAsFast);
+  EXPECT_EQ(asFast, (std::vector<bool>{false, true, false, false, false}));
 }
 
 TEST(Sweep, FindsTheLargestInputThatFits) {

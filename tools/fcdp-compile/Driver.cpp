@@ -112,9 +112,10 @@ LogicalResult Driver::predict(llvm::raw_ostream &stream) {
                   mesh.getLocal(), options.step.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
-  StepPrediction prediction = simulateOn(*module, *cluster).prediction;
-  prediction.bounds = boundOn(*module, *cluster);
-  printExposure(prediction, stream);
+  SimulatedStep step = simulateOn(*module, *cluster);
+  step.prediction.bounds = boundOn(*module, *cluster);
+  addScenarios(step, *cluster);
+  printExposure(step.prediction, stream);
   return success();
 }
 

@@ -6,6 +6,7 @@
 #include "fcdp/Driver/Progress.h"
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Driver/SweepRunner.h"
+#include "fcdp/Report/Comparison.h"
 #include "fcdp/Report/Json.h"
 #include "fcdp/Report/MeasuredStep.h"
 #include "fcdp/Report/Page.h"
@@ -94,6 +95,7 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
                  strategy.str());
   SimulatedStep simulated = simulateOn(*planned->module, *cluster, isLaidOut());
   simulated.prediction.bounds = boundOn(*planned->module, *cluster);
+  addScenarios(simulated, *cluster);
   MemoryCapacity capacity = getCapacity(asked.pipeline, *cluster);
   if (failed(addStep(input.str(), *planned, simulated, *cluster, capacity)) ||
       failed(writeTraceOf(*planned->module, simulated)))
@@ -175,6 +177,10 @@ LogicalResult Driver::simulateAll() {
       if (failed(simulate(input, *step, strategy)))
         return failure();
   }
+  std::vector<StepReport *> reports;
+  for (PageStep &step : steps)
+    reports.push_back(&step.report);
+  compareReports(reports);
   return success();
 }
 
@@ -185,6 +191,10 @@ void Driver::printText() {
              << ", strategy " << report.facts.strategy << '\n';
     printReport(report, output);
   }
+  std::vector<const StepReport *> reports;
+  for (const PageStep &step : steps)
+    reports.push_back(&step.report);
+  printComparisons(reports, output);
 }
 
 void Driver::printJson() {

@@ -8,6 +8,7 @@
 #include "fcdp/Cluster/CollectiveTables.h"
 #include "fcdp/Cluster/Device.h"
 #include "fcdp/Cluster/Profile.h"
+#include "fcdp/Cluster/Spread.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
@@ -104,6 +105,7 @@ struct Cluster {
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;
   Fusion fusion = Fusion::none;
+  Spread spread;
   /// Measured durations of operations, used in place of estimates. Null if
   /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;

@@ -49,6 +49,8 @@ public:
   /// Adds a point, or replaces the one of the same size and nodes. Returns
   /// whether there was none.
   bool set(int64_t nodes, double bytes, double rate);
+  /// Multiplies the rates on so many nodes by `factor`.
+  void scale(int64_t nodes, double factor);
   bool empty() const { return curves.empty(); }
   /// By number of nodes.
   const std::map<int64_t, RateCurve> &getCurves() const { return curves; }

@@ -5,6 +5,7 @@
 
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Simulation/Uncertainty.h"
 
 #include <string>
 
@@ -38,11 +39,17 @@ struct StepPrediction {
   double bubble = 0;
   /// Lower bounds in seconds, by resource; see boundStep.
   std::array<double, kNumResources> bounds{};
+  /// Times in the scenarios of the cluster, and the spread of its inputs; none
+  /// for a measured step.
+  std::optional<ScenarioTimes> scenarios;
+  Spread spread;
   TokenFacts tokens;
   /// Operations that the model needs, and those that are executed including
   /// recomputation.
   FlopFacts model, executed;
 
+  /// Returns the range of the step's time in seconds. Requires `scenarios`.
+  Range getRange() const { return findRange(*scenarios, spread); }
   /// Return model and hardware FLOPs utilization, from 0 to 1: the peak seconds
   /// of `model` or `executed` divided by the step's time, or 0 if the step
   /// takes no time.
@@ -65,9 +72,12 @@ struct SimulatedStep {
 };
 
 /// Simulates a module in phase scheduled or planned. The module's mesh must be
-/// that of the cluster. Does not compute the bounds.
+/// that of the cluster. Does not compute the bounds, nor the scenarios.
 SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster,
                          bool isTraced = false);
+
+/// Adds the scenarios of `cluster`, on which `step` was simulated.
+void addScenarios(SimulatedStep &step, const Cluster &cluster);
 
 /// Returns the bounds for the same module and cluster.
 std::array<double, kNumResources> boundOn(mlir::ModuleOp module,

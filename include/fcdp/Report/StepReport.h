@@ -24,6 +24,15 @@ struct RankSpread {
   double least = 0, median = 0, most = 0;
 };
 
+/// How a strategy compares with the best one of the same step.
+struct StepComparison {
+  /// The best strategy.
+  std::string best;
+  bool isBest = false;
+  /// The time relative to that of the best.
+  TimeRatio ratio;
+};
+
 /// The report on one planned step on one cluster.
 struct StepReport {
   /// The file that the step was read from.
@@ -34,6 +43,8 @@ struct StepReport {
   std::vector<BucketFacts> buckets;
   /// Set for a measured step if the times of all ranks are known.
   std::optional<RankSpread> spread = std::nullopt;
+  /// Set if several strategies are compared.
+  std::optional<StepComparison> comparison = std::nullopt;
 
   bool fitsDevice() const {
     return facts.device.total() <= capacity.device.usable;

@@ -4,6 +4,7 @@
 // This code does not depend on the IR.
 #pragma once
 
+#include "fcdp/Simulation/Uncertainty.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
@@ -62,6 +63,10 @@ struct SweepResult {
   /// not set.
   std::string failure;
   double seconds = 0, tokensPerSecond = 0, mfu = 0;
+  /// The range of `seconds`, and what it is from.
+  Range range;
+  ScenarioTimes scenarios;
+  Spread spread;
   /// Seconds that compute waits for collectives between nodes.
   double exposedInter = 0;
   /// Tokens of one rank per micro-batch.
@@ -77,6 +82,8 @@ struct SweepResult {
   bool isOnFrontier = false;
   /// Whether it fits and is the fastest strategy that fits at its point.
   bool isBest = false;
+  /// Whether it fits and cannot be told apart from the fastest.
+  bool isAsFast = false;
 };
 
 /// The bandwidth from which the exposed time of collectives between nodes is
@@ -109,7 +116,7 @@ struct Sweep {
   std::vector<LargestInput> largest;
 };
 
-/// Sets isOnFrontier and isBest, and finds the largest inputs.
+/// Sets isOnFrontier, isBest and isAsFast, and finds the largest inputs.
 void compareResults(Sweep &sweep);
 
 /// Returns the least bandwidth from which on collectives between nodes are

@@ -3,6 +3,7 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/StepFamily.h"
+#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Simulation/Simulator.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -58,6 +59,11 @@ Activity getActivity(mlir::Operation *op);
 /// given.
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf,
+                            std::optional<int64_t> variant = std::nullopt);
+
+/// Does the same with the costs of `cluster`, and with what its host does once
+/// a step.
+StepProgram makeStepProgram(mlir::ModuleOp module, const Cluster &cluster,
                             std::optional<int64_t> variant = std::nullopt);
 
 /// Simulates two steps in a row and returns the times of the second, and what

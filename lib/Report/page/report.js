@@ -60,6 +60,13 @@ function fit(memory) {
   return make('span', { class: memory.fits ? 'good' : 'bad' }, `${text}: ${memory.fits ? 'fits' : 'does not fit'}`);
 }
 
+function beside(compared) {
+  if (!compared) return '-';
+  if (compared.is_best) return 'the best';
+  const ratio = `${number(compared.ratio)} times ${compared.best}`;
+  return compared.told_apart ? ratio : `${ratio}: cannot be told apart`;
+}
+
 function reserved(memory) {
   return Object.entries(memory.reserved).map(([name, value]) => `${name} ${bytes(value)}`).join(', ') || '-';
 }
@@ -72,6 +79,8 @@ function place(memory) {
 
 const SUMMARY = [
   ['Step', (step) => seconds(step.seconds) + (step.ranks ? `, ranks from ${seconds(step.ranks.least)} on` : '')],
+  ['Eight of ten times', (step) => (step.low ? `${seconds(step.low)} to ${seconds(step.high)}` : '-')],
+  ['Beside the best', (step) => beside(step.compared)],
   ['Tokens a second', (step) => (step.tokens ? number(step.tokens.per_second) : '-')],
   ['MFU', (step) => percent(step.flops.mfu, 1)],
   ['HFU', (step) => percent(step.flops.hfu, 1)],

@@ -90,7 +90,7 @@ assert probed.stat().st_size > page.stat().st_size
 for width in 1280, 390:
     found = dict(re.findall(r'data-(\w+)="([^"]*)"', run(width, "light", "--dump-dom", probed.as_uri()).split("<head>")[0]))
     assert "error" not in found, found
-    assert found["overflow"] == "0" and int(found["panels"]) == 2 and int(found["cells"]) == 20, found
+    assert found["overflow"] == "0" and int(found["panels"]) == 2 and int(found["cells"]) == 24, found
     for scheme in "light", "dark":
         image = folder / f"{scheme}-{width}.png"
         run(width, scheme, f"--screenshot={image}", page.as_uri())

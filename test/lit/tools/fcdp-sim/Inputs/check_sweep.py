@@ -12,6 +12,7 @@ point = points[-1]
 assert point["strategy"] == report["strategy"]
 assert point["seconds"] == report["seconds"]
 assert point["tokens_per_second"] == report["tokens"]["per_second"]
+assert (point["low"], point["high"]) == (report["low"], report["high"])
 assert point["mfu"] == report["flops"]["mfu"]
 assert point["device_bytes"] == report["device_memory"]["bytes"]
 assert point["host_bytes"] == report["host_memory"]["bytes"]

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How exactly the inputs of the cost model are known. This code does not depend
+// on the IR.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+
+namespace fcdp {
+
+/// The inputs of the cost model whose errors are independent of each other.
+enum class CostInput {
+  /// The rates of products, of fused attention and of device memory.
+  products,
+  attention,
+  memory,
+  /// The gap between two operators, and the host's times to issue work.
+  launch,
+  issue,
+  /// The bandwidths and latencies of links between and within nodes.
+  inter,
+  interLatency,
+  intra,
+  intraLatency,
+  /// Copies between host and device.
+  copies,
+  /// The coding of what is sent between nodes.
+  codec,
+  /// The times of a profile.
+  profile
+};
+inline constexpr unsigned kNumCostInputs =
+    static_cast<unsigned>(CostInput::profile) + 1;
+/// Returns the key in descriptions: "inter_latency".
+llvm::StringRef stringifyCostInput(CostInput input);
+
+/// Standard deviations of natural logarithms. 0.1 says that two of three true
+/// values are within about 10 % of the given one.
+struct Spread {
+  /// By CostInput. The defaults are for figures of data sheets and published
+  /// microbenchmarks, which others have measured on other machines.
+  std::array<double, kNumCostInputs> inputs{
+      /*products=*/0.07,    /*attention=*/0.12, /*memory=*/0.07,
+      /*launch=*/0.3,       /*issue=*/0.2,      /*inter=*/0.12,
+      /*interLatency=*/0.3, /*intra=*/0.1,
+      /*intraLatency=*/0.3, /*copies=*/0.1,     /*codec=*/0.2,
+      /*profile=*/0.03};
+  /// The error of a step's time that is left if all inputs are right.
+  double model = 0.04;
+  /// The same of the ratio of two strategies' times. It is smaller, because
+  /// most of what the model leaves out slows both down.
+  double strategies = 0.02;
+
+  double get(CostInput input) const {
+    return inputs[static_cast<unsigned>(input)];
+  }
+};
+/// The greatest spread that a description may have: a factor of 7.
+inline constexpr double kMaxSpread = 2;
+
+} // namespace fcdp

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Simulation/Uncertainty.h"
+
+namespace fcdp {
+
+/// Simulates `program`, whose costs are those of `cluster` and whose time is
+/// `nominal`, in the scenarios of `inputs`. Only costs that depend on the input
+/// are computed again, so this takes less time than to make programs.
+ScenarioTimes simulateScenarios(const StepProgram &program,
+                                const Cluster &cluster, double nominal,
+                                llvm::ArrayRef<CostInput> inputs);
+
+} // namespace fcdp

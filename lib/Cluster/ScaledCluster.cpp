@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Cluster/ScaledCluster.h"
+
+using namespace fcdp;
+
+llvm::StringRef fcdp::stringifyCostInput(CostInput input) {
+  static constexpr llvm::StringLiteral names[kNumCostInputs] = {
+      "products",      "attention", "memory",        "launch",
+      "issue",         "inter",     "inter_latency", "intra",
+      "intra_latency", "copies",    "codec",         "profile"};
+  return names[static_cast<unsigned>(input)];
+}
+
+static void scale(RateCurve &curve, double factor) {
+  for (RateCurve::Point &point : curve.points)
+    point.rate *= factor;
+}
+
+/// Gives `device` rates of attention of its own if it derives them from those
+/// of other products.
+static void separateAttention(Device &device) {
+  for (bool isBackward : {false, true}) {
+    RateCurve &curve =
+        isBackward ? device.attention.backward : device.attention.forward;
+    if (!curve.empty())
+      continue;
+    constexpr double keys = 1;
+    AttentionWork work;
+    work.keys = keys;
+    work.isBackward = isBackward;
+    double peak = device.flops.get(RateType::f32);
+    double share = 1 / device.getAttentionTime(RateType::f32, peak, work);
+    curve.points = {{keys, share}};
+  }
+}
+
+static void scaleProducts(Device &device, double factor) {
+  separateAttention(device);
+  device.computeEfficiency *= factor;
+  for (MeasuredProduct &product : device.products)
+    product.flops *= factor;
+}
+
+static void scaleAttention(Device &device, double factor) {
+  separateAttention(device);
+  scale(device.attention.forward, factor);
+  scale(device.attention.backward, factor);
+}
+
+/// Scales measured collectives of one node, too.
+static void scaleIntra(Cluster &cluster, double factor) {
+  cluster.intra.bandwidth *= factor;
+  for (RankSet set : kRankSets)
+    for (CollectiveKind kind : kCollectiveKinds)
+      cluster.collectives.get(set).get(kind).scale(/*nodes=*/1, factor);
+}
+
+static void scaleCopies(Cluster &cluster, double factor) {
+  for (Link *link : {&cluster.h2d, &cluster.d2h}) {
+    link->bandwidth *= factor;
+    link->latency /= factor;
+  }
+  if (cluster.host.memoryBandwidth)
+    *cluster.host.memoryBandwidth *= factor;
+}
+
+static std::shared_ptr<const Profile> scaled(const Profile &profile,
+                                             double factor) {
+  auto changed = std::make_shared<Profile>(profile);
+  for (auto &op : changed->operators)
+    op.second /= factor;
+  for (auto &[kind, curve] : changed->operations)
+    for (Profile::Point &point : curve)
+      point.seconds /= factor;
+  return changed;
+}
+
+Cluster fcdp::scaled(Cluster cluster, CostInput input, double factor) {
+  IssueTimes &issue = cluster.host.issue;
+  switch (input) {
+  case CostInput::products:
+    scaleProducts(cluster.device, factor);
+    break;
+  case CostInput::attention:
+    scaleAttention(cluster.device, factor);
+    break;
+  case CostInput::memory:
+    cluster.device.memoryBandwidth *= factor;
+    break;
+  case CostInput::launch:
+    cluster.device.launchLatency /= factor;
+    break;
+  case CostInput::issue:
+    for (double *seconds :
+         {&issue.op, &issue.view, &issue.transfer, &issue.step})
+      *seconds /= factor;
+    break;
+  case CostInput::inter:
+    cluster.setInterBandwidth(factor * cluster.inter.bandwidth);
+    break;
+  case CostInput::interLatency:
+    cluster.inter.latency /= factor;
+    break;
+  case CostInput::intra:
+    scaleIntra(cluster, factor);
+    break;
+  case CostInput::intraLatency:
+    cluster.intra.latency /= factor;
+    break;
+  case CostInput::copies:
+    scaleCopies(cluster, factor);
+    break;
+  case CostInput::codec:
+    cluster.codec.rate *= factor;
+    break;
+  case CostInput::profile:
+    if (cluster.profile)
+      cluster.profile = ::scaled(*cluster.profile, factor);
+    break;
+  }
+  return cluster;
+}
+
+bool fcdp::isUsed(const Cluster &cluster, CostInput input) {
+  const IssueTimes &issue = cluster.host.issue;
+  switch (input) {
+  case CostInput::products:
+  case CostInput::attention:
+  case CostInput::memory:
+  case CostInput::copies:
+    return true;
+  case CostInput::launch:
+    return cluster.device.launchLatency > 0;
+  case CostInput::issue:
+    return issue.op > 0 || issue.view > 0 || issue.transfer > 0 ||
+           issue.step > 0;
+  case CostInput::inter:
+  case CostInput::codec:
+    return cluster.nodes > 1;
+  case CostInput::interLatency:
+    return cluster.nodes > 1 && cluster.inter.latency > 0;
+  case CostInput::intra:
+    return cluster.ranksPerNode > 1;
+  case CostInput::intraLatency:
+    return cluster.ranksPerNode > 1 && cluster.intra.latency > 0;
+  case CostInput::profile:
+    return cluster.profile != nullptr;
+  }
+  llvm_unreachable("unknown input");
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Simulation/Scenarios.h"
+
+#include "dialects/Aten/Aten.h"
+#include "fcdp/Cluster/CostModel.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace fcdp;
+
+/// Returns whether the cost of `op` on a device may depend on `input`.
+static bool dependsOn(Operation *op, CostInput input) {
+  switch (input) {
+  case CostInput::products:
+  case CostInput::attention:
+    return isa<aten::CallOp, ShardUpdateOp>(op);
+  case CostInput::inter:
+  case CostInput::interLatency:
+  case CostInput::intra:
+  case CostInput::intraLatency:
+  case CostInput::codec:
+    return isa<CollectiveOpInterface, ClipGradientsOp, UnscaleGradientsOp>(op);
+  case CostInput::copies:
+    return isa<CacheStoreOp, CacheLoadOp, OuterDifferenceOp, OuterUpdateOp>(op);
+  case CostInput::issue:
+    return false; // it is the host that issues
+  case CostInput::memory:
+  case CostInput::launch:
+  case CostInput::profile:
+    return true;
+  }
+  llvm_unreachable("unknown input");
+}
+
+static bool isEqual(const Cost &a, const Cost &b) {
+  auto tie = [](const Cost &cost) {
+    return std::tie(cost.resource, cost.latency, cost.seconds,
+                    cost.deviceMemory, cost.hostMemory, cost.issue);
+  };
+  return tie(a) == tie(b);
+}
+
+namespace {
+/// A program whose costs are changed from scenario to scenario.
+class ScenarioProgram {
+public:
+  explicit ScenarioProgram(const StepProgram &nominal)
+      : nominal(nominal), program(nominal) {}
+
+  /// Gives all instructions their costs in a scenario. Returns whether any
+  /// differs from its nominal cost.
+  bool price(const Cluster &scenario, CostInput input, double factor);
+  double simulate() const { return simulateStep(program).seconds; }
+
+private:
+  const StepProgram &nominal;
+  StepProgram program;
+};
+} // namespace
+
+bool ScenarioProgram::price(const Cluster &scenario, CostInput input,
+                            double factor) {
+  CostModel model(scenario);
+  bool isChanged = false;
+  auto priceAll = [&](const StepProgram::Function &from,
+                      StepProgram::Function &to) {
+    for (size_t i = 0; i < from.ops.size(); ++i) {
+      const Instruction &known = from.instructions[i];
+      Cost &cost = to.instructions[i].cost;
+      cost = known.cost;
+      if (known.kind == Instruction::work && dependsOn(from.ops[i], input)) {
+        cost = model.costOf(from.ops[i]);
+        cost.issue = known.cost.issue;
+      }
+      // An instruction's issue includes that of operations without work.
+      if (input == CostInput::issue)
+        cost.issue /= factor;
+      isChanged |= !isEqual(cost, known.cost);
+    }
+  };
+  for (auto &[role, function] : program.functions)
+    priceAll(nominal.functions.at(role), function);
+  for (auto [from, to] :
+       llvm::zip_equal(nominal.outerUpdates, program.outerUpdates))
+    priceAll(from, to);
+  return isChanged;
+}
+
+ScenarioTimes fcdp::simulateScenarios(const StepProgram &program,
+                                      const Cluster &cluster, double nominal,
+                                      llvm::ArrayRef<CostInput> inputs) {
+  ScenarioProgram changed(program);
+  return runScenarios(
+      cluster, inputs, nominal,
+      [&](const Cluster &scenario, CostInput input, double factor) {
+        return changed.price(scenario, input, factor) ? changed.simulate()
+                                                      : nominal;
+      });
+}

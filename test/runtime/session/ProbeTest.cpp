@@ -166,6 +166,16 @@ collectives: # rows of [bytes, nodes, bytes per second of a rank]
       - [4096, 1, 1.536e+08]
 codec:
   rate: 1e+09
+spread:
+  products: 0.03
+  memory: 0.03
+  launch: 0.1
+  inter: 0.05
+  inter_latency: 0.1
+  intra: 0.05
+  intra_latency: 0.1
+  copies: 0.05
+  codec: 0.05
 )");
   cluster.mesh = {1, 1};
   cluster.inter.reset();

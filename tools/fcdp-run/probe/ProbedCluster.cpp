@@ -8,6 +8,20 @@ namespace fcdp::run {
 
 namespace {
 
+/// How exactly a probe knows what it measures, as standard deviations of
+/// logarithms: what other machines of a cluster, and other hours, change.
+constexpr const char kSpread[] = R"(spread:
+  products: 0.03
+  memory: 0.03
+  launch: 0.1
+  inter: 0.05
+  inter_latency: 0.1
+  intra: 0.05
+  intra_latency: 0.1
+  copies: 0.05
+  codec: 0.05
+)";
+
 std::string spell(double number) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g", number);
@@ -103,6 +117,7 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += describeLink("d2h", cluster.d2h, locals, "");
   text += describeTables(cluster);
   text += "codec:\n" + entry("rate", spell(cluster.codecRate));
+  text += kSpread;
   return text;
 }
 

@@ -10,7 +10,7 @@
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Planning/SearchConstants.h"
-#include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Simulation/Scenarios.h"
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 
@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 using namespace mlir;
 using namespace fcdp;
@@ -79,6 +80,9 @@ struct Simulated {
   StepDecisions plan;
   /// The time of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
+  /// The mean time over the spread of the cluster's inputs in seconds, by which
+  /// plans are compared; the nominal time of a plan that cannot be the best.
+  double mean = 0;
   /// The schedule; null if it is not kept.
   OwningOpRef<ModuleOp> scheduled = nullptr;
 };
@@ -107,7 +111,9 @@ private:
     return timing.measure<CandidateSchedule>(
         [&] { return ::schedule(module, plan, model, choices); });
   }
-  double simulate(ModuleOp scheduled);
+  /// Returns the nominal and the mean time of a step, in seconds; twice the
+  /// nominal one if that is not below `leastMean`.
+  std::pair<double, double> simulate(ModuleOp scheduled, double leastMean);
   /// Returns the bytes of a device that the plan takes, and drops its schedule.
   FailureOr<int64_t> planMemory(Simulated &one);
   /// Keeps the schedules of no more plans than have their memory planned.
@@ -151,12 +157,19 @@ static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
       << text;
 }
 
-double Finals::simulate(ModuleOp scheduled) {
+std::pair<double, double> Finals::simulate(ModuleOp scheduled,
+                                           double leastMean) {
   return timing.measure<CandidateSimulation>([&] {
-    StepProgram program = makeStepProgram(
-        scheduled, [&](Operation *op) { return model.costOf(op); });
-    program.delayIssue(model.getCluster().host.issue.step);
-    return simulateStep(program).seconds;
+    const Cluster &cluster = model.getCluster();
+    StepProgram program = makeStepProgram(scheduled, cluster);
+    double nominal = simulateStep(program).seconds;
+    // A mean is hardly below the nominal time, because what an input costs at
+    // worst is more than what it saves at best.
+    double mean = nominal < leastMean
+                      ? findMean(simulateScenarios(program, cluster, nominal,
+                                                   getPlanningInputs()))
+                      : nominal;
+    return std::pair(nominal, mean);
   });
 }
 
@@ -165,6 +178,7 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
     return a.residency.estimate.seconds < b.residency.estimate.seconds;
   });
   double least = std::numeric_limits<double>::infinity();
+  double leastMean = least;
   for (const StepDecisions &plan : plans) {
     const ResidencyEstimate &estimated = plan.residency.estimate;
     if (estimated.needed > least ||
@@ -176,16 +190,19 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
     if (!*scheduled)
       continue;
     ResidencyEstimate taken = plan.residency.estimate;
-    taken.seconds = simulate(**scheduled);
+    double mean = 0;
+    std::tie(taken.seconds, mean) = simulate(**scheduled, leastMean);
     remarkOnCandidate(module, plan, taken);
-    // A plan that may not fit must not exclude others.
-    if (estimated.deviceBytes <= deviceBudget)
-      least = std::min(least, taken.seconds);
-    simulated.push_back({plan, taken, std::move(*scheduled)});
+    simulated.push_back({plan, taken, mean, std::move(*scheduled)});
     dropSchedules();
+    // A plan that may not fit must not exclude others.
+    if (estimated.deviceBytes > deviceBudget)
+      continue;
+    least = std::min(least, taken.seconds);
+    leastMean = std::min(leastMean, mean);
   }
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
-    return a.taken.seconds < b.taken.seconds;
+    return a.mean < b.mean;
   });
   return success();
 }
@@ -195,11 +212,11 @@ void Finals::dropSchedules() {
     return;
   SmallVector<double> seconds;
   for (const Simulated &one : simulated)
-    seconds.push_back(one.taken.seconds);
+    seconds.push_back(one.mean);
   auto *last = seconds.begin() + (kSearch.plannedPlans - 1);
   std::nth_element(seconds.begin(), last, seconds.end());
   for (Simulated &one : simulated)
-    if (one.taken.seconds > *last)
+    if (one.mean > *last)
       one.scheduled = nullptr;
 }
 
@@ -229,17 +246,16 @@ static bool isPreset(const StepDecisions &plan, const StepChoices &choices) {
 /// presets, so that what is taken is faster than these if anything is.
 static size_t countBest(ArrayRef<Simulated> simulated,
                         const StepChoices &choices) {
-  double fastest = simulated.front().taken.seconds;
+  double fastest = simulated.front().mean;
   double limit = fastest * (1 + kSearch.sameTime);
   for (const Simulated &one : simulated)
     if (isPreset(one.plan, choices))
-      limit = std::min(limit, (fastest + one.taken.seconds) / 2);
+      limit = std::min(limit, (fastest + one.mean) / 2);
   limit = std::max(limit, fastest * (1 + kSearch.rounding));
-  size_t count = llvm::partition_point(simulated,
-                                       [&](const Simulated &one) {
-                                         return one.taken.seconds <= limit;
-                                       }) -
-                 simulated.begin();
+  size_t count =
+      llvm::partition_point(
+          simulated, [&](const Simulated &one) { return one.mean <= limit; }) -
+      simulated.begin();
   return std::min(count, kSearch.plannedPlans);
 }
 
@@ -331,8 +347,7 @@ FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
   if (failed(merged))
     return failure();
   bool isFaster =
-      *merged && (*merged)->taken.seconds <
-                     (*best)->taken.seconds * (1 - kSearch.sameTime);
+      *merged && (*merged)->mean < (*best)->mean * (1 - kSearch.sameTime);
   return isFaster ? (*merged)->plan : (*best)->plan;
 }
 

@@ -68,7 +68,14 @@ def preset(name: str, **device: Any) -> dict[str, Any]:
 
 
 def with_network(cluster: dict[str, Any], bandwidth: float, sharing: str) -> dict[str, Any]:
-    """Returns the cluster with another bandwidth between nodes, in bytes per second of a `sharing` domain."""
+    """Returns the cluster with another bandwidth between nodes, in bytes per second of a `sharing` domain.
+
+    What the preset has of measured collectives holds within its nodes only.
+    """
+    local = {axis: tables for axis, tables in cluster.get("collectives", {}).items() if axis == "local"}
+    cluster = {key: value for key, value in cluster.items() if key != "collectives"}
+    if local:
+        cluster["collectives"] = local
     inter = {key: value for key, value in cluster["inter"].items() if key != "ranks_per_switch"}
     return {**cluster, "inter": {**inter, "bandwidth": bandwidth, "sharing": sharing}}
 

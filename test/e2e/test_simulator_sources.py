@@ -15,7 +15,7 @@ import runs  # noqa: E402
 import shapes  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
-from sources import llmq, nanotron  # noqa: E402
+from sources import foundry, llmq, nanotron  # noqa: E402
 from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
 from simulation import Simulator  # noqa: E402
 from test_simulator_validation import TOOLS, without_places  # noqa: E402
@@ -53,7 +53,7 @@ def test_each_shape_has_an_export_of_its_own():
 
 def test_nanotron_is_read_with_its_network(tmp_path):
     (tmp_path / "ultrascale_h100_busbw_256mb.csv").write_text(
-        "collective,nodes,gpus,gb_s\nall_reduce,2,16,400\nall_gather,2,16,160\n"
+        "collective,nodes,gpus,gb_s\nall_reduce,2,16,400\nall_gather,2,16,160\nreduce_scatter,2,16,150\n"
     )
     columns = "model,nodes,gpus,micro_batch,grad_accum,zero,seq,tok_s_per_gpu,gpu_mem_gb,ran"
     rows = ["1B,2,16,2,8,0,4096,38840,35.0,1", "1B,2,16,1,16,1,4096,37610,36.7,1", "1B,2,16,1,16,1,4096,,,0"]
@@ -64,8 +64,9 @@ def test_nanotron_is_read_with_its_network(tmp_path):
     assert (replicated.batch, replicated.micro_batches, replicated.gpus) == (2, 8, 16)
     assert (replicated.rate, replicated.memory) == (38840, 35e9)
     assert "--strategy=ddp" in replicated.options and "--strategy=zero1" in sharded.options
-    assert [run.cluster["inter"]["bandwidth"] for run in source.runs] == [50e9, 20e9]
-    assert [run.cluster["intra"]["bandwidth"] for run in source.runs] == [400e9, 160e9]
+    tables = [run.cluster["collectives"]["world"] for run in source.runs]
+    assert tables[0] == {"all_gather": [[2**28, 2, 400e9]], "reduce_scatter": [[2**28, 2, 400e9]]}
+    assert tables[1] == {"all_gather": [[2**28, 2, 160e9]], "reduce_scatter": [[2**28, 2, 150e9]]}
 
 
 def test_llmq_leaves_out_what_no_plan_has(tmp_path):
@@ -80,8 +81,23 @@ def test_llmq_leaves_out_what_no_plan_has(tmp_path):
 
 
 def test_network_replaces_what_the_preset_says():
-    cluster = {"inter": {"bandwidth": 1e9, "latency": 1e-5, "sharing": "switch", "ranks_per_switch": 2}}
-    assert runs.with_network(cluster, 5e9, "node") == {"inter": {"bandwidth": 5e9, "latency": 1e-5, "sharing": "node"}}
+    tables = {"all_gather": [[1e6, 1, 1e9]]}
+    cluster = {
+        "inter": {"bandwidth": 1e9, "latency": 1e-5, "sharing": "switch", "ranks_per_switch": 2},
+        "collectives": {"world": tables, "local": tables},
+    }
+    assert runs.with_network(cluster, 5e9, "node") == {
+        "inter": {"bandwidth": 5e9, "latency": 1e-5, "sharing": "node"},
+        "collectives": {"local": tables},
+    }
+
+
+def test_llm_foundry_ran_the_attention_of_its_time():
+    curves = foundry.describe_attention("a100_80gb")
+    assert curves["forward"][2] == [2048, pytest.approx(1.4 * 0.22)]
+    assert curves["backward"][2] == [2048, pytest.approx(0.9 * 0.22)]
+    # Forward and backward together, of which the backward pass has 2.5 times the operations
+    assert 3.5 / (1 / 1.4 + 2.5 / 0.9) == pytest.approx(1, abs=0.01)
 
 
 def result(published: float, predicted: float, **options) -> Result:

@@ -10,7 +10,7 @@ from shapes import llama
 
 RANK = 64  # fsdp_qlora's default of --lora_rank
 STRATEGIES = {"DDP": "--strategy=ddp", "FULL_SHARD": "--strategy=zero3"}
-PRESETS = {"RTX4090": "workstations"}
+PRESETS = {"RTX3090": "rtx3090", "RTX4090": "rtx4090", "A100-40GB-SXM": "a100-40gb", "H100-80GB-SXM": "h100"}
 
 
 def load(folder: Path) -> Source:

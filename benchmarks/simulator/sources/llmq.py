@@ -8,6 +8,7 @@ import torch
 from runs import Run, Source, preset, read_table
 from shapes import llama
 
+PRESETS = {"H100": "h100", "RTX4090": "rtx4090"}
 # Options that change when a result is computed or where a copy lies within the device, not what is computed.
 HARMLESS = ("--lmhead-chunks", "--attn-bwd-chunks", "--memcpy-all-gather", "--memcpy-send-recv", "--all-to-all-reduce")
 
@@ -15,7 +16,7 @@ HARMLESS = ("--lmhead-chunks", "--attn-bwd-chunks", "--memcpy-all-gather", "--me
 def load(folder: Path) -> Source:
     rows = read_table(folder, "llmq_native.csv")
     wide = [row for row in rows if row["matmul_dtype"] == "bf16"]
-    here = [row for row in wide if row["gpu"] in DEVICES]
+    here = [row for row in wide if row["gpu"] in PRESETS]
     plain = [row for row in here if all(flag.startswith(HARMLESS) for flag in row["flags"].split())]
     return Source("llmq", [make_run(row) for row in plain],
                   [f"{len(rows) - len(wide)} runs with products in 8 bits, which no export has",
@@ -33,12 +34,9 @@ def make_run(row: dict[str, str]) -> Run:
         sequence=int(row["seq"]),
         nodes=1,
         ranks=gpus,
-        cluster=DEVICES[row["gpu"]](),
+        cluster=preset(PRESETS[row["gpu"]]),
         program="graphs",
         options=("--strategy=zero1", "--clip-norm=1"),
         micro_batches=micro_batches,
         rate=float(row["agg_tok_s_reported"]) / gpus,
     )
-
-
-DEVICES = {"H100": lambda: preset("h100")}

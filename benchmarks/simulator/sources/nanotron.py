@@ -9,27 +9,31 @@ from typing import Any
 
 import torch
 
-from runs import Run, Source, preset, read_table, with_network
+from runs import Run, Source, preset, read_table
 from shapes import llama
 
 # Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under ZeRO-1,
 # parameters are gathered after the update, before anything else runs.
 OPTIONS = ("--master=f32", "--reduce-dtype=f32", "--accumulate=full", "--collectives=flat", "--clip-norm=1")
 STRATEGIES = {"0": ("--strategy=ddp",), "1": ("--strategy=zero1", "--prefetch=0")}
-COLLECTIVES = {"0": "all_reduce", "1": "all_gather"}
+# What DDP and ZeRO-1 call. An all-reduce is a reduction and a gather, each of half of its time.
+COLLECTIVES = {
+    "0": {"all_gather": "all_reduce", "reduce_scatter": "all_reduce"},
+    "1": {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter"},
+}
+MESSAGE = 256 * 2**20
 LOCAL = 8
 
 
 def load(folder: Path) -> Source:
-    measured = {(row["collective"], int(row["nodes"])): 1e9 * float(row["gb_s"])
-                for row in read_table(folder, "ultrascale_h100_busbw_256mb.csv")}  # fmt: skip
+    measured = read_table(folder, "ultrascale_h100_busbw_256mb.csv")
     rows = read_table(folder, "ultrascale_h100_dp_only.csv")
     ran = [row for row in rows if row["ran"] == "1"]
     return Source("nanotron", [make_run(row, measured) for row in ran],
                   [f"{len(rows) - len(ran)} runs that crashed or had too little memory: the source does not say which"])  # fmt: skip
 
 
-def make_run(row: dict[str, str], measured: dict[tuple[str, int], float]) -> Run:
+def make_run(row: dict[str, str], measured: list[dict[str, str]]) -> Run:
     nodes, micro_batches = int(row["nodes"]), int(row["grad_accum"])
     shape = llama(f"nanotron-{row['model'].lower()}", dtype=torch.bfloat16, fused=True)
     return Run(
@@ -39,7 +43,7 @@ def make_run(row: dict[str, str], measured: dict[tuple[str, int], float]) -> Run
         sequence=int(row["seq"]),
         nodes=nodes,
         ranks=LOCAL,
-        cluster=describe_network(measured[COLLECTIVES[row["zero"]], nodes]),
+        cluster=describe_network(measured, COLLECTIVES[row["zero"]]),
         program="eager",
         options=(*STRATEGIES[row["zero"]], *OPTIONS),
         micro_batches=micro_batches,
@@ -50,7 +54,10 @@ def make_run(row: dict[str, str], measured: dict[tuple[str, int], float]) -> Run
     )
 
 
-def describe_network(bus: float) -> dict[str, Any]:
-    """Returns a cluster whose rings have the bus bandwidth `bus`, in bytes per second."""
-    cluster = with_network(preset("h100"), bus / LOCAL, "rank")
-    return {**cluster, "intra": {**cluster["intra"], "bandwidth": bus}}
+def describe_network(measured: list[dict[str, str]], called: dict[str, str]) -> dict[str, Any]:
+    """Returns a cluster with the bus bandwidths of the collectives that are `called`."""
+    world = {
+        collective: [[MESSAGE, int(row["nodes"]), 1e9 * float(row["gb_s"])] for row in measured if row["collective"] == name]
+        for collective, name in called.items()
+    }
+    return {**preset("h100"), "collectives": {"world": world}}

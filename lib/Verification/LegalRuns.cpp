@@ -189,18 +189,35 @@ static LogicalResult verifyStatesApart(const PlanModel &plan, Arena arena) {
   return success();
 }
 
-/// Checks that the slices of a node's ranks, which share one arena, are
-/// disjoint.
-static LogicalResult verifySlicesApart(const PlanModel &plan) {
-  for (const StateModel &state : plan.states) {
-    BufferAttr buffer = *StateOp(state.op).getBuffer();
-    if (buffer.getArena() == Arena::host && MeshOp(plan.mesh).getLocal() > 1 &&
-        buffer.getLocalStride() < buffer.getBytes())
-      return StateOp(state.op).emitOpError("of ")
-             << plan.describe(state.bucket)
-             << ": the slices of a node's ranks overlap: expected a "
-                "local_stride of at least "
-             << buffer.getBytes() << " bytes, got " << buffer.getLocalStride();
+/// Checks that each rank of a node has a part of the host arena for itself, and
+/// that all parts have the layout of local rank 0's.
+static LogicalResult verifyPartsApart(const PlanModel &plan) {
+  if (MeshOp(plan.mesh).getLocal() == 1)
+    return success();
+  std::vector<const StateModel *> states;
+  int64_t part = 0;
+  for (const StateModel &state : plan.states)
+    if (StateOp(state.op).getArena() == Arena::host) {
+      states.push_back(&state);
+      part = std::max(part, state.extent.end);
+    }
+  auto strideOf = [](const StateModel &state) {
+    return StateOp(state.op).getBuffer()->getLocalStride();
+  };
+  for (const StateModel *state : states) {
+    auto fail = [&] {
+      return StateOp(state->op).emitOpError("of ")
+             << plan.describe(state->bucket) << ": ";
+    };
+    int64_t stride = strideOf(*state), first = strideOf(*states.front());
+    if (stride < part)
+      return fail() << "the parts of a node's ranks overlap: expected a "
+                       "local_stride of at least "
+                    << part << " bytes, got " << stride;
+    if (stride != first)
+      return fail() << "expected the same local_stride as other states on the "
+                       "host, "
+                    << first << ", got " << stride;
   }
   return success();
 }
@@ -267,7 +284,7 @@ LogicalResult fcdp::verifyRuns(ModuleOp module, ArrayRef<FreeRange> free) {
   if (failed(plan) || failed(verifyMembers(module)) ||
       failed(verifyStatesApart(*plan, Arena::device)) ||
       failed(verifyStatesApart(*plan, Arena::host)) ||
-      failed(verifySlicesApart(*plan)))
+      failed(verifyPartsApart(*plan)))
     return failure();
   return tryRuns(module, *plan);
 }

@@ -60,6 +60,9 @@ Extent PlanBuilder::getExtent(BufferAttr buffer) const {
   if (buffer.getBytes() == 0)
     return {};
   uint64_t end = buffer.getOffset() + buffer.getBytes();
+  // On the host, this is local rank 0's part, whose layout that of others is.
+  if (buffer.getArena() == Arena::host)
+    return {buffer.getOffset(), static_cast<int64_t>(end)};
   end = llvm::SaturatingMultiplyAdd<uint64_t>(plan.mesh.getNode() - 1,
                                               buffer.getNodeStride(), end);
   end = llvm::SaturatingMultiplyAdd<uint64_t>(plan.mesh.getLocal() - 1,

@@ -5,11 +5,13 @@
 #include "cpu/MemoryLimit.h"
 #include "cpu/SegmentHandover.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace fcdp {
 namespace {
@@ -24,14 +26,8 @@ FileDescriptor makeMemory(uint64_t bytes) {
   FileDescriptor memory(memfd_create("fcdp-host-cache", MFD_CLOEXEC));
   if (!memory)
     fail(bytes, "memfd_create", errno);
-  // A plain ftruncate would raise SIGBUS at the first write for which there is
-  // no page.
-  int error;
-  do
-    error = posix_fallocate(memory.get(), 0, off_t(bytes));
-  while (error == EINTR);
-  if (error != 0)
-    fail(bytes, "posix_fallocate", error);
+  if (ftruncate(memory.get(), off_t(bytes)) != 0)
+    fail(bytes, "ftruncate", errno);
   return memory;
 }
 
@@ -50,15 +46,53 @@ HostSegment::HostSegment(const HostSegmentOptions &options)
   if (mapped == MAP_FAILED)
     fail(bytes, "mmap", errno);
   address = static_cast<std::byte *>(mapped);
+  try {
+    reserve(options, memory.get());
+  } catch (...) {
+    munmap(address, bytes);
+    throw;
+  }
+}
+
+void HostSegment::reserve(const HostSegmentOptions &options, int memory) {
+  const SegmentPart part = options.part;
+  if (part.end > bytes)
+    throw std::runtime_error("host cache of " + std::to_string(bytes) +
+                             " bytes: expected a part inside it, got one that "
+                             "ends at " +
+                             std::to_string(part.end));
+  if (part.begin >= part.end)
+    return;
+  const uint64_t page = uint64_t(sysconf(_SC_PAGESIZE));
+  auto roundUp = [&](uint64_t offset) {
+    return std::min((offset + page - 1) / page * page, bytes);
+  };
+  first = part.begin / page * page;
+  length = roundUp(part.end) - first;
+  if (uint64_t own = roundUp(part.begin); options.place && own < part.end)
+    options.place(address + own, roundUp(part.end) - own);
+  // Without this, the first write for which there is no page would be a signal.
+  int error;
+  do
+    error = posix_fallocate(memory, off_t(first), off_t(length));
+  while (error == EINTR);
+  if (error != 0)
+    fail(bytes, "posix_fallocate", error);
+  // Zero them now. A kernel that does not know this does it at the first write.
+  madvise(address + first, length, MADV_POPULATE_WRITE);
 }
 
 HostSegment::HostSegment(HostSegment &&other) noexcept
     : address(std::exchange(other.address, nullptr)),
-      bytes(std::exchange(other.bytes, 0)) {}
+      bytes(std::exchange(other.bytes, 0)),
+      first(std::exchange(other.first, 0)),
+      length(std::exchange(other.length, 0)) {}
 
 HostSegment &HostSegment::operator=(HostSegment &&other) noexcept {
   std::swap(address, other.address);
   std::swap(bytes, other.bytes);
+  std::swap(first, other.first);
+  std::swap(length, other.length);
   return *this;
 }
 

@@ -6,12 +6,14 @@
 #include "cpu/HostSegmentOptions.h"
 
 #include <cstddef>
+#include <span>
 
 namespace fcdp {
 
-/// A mapped host segment, initially zero. Local rank 0 reserves all of its
-/// memory before any rank maps it, so that a lack of memory is an error here
-/// and not a signal later. It has no name in any file system: the memory is
+/// A mapped host segment, initially zero. Each rank reserves the memory of its
+/// own part, all at once, so that a lack of memory is an error here and not a
+/// signal later, and the hand-over does not take longer for a large segment. It
+/// has no name in any file system: the memory is
 /// freed when the last rank ends, however it ends. Move-only; construction and
 /// destruction are not thread-safe, and access to the memory is not
 /// synchronized.
@@ -19,7 +21,9 @@ class HostSegment {
 public:
   /// Makes an empty segment.
   HostSegment() = default;
-  /// All local ranks call it with equal `bytes`. Throws std::runtime_error.
+  /// All local ranks call it with equal `bytes`. Throws std::runtime_error. An
+  /// access outside of this rank's part is a signal if its owner has not
+  /// reserved it yet and memory is lacking.
   explicit HostSegment(const HostSegmentOptions &options);
   HostSegment(HostSegment &&other) noexcept;
   HostSegment &operator=(HostSegment &&other) noexcept;
@@ -28,10 +32,17 @@ public:
   /// Returns null if the size is 0.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
+  /// Returns the whole pages that this rank's part is in; empty if it has no
+  /// bytes. The first one may have bytes of the rank before.
+  std::span<std::byte> pages() const { return {address + first, length}; }
 
 private:
   std::byte *address = nullptr;
+  void reserve(const HostSegmentOptions &options, int memory);
+
   uint64_t bytes = 0;
+  /// Of this rank's pages.
+  uint64_t first = 0, length = 0;
 };
 
 } // namespace fcdp

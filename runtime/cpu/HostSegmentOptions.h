@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace fcdp {
+
+/// Bytes [begin, end) of a segment.
+struct SegmentPart {
+  uint64_t begin = 0, end = 0;
+};
 
 /// The segment that a rank asks for. All ranks of a node ask for the same.
 struct HostSegmentOptions {
@@ -14,6 +21,11 @@ struct HostSegmentOptions {
   uint32_t local = 0;
   uint32_t locals = 1;
   uint64_t bytes = 0;
+  /// The bytes that this rank uses, whose pages it reserves.
+  SegmentPart part;
+  /// Called with the whole pages of `part` that no rank before it uses, before
+  /// they are reserved. Optional.
+  std::function<void(std::byte *base, uint64_t bytes)> place = nullptr;
   double timeoutSeconds = 60;
 };
 

@@ -36,9 +36,9 @@ bool isAboveLockLimit(uint64_t bytes) {
 /// Drivers differ in whether they count locked memory against the limit. So
 /// locking is tried, and the limit is named if that fails.
 [[noreturn]] void failLocking(uint64_t bytes, const std::string &text) {
-  std::string message = "cannot lock the host cache of " +
-                        std::to_string(bytes) + " bytes in memory: " + text +
-                        "; " + std::to_string(availableMemory()) +
+  std::string message = "cannot lock " + std::to_string(bytes) +
+                        " bytes of the host cache in memory: " + text + "; " +
+                        std::to_string(availableMemory()) +
                         " bytes of memory are available, RLIMIT_MEMLOCK is " +
                         describeLockLimit();
   if (isAboveLockLimit(bytes))
@@ -55,15 +55,6 @@ std::optional<uint32_t> numaNodeOfDevice(const CudaLibrary &cuda, int device) {
   return numaNodeOf(address);
 }
 
-void placeShare(const HostSegment &segment, const HostSegmentOptions &options,
-                uint32_t node) {
-  uint64_t pages = segment.size() / pageBytes();
-  uint64_t first = pages * options.local / options.locals;
-  uint64_t last = pages * (options.local + 1) / options.locals;
-  moveToNumaNode(segment.base() + first * pageBytes(),
-                 (last - first) * pageBytes(), node);
-}
-
 } // namespace
 
 CudaHostCache::CudaHostCache(std::shared_ptr<const CudaLibrary> givenCuda,
@@ -72,21 +63,25 @@ CudaHostCache::CudaHostCache(std::shared_ptr<const CudaLibrary> givenCuda,
   if (bytes == 0)
     return;
   cuda->useDevice(options.device);
-  std::optional<uint32_t> node = numaNodeOfDevice(*cuda, options.device);
   HostSegmentOptions whole = options.segment;
   whole.bytes = roundUpToPage(bytes);
-  {
-    PreferNumaNode prefer(node);
-    segment = HostSegment(whole);
-  }
-  if (node)
-    placeShare(segment, whole, *node);
+  // Placing is best effort: memory on another node is slower but correct.
+  if (std::optional<uint32_t> node = numaNodeOfDevice(*cuda, options.device))
+    whole.place = [node](std::byte *base, uint64_t size) {
+      (void)preferNumaNode(base, size, *node);
+    };
+  segment = HostSegment(whole);
+  if (options.meet)
+    options.meet();
+  std::span<std::byte> own = segment.pages();
+  if (own.empty())
+    return;
   try {
-    cuda->check(cuda->cudaHostRegister(segment.base(), segment.size(),
+    cuda->check(cuda->cudaHostRegister(own.data(), own.size(),
                                        cudaHostRegisterPortable),
                 "cudaHostRegister");
   } catch (const std::runtime_error &error) {
-    uint64_t locked = segment.size();
+    uint64_t locked = own.size();
     segment = HostSegment();
     failLocking(locked, error.what());
   }
@@ -100,8 +95,8 @@ CudaHostCache &CudaHostCache::operator=(CudaHostCache &&other) noexcept {
 }
 
 CudaHostCache::~CudaHostCache() {
-  if (segment.base())
-    (void)cuda->cudaHostUnregister(segment.base());
+  if (!segment.pages().empty())
+    (void)cuda->cudaHostUnregister(segment.pages().data());
 }
 
 } // namespace fcdp

@@ -11,16 +11,21 @@ namespace fcdp {
 
 struct HostCacheOptions {
   /// `bytes` are the plan's bytes; the segment is rounded up to whole pages.
+  /// `place` is not used.
   HostSegmentOptions segment;
+  /// Returns when all local ranks have called it, or throws. Not called if
+  /// there are no bytes. Without it no rank waits for others.
+  std::function<void()> meet = nullptr;
   /// Number of this rank's device as this process sees it.
   int device = 0;
 };
 
-/// Host memory that the device can access. The plan's bytes, rounded up to
-/// whole pages, are locked. Each local rank's share is an equal part of the
-/// segment; it is moved to the NUMA node of the rank's device if the system
-/// says which that is. Move-only; construction and destruction are not
-/// thread-safe, and access to the memory is not synchronized.
+/// Host memory of a node, of which the device can access this rank's part. The
+/// whole pages of the part are locked, and come from the NUMA node of the
+/// rank's device if the system says which that is. No rank locks pages before
+/// all have placed theirs, because locked pages do not move. Move-only;
+/// construction and destruction are not thread-safe, and access to the memory
+/// is not synchronized.
 class CudaHostCache {
 public:
   /// Makes an empty cache.
@@ -37,12 +42,12 @@ public:
   std::byte *base() const { return segment.base(); }
   /// Returns the bytes that the plan asked for.
   uint64_t size() const { return bytes; }
-  /// Returns the bytes that are locked: those of whole pages.
-  uint64_t lockedBytes() const { return segment.size(); }
+  /// Returns the bytes that this rank has locked: those of whole pages.
+  uint64_t lockedBytes() const { return segment.pages().size(); }
 
   bool contains(const void *address) const {
     auto *byte = static_cast<const std::byte *>(address);
-    return base() && byte >= base() && byte < base() + lockedBytes();
+    return base() && byte >= base() && byte < base() + segment.size();
   }
 
 private:

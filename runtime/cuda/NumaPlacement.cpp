@@ -7,7 +7,6 @@
 #include <cctype>
 #include <fstream>
 #include <linux/mempolicy.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,29 +39,12 @@ std::optional<uint32_t> numaNodeOf(std::string pciAddress,
   return uint32_t(node);
 }
 
-PreferNumaNode::PreferNumaNode(std::optional<uint32_t> node) {
-  if (!node || *node >= mostNodes ||
-      syscall(SYS_get_mempolicy, &formerMode, formerNodes.data(), mostNodes,
-              nullptr, 0) != 0)
-    return;
-  NumaNodeMask mask = maskOf(*node);
-  changed =
-      syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask.data(), mostNodes) == 0;
-}
-
-PreferNumaNode::~PreferNumaNode() {
-  if (changed)
-    syscall(SYS_set_mempolicy, formerMode, formerNodes.data(), mostNodes);
-}
-
-bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node) {
+bool preferNumaNode(std::byte *base, size_t bytes, uint32_t node) {
   if (bytes == 0 || node >= mostNodes)
     return bytes == 0;
-  // Pages that this process has not mapped yet would not be moved.
-  madvise(base, bytes, MADV_POPULATE_WRITE);
   NumaNodeMask mask = maskOf(node);
   return syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mostNodes,
-                 MPOL_MF_MOVE) == 0;
+                 0) == 0;
 }
 
 } // namespace fcdp

@@ -21,23 +21,9 @@ std::optional<uint32_t>
 numaNodeOf(std::string pciAddress,
            const std::string &root = "/sys/bus/pci/devices");
 
-/// While it lives, new pages of the calling thread preferably come from `node`.
-class PreferNumaNode {
-public:
-  explicit PreferNumaNode(std::optional<uint32_t> node);
-  ~PreferNumaNode();
-  PreferNumaNode(const PreferNumaNode &) = delete;
-  PreferNumaNode &operator=(const PreferNumaNode &) = delete;
-
-private:
-  bool changed = false;
-  int formerMode = 0;
-  NumaNodeMask formerNodes{};
-};
-
-/// Makes pages in [base, base + bytes) prefer `node`, and moves existing pages
-/// there unless other processes map them too. `base` is page-aligned. Returns
-/// false if the system refuses.
-bool moveToNumaNode(std::byte *base, size_t bytes, uint32_t node);
+/// Has new pages in [base, base + bytes) come from `node` if it has memory.
+/// `base` is page-aligned. Pages that exist stay where they are. Returns false
+/// if the system refuses.
+bool preferNumaNode(std::byte *base, size_t bytes, uint32_t node);
 
 } // namespace fcdp

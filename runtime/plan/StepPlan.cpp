@@ -248,6 +248,24 @@ bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
   });
 }
 
+StepPlan::HostPart StepPlan::hostPart(Place place) const {
+  HostPart part{hostBytes, 0};
+  auto add = [&](const plan::Buf &buf) {
+    if (buf.arena() != plan::Arena::host || buf.bytes() == 0)
+      return;
+    uint64_t begin = offsetOn(buf, place);
+    part.begin = std::min(part.begin, begin);
+    part.end = std::max(part.end, begin + buf.bytes());
+  };
+  for (const auto &bucket : buckets)
+    for (const plan::State &state : bucket->states)
+      add(state.buf());
+  for (const auto &op : ops)
+    if (const auto *copy = op->body.Ascache_store())
+      add(copy->out);
+  return part.begin < part.end ? part : HostPart{};
+}
+
 std::set<uint64_t> StepPlan::messageBytes(plan::OpBody kind, Axis axis) const {
   std::set<uint64_t> sizes;
   for (const auto &op : ops) {

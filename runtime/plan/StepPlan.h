@@ -216,6 +216,12 @@ struct StepPlan : plan::PlanT {
   bool sumsOverRanks() const {
     return uses(plan::OpBody::clip_gradients) || scalesLoss();
   }
+  /// The bytes of its node's host arena that a rank uses; empty if it uses
+  /// none.
+  struct HostPart {
+    uint64_t begin = 0, end = 0;
+  };
+  HostPart hostPart(Place place) const;
   /// Whether there is an operation of `kind`.
   bool uses(plan::OpBody kind) const;
   /// Returns whether reductions keep what their rounding leaves out.

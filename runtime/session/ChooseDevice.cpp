@@ -37,6 +37,8 @@ RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
   segment.local = job.place().local;
   segment.locals = plan.mesh.locals;
   segment.bytes = plan.hostBytes;
+  StepPlan::HostPart part = plan.hostPart(job.place());
+  segment.part = {part.begin, part.end};
   cpu.host = HostSegment(segment);
   cpu.node = job.transports(Axis::Node);
   cpu.local = job.transports(Axis::Local);

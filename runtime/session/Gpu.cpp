@@ -39,15 +39,42 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
   return isShared;
 }
 
+/// The least rate, in bytes per second, at which a node's pages are zeroed,
+/// placed and locked. Kernels zero several times as fast.
+constexpr double kLeastPageRate = 5e8;
+
+/// Returns when all ranks of the job, or of this rank's node, have come here.
+void meet(Job &job, const StepPlan &plan, const std::string &name,
+          bool isWholeJob, double seconds) {
+  job.set(name + "/" + std::to_string(job.rank()), "");
+  for (uint32_t rank = 0; rank < plan.mesh.size(); ++rank)
+    if (isWholeJob || placeOf(plan.mesh, rank).node == job.place().node)
+      job.get(name + "/" + std::to_string(rank), seconds);
+}
+
+/// All ranks return at about the same time, so that no later wait includes what
+/// other nodes need for their caches.
 CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
-                            int device, const StepPlan &plan, Job &job) {
+                            int device, const StepPlan &plan, Job &job,
+                            double seconds) {
+  if (plan.hostBytes == 0)
+    return {};
+  seconds += double(plan.hostBytes) / kLeastPageRate;
   HostCacheOptions options;
   options.device = device;
   options.segment.name = job.segmentName();
   options.segment.local = job.place().local;
   options.segment.locals = plan.mesh.locals;
   options.segment.bytes = plan.hostBytes;
-  return CudaHostCache(cuda, options);
+  options.segment.timeoutSeconds = seconds;
+  StepPlan::HostPart part = plan.hostPart(job.place());
+  options.segment.part = {part.begin, part.end};
+  options.meet = [&] {
+    meet(job, plan, "host-cache/placed", /*isWholeJob=*/false, seconds);
+  };
+  CudaHostCache cache(cuda, options);
+  meet(job, plan, "host-cache/made", /*isWholeJob=*/true, seconds);
+  return cache;
 }
 
 /// The groups that the plan has a use for.
@@ -128,7 +155,8 @@ RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
   cuda.recorder = recorder;
   if (options.timeoutSeconds)
     cuda.collectiveSeconds = *options.timeoutSeconds;
-  cuda.host = makeHostCache(cuda.cuda, cuda.device, plan, job);
+  cuda.host = makeHostCache(cuda.cuda, cuda.device, plan, job,
+                            options.timeoutSeconds.value_or(60));
   joinGroups(options, plan, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));

@@ -92,15 +92,21 @@ static int64_t bytesOfScratch(Operation *op) {
 
 StatePlan fcdp::planStates(ModuleOp module) {
   StatePlan plan;
-  int64_t host = 0;
+  auto sizeOf = [](StateOp state) {
+    return llvm::alignTo(byteSize(state.getTensorType()), kBufferAlignment);
+  };
+  // Each rank of a node has one part of the host arena, so that its pages can
+  // be near its device.
+  int64_t host = 0, hostPart = 0;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getArena() == Arena::host)
+      hostPart += sizeOf(state);
   auto place = [&](StateOp state, int64_t &end) {
-    int64_t bytes = byteSize(state.getTensorType());
-    int64_t aligned = llvm::alignTo(bytes, kBufferAlignment);
-    bool onDevice = state.getArena() == Arena::device;
     plan.places[state.getSymNameAttr()] =
-        BufferAttr::get(module.getContext(), state.getArena(), end, bytes,
-                        /*node_stride=*/0, onDevice ? 0 : aligned);
-    end += onDevice ? aligned : aligned * getMesh(module).getLocal();
+        BufferAttr::get(module.getContext(), state.getArena(), end,
+                        byteSize(state.getTensorType()), /*node_stride=*/0,
+                        state.getArena() == Arena::device ? 0 : hostPart);
+    end += sizeOf(state);
   };
   auto isPrefetched = [](StateOp state) {
     return state.getRole() == StateRole::prefetched;

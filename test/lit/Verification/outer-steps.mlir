@@ -53,10 +53,10 @@
 // RUN: %edit %t/one.mlir --in outer_update --line "fcdp.outer_difference @bucket.b" --replace "offset = 1536" "offset = 512" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SHARD
 // SHARD: error: 'fcdp.state' op of 'u' of @bucket.b is overwritten in a step
 // SHARD: note: overwritten here, on compute in @outer_update for 'u' of @bucket.b
-// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.outer_momentum" --replace "offset = 512" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.outer_momentum" --replace "offset = 256" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
 // STATES: error: 'fcdp.state' op of 'w' of @bucket.a: its buffer at 0 overlaps another state
-// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.b.outer outer" --replace "local_stride = 256" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
-// SLICES: error: 'fcdp.state' op of 'u' of @bucket.b: the slices of a node's ranks overlap: expected a local_stride of at least 128 bytes, got 64
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.b.outer outer" --replace "local_stride = 1024" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: 'fcdp.state' op of 'u' of @bucket.b: the parts of a node's ranks overlap: expected a local_stride of at least 896 bytes, got 64
 
 //===--- Steps
 // Between outer updates nodes have parameters and gradients of their own.

@@ -30,8 +30,8 @@
 // OTHER: error: 'fcdp.reduce_scatter' op expected 'residual' to be a state of role 'residual' of @bucket.a with 32 elements, got @bucket.b.residual
 
 // The ranks of a node have slices of their own.
-// RUN: %edit %t/two.mlir --line "fcdp.state @bucket.a.residual" --replace "local_stride = {{\d+}}" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
-// SLICES: error: 'fcdp.state' op of 'w' of @bucket.a: the slices of a node's ranks overlap: expected a local_stride of at least 128 bytes, got 64
+// RUN: %edit %t/two.mlir --line "fcdp.state @bucket.a.residual" --replace "local_stride = {{\d+}}" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: 'fcdp.state' op of 'w' of @bucket.a: the parts of a node's ranks overlap: expected a local_stride of at least 640 bytes, got 64
 
 //--- step.mlir
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

@@ -12,7 +12,7 @@
 // RACE: note: the other access, on inter in @only_microbatch for 'w' of @bucket.a
 // The wait that orders a load after the store of another function.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %7 on h2d" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BOUNDARY
-// BOUNDARY: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [512, 896) of the host arena on h2d, not ordered with another access to them; expected 'h2d' to wait for 'd2h'
+// BOUNDARY: error: 'fcdp.cache_load' op for 'v' of @bucket.b.frozen in @only_microbatch: reads bytes [256, 384) of the host arena on h2d, not ordered with another access to them; expected 'h2d' to wait for 'd2h'
 // BOUNDARY: note: the other access, on d2h in @init for 'v' of @bucket.b.frozen
 // The same over the end of a step.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd" -o %t/zero3.mlir
@@ -50,8 +50,10 @@
 // RUN: %edit %t/one.mlir --line "fcdp.state{{.*}}grad" --replace "offset = 256" "offset = 0" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=STATES
 // STATES: error: 'fcdp.state' op of 'w' of @bucket.a: its buffer at 0 overlaps another state
 // STATES: note: this one, of 'w' of @bucket.a, ends at 64
-// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.cache" --replace "local_stride = 256" "local_stride = 64" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SLICES
-// SLICES: error: 'fcdp.state' op of 'w' of @bucket.a: the slices of a node's ranks overlap: expected a local_stride of at least 128 bytes, got 64
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.a.cache" --replace "local_stride = 512" "local_stride = 256" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: 'fcdp.state' op of 'w' of @bucket.a: the parts of a node's ranks overlap: expected a local_stride of at least 384 bytes, got 256
+// RUN: %edit %t/one.mlir --line "fcdp.state @bucket.b.frozen.cache" --replace "local_stride = 512" "local_stride = 1024" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=UNEQUAL
+// UNEQUAL: error: 'fcdp.state' op of 'v' of @bucket.b.frozen: expected the same local_stride as other states on the host, 512, got 1024
 
 //===--- Releases
 // RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RELEASE

@@ -50,6 +50,7 @@ void Rank::makeBackend(uint32_t queueCapacity) {
   segment.local = job->place().local;
   segment.locals = job->mesh().locals;
   segment.bytes = 1 << 20;
+  segment.part = {0, segment.bytes};
   CpuBackendOptions cpu;
   cpu.deviceBytes = 8 << 20;
   cpu.numEvents = 4;

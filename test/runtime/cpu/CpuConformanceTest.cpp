@@ -98,6 +98,7 @@ private:
     segment.local = place.local;
     segment.locals = mesh.locals;
     segment.bytes = world.hostBytes;
+    segment.part = {0, world.hostBytes};
     CpuBackendOptions options;
     options.deviceBytes = world.deviceBytes;
     options.numEvents = world.numEvents;

@@ -5,6 +5,7 @@
 
 #include "cpu/HostSegment.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
@@ -26,6 +27,7 @@ HostSegmentOptions optionsFor(uint32_t local, uint32_t locals, uint64_t bytes) {
   options.local = local;
   options.locals = locals;
   options.bytes = bytes;
+  options.part = {0, bytes};
   options.timeoutSeconds = 20;
   return options;
 }
@@ -82,7 +84,9 @@ TEST(HostSegment, IsSharedByTheProcessesOfANode) {
   std::vector<pid_t> children;
   for (uint32_t local = 1; local < locals; ++local)
     children.push_back(startChild([=] {
-      HostSegment segment(optionsFor(local, locals, locals * share));
+      HostSegmentOptions own = optionsFor(local, locals, locals * share);
+      own.part = {local * share, (local + 1) * share};
+      HostSegment segment(own);
       memset(segment.base() + local * share, int(local), share);
       return 0;
     }));
@@ -92,6 +96,60 @@ TEST(HostSegment, IsSharedByTheProcessesOfANode) {
   for (uint32_t local = 1; local < locals; ++local)
     for (uint64_t i = 0; i < share; ++i)
       ASSERT_EQ(segment.base()[local * share + i], std::byte(local));
+}
+
+/// Returns how many of the pages have memory, in any process.
+size_t countPages(std::byte *base, uint64_t bytes) {
+  std::vector<unsigned char> has(bytes / size_t(getpagesize()));
+  mincore(base, bytes, has.data());
+  return std::count_if(has.begin(), has.end(),
+                       [](unsigned char one) { return one & 1; });
+}
+
+// So the hand-over takes no longer for a large segment, and pages come from
+// where their rank wants them.
+TEST(HostSegment, EachRankReservesItsPartAlone) {
+  const auto page = uint64_t(getpagesize());
+  auto optionsOf = [&](uint32_t local) {
+    HostSegmentOptions options = optionsFor(local, 2, 20 * page);
+    options.part = local == 0 ? SegmentPart{0, 7 * page + 100}
+                              : SegmentPart{7 * page + 128, 14 * page};
+    return options;
+  };
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  pid_t child = startChild([&] {
+    HostSegmentOptions options = optionsOf(1);
+    std::byte *placed = nullptr;
+    uint64_t bytes = 0;
+    options.place = [&](std::byte *base, uint64_t size) {
+      char byte;
+      if (read(ready[0], &byte, 1) != 1) // rank 0 has its pages
+        _exit(1);
+      placed = base;
+      bytes = size;
+      if (countPages(base, size) != 0)
+        _exit(2);
+    };
+    HostSegment segment(options);
+    // The page that both use is rank 0's to place.
+    bool isOwn = placed == segment.base() + 8 * page && bytes == 6 * page &&
+                 segment.pages().data() == segment.base() + 7 * page &&
+                 segment.pages().size() == 7 * page;
+    return isOwn && countPages(segment.base(), 20 * page) == 14 ? 0 : 3;
+  });
+  HostSegment segment(optionsOf(0));
+  EXPECT_EQ(countPages(segment.base(), 20 * page), 8u);
+  ASSERT_EQ(write(ready[1], "", 1), 1);
+  EXPECT_EQ(endOf(child), 0);
+}
+
+TEST(HostSegment, APartOutsideIsRefused) {
+  HostSegmentOptions options = optionsFor(0, 1, 4096);
+  options.part = {0, 4097};
+  EXPECT_EQ(errorOf(options),
+            "host cache of 4096 bytes: expected a part inside "
+            "it, got one that ends at 4097");
 }
 
 // The segment has no name that could be left behind, neither a file nor a

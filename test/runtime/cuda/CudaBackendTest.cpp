@@ -73,6 +73,7 @@ TEST_F(CudaBackendTest, DeviceMemoryIsZeroWhenMade) {
   HostCacheOptions cache;
   cache.segment.name = "arena-test-" + std::to_string(getpid());
   cache.segment.bytes = 64;
+  cache.segment.part = {0, 64};
   CudaHostCache host(cuda, cache);
   host.base()[0] = std::byte(1);
   DeviceArena arena(cuda, 4096, cudaMemory(cuda));

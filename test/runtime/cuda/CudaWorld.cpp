@@ -93,6 +93,8 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   cache.segment.local = place.local;
   cache.segment.locals = mesh.locals;
   cache.segment.bytes = world.hostBytes;
+  // Ranks of the tests use all of it.
+  cache.segment.part = {0, world.hostBytes};
   options.host = CudaHostCache(fakeCuda(), cache);
   NcclAxesOptions groups;
   groups.nccl = fakeNccl();

@@ -3,6 +3,8 @@
 #include "CudaWorld.h"
 #include "cuda/NumaPlacement.h"
 
+#include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <sys/resource.h>
@@ -22,6 +24,7 @@ protected:
     HostCacheOptions made;
     made.segment.name = "host-cache-test-" + std::to_string(getpid());
     made.segment.bytes = bytes;
+    made.segment.part = {0, bytes};
     return made;
   }
   uint64_t pinned() {
@@ -102,6 +105,44 @@ TEST_F(HostCacheTest, NoBytesLockNothing) {
   EXPECT_EQ(pinned(), before);
 }
 
+// A page that is locked stays where it is.
+TEST_F(HostCacheTest, LocksItsOwnPartOnceAllHavePlacedTheirs) {
+  const uint64_t before = pinned();
+  std::atomic<uint64_t> atMeeting{~uint64_t(0)};
+  auto note = [&]() noexcept { atMeeting = pinned(); };
+  std::barrier<decltype(note)> meeting(2, note);
+  std::barrier<> made(2);
+  auto rank = [&](uint32_t local) {
+    HostCacheOptions given = options(10 * page);
+    given.segment.local = local;
+    given.segment.locals = 2;
+    // The parts meet inside a page.
+    given.segment.part = local == 0 ? SegmentPart{0, 3 * page + 64}
+                                    : SegmentPart{3 * page + 64, 10 * page};
+    given.meet = [&] { meeting.arrive_and_wait(); };
+    CudaHostCache cache(fakeCuda(), given);
+    EXPECT_EQ(cache.lockedBytes(), (local == 0 ? 4 : 7) * page);
+    EXPECT_TRUE(cache.contains(cache.base() + 10 * page - 1));
+    made.arrive_and_wait();
+    EXPECT_EQ(pinned() - before, 11 * page);
+    made.arrive_and_wait();
+  };
+  std::thread other([&] { rank(1); });
+  rank(0);
+  other.join();
+  EXPECT_EQ(atMeeting, before);
+  EXPECT_EQ(pinned(), before);
+}
+
+TEST_F(HostCacheTest, LocksNothingWithoutAPart) {
+  uint64_t before = pinned();
+  HostCacheOptions given = options(3 * page);
+  given.segment.part = {};
+  CudaHostCache cache(fakeCuda(), given);
+  EXPECT_EQ(cache.lockedBytes(), 0u);
+  EXPECT_EQ(pinned(), before);
+}
+
 TEST_F(HostCacheTest, Moves) {
   uint64_t before = pinned();
   {
@@ -127,7 +168,7 @@ TEST_F(HostCacheTest, SaysWhatForbidsLocking) {
   std::string error = errorOf(options(3 * page));
   std::string bytes = std::to_string(3 * page);
   for (std::string part :
-       {"cannot lock the host cache of " + bytes + " bytes in memory",
+       {"cannot lock " + bytes + " bytes of the host cache in memory",
         std::string("cudaHostRegister: out of memory"),
         "RLIMIT_MEMLOCK is " + std::to_string(2 * page) + " bytes",
         std::string("ulimit -l unlimited")})
@@ -171,18 +212,13 @@ TEST(NumaPlacement, ReadsTheNodeOfADevice) {
   EXPECT_EQ(numaNodeOf("0000:3e:00.0", devices.root), std::nullopt);
 }
 
-// A machine with one NUMA node has node 0, and all of this changes nothing.
-TEST(NumaPlacement, MemoryOnNodeZeroKeepsItsContents) {
+// A machine with one NUMA node has node 0, and this changes nothing.
+TEST(NumaPlacement, TheSystemTakesWishesForNodesThatItMayHave) {
   HostSegmentOptions options;
   options.name = "numa-test-" + std::to_string(getpid());
   options.bytes = 4 * page;
-  HostSegment segment;
-  {
-    PreferNumaNode prefer(0);
-    segment = HostSegment(options);
-  }
+  HostSegment segment(options);
+  EXPECT_TRUE(preferNumaNode(segment.base() + page, 2 * page, 0));
+  EXPECT_FALSE(preferNumaNode(segment.base(), page, 1u << 20));
   segment.base()[page] = std::byte(9);
-  moveToNumaNode(segment.base() + page, 2 * page, 0);
-  EXPECT_EQ(segment.base()[page], std::byte(9));
-  EXPECT_FALSE(moveToNumaNode(segment.base(), page, 1u << 20));
 }

@@ -30,6 +30,7 @@ protected:
     HostCacheOptions cache;
     cache.segment.name = "gpu-or-fake-" + std::to_string(getpid());
     cache.segment.bytes = hostBytes;
+    cache.segment.part = {0, hostBytes};
     options.host = CudaHostCache(cuda, cache);
     backend = makeCudaBackend(std::move(options));
   }

@@ -78,6 +78,7 @@ void Rank::makeBackend() {
   cache.segment.local = job->place().local;
   cache.segment.locals = job->mesh().locals;
   cache.segment.bytes = hostBytes;
+  cache.segment.part = {0, hostBytes};
   made.host = CudaHostCache(made.cuda, cache);
   NcclAxesOptions axes;
   if (ranks() > 1)

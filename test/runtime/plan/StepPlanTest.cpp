@@ -91,6 +91,20 @@ TEST(StepPlanTest, SaysWhichCommunicatorsItUses) {
   EXPECT_EQ(plan.ranks(Axis::World), 4u);
 }
 
+// Slices of 16 bytes.
+TEST(StepPlanTest, SaysWhichPartOfTheHostArenaIsARanks) {
+  FakeStep fake = linearStep(2, 2, 3);
+  StepPlan plan = fake.load();
+  EXPECT_EQ(plan.hostPart({0, 0}).begin, 0u);
+  EXPECT_EQ(plan.hostPart({0, 0}).end, 16u);
+  EXPECT_EQ(plan.hostPart({1, 1}).begin, 16u);
+  EXPECT_EQ(plan.hostPart({1, 1}).end, 32u);
+  plan.hostBytes = 0;
+  plan.buckets.clear();
+  plan.ops.clear();
+  EXPECT_EQ(plan.hostPart({1, 1}).end, 0u);
+}
+
 // A bucket of 32 bytes.
 TEST(StepPlanTest, SaysWhichMessagesAreSent) {
   StepPlan plan = linearStep(2, 2, 3).load();

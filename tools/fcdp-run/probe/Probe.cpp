@@ -87,6 +87,8 @@ void Probe::makeBackend() {
   segment.local = job.place().local;
   segment.locals = mesh.locals;
   segment.bytes = kWindow * mesh.locals;
+  segment.part = {kWindow * job.place().local,
+                  kWindow * (job.place().local + 1)};
   made.host = HostSegment(segment);
   made.node = job.transports(Axis::Node);
   made.local = job.transports(Axis::Local);

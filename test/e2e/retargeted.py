@@ -40,6 +40,13 @@ def type_of(tensor: torch.Tensor) -> str:
     return f"tensor<{'x'.join([*map(str, tensor.shape), name])}>"
 
 
+def is_dense(result: torch.Tensor, operands: list[torch.Tensor]) -> bool:
+    """Whether new memory is what plans reserve for the result, without gaps between its elements."""
+    storage = result.untyped_storage()
+    is_view = any(storage._cdata == operand.untyped_storage()._cdata for operand in operands)
+    return is_view or storage.nbytes() == result.numel() * result.itemsize
+
+
 class Program:
     """The step of a module in MLIR's generic form. Results are compared with their types."""
 
@@ -64,6 +71,7 @@ class Program:
             if op.name == "aten.call":
                 results = self._call(op, operands, device)
                 assert [type_of(result) for result in results] == op.result_types, op.attrs["callee"]
+                assert all(is_dense(result, operands) for result in results), op.attrs["callee"]
                 values.update(zip(op.results, results, strict=True))
             elif op.name.startswith("fcdp.read_"):
                 kind = op.name.removeprefix("fcdp.read_")

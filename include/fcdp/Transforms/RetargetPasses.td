@@ -19,6 +19,10 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
     as far as the kernels sum in another order.
 
+    The statistics that layer norms and batch norms return are f32 on CUDA for input
+    in half precision, and in the input's type on the CPU. The pass changes their
+    types, and casts them for users other than the norm's backward pass.
+
     The pass writes `fcdp.target` on the module. A step that was exported on CUDA has
     this attribute from the import, and only loses its device numbers, because each
     rank has one device, `cuda`. Without a target the step stays as it is. The pass

@@ -130,3 +130,30 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     return
   }
 }
+
+// -----
+
+// Statistics of norms are f32 on CUDA.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[X:.*]] = fcdp.read_input @x
+// CHECK: %[[N:.*]]:3 = aten.call "aten.native_layer_norm.default"{{.*}} -> (tensor<4x8xbf16>, tensor<4x1xf32>, tensor<4x1xf32>)
+// CHECK: %[[D:.*]] = aten.call "aten.detach.default"(self = %[[N]]#1) : (tensor<4x1xf32>) -> tensor<4x1xf32>
+// CHECK: aten.call "aten.native_layer_norm_backward.default"({{.*}}mean = %[[D]], rstd = %[[N]]#2,
+// CHECK: %[[C:.*]] = aten.call "aten._to_copy.default"(self = %[[N]]#1, dtype = bf16) : (tensor<4x1xf32>) -> tensor<4x1xbf16>
+// CHECK: aten.call "aten.sum.default"(self = %[[C]]) : (tensor<4x1xbf16>) -> tensor<bf16>
+// CHECK: "aten._native_batch_norm_legit_no_training.default"{{.*}} -> (tensor<4x8xbf16>, tensor<8xf32>, tensor<8xf32>)
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.input @x : tensor<4x8xbf16> name "x"
+  fcdp.input @w : tensor<8xbf16> name "w"
+  func.func @step() {
+    %x = fcdp.read_input @x : tensor<4x8xbf16>
+    %w = fcdp.read_input @w : tensor<8xbf16>
+    %n:3 = aten.call "aten.native_layer_norm.default"(input = %x, normalized_shape = [8], weight = %w, bias = %w, eps = 1.0e-5) : (tensor<4x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> (tensor<4x8xbf16>, tensor<4x1xbf16>, tensor<4x1xbf16>)
+    %d = aten.call "aten.detach.default"(self = %n#1) : (tensor<4x1xbf16>) -> tensor<4x1xbf16>
+    %g:3 = aten.call "aten.native_layer_norm_backward.default"(grad_out = %x, input = %x, normalized_shape = [8], mean = %d, rstd = %n#2, weight = %w, bias = %w, output_mask = [true, true, true]) : (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x1xbf16>, tensor<4x1xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> (tensor<4x8xbf16>, tensor<8xbf16>, tensor<8xbf16>)
+    %l = aten.call "aten.sum.default"(self = %n#1) : (tensor<4x1xbf16>) -> tensor<bf16>
+    %b:3 = aten.call "aten._native_batch_norm_legit_no_training.default"(input = %x, weight = %w, bias = %w, running_mean = %w, running_var = %w, momentum = 0.1, eps = 1.0e-5) : (tensor<4x8xbf16>, tensor<8xbf16>, tensor<8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> (tensor<4x8xbf16>, tensor<0xbf16>, tensor<0xbf16>)
+    fcdp.loss %l : tensor<bf16>
+    return
+  }
+}

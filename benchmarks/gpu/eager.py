@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a prepared step's model in PyTorch and prints losses and seconds as JSON.
 
-Without a step it measures how fast pinned memory is copied. It is a separate process, so that its memory is freed when
-it ends.
+It is a separate process, so that its memory is freed when it ends.
 """
 
 import argparse
@@ -17,13 +16,10 @@ from steps import OPTIMIZER, Prepared, load
 from tokens import batch
 from weights import load as load_model
 
-COPIED = 1 << 28  # bytes
-COPIES = 10
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--step", help="name of the step in steps.json (default: measure copies)")
+    parser.add_argument("--step", required=True, help="name of the step in steps.json")
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--tokens", type=Path)
     parser.add_argument("--steps", type=int, default=1)
@@ -32,13 +28,9 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true", help="use torch.compile")
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
-    if args.step is None:
-        result = {"d2h": bandwidth(to_host=True), "h2d": bandwidth(to_host=False)}
-    else:
-        prepared = next(one for one in load(Path(__file__).with_name("steps.json")) if one.name == args.step)
-        losses, seconds = train(prepared, args)
-        result = {"losses": losses, "seconds": seconds}
-    json.dump(result, sys.stdout)
+    prepared = next(one for one in load(Path(__file__).with_name("steps.json")) if one.name == args.step)
+    losses, seconds = train(prepared, args)
+    json.dump({"losses": losses, "seconds": seconds}, sys.stdout)
 
 
 def train(prepared: Prepared, args: argparse.Namespace) -> tuple[list[float], float]:
@@ -68,20 +60,6 @@ def train(prepared: Prepared, args: argparse.Namespace) -> tuple[list[float], fl
 def synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
-
-
-def bandwidth(to_host: bool) -> float:
-    """Returns the bytes per second of copies of pinned memory."""
-    there = torch.zeros(COPIED, dtype=torch.uint8, device="cuda")
-    here = torch.zeros(COPIED, dtype=torch.uint8, pin_memory=True)
-    target, source = (here, there) if to_host else (there, here)
-    target.copy_(source)
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
-    for _ in range(COPIES):
-        target.copy_(source, non_blocking=True)
-    torch.cuda.synchronize()
-    return COPIES * COPIED / (time.perf_counter() - begin)
 
 
 if __name__ == "__main__":

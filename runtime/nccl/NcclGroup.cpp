@@ -17,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Time that a group has to end in good order before it is aborted.
 constexpr double finalizeSeconds = 5;
+/// NCCL enqueues a collective in microseconds once its ranks are connected. So
+/// calls poll at once for this long, and at intervals after it.
+constexpr std::chrono::microseconds spinTime(500);
 constexpr std::chrono::microseconds pollInterval(50);
 
 /// Returns whether a call on a non-blocking communicator has succeeded so far.
@@ -181,8 +184,10 @@ void NcclGroup::fail(const char *call, const std::string &text,
 }
 
 ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
-  auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (result == ncclInProgress && Clock::now() < deadline) {
+  const auto begin = Clock::now();
+  auto now = begin;
+  const std::chrono::duration<double> limit(seconds);
+  for (; result == ncclInProgress && now - begin < limit; now = Clock::now()) {
     ncclResult_t asked;
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -190,7 +195,7 @@ ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
     }
     if (asked != ncclSuccess)
       return asked;
-    if (result == ncclInProgress)
+    if (result == ncclInProgress && now - begin > spinTime)
       std::this_thread::sleep_for(pollInterval);
   }
   return result;

@@ -3,6 +3,7 @@
 // Tests how groups on NCCL begin and end.
 
 #include "CudaWorld.h"
+#include "cuda/StreamTable.h"
 #include "fake/FakeNccl.h"
 #include "nccl/NcclMemory.h"
 
@@ -215,6 +216,28 @@ TEST_F(Nccl, ConnectsWithTheSizesThatMemoryAllows) {
   for (std::thread &thread : threads)
     thread.join();
   EXPECT_EQ(calls("connections") - before, 4u); // one of each kind and rank
+  endAll(groups);
+}
+
+// The issuer would sleep once for each collective of a step.
+TEST_F(Nccl, IssuingDoesNotSleep) {
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  constexpr int queries = 20;
+  fake::slowCalls(queries);
+  fakeCuda()->useDevice(0);
+  StreamTable streams(fakeCuda(), 0);
+  DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
+  auto least = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 20; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    groups[0]->allGather(memory.base(), memory.base(), 64,
+                         streams.at(StreamId::Inter));
+    least = std::min(least, std::chrono::steady_clock::now() - begin);
+  }
+  EXPECT_LT(least, queries * std::chrono::microseconds(50));
+  groups[0]->abort();
+  fake::slowCalls(0);
   endAll(groups);
 }
 

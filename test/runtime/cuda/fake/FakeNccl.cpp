@@ -63,6 +63,7 @@ struct Faults {
   int version = NCCL_VERSION_CODE;
   std::set<int> dead, hung;
   RegistrationFault registration = RegistrationFault::None;
+  int slowQueries = 0;
 };
 
 std::map<std::string, std::shared_ptr<Group>> groups;
@@ -125,6 +126,7 @@ struct ncclComm {
   int maxCtas = defaultCtas;
   uint64_t collectives = 0;
   uint64_t windowCalls = 0;
+  int queriesLeft = 0;
   /// What it has connected for: the kind, and the power of two of the size.
   std::set<std::pair<bool, int>> connected;
   std::vector<void *> buffers;
@@ -259,6 +261,8 @@ ncclResult_t stateOf(ncclComm_t comm) {
     return ncclInProgress;
   if (comm->pending.empty())
     return ncclSuccess;
+  if (comm->queriesLeft-- > 0)
+    return ncclInProgress;
   flush(comm);
   return ncclInProgress;
 }
@@ -297,6 +301,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Part part) {
   if (state != ncclSuccess)
     return state == ncclInProgress ? ncclInvalidUsage : state;
   connect(comm, part);
+  comm->queriesLeft = faults.slowQueries;
   comm->pending.emplace_back(stream, std::move(part));
   return ncclInProgress;
 }
@@ -340,6 +345,11 @@ void hangDevice(int device) {
 size_t liveCommunicators() {
   Lock lock(machine().mutex);
   return live.size();
+}
+
+void slowCalls(int queries) {
+  Lock lock(machine().mutex);
+  faults.slowQueries = queries;
 }
 
 void failRegistrations(RegistrationFault fault) {

@@ -37,7 +37,8 @@ public:
   explicit CudaBackendImpl(CudaBackendOptions &&options)
       : cuda(withDevice(options)), deviceNumber(options.device),
         worldRank(options.worldRank), ranksPerNode(options.ranksPerNode),
-        control(options.control), host(std::move(options.host)),
+        reducesByLibrary(options.reducesByLibrary), control(options.control),
+        host(std::move(options.host)),
         device(cuda, options.deviceBytes,
                options.memory.allocate ? options.memory : cudaMemory(cuda)),
         kernels(cuda), streams(cuda, options.numEvents),
@@ -121,6 +122,7 @@ private:
   const std::shared_ptr<const CudaLibrary> cuda;
   const int deviceNumber;
   const uint32_t worldRank, ranksPerNode;
+  const bool reducesByLibrary;
   Transport *const control;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   FirstFailure firstFailure;
@@ -159,13 +161,17 @@ void CudaBackendImpl::connectGroups(
   for (size_t i = 0; i < kNumAxes; ++i) {
     const auto &[gather, reduce] = axes[i];
     if (gather)
-      gather->connect({messages[i].gathers, {}}, device.base(), device.size());
-    if (reduce)
-      reduce->connect({{}, messages[i].exchanges}, device.base(),
+      gather->connect({messages[i].gathers, {}, {}}, device.base(),
                       device.size());
+    if (reduce)
+      reduce->connect(
+          {{},
+           messages[i].exchanges,
+           reducesByLibrary ? messages[i].exchanges : std::set<uint64_t>()},
+          device.base(), device.size());
   }
   if (all)
-    all->connect({{sizeof(double)}, {}}, device.base(), device.size());
+    all->connect({{sizeof(double)}, {}, {}}, device.base(), device.size());
   device.zero();
 }
 
@@ -312,8 +318,12 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   // A single chunk of the same type is copied.
   if (ranks == 1 && collective.inType == collective.outType)
     return enqueueCopy(collective.out, own, chunkBytes, on);
-  // The library's own reduction is not used, because it rounds to the chunks'
-  // type at every step of a ring, in an order that depends on the machine.
+  if (reducesByLibrary && collective.inType == collective.outType)
+    return group.reduceScatter(collective.in, collective.out,
+                               chunkBytes / elementBytes, collective.inType,
+                               on);
+  // The library's own reduction rounds to the chunks' type at every step of a
+  // ring, in an order that depends on the machine.
   group.exchangeChunks(collective.in, collective.scratch, chunkBytes, on);
   cuda::SumChunksArguments chunks;
   chunks.own = own;

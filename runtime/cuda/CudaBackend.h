@@ -30,6 +30,9 @@ struct CudaBackendOptions {
   /// By `Axis`, the messages that the groups will send, for which they are
   /// connected in advance.
   std::array<WarmUp, kNumAxes> messages;
+  /// Has the groups' library sum, if a reduction's input and output have one
+  /// type. The bits are then not those of other backends.
+  bool reducesByLibrary = false;
   /// A group of all ranks in the order of their shards, for `sumOverRanks`,
   /// which is an error if it is null. Its bytes count as control traffic.
   std::unique_ptr<DeviceGroup> all;

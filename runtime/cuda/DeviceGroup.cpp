@@ -46,4 +46,12 @@ void DeviceGroup::exchangeChunks(const std::byte *in, std::byte *out,
     doExchangeChunks(in, out, bytes, stream);
 }
 
+void DeviceGroup::reduceScatter(const std::byte *in, std::byte *out,
+                                size_t elements, DType type,
+                                cudaStream_t stream) {
+  count(elements * byteSize(type));
+  if (elements && size() > 1)
+    doReduceScatter(in, out, elements, type, stream);
+}
+
 } // namespace fcdp

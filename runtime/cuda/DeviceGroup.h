@@ -4,6 +4,7 @@
 // of the CUDA backend use it.
 #pragma once
 
+#include "core/Backend.h"
 #include "core/Failure.h"
 
 #include <atomic>
@@ -47,7 +48,7 @@ std::string describe(const std::vector<Registration> &registrations);
 /// The collectives that a group will run, by the bytes of each message. How a
 /// library connects ranks depends on these.
 struct WarmUp {
-  std::set<uint64_t> gathers, exchanges;
+  std::set<uint64_t> gathers = {}, exchanges = {}, reductions = {};
 };
 
 /// A group of ranks over one axis, for gathers or for reductions. One thread
@@ -79,6 +80,12 @@ public:
   void exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                       cudaStream_t stream);
 
+  /// Enqueues a reduction by the library, which rounds to `type` (f16, bf16,
+  /// f32 or f64) at each of its steps, in an order of its own: chunk r of `in`,
+  /// of `elements`, summed over the ranks, becomes rank r's `out`.
+  void reduceScatter(const std::byte *in, std::byte *out, size_t elements,
+                     DType type, cudaStream_t stream);
+
   /// Registers memory that collectives will use with the library, which may
   /// make them faster. All ranks of the group must call it, with equal `bytes`.
   /// The memory must outlive the group.
@@ -104,6 +111,10 @@ protected:
                            cudaStream_t stream) = 0;
   virtual void doExchangeChunks(const std::byte *in, std::byte *out,
                                 size_t bytes, cudaStream_t stream) = 0;
+
+  virtual void doReduceScatter(const std::byte *in, std::byte *out,
+                               size_t elements, DType type,
+                               cudaStream_t stream) = 0;
 
 private:
   void count(size_t bytes);
@@ -135,6 +146,8 @@ protected:
                    cudaStream_t) override {}
   void doExchangeChunks(const std::byte *, std::byte *, size_t,
                         cudaStream_t) override {}
+  void doReduceScatter(const std::byte *, std::byte *, size_t, DType,
+                       cudaStream_t) override {}
 };
 
 } // namespace fcdp

@@ -42,9 +42,12 @@ protected:
                    cudaStream_t stream) override;
   void doExchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                         cudaStream_t stream) override;
+  void doReduceScatter(const std::byte *in, std::byte *out, size_t elements,
+                       DType type, cudaStream_t stream) override;
 
 private:
   ncclUniqueId shareId() const;
+  ncclDataType_t typeOf(DType type) const;
   void join();
   void waitForFirst(cudaStream_t stream);
   /// Polls until the communicator has nothing in progress. Returns the final
@@ -146,6 +149,14 @@ void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
       size_t part = std::min<uint64_t>(wanted, mostExchanged);
       if (part)
         doExchangeChunks(memory, memory + size() * part, part, stream);
+      waitForFirst(stream);
+    }
+    for (uint64_t wanted : warmUp.reductions) {
+      size_t elements =
+          std::min<uint64_t>(wanted, mostExchanged) / sizeof(float);
+      if (elements)
+        doReduceScatter(memory, memory + bytes / 2, elements, DType::F32,
+                        stream);
       waitForFirst(stream);
     }
   } catch (...) {
@@ -302,6 +313,34 @@ void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
   lock.unlock();
   finish(isFine(result) ? ended : result, "ncclSend and ncclRecv",
          options.callSeconds);
+}
+
+ncclDataType_t NcclGroup::typeOf(DType type) const {
+  switch (type) {
+  case DType::F16:
+    return ncclFloat16;
+  case DType::BF16:
+    return ncclBfloat16;
+  case DType::F32:
+    return ncclFloat32;
+  case DType::F64:
+    return ncclFloat64;
+  default:
+    fail("ncclReduceScatter",
+         std::string("cannot sum elements of type ") + name(type));
+  }
+}
+
+void NcclGroup::doReduceScatter(const std::byte *in, std::byte *out,
+                                size_t elements, DType type,
+                                cudaStream_t stream) {
+  if (!comm)
+    fail("ncclReduceScatter", "the group was aborted");
+  std::unique_lock<std::mutex> lock(mutex);
+  ncclResult_t result = nccl.ncclReduceScatter(in, out, elements, typeOf(type),
+                                               ncclSum, comm, stream);
+  lock.unlock();
+  finish(result, "ncclReduceScatter", options.callSeconds);
 }
 
 } // namespace

@@ -30,6 +30,7 @@ namespace fcdp {
   X(ncclMemAlloc)                                                              \
   X(ncclMemFree)                                                               \
   X(ncclRecv)                                                                  \
+  X(ncclReduceScatter)                                                         \
   X(ncclSend)
 
 /// A table of entry points. Immutable once loaded. It is as thread-safe as the

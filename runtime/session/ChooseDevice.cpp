@@ -4,11 +4,16 @@
 #include "cpu/CpuBackend.h"
 #include "session/Gpu.h"
 
+#include <stdexcept>
+
 namespace fcdp {
 
-void requireDevice(const StepPlan &plan) {
+void requireDevice(const SessionOptions &options, const StepPlan &plan) {
   if (plan.target == plan::Target::cuda)
     requireGpus();
+  else if (options.reducesByNccl)
+    throw std::runtime_error("--reductions-by=nccl: expected a step that was "
+                             "compiled for 'cuda', got one for 'cpu'");
 }
 
 void chooseGroups(const StepPlan &plan, JobOptions &job) {

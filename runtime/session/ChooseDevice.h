@@ -10,7 +10,7 @@ namespace fcdp {
 
 /// Throws std::runtime_error that says what is missing if no rank of this
 /// process can run the step's target on this machine.
-void requireDevice(const StepPlan &plan);
+void requireDevice(const SessionOptions &options, const StepPlan &plan);
 
 /// The groups of ranks that a plan needs over Gloo.
 void chooseGroups(const StepPlan &plan, JobOptions &job);

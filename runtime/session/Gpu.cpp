@@ -148,6 +148,7 @@ RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
   cuda.cuda->useDevice(cuda.device);
   const uint64_t context = cuda.cuda->memory().used;
   cuda.deviceBytes = plan.deviceBytes;
+  cuda.reducesByLibrary = options.reducesByNccl;
   cuda.numEvents = Step::numEvents(plan);
   cuda.worldRank = job.rank();
   cuda.ranksPerNode = plan.mesh.locals;

@@ -270,7 +270,7 @@ void Session::Impl::join() {
   auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
     if (options.deterministic)
       makeDeterministic();
-    requireDevice(plan);
+    requireDevice(options, plan);
   });
   if (!problem && options.check)
     problem = problemOf(SessionErrorCode::InputMismatch, options.check);

@@ -37,6 +37,10 @@ struct SessionOptions {
   /// makes some slower. An operator that cannot fails the step. A setting of
   /// the process.
   bool deterministic = false;
+  /// On GPUs, have NCCL sum gradients whose type the reduction keeps. It may
+  /// use switches that sum, and the bits depend on the machine. Equal on all
+  /// ranks.
+  bool reducesByNccl = false;
   /// Launch operators as CUDA graphs where that is possible.
   bool cudaGraphs = false;
   /// What happens to a step whose loss or gradients are infinite or NaN. With

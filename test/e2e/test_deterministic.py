@@ -17,6 +17,13 @@ def test_runs_are_bit_equal(workshop: Workshop, tmp_path: Path) -> None:
     assert_bit_equal(Run(read_log(files[0]), files[1]), workshop.run(CONFIG, 3))
 
 
+def test_nccl_sums_on_gpus_only(workshop: Workshop) -> None:
+    model = workshop.model("gpt")
+    command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 1, "--reductions-by=nccl")
+    with pytest.raises(ToolError, match="--reductions-by=nccl: expected a step that was compiled for 'cuda', got one for 'cpu'"):
+        tool(*command)
+
+
 def test_refuses_another_workspace_of_cublas(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     model = workshop.model("gpt")
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 1, "--deterministic")

@@ -76,6 +76,7 @@ std::vector<Fact> factsOf(const Options &options) {
       {"--trace", isGiven(!options.trace.empty())},
       {"--seed", std::to_string(options.seed)},
       {"--deterministic", isGiven(options.deterministic)},
+      {"--reductions-by", options.reducesByNccl ? "nccl" : "fcdp"},
       {"--cuda-graphs", options.cudaGraphs ? "auto" : "off"},
       {"--on-nonfinite", options.onNonfinite == OnNonfinite::Stop ? "stop"
                          : options.onNonfinite == OnNonfinite::Skip

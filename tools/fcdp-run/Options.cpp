@@ -370,6 +370,14 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                "Have operators give the same bits in each run on the same "
                "device, which makes some slower; an operator that cannot ends "
                "the job. Without it, a GPU does not promise that");
+  std::string reductionsBy = "fcdp";
+  app.add_option("--reductions-by", reductionsBy,
+                 "What sums gradients over GPUs. nccl: NCCL's own reductions, "
+                 "where a reduction keeps the gradients' type; they may use "
+                 "switches that sum, and round to that type at each step, so "
+                 "bits depend on the machine. fcdp (default): sums in f32, in "
+                 "the order of ranks, rounded once")
+      ->check(CLI::IsMember({"nccl", "fcdp"}));
   std::string graphs = "off";
   app.add_option("--cuda-graphs", graphs,
                  "auto: capture operators of a micro-batch in the second step, "
@@ -399,6 +407,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
     options.lossScaling = LossScaling::parse(lossScale, "--loss-scale");
   options.data = parseDataOptions(data);
   options.onNonfinite = nonfiniteChoices.at(nonfinite);
+  options.reducesByNccl = reductionsBy == "nccl";
   options.cudaGraphs = graphs == "auto";
   options.isResumed = !resume.empty();
   if (resume != latest)

@@ -53,6 +53,8 @@ struct Options {
   std::string interface;
   /// Operators give the same bits in each run.
   bool deterministic = false;
+  /// NCCL sums gradients.
+  bool reducesByNccl = false;
   /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
   bool cudaGraphs = false;
   OnNonfinite onNonfinite = OnNonfinite::Stop;

@@ -104,6 +104,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.threads = options.threads;
   session.seed = options.seed;
   session.deterministic = options.deterministic;
+  session.reducesByNccl = options.reducesByNccl;
   session.cudaGraphs = options.cudaGraphs;
   session.onNonfinite = options.onNonfinite;
   session.lossScaling = options.lossScaling;

@@ -31,8 +31,10 @@ IdExchange exchangeOver(MemoryStore &store) {
 }
 
 CudaWorld::CudaWorld(const conformance::WorldOptions &options,
-                     fake::Policy policy, std::array<WarmUp, kNumAxes> messages)
+                     fake::Policy policy, std::array<WarmUp, kNumAxes> messages,
+                     bool reducesByLibrary)
     : mesh(options.mesh), messages(std::move(messages)),
+      reducesByLibrary(reducesByLibrary),
       store(std::make_shared<MemoryStore>()) {
   int world = ++worlds;
   fake::resetNccl();
@@ -82,6 +84,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   options.device = int(rank);
   options.deviceBytes = world.deviceBytes;
   options.messages = messages;
+  options.reducesByLibrary = reducesByLibrary;
   options.memory = ncclMemory(fakeNccl());
   options.numEvents = world.numEvents;
   options.worldRank = rank;

@@ -20,9 +20,10 @@ IdExchange exchangeOver(MemoryStore &store);
 
 class CudaWorld final : public conformance::World {
 public:
-  /// `messages` is that of CudaBackendOptions.
+  /// `messages` and `reducesByLibrary` are those of CudaBackendOptions.
   CudaWorld(const conformance::WorldOptions &options, fake::Policy policy,
-            std::array<WarmUp, kNumAxes> messages = {});
+            std::array<WarmUp, kNumAxes> messages = {},
+            bool reducesByLibrary = false);
   ~CudaWorld() override;
 
   Backend &backend(uint32_t rank) override { return *backends[rank]; }
@@ -36,6 +37,7 @@ private:
 
   const Mesh mesh;
   const std::array<WarmUp, kNumAxes> messages;
+  const bool reducesByLibrary;
   std::shared_ptr<MemoryStore> store;
   std::unique_ptr<InProcessGroup> controlGroup;
   std::vector<std::unique_ptr<Transport>> controls;

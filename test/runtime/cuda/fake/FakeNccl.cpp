@@ -8,6 +8,7 @@
 #include "FakeNccl.h"
 #include "Machine.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <nccl.h>
@@ -32,6 +33,8 @@ struct Part {
   uint64_t position = 0;
   bool isAllGather = false;
   Transfer gather{};
+  /// A sum of f32 over the ranks, of so many bytes a rank.
+  std::optional<Transfer> reduction;
   std::vector<Transfer> sends, recvs;
   int device = 0;
   int ctas = 0;
@@ -157,6 +160,25 @@ void runGather(const Meeting &meeting) {
     }
 }
 
+void runReduction(const Meeting &meeting) {
+  const size_t ranks = meeting.parts.size();
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const Transfer &own = *meeting.parts[rank]->reduction;
+    auto *to =
+        reinterpret_cast<float *>(machine().translate(own.to, own.bytes));
+    std::vector<float> sums(own.bytes / sizeof(float));
+    for (auto &part : meeting.parts) {
+      auto *from = reinterpret_cast<const float *>(
+          machine().translate(part->reduction->from, ranks * own.bytes));
+      if (!from || !to || part->reduction->bytes != own.bytes)
+        return machine().fail("a reduction that does not fit");
+      for (size_t i = 0; i < sums.size(); ++i)
+        sums[i] += from[rank * sums.size() + i];
+    }
+    std::copy(sums.begin(), sums.end(), to);
+  }
+}
+
 /// Matches sends and receives between two ranks in the order of the calls.
 void runTransfers(const Meeting &meeting) {
   for (size_t sender = 0; sender < meeting.parts.size(); ++sender) {
@@ -204,11 +226,15 @@ bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
   for (auto &part : meeting->parts)
     end(*part);
   for (auto &part : meeting->parts)
-    if (part->isAllGather != own.isAllGather) {
+    if (part->isAllGather != own.isAllGather ||
+        part->reduction.has_value() != own.reduction.has_value()) {
       machine().fail("ranks call different collectives");
       return true;
     }
-  own.isAllGather ? runGather(*meeting) : runTransfers(*meeting);
+  if (own.reduction)
+    runReduction(*meeting);
+  else
+    own.isAllGather ? runGather(*meeting) : runTransfers(*meeting);
   return true;
 }
 
@@ -283,7 +309,9 @@ ncclResult_t registrationFault() {
 /// first use, which takes device memory.
 void connect(ncclComm_t comm, const Part &part) {
   constexpr size_t bufferBytes = 1 << 20;
-  size_t bytes = part.isAllGather ? part.gather.bytes : part.sends[0].bytes;
+  size_t bytes = part.isAllGather ? part.gather.bytes
+                 : part.reduction ? part.reduction->bytes
+                                  : part.sends[0].bytes;
   if (!comm->connected.insert({part.isAllGather, std::bit_width(bytes)}).second)
     return;
   machine().count("connections");
@@ -515,6 +543,19 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
   part.isAllGather = true;
   part.gather = {0, static_cast<const std::byte *>(in),
                  static_cast<std::byte *>(out), count};
+  return call(comm, stream, std::move(part));
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
+                               ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t comm, cudaStream_t stream) {
+  Lock lock = enter("ncclReduceScatter");
+  if (type != ncclFloat32 || operation != ncclSum)
+    return ncclInvalidArgument;
+  Part part;
+  part.reduction =
+      Transfer{0, static_cast<const std::byte *>(in),
+               static_cast<std::byte *>(out), count * sizeof(float)};
   return call(comm, stream, std::move(part));
 }
 

@@ -3,7 +3,7 @@
 
 import statistics
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Iterable
 
 from runs import Run, Source, predict
@@ -88,7 +88,7 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
     memory = step["device_memory"]
     if run.rate:
         rate = step["tokens"]["per_second"] / run.gpus
-        low, high = (rate * step["seconds"] / step[key] if key in step else None for key in ("seconds_high", "seconds_low"))
+        low, high = (rate * step["seconds"] / step[key] if key in step else None for key in ("high", "low"))
         parts = {key: step[key] for key in ("seconds", "on_compute_stream", "exposed", "bubble", "busy")}
         judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, run.unjudged, parts))
     if run.memory:
@@ -133,6 +133,44 @@ def spread(results: Iterable[Result]) -> Spread | None:
                   sum(ranged) / len(ranged) if ranged else None)  # fmt: skip
 
 
+def find_factors(judgement: Judgement, names: list[str], quantity: str) -> dict[str, float]:
+    """Returns for each source the factor by which a quantity of the others differs from its predictions.
+
+    It is the median over the other sources of the median over their runs, so that a source with many runs counts once. What
+    is left out of a source's factor is the source itself.
+    """
+    ratios = {}
+    for name in names:
+        errors = [result.published / result.predicted for result in judgement.of(name).results
+                  if result.quantity == quantity and not result.unjudged]  # fmt: skip
+        if errors:
+            ratios[name] = statistics.median(errors)
+    return {name: statistics.median([ratio for other, ratio in ratios.items() if other != name] or [1.0]) for name in ratios}
+
+
+def correct(judgement: Judgement, factors: dict[str, float], quantity: str) -> list[Result]:
+    """Returns the predictions of a quantity times the factors of their sources."""
+    return [replace(result, predicted=factor * result.predicted,
+                    low=None if result.low is None else factor * result.low,
+                    high=None if result.high is None else factor * result.high)
+            for result in judgement.results if result.quantity == quantity and (factor := factors.get(result.source))]  # fmt: skip
+
+
+def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None:
+    """Prints the errors of a quantity of each source, corrected by what the others say."""
+    factors = find_factors(judgement, names, quantity)
+    results = correct(judgement, factors, quantity)
+    print(f"\n{quantity}\n{'left out':<16} {'factor':>7} {'rows':>4} {'median':>7} {'90th':>7} {'bias':>7} {'in range':>8}")
+    for name in [*factors, None]:
+        found = spread(result for result in results if name in (None, result.source))
+        if not found:
+            continue
+        covered = "-" if found.covered is None else f"{found.covered:.0%}"
+        factor = f"{factors[name]:.3f}" if name else ""
+        print(f"{name or 'all':<16} {factor:>7} {found.rows:>4} {found.median:>7.1%} {found.ninetieth:>7.1%} {found.bias:>+7.1%} "
+              f"{covered:>8}")  # fmt: skip
+
+
 def percentile(ordered: list[float], share: float) -> float:
     """Returns the element at `share` of ascending numbers, on the line between neighbours."""
     place = share * (len(ordered) - 1)
@@ -156,6 +194,8 @@ def show(judgement: Judgement, sources: list[Source]) -> None:
             fit = [verdict for verdict in part.verdicts if verdict.predicted and not verdict.published]
             misfit = [verdict for verdict in part.verdicts if verdict.published and not verdict.predicted]
             print(f"{name or 'all':<16} {'fits':<13} {len(part.verdicts):>4} wrongly fits {len(fit)}, wrongly does not fit {len(misfit)}")
+    for quantity in (RATE, MEMORY):
+        show_left_out(judgement, [source.name for source in sources], quantity)
     print()
     for source in sources:
         for reason in source.left_out:

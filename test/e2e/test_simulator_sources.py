@@ -130,3 +130,18 @@ def test_runs_are_predicted_and_compared(tmp_path):
     assert sum(memory.parts.values()) == pytest.approx(memory.predicted, rel=0.01)
     assert [(verdict.published, verdict.predicted) for verdict in found.verdicts] == [(True, True)]
     assert len(found.failures) == 1 and found.failures[0].startswith("source: another: fcdp-sim of tiny: ")
+
+
+def test_a_source_says_nothing_of_itself():
+    judgement = judge.Judgement([
+        *(Result("a", f"{i}", RATE, 110, 100) for i in range(5)),
+        Result("b", "0", RATE, 90, 100),
+        Result("c", "0", RATE, 80, 100, low=70, high=130),
+        Result("c", "1", MEMORY, 5, 100),
+    ])  # fmt: skip
+    factors = judge.find_factors(judgement, ["a", "b", "c"], RATE)
+    assert factors == pytest.approx({"a": 0.85, "b": 0.95, "c": 1.0})
+    corrected = judge.correct(judgement, factors, RATE)
+    assert [result.predicted for result in corrected] == pytest.approx([85] * 5 + [95, 100])
+    assert (corrected[-1].low, corrected[-1].high) == (70, 130)
+    assert judge.find_factors(judge.Judgement(judgement.results[:5]), ["a"], RATE) == {"a": 1.0}

@@ -36,4 +36,5 @@ def make_run(row: dict[str, str]) -> Run:
         options=(STRATEGIES[row["sharding"]], "--remat=unit"),
         rate=int(row["samples"]) * int(row["seq"]) / float(row["time_s"]) / gpus,
         memory=GIB * float(row["peak_gib"]),
+        unjudged="the bandwidth of its slow lanes is not known" if "slow lanes" in row["interconnect"] else "",
     )

@@ -70,11 +70,11 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     captures.erase({device, id});
   }
+  void emptyCache(MempoolId_t) override;
   // Graphs that use the pool may still be in a stream.
   void releasePool(DeviceIndex, MempoolId_t) override {}
   std::string name() override { return "emulated"; }
 
-  void emptyCache(MempoolId_t) override { refuse("emptyCache"); }
   void recordStream(const c10::DataPtr &, c10::cuda::CUDAStream) override {
     refuse("recordStream");
   }
@@ -188,6 +188,20 @@ void *CachingAllocator::raw_alloc_with_stream(size_t bytes,
   inUse.emplace(data, kind);
   allocatedBytes(device).increase(size);
   return data;
+}
+
+void CachingAllocator::emptyCache(MempoolId_t) {
+  // As cudaFree does on a device.
+  synchronizeDevice();
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto &[kind, blocks] : unused) {
+    // Graphs use the memory of their pools at each launch.
+    if (std::get<MempoolId_t>(kind) != MempoolId_t{0, 0})
+      continue;
+    for (void *block : blocks)
+      (void)cudaFree(block);
+    blocks.clear();
+  }
 }
 
 void CachingAllocator::raw_delete(void *data) {
